@@ -1,0 +1,232 @@
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::node::{Ballot, Keyspace, LockKeys, LockNode, NodeError, NodeFuture, Refusal, Reply, Request, SetConfig};
+use crate::quorum::{cluster_clock, majority};
+use crate::random::{Epoch, Random};
+
+/// How long callers wait for nodes that are being connected to for the first time.
+const FIRST_CONTACT: Duration = Duration::from_secs(1);
+
+/// The nodes of one set, and how each of them stands.
+pub(crate) struct Cluster {
+    pub(crate) members: Vec<Member>,
+    pub(crate) keyspace: Arc<Keyspace>,
+    pub(crate) config: SetConfig,
+    pub(super) random: Arc<Random>,
+    /// Held while the nodes are counted, so that two nodes without a record do not take each other for the set.
+    pub(super) counting: tokio::sync::Mutex<()>,
+    pub(super) stop: CancellationToken,
+    run: Mutex<Option<Run>>,
+}
+
+/// The membership task, and when it began.
+struct Run {
+    task: JoinHandle<()>,
+    began: Instant,
+}
+
+/// One node.
+pub(crate) struct Member {
+    pub(crate) node: Arc<dyn LockNode>,
+    pub(super) standing: watch::Sender<Standing>,
+    pub(super) facts: Mutex<Facts>,
+    /// Told when a vote met something that an inspection should look into.
+    pub(super) trouble: Notify,
+}
+
+/// What the last inspection told.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub(super) run_id: Option<String>,
+    /// The node's clock in microseconds, and when it was read.
+    pub(super) clock: Option<(u64, Instant)>,
+}
+
+/// Whether a node may vote.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// It is being connected to for the first time.
+    Joining,
+    /// It votes.
+    Admitted(Epoch),
+    /// It does all but grant.
+    Quarantined(Epoch, Instant),
+    /// It does not answer.
+    Away(NodeError),
+    /// It answers, but has no record, and too few others answer to tell why.
+    Undecided,
+    /// It must not be used.
+    Refused(Refusal),
+}
+
+impl Standing {
+    fn epoch_for(&self, request: &Request) -> Result<Epoch, NodeError> {
+        match self {
+            Self::Quarantined(epoch, _) if !matches!(request, Request::Acquire { .. }) => Ok(*epoch),
+            Self::Admitted(epoch) => Ok(*epoch),
+            other => Err(other.problem().unwrap_or(NodeError::Unadmitted)),
+        }
+    }
+
+    /// What keeps the node from voting.
+    pub(crate) fn problem(&self) -> Option<NodeError> {
+        Some(match self {
+            Self::Admitted(_) => return None,
+            Self::Quarantined(_, until) => {
+                NodeError::Quarantined { remaining: until.saturating_duration_since(Instant::now()) }
+            }
+            Self::Joining => NodeError::Unreachable { reason: "connecting".into() },
+            Self::Undecided => NodeError::Undecided,
+            // Whatever the inspection met, the request of now was not sent.
+            Self::Away(error) => NodeError::Unreachable { reason: error.to_string() },
+            Self::Refused(refusal) => refusal.clone().into(),
+        })
+    }
+
+    /// Whether requests other than an acquire can be sent.
+    fn takes_requests(&self) -> bool {
+        matches!(self, Self::Admitted(_) | Self::Quarantined(..))
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(
+        nodes: Vec<Arc<dyn LockNode>>,
+        keyspace: Keyspace,
+        config: SetConfig,
+        random: Arc<Random>,
+        stop: CancellationToken,
+    ) -> Self {
+        let member = |node| Member {
+            node,
+            standing: watch::Sender::new(Standing::Joining),
+            facts: Mutex::default(),
+            trouble: Notify::new(),
+        };
+        Self {
+            members: nodes.into_iter().map(member).collect(),
+            keyspace: Arc::new(keyspace),
+            config,
+            random,
+            counting: tokio::sync::Mutex::new(()),
+            stop,
+            run: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Starts looking after the nodes, unless that is going on. A runtime that was shut down took the task with it; the next
+    /// use on another one starts anew. True if it was started.
+    pub(super) fn start(self: &Arc<Self>) -> bool {
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        if run.as_ref().is_some_and(|run| !run.task.is_finished()) || self.stop.is_cancelled() {
+            return false;
+        }
+        for member in &self.members {
+            member.standing.send_replace(Standing::Joining);
+        }
+        let task = tokio::spawn(Arc::clone(self).keep_members());
+        *run = Some(Run { task, began: Instant::now() });
+        true
+    }
+
+    /// Waits until the nodes that are being connected to for the first time stand one way or another, or a majority votes,
+    /// or a second is over.
+    pub(crate) async fn first_contact(&self) {
+        let voting = |member: &Member| matches!(*member.standing.borrow(), Standing::Admitted(_));
+        if self.members.iter().filter(|member| voting(member)).count() < majority(self.size()) {
+            self.all_joined().await;
+        }
+    }
+
+    /// Waits until all nodes that are being connected to for the first time stand one way or another, or a second is over.
+    pub(crate) async fn all_joined(&self) {
+        futures_util::future::join_all(self.members.iter().map(|member| self.joined(member))).await;
+    }
+
+    /// How a node stands.
+    pub(crate) fn standing(&self, node: usize) -> Standing {
+        self.members[node].standing.borrow().clone()
+    }
+
+    /// Waits until a node's first connection succeeded or failed.
+    async fn joined(&self, member: &Member) {
+        let deadline = {
+            let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+            run.as_ref().map_or_else(Instant::now, |run| run.began) + FIRST_CONTACT
+        };
+        let mut standing = member.standing.subscribe();
+        let joined = standing.wait_for(|standing| *standing != Standing::Joining);
+        _ = timeout_at(deadline, joined).await;
+    }
+
+    /// Casts a request: when this returns, it is handed over, or it never will be and the future says why.
+    pub(crate) fn cast(&self, node: usize, keys: &LockKeys, request: Request) -> NodeFuture<Result<Reply, NodeError>> {
+        let member = &self.members[node];
+        let epoch = member.standing.borrow().epoch_for(&request);
+        match epoch {
+            Ok(epoch) => member.node.vote(Ballot { keys: keys.clone(), epoch, request }),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    /// Casts a request to a node that may be connecting for the first time, in which case it is awaited first.
+    pub(crate) fn cast_when_joined(
+        self: &Arc<Self>,
+        node: usize,
+        keys: &LockKeys,
+        request: Request,
+    ) -> NodeFuture<Result<Reply, NodeError>> {
+        if *self.members[node].standing.borrow() != Standing::Joining {
+            return self.cast(node, keys, request);
+        }
+        let (cluster, keys) = (Arc::clone(self), keys.clone());
+        Box::pin(async move {
+            cluster.joined(&cluster.members[node]).await;
+            cluster.cast(node, &keys, request).await
+        })
+    }
+
+    /// Until when answers to requests that are cast now are to be awaited.
+    pub(crate) fn deadline(&self, node_timeout: Duration) -> Instant {
+        let joining = self.members.iter().any(|member| *member.standing.borrow() == Standing::Joining);
+        Instant::now() + if joining { FIRST_CONTACT } else { Duration::ZERO } + node_timeout
+    }
+
+    /// Looks into what a vote met.
+    pub(crate) fn note(&self, node: usize, error: &NodeError) {
+        match error {
+            // Hung nodes are given up by their connection; the others do not get better by being looked at.
+            NodeError::TimedOut | NodeError::Overloaded | NodeError::Refused(_) | NodeError::Undecided => {}
+            _ => self.members[node].trouble.notify_one(),
+        }
+    }
+
+    /// Waits until a node takes requests.
+    pub(crate) async fn reachable(&self, node: usize) {
+        let mut standing = self.members[node].standing.subscribe();
+        // The sender lives in `self`: waiting can not fail.
+        _ = standing.wait_for(Standing::takes_requests).await;
+    }
+
+    /// The cluster clock, carried forward from when the nodes' clocks were read.
+    pub(crate) fn clock(&self) -> u64 {
+        let now = Instant::now();
+        let readings = self.members.iter().filter_map(|member| {
+            let facts = member.facts.lock().unwrap_or_else(PoisonError::into_inner);
+            let (micros, at) = facts.clock?;
+            let since = now.saturating_duration_since(at);
+            Some(micros.saturating_add(u64::try_from(since.as_micros()).unwrap_or_default()))
+        });
+        cluster_clock(self.size(), readings)
+    }
+}

@@ -1,0 +1,41 @@
+/// The most nodes that a manager can have.
+pub(crate) const MAX_NODES: usize = 63;
+
+/// A set of nodes, by their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeSet(u64);
+
+impl NodeSet {
+    pub(crate) fn insert(&mut self, node: usize) {
+        self.0 |= 1 << node;
+    }
+
+    pub(crate) fn remove(&mut self, node: usize) {
+        self.0 &= !(1 << node);
+    }
+
+    pub(crate) fn contains(self, node: usize) -> bool {
+        self.0 & (1 << node) != 0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_what_was_put_in() {
+        let mut set = NodeSet::default();
+        assert!(set.is_empty());
+        for node in [0, 5, MAX_NODES - 1] {
+            set.insert(node);
+            assert!(set.contains(node));
+        }
+        set.remove(5);
+        assert!(set.contains(0) && !set.contains(5) && set.contains(MAX_NODES - 1));
+    }
+}

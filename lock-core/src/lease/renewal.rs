@@ -1,0 +1,103 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::Lease;
+use crate::engine::{Engine, Round};
+use crate::error::LossReason;
+use crate::node::{NodeError, Reply, Request};
+use crate::quorum::{Renewal, RenewalVerdict, RenewalVote, drift};
+
+/// Keeps a lease: renews it at a third of its time to live, until `max_hold`; ends it when its time is over. Returns when it
+/// has ended.
+pub(super) async fn keep(engine: Arc<Engine>, lease: Lease) {
+    let third = lease.0.options.ttl / 3;
+    let mut next = lease.0.since + third;
+    loop {
+        let ends = Instant::now() + lease.remaining();
+        let renews = lease.0.options.renew && !lease.is_at_its_longest();
+        tokio::select! {
+            biased;
+            () = lease.0.ended.cancelled() => return,
+            () = sleep_until(ends) => { _ = lease.is_valid(); }
+            () = sleep_until(next), if renews => {
+                let sent = Instant::now();
+                next = match renew(&engine, &lease, sent).await {
+                    RenewalVerdict::Renewed => sent + third,
+                    RenewalVerdict::Lost => {
+                        lease.end(LossReason::Gone);
+                        return;
+                    }
+                    RenewalVerdict::Unknown => {
+                        let remaining = lease.remaining();
+                        tracing::warn!(name: "lock.renewal_unknown", resource = lease.resource(), ?remaining,
+                            "too few nodes answered a renewal; the lease stands, and is renewed again");
+                        Instant::now() + engine.random.jitter(pause(third))
+                    }
+                };
+            }
+        }
+    }
+}
+
+/// The pause after a renewal of which nothing is known: short, for validity is running out.
+fn pause(third: Duration) -> Duration {
+    third / 8
+}
+
+/// One round of renewal, inside the old validity.
+async fn renew(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVerdict {
+    let (owner, ttl) = (lease.0.owner, lease.0.options.ttl);
+    let cluster = &engine.cluster;
+    let ends = sent + lease.remaining();
+    let mut round = Round::new(cluster, ends.min(sent + engine.node_timeout(ttl)));
+    for node in 0..cluster.size() {
+        round.add(node, cluster.cast(node, &lease.0.keys, Request::Extend { owner, ttl }));
+    }
+    let mut renewal = Renewal::new(cluster.size());
+    let mut verdict = RenewalVerdict::Unknown;
+    loop {
+        let (node, answer) = tokio::select! {
+            biased;
+            // Released meanwhile: what was extended is being deleted.
+            () = lease.0.ended.cancelled() => return verdict,
+            Some(answered) = round.next() => answered,
+            else => break,
+        };
+        match renewal.vote(node, renewal_vote(&answer)) {
+            Some(RenewalVerdict::Renewed) if lease.renew(sent + (ttl - drift(ttl))) => {
+                verdict = RenewalVerdict::Renewed;
+            }
+            Some(RenewalVerdict::Lost) => return RenewalVerdict::Lost,
+            _ => {}
+        }
+    }
+    if verdict == RenewalVerdict::Renewed {
+        replace(engine, lease, renewal.gone());
+    }
+    verdict
+}
+
+/// Puts the key back on nodes that lost it, so that they count from the next round on. Unless the lease was released: a key
+/// that came after its own release would stay.
+fn replace(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usize>) {
+    let (owner, ttl, fence) = (lease.0.owner, lease.0.options.ttl, lease.token().get());
+    for node in gone {
+        let mut touched = lease.touched();
+        if touched.released {
+            return;
+        }
+        touched.nodes.insert(node);
+        // Cast while the gate is held, so that the release can only come behind it. Nobody needs the answer.
+        drop(engine.cluster.cast(node, &lease.0.keys, Request::Replace { owner, ttl, fence }));
+    }
+}
+
+fn renewal_vote(answer: &Result<Reply, NodeError>) -> RenewalVote {
+    match answer {
+        Ok(Reply::Kept) => RenewalVote::Kept,
+        Ok(Reply::Gone) => RenewalVote::Gone,
+        _ => RenewalVote::NoAnswer,
+    }
+}

@@ -1,0 +1,248 @@
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::RedisResult;
+use redis::aio::MultiplexedConnection;
+use tokio_util::sync::CancellationToken;
+
+use super::{Inner, LockManager};
+use crate::engine::{Engine, MAX_NODES, Standing};
+use crate::error::{ConfigError, ConnectError};
+use crate::held::HeldLeases;
+use crate::node::{Keyspace, LockNode, NodeError, RedisNode, SetConfig};
+use crate::options::{LONGEST_TTL, LockOptions, MIN_TTL, OutOfRange};
+use crate::quorum::majority;
+use crate::random::Random;
+use crate::resource::check_prefix;
+use crate::waiting::Waiting;
+
+/// Sets a [`LockManager`] up.
+///
+/// The nodes, `max_ttl` and the name of the set must be the same for every client of the same masters and prefix; a client
+/// with other values is refused, because it could take locks that others believe to hold.
+#[must_use = "a builder does nothing before connect or connect_lazy"]
+pub struct LockManagerBuilder {
+    /// Errors are kept for the end, so that calls can be chained.
+    nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>,
+    prefix: String,
+    set_name: String,
+    defaults: LockOptions,
+    max_ttl: Duration,
+    max_waiters: usize,
+    node_timeout: Option<Duration>,
+}
+
+impl Default for LockManagerBuilder {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            prefix: "lock:".to_owned(),
+            set_name: String::new(),
+            defaults: LockOptions::default(),
+            max_ttl: Duration::from_secs(60),
+            max_waiters: 1024,
+            node_timeout: None,
+        }
+    }
+}
+
+impl LockManagerBuilder {
+    /// Adds Redis or Valkey servers by URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
+    ///
+    /// They must be independent masters, not replicas of each other, with `maxmemory-policy noeviction`.
+    pub fn redis<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let node = |url: I::Item| RedisNode::from_url(url.as_ref()).map(|node| Arc::new(node) as Arc<dyn LockNode>);
+        self.nodes.extend(urls.into_iter().map(node));
+        self
+    }
+
+    /// Adds one Redis server that `factory` connects to, called `name` in errors and logs. The factory is called at every
+    /// connection and reconnection, and must yield a new, unshared connection each time.
+    pub fn redis_factory<F, Fut>(self, name: impl Into<String>, factory: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
+    {
+        self.nodes([RedisNode::from_factory(name, factory)])
+    }
+
+    /// Adds masters of any kind.
+    pub fn nodes<I>(mut self, nodes: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: LockNode,
+    {
+        self.nodes.extend(nodes.into_iter().map(|node| Ok(Arc::new(node) as Arc<dyn LockNode>)));
+        self
+    }
+
+    /// What the keys begin with. Defaults to `lock:`. With an empty prefix, the keys are those of a plain Redlock, and both
+    /// exclude each other.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The name of this set of masters: a client that was given the addresses of another set is refused. Defaults to empty.
+    pub fn set_name(mut self, name: impl Into<String>) -> Self {
+        self.set_name = name.into();
+        self
+    }
+
+    /// How long a key lives unless it is renewed, for locks that do not say. Defaults to 10 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.defaults.ttl = ttl;
+        self
+    }
+
+    /// How long callers wait for a lock, for locks that do not say. Defaults to 2 s.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.defaults.wait = wait;
+        self
+    }
+
+    /// How long a lock may be held in all, for locks that do not say. Defaults to 60 s.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.defaults.max_hold = max_hold;
+        self
+    }
+
+    /// Whether locks are renewed while they are held, for locks that do not say. Defaults to true.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.defaults.renew = renew;
+        self
+    }
+
+    /// The least validity with which a lock is of use, for locks that do not say. Defaults to zero: any.
+    pub fn min_validity(mut self, min_validity: Duration) -> Self {
+        self.defaults.min_validity = min_validity;
+        self
+    }
+
+    /// The longest time to live that any lock may ask for. Defaults to 60 s. A node that lost its data grants nothing for
+    /// this long, so it is the same for all clients of a set. From 100 ms to a day.
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.max_ttl = max_ttl;
+        self
+    }
+
+    /// How many callers of this manager may wait for one resource. Defaults to 1024.
+    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
+    }
+
+    /// How long one node is awaited. Defaults to a twentieth of the time to live, between 5 ms and 50 ms. From 1 ms to 10 s.
+    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
+        self.node_timeout = Some(node_timeout);
+        self
+    }
+
+    /// Builds the manager, and connects when it is first used. Works outside a runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if a setting is wrong. What only the nodes can tell shows when locks are taken, in `health`, and in the
+    /// log.
+    pub fn connect_lazy(self) -> Result<LockManager, ConfigError> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+        OutOfRange::check("max_ttl", self.max_ttl, MIN_TTL, LONGEST_TTL)?;
+        self.defaults.check(self.max_ttl)?;
+        if let Some(node_timeout) = self.node_timeout {
+            OutOfRange::check("node_timeout", node_timeout, Duration::from_millis(1), Duration::from_secs(10))?;
+        }
+        if self.max_waiters == 0 {
+            return Err(ConfigError::NoWaiters);
+        }
+        check_prefix(&self.prefix)
+            .map_err(|reason| ConfigError::InvalidPrefix { prefix: self.prefix.clone(), reason })?;
+        let nodes = check_nodes(self.nodes)?;
+        let config = SetConfig {
+            format: SetConfig::FORMAT,
+            nodes: nodes.len(),
+            // As the nodes' records keep it: in whole milliseconds.
+            max_ttl: Duration::from_millis(u64::try_from(self.max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
+            name: self.set_name,
+        };
+        let keyspace = Keyspace::new(&self.prefix);
+        let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, Random::from_system()));
+        let closing = CancellationToken::new();
+        let waiting = Waiting::new(self.max_waiters, closing.clone(), Arc::clone(&engine.random));
+        Ok(LockManager(Arc::new(Inner {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            engine,
+            defaults: self.defaults,
+            max_ttl: self.max_ttl,
+            waiting,
+            closing,
+            held: Arc::new(HeldLeases::default()),
+        })))
+    }
+
+    /// Builds the manager and connects: waits until every node stands one way or another, at most about a second.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Config`] if a setting is wrong, or a node that answers must not be used: a replica, one that evicts or
+    /// is too old, the same server twice, a member of another set. [`ConnectError::NoQuorum`] if fewer than a majority of the
+    /// nodes answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the connections.
+    pub async fn connect(self) -> Result<LockManager, ConnectError> {
+        let locks = self.connect_lazy()?;
+        let Inner { engine, .. } = &*locks.0;
+        engine.start();
+        engine.cluster.all_joined().await;
+        let mut unreachable = Vec::new();
+        for (node, member) in engine.cluster.members.iter().enumerate() {
+            let name = member.node.name().to_owned();
+            match engine.cluster.standing(node) {
+                Standing::Refused(refusal) => return Err(ConfigError::RefusedNode { node: name, refusal }.into()),
+                Standing::Away(error) => unreachable.push((name, error)),
+                Standing::Joining => unreachable.push((name, NodeError::TimedOut)),
+                Standing::Admitted(_) | Standing::Quarantined(..) | Standing::Undecided => {}
+            }
+        }
+        let nodes = engine.cluster.size();
+        let reachable = nodes - unreachable.len();
+        if reachable < majority(nodes) {
+            return Err(ConnectError::NoQuorum { nodes, reachable, unreachable });
+        }
+        Ok(locks)
+    }
+}
+
+fn check_nodes(nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
+    let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut names = HashSet::new();
+    if let Some(node) = nodes.iter().find(|node| !names.insert(node.name())) {
+        return Err(ConfigError::DuplicateNode { node: node.name().to_owned() });
+    }
+    match nodes.len() {
+        0 => Err(ConfigError::NoNodes),
+        count if count > MAX_NODES => Err(ConfigError::TooManyNodes { nodes: count, most: MAX_NODES }),
+        count if count % 2 == 0 => Err(ConfigError::EvenNodes { nodes: count }),
+        _ => Ok(nodes),
+    }
+}
+
+impl fmt::Debug for LockManagerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<&str> = self.nodes.iter().flatten().map(|node| node.name()).collect();
+        f.debug_struct("LockManagerBuilder")
+            .field("nodes", &nodes)
+            .field("prefix", &self.prefix)
+            .field("defaults", &self.defaults)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout};
+
+use crate::engine::{Cluster, Standing};
+use crate::node::NodeError;
+use crate::quorum::majority;
+
+/// How long a node may take to answer before it counts as not reachable.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How the nodes of a manager stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Whether a majority of the nodes votes: whether locks can be had.
+    pub quorum: bool,
+    /// Each node, in the order in which they were named.
+    pub nodes: Vec<NodeHealth>,
+}
+
+/// How one node stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeHealth {
+    /// Its address.
+    pub name: String,
+    /// Whether it answers.
+    pub reachable: bool,
+    /// Whether it votes.
+    pub admitted: bool,
+    /// How long its answer took, if there was one.
+    pub round_trip: Option<Duration>,
+    /// What keeps it from voting, with the remedy where there is one.
+    pub problem: Option<NodeError>,
+}
+
+pub(super) async fn check(cluster: &Cluster) -> Health {
+    cluster.first_contact().await;
+    let nodes = join_all((0..cluster.size()).map(|node| check_node(cluster, node))).await;
+    let voting = nodes.iter().filter(|node| node.admitted).count();
+    Health { quorum: voting >= majority(cluster.size()), nodes }
+}
+
+async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
+    let member = &cluster.members[node];
+    let asked = Instant::now();
+    let answer = timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await.unwrap_or(Err(NodeError::TimedOut));
+    let round_trip = answer.is_ok().then(|| asked.elapsed());
+    let problem = match (cluster.standing(node), answer) {
+        (_, Err(error)) => Some(error),
+        (Standing::Admitted(_), Ok(_)) => None,
+        (standing, Ok(_)) => standing.problem(),
+    };
+    // It answers, though not with what it should: a refused login is an answer, too.
+    let reachable = round_trip.is_some() || matches!(problem, Some(NodeError::Refused(_) | NodeError::Rejected { .. }));
+    NodeHealth { name: member.node.name().to_owned(), reachable, admitted: problem.is_none(), round_trip, problem }
+}

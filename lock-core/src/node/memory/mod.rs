@@ -1,0 +1,274 @@
+//! A master in this process, with switches for the faults that real ones have.
+
+mod store;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use self::store::Store;
+use crate::node::{Ballot, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply, Role};
+
+/// One in-memory master: the rules of the scripts, without Redis. For development, tests and demos.
+///
+/// Clones share the node, so that several managers can use the same masters and a test can turn its switches:
+///
+/// ```
+/// use lock_core::{LockManager, MemoryNode};
+///
+/// let nodes: Vec<MemoryNode> = (0..5).map(|_| MemoryNode::new()).collect();
+/// let locks = LockManager::builder().nodes(nodes.clone()).connect_lazy()?;
+/// nodes[0].set_down(true); // a minority: nobody notices
+/// # Ok::<(), lock_core::ConfigError>(())
+/// ```
+#[derive(Clone)]
+pub struct MemoryNode(Arc<Shared>);
+
+struct Shared {
+    name: String,
+    state: Mutex<State>,
+    /// Told when the queue may move on sooner than those who wait for it think.
+    hurried: Notify,
+}
+
+struct State {
+    store: Store,
+    /// What was handed over and is not executed yet, in order. Bounded by the requests that callers have under way: each
+    /// is executed or lost within the delay.
+    queue: VecDeque<Parcel>,
+    /// Ends when the node goes down or restarts, as a connection does.
+    link: CancellationToken,
+    down: bool,
+    delay: Duration,
+    drop_replies: bool,
+    started: Instant,
+    started_micros: u64,
+    clock_offset: Duration,
+}
+
+struct Parcel {
+    due: Instant,
+    execute: Box<dyn FnOnce(&mut Store, Duration) + Send>,
+}
+
+impl MemoryNode {
+    /// A node that is up and empty.
+    #[must_use]
+    pub fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(1);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(Arc::new(Shared {
+            name: format!("memory-{number}"),
+            state: Mutex::new(State {
+                store: Store::new(fresh_run_id(number)),
+                queue: VecDeque::new(),
+                link: CancellationToken::new(),
+                down: false,
+                delay: Duration::ZERO,
+                drop_replies: false,
+                started: Instant::now(),
+                started_micros: u64::try_from(since_epoch.as_micros()).unwrap_or_default(),
+                clock_offset: Duration::ZERO,
+            }),
+            hurried: Notify::new(),
+        }))
+    }
+
+    /// Down: not reachable, requests under way are lost, data and clock go on. Up again: as it was.
+    pub fn set_down(&self, down: bool) {
+        let mut state = self.0.lock();
+        state.down = down;
+        if down {
+            state.cut();
+        }
+    }
+
+    /// How long a request takes from when it was handed over until it is executed and answered. Defaults to zero.
+    /// A delay beyond all timeouts is a node that hangs; ending it executes what has queued up.
+    pub fn set_delay(&self, delay: Duration) {
+        let mut state = self.0.lock();
+        state.delay = delay;
+        let latest = Instant::now() + delay;
+        for parcel in &mut state.queue {
+            parcel.due = parcel.due.min(latest);
+        }
+        drop(state);
+        self.0.hurried.notify_waiters();
+    }
+
+    /// Whether requests are executed, but their answers lost.
+    pub fn drop_replies(&self, drop: bool) {
+        self.0.lock().drop_replies = drop;
+    }
+
+    /// Restarts the node empty: every key and the node's own record are gone.
+    pub fn forget(&self) {
+        let mut state = self.0.lock();
+        state.cut();
+        let run_id = fresh_run_id(state.now().as_nanos());
+        state.store = Store::new(run_id);
+    }
+
+    /// Puts the node's clock forward: its keys expire that much earlier.
+    pub fn advance_clock(&self, by: Duration) {
+        self.0.lock().clock_offset += by;
+    }
+
+    /// The lock keys that are alive on this node, in order.
+    #[must_use]
+    pub fn lock_keys(&self) -> Vec<String> {
+        let mut state = self.0.lock();
+        state.execute_due();
+        let now = state.now();
+        state.store.lock_keys(now)
+    }
+
+    /// Queues an operation and returns the future of its answer.
+    fn submit<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Store, Duration) -> T + Send + 'static,
+    ) -> NodeFuture<Result<T, NodeError>> {
+        let (answer, mut answered) = oneshot::channel();
+        let mut state = self.0.lock();
+        if state.down || state.link.is_cancelled() {
+            return Box::pin(async { Err(NodeError::Unreachable { reason: "the node is down".into() }) });
+        }
+        let (link, unanswered) = (state.link.clone(), state.drop_replies);
+        let execute = Box::new(move |store: &mut Store, now| _ = answer.send(operation(store, now)));
+        // What comes later is executed later, whatever the delay was set to in between.
+        let queued = state.queue.back().map(|last| last.due);
+        let due = (Instant::now() + state.delay).max(queued.unwrap_or(state.started));
+        state.queue.push_back(Parcel { due, execute });
+        state.execute_due();
+        drop(state);
+
+        let node = self.clone();
+        Box::pin(async move {
+            let answer = tokio::select! {
+                biased;
+                answer = &mut answered => answer,
+                () = link.cancelled() => return Err(connection_lost()),
+                () = node.execute_queue() => answered.await,
+            };
+            if unanswered {
+                link.cancelled().await;
+            }
+            answer.map_err(|_| connection_lost())
+        })
+    }
+
+    /// Executes what comes due, until nothing is queued.
+    async fn execute_queue(&self) {
+        loop {
+            let hurried = self.0.hurried.notified();
+            let next = {
+                let mut state = self.0.lock();
+                state.execute_due();
+                state.queue.front().map(|parcel| parcel.due)
+            };
+            let Some(due) = next else { return };
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = hurried => {}
+            }
+        }
+    }
+}
+
+impl Default for MemoryNode {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryNode").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The node's own time since it was made.
+    fn now(&self) -> Duration {
+        self.started.elapsed() + self.clock_offset
+    }
+
+    fn execute_due(&mut self) {
+        let now = Instant::now();
+        while self.queue.front().is_some_and(|parcel| parcel.due <= now) {
+            let node_time = self.now();
+            if let Some(parcel) = self.queue.pop_front() {
+                (parcel.execute)(&mut self.store, node_time);
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        self.queue.clear();
+        self.link.cancel();
+    }
+}
+
+impl LockNode for MemoryNode {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        let started_micros = {
+            let mut state = self.0.lock();
+            if state.link.is_cancelled() && !state.down {
+                state.link = CancellationToken::new();
+            }
+            state.started_micros
+        };
+        let keyspace = Arc::clone(keyspace);
+        self.submit(move |store, now| Inspection {
+            run_id: store.run_id().to_owned(),
+            version: (7, 0),
+            role: Role::Master,
+            eviction_policy: "noeviction".to_owned(),
+            durable: false,
+            clock_micros: started_micros + u64::try_from(now.as_micros()).unwrap_or_default(),
+            meta: store.meta(&keyspace),
+            quarantine: store.quarantine(&keyspace, now),
+        })
+    }
+
+    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+        let keyspace = Arc::clone(keyspace);
+        self.submit(move |store, now| store.establish(&keyspace, record, now))
+    }
+
+    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+        let answer = self.submit(move |store, now| store.vote(&ballot, now));
+        Box::pin(async move { answer.await? })
+    }
+
+    fn disconnected(&self) -> NodeFuture<()> {
+        let link = self.0.lock().link.clone();
+        Box::pin(async move { link.cancelled().await })
+    }
+}
+
+fn connection_lost() -> NodeError {
+    NodeError::ConnectionLost { reason: "the node went down".into() }
+}
+
+fn fresh_run_id(salt: impl fmt::Display) -> String {
+    static RESTARTS: AtomicU64 = AtomicU64::new(1);
+    format!("memory-run-{}-{salt}", RESTARTS.fetch_add(1, Ordering::Relaxed))
+}

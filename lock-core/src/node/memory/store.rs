@@ -1,0 +1,280 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::node::{Ballot, Establish, Keyspace, LockKeys, Meta, NodeError, Reply, Request};
+use crate::options::LONGEST_HOLD;
+use crate::random::OwnerId;
+
+/// The keys of an in-memory master and the rules of the scripts, as told at [`Request`]. Times are on the node's clock.
+pub(super) struct Store {
+    run_id: String,
+    locks: HashMap<String, Lock>,
+    fences: HashMap<String, Fence>,
+    metas: HashMap<String, Meta>,
+    quarantines: HashMap<String, Duration>,
+    /// How many votes may be answered before expired keys are swept.
+    votes_until_sweep: usize,
+}
+
+struct Lock {
+    owner: OwnerId,
+    expires: Duration,
+}
+
+struct Fence {
+    number: u64,
+    expires: Duration,
+}
+
+/// The least number of votes between two sweeps, so that small stores are not swept all the time.
+const SWEEP_INTERVAL: usize = 1024;
+
+impl Store {
+    pub(super) fn new(run_id: String) -> Self {
+        Self {
+            run_id,
+            locks: HashMap::new(),
+            fences: HashMap::new(),
+            metas: HashMap::new(),
+            quarantines: HashMap::new(),
+            votes_until_sweep: SWEEP_INTERVAL,
+        }
+    }
+
+    pub(super) fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    pub(super) fn meta(&self, keyspace: &Keyspace) -> Option<Meta> {
+        self.metas.get(keyspace.meta()).cloned()
+    }
+
+    pub(super) fn quarantine(&self, keyspace: &Keyspace, now: Duration) -> Option<Duration> {
+        let ends = self.quarantines.get(keyspace.quarantine())?;
+        ends.checked_sub(now).filter(|remaining| !remaining.is_zero())
+    }
+
+    pub(super) fn lock_keys(&self, now: Duration) -> Vec<String> {
+        let alive = self.locks.iter().filter(|(_, lock)| lock.expires > now);
+        let mut keys: Vec<String> = alive.map(|(key, _)| key.clone()).collect();
+        keys.sort();
+        keys
+    }
+
+    pub(super) fn establish(&mut self, keyspace: &Keyspace, record: Establish, now: Duration) -> bool {
+        if self.metas.get(keyspace.meta()).map(|meta| meta.epoch) != record.expected || record.run_id != self.run_id {
+            return false;
+        }
+        let meta = Meta { run_id: record.run_id, epoch: record.epoch, config: record.config };
+        self.metas.insert(keyspace.meta().to_owned(), meta);
+        if !record.quarantine.is_zero() {
+            self.quarantines.insert(keyspace.quarantine().to_owned(), now + record.quarantine);
+        }
+        true
+    }
+
+    pub(super) fn vote(&mut self, ballot: &Ballot, now: Duration) -> Result<Reply, NodeError> {
+        self.sweep(now);
+        let Ballot { keys, epoch, request } = ballot;
+        if self.metas.get(keys.keyspace().meta()).map(|meta| meta.epoch) != Some(*epoch) {
+            return Err(NodeError::Unadmitted);
+        }
+        let holder = self.holder(keys, now);
+        let fence = self.fence(keys, now);
+        Ok(match *request {
+            Request::Acquire { owner, ttl, hint } => {
+                if let Some(remaining) = self.quarantine(keys.keyspace(), now) {
+                    return Err(NodeError::Quarantined { remaining });
+                }
+                match holder {
+                    Some((holder, _)) if holder == owner => Reply::Granted { fence },
+                    Some((_, remaining)) => Reply::Held { remaining: Some(remaining) },
+                    None => {
+                        let fence = hint.max(fence + 1);
+                        self.set_fence(keys, fence, now);
+                        self.set_lock(keys, owner, ttl, now);
+                        Reply::Granted { fence }
+                    }
+                }
+            }
+            Request::Confirm { owner, fence: wanted } => {
+                if holder.is_some_and(|(holder, _)| holder == owner) && fence <= wanted {
+                    self.set_fence(keys, wanted, now);
+                    Reply::Confirmed
+                } else {
+                    Reply::Refused { fence }
+                }
+            }
+            Request::Extend { owner, ttl } => match holder {
+                Some((holder, remaining)) if holder == owner => {
+                    self.set_lock(keys, owner, ttl.max(remaining), now);
+                    Reply::Kept
+                }
+                _ => Reply::Gone,
+            },
+            Request::Replace { owner, ttl, fence: token } => match holder {
+                Some((holder, _)) if holder == owner => Reply::Kept,
+                Some(_) => Reply::Gone,
+                None => {
+                    self.set_fence(keys, fence.max(token), now);
+                    self.set_lock(keys, owner, ttl, now);
+                    Reply::Kept
+                }
+            },
+            Request::Release { owner } => {
+                if holder.is_some_and(|(holder, _)| holder == owner) {
+                    self.locks.remove(keys.lock());
+                    Reply::Released
+                } else {
+                    Reply::NotOwner
+                }
+            }
+        })
+    }
+
+    /// Who holds the lock and for how long yet.
+    fn holder(&self, keys: &LockKeys, now: Duration) -> Option<(OwnerId, Duration)> {
+        let lock = self.locks.get(keys.lock())?;
+        let remaining = lock.expires.checked_sub(now).filter(|remaining| !remaining.is_zero())?;
+        Some((lock.owner, remaining))
+    }
+
+    fn fence(&self, keys: &LockKeys, now: Duration) -> u64 {
+        self.fences.get(keys.fence()).filter(|fence| fence.expires > now).map_or(0, |fence| fence.number)
+    }
+
+    fn set_lock(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) {
+        let lock = Lock { owner, expires: now + ttl };
+        match self.locks.get_mut(keys.lock()) {
+            Some(slot) => *slot = lock,
+            None => _ = self.locks.insert(keys.lock().to_owned(), lock),
+        }
+    }
+
+    fn set_fence(&mut self, keys: &LockKeys, number: u64, now: Duration) {
+        let fence = Fence { number, expires: now + LONGEST_HOLD };
+        match self.fences.get_mut(keys.fence()) {
+            Some(slot) => *slot = fence,
+            None => _ = self.fences.insert(keys.fence().to_owned(), fence),
+        }
+    }
+
+    /// Drops expired keys now and then: each sweep is paid for by as many votes as there were keys.
+    fn sweep(&mut self, now: Duration) {
+        self.votes_until_sweep -= 1;
+        if self.votes_until_sweep == 0 {
+            self.locks.retain(|_, lock| lock.expires > now);
+            self.fences.retain(|_, fence| fence.expires > now);
+            self.votes_until_sweep = SWEEP_INTERVAL + self.locks.len() + self.fences.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::node::SetConfig;
+    use crate::random::Epoch;
+
+    const TTL: Duration = Duration::from_secs(1);
+    const A: OwnerId = OwnerId::from_bits(1);
+    const B: OwnerId = OwnerId::from_bits(2);
+
+    struct Fixture {
+        store: Store,
+        keys: LockKeys,
+        now: Duration,
+    }
+
+    impl Fixture {
+        fn new(quarantine: Duration) -> Self {
+            let keyspace = Arc::new(Keyspace::new("lock:"));
+            let mut store = Store::new("run".into());
+            let config = SetConfig { format: 1, nodes: 1, max_ttl: TTL, name: String::new() };
+            let record =
+                Establish { expected: None, run_id: "run".into(), epoch: Epoch::from_bits(7), config, quarantine };
+            assert!(store.establish(&keyspace, record.clone(), Duration::ZERO));
+            assert!(
+                !store.establish(&keyspace, record, Duration::ZERO),
+                "the record is there, and not the expected one"
+            );
+            Self { store, keys: LockKeys::new(&keyspace, "r"), now: Duration::ZERO }
+        }
+
+        fn vote(&mut self, request: Request) -> Result<Reply, NodeError> {
+            let ballot = Ballot { keys: self.keys.clone(), epoch: Epoch::from_bits(7), request };
+            self.store.vote(&ballot, self.now)
+        }
+    }
+
+    #[test]
+    fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
+        let mut node = Fixture::new(Duration::ZERO);
+        let acquire = |owner| Request::Acquire { owner, ttl: TTL, hint: 10 };
+        assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { fence: 10 }));
+        assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { fence: 10 }), "the same attempt again");
+        assert_eq!(node.vote(acquire(B)), Ok(Reply::Held { remaining: Some(TTL) }));
+        node.now = TTL;
+        assert_eq!(node.vote(acquire(B)), Ok(Reply::Granted { fence: 11 }), "expired, and the number moved on");
+        assert_eq!(node.vote(Request::Release { owner: A }), Ok(Reply::NotOwner));
+        assert_eq!(node.vote(Request::Release { owner: B }), Ok(Reply::Released));
+    }
+
+    #[test]
+    fn a_confirm_needs_the_key_and_a_number_that_is_not_lower() {
+        let mut node = Fixture::new(Duration::ZERO);
+        node.vote(Request::Acquire { owner: A, ttl: TTL, hint: 10 }).unwrap();
+        assert_eq!(node.vote(Request::Confirm { owner: A, fence: 9 }), Ok(Reply::Refused { fence: 10 }));
+        assert_eq!(node.vote(Request::Confirm { owner: B, fence: 11 }), Ok(Reply::Refused { fence: 10 }));
+        assert_eq!(node.vote(Request::Confirm { owner: A, fence: 10 }), Ok(Reply::Confirmed));
+        assert_eq!(node.vote(Request::Confirm { owner: A, fence: 12 }), Ok(Reply::Confirmed));
+    }
+
+    #[test]
+    fn an_extend_never_shortens_and_never_creates() {
+        let mut node = Fixture::new(Duration::ZERO);
+        assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
+        node.vote(Request::Acquire { owner: A, ttl: TTL, hint: 0 }).unwrap();
+        assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
+        node.now = TTL * 3 / 4;
+        assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
+        node.now = TTL * 3 / 2;
+        assert_eq!(node.vote(Request::Extend { owner: B, ttl: TTL }), Ok(Reply::Gone));
+        assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
+    }
+
+    #[test]
+    fn a_replace_fills_a_gap_and_never_touches_another_owner() {
+        let mut node = Fixture::new(Duration::ZERO);
+        let replace = Request::Replace { owner: A, ttl: TTL, fence: 20 };
+        assert_eq!(node.vote(replace), Ok(Reply::Kept));
+        assert_eq!(node.vote(Request::Release { owner: A }), Ok(Reply::Released));
+        assert_eq!(node.vote(Request::Acquire { owner: B, ttl: TTL, hint: 0 }), Ok(Reply::Granted { fence: 21 }));
+        assert_eq!(node.vote(replace), Ok(Reply::Gone));
+    }
+
+    #[test]
+    fn a_node_in_another_epoch_or_in_quarantine_grants_nothing() {
+        let mut node = Fixture::new(TTL);
+        let acquire = Request::Acquire { owner: A, ttl: TTL, hint: 0 };
+        assert_eq!(node.vote(acquire), Err(NodeError::Quarantined { remaining: TTL }));
+        assert_eq!(node.vote(Request::Replace { owner: A, ttl: TTL, fence: 1 }), Ok(Reply::Kept));
+        node.now = TTL;
+        assert_eq!(node.vote(acquire), Ok(Reply::Granted { fence: 2 }));
+        let ballot = Ballot { keys: node.keys.clone(), epoch: Epoch::from_bits(8), request: acquire };
+        assert_eq!(node.store.vote(&ballot, node.now), Err(NodeError::Unadmitted));
+    }
+
+    #[test]
+    fn expired_keys_are_swept() {
+        let mut node = Fixture::new(Duration::ZERO);
+        for n in 0..SWEEP_INTERVAL * 2 {
+            node.keys = LockKeys::new(&Arc::new(Keyspace::new("lock:")), &format!("r{n}"));
+            node.vote(Request::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0 }).unwrap();
+            node.now += LONGEST_HOLD;
+        }
+        assert!(node.store.locks.len() <= SWEEP_INTERVAL + 2, "{}", node.store.locks.len());
+    }
+}

@@ -1,0 +1,85 @@
+use redis::io::tcp::TcpSettings;
+use redis::{ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
+use socket2::TcpKeepalive;
+use std::time::Duration;
+
+use crate::error::ConfigError;
+
+/// How long a connection is silent before the kernel probes it, and between probes.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+/// How long written bytes may stay unacknowledged before the kernel gives a connection up.
+#[cfg(target_os = "linux")]
+const USER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a Redis server is, as a connection needs it and as people may read it.
+pub(super) struct Address {
+    pub(super) name: String,
+    pub(super) info: ConnectionInfo,
+}
+
+impl Address {
+    /// Reads a URL. Errors and the name never contain the password.
+    pub(super) fn parse(url: &str) -> Result<Self, ConfigError> {
+        let invalid = |reason: &str| ConfigError::InvalidUrl { url: without_password(url), reason: reason.to_owned() };
+        let parsed = redis::parse_redis_url(url)
+            .ok_or_else(|| invalid("expected redis://[user:password@]host[:port][/database] or unix:///path"))?;
+        if matches!(parsed.scheme(), "rediss" | "valkeys") {
+            return Err(invalid(
+                "TLS is not built in; use redis:// over a private network or a tunnel, or redis_factory",
+            ));
+        }
+        let info = parsed.into_connection_info().map_err(|error| invalid(error.category()))?;
+        let database = info.redis_settings().db();
+        let name = match database {
+            0 => info.addr().to_string(),
+            database => format!("{}/{database}", info.addr()),
+        };
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let info = info.set_redis_settings(settings).set_tcp_settings(tcp_settings());
+        Ok(Self { name, info })
+    }
+}
+
+fn tcp_settings() -> TcpSettings {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(USER_TIMEOUT);
+    settings
+}
+
+/// The URL for an error message. What stands before the last `@` may be a password, however broken the URL is.
+fn without_password(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme < at => format!("{}***{}", &url[..scheme + 3], &url[at..]),
+        (None, Some(at)) => format!("***{}", &url[at..]),
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_user_password_and_database_and_shows_no_password() {
+        let address = Address::parse("redis://app:s3cret@10.0.0.1:7000/3").unwrap();
+        assert_eq!(address.name, "10.0.0.1:7000/3");
+        assert_eq!(address.info.redis_settings().username(), Some("app"));
+        assert_eq!(address.info.redis_settings().password(), Some("s3cret"));
+        assert_eq!(address.info.redis_settings().db(), 3);
+        assert!(address.info.tcp_settings().nodelay());
+        assert_eq!(Address::parse("redis://10.0.0.1").unwrap().name, "10.0.0.1:6379");
+    }
+
+    #[test]
+    fn a_url_that_does_not_parse_is_named_without_its_password() {
+        for url in
+            ["http://u:s3cret@h", "u:s3cret@h:1", "redis://u:s3cret@h/x", "rediss://u:s3cret@h", "redis://u:s3c@ret@:x"]
+        {
+            let Err(error) = Address::parse(url) else { panic!("{url} was taken") };
+            let text = error.to_string();
+            assert!(!text.contains("s3c") && text.contains("***@"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, Pipeline, Value};
+
+use super::classify::{connect_error, node_error};
+use super::scripts::{encode_establish, sources};
+use crate::node::{Establish, Inspection, Keyspace, Meta, NodeError, Role, SetConfig};
+use crate::random::Epoch;
+
+/// Makes the server know the scripts by their hashes.
+pub(super) async fn load_scripts(connection: &mut MultiplexedConnection) -> Result<(), NodeError> {
+    let mut pipeline = Pipeline::new();
+    for source in sources() {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(source);
+    }
+    for answer in ask(connection, &pipeline, sources().len()).await? {
+        read::<String>(answer)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn inspect(
+    connection: &mut MultiplexedConnection,
+    keyspace: &Keyspace,
+) -> Result<Inspection, NodeError> {
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("INFO").cmd("TIME").cmd("HGETALL").arg(keyspace.meta());
+    pipeline.cmd("PTTL").arg(keyspace.quarantine()).cmd("CONFIG").arg("GET").arg("appendfsync");
+    let answers = ask(connection, &pipeline, 5).await?;
+    let [info, time, meta, quarantine, fsync] = <[Value; 5]>::try_from(answers)
+        .map_err(|answers| NodeError::Protocol { answer: format!("{} answers to 5 commands", answers.len()) })?;
+
+    let info: String = read(info)?;
+    let (seconds, micros): (u64, u64) = read(time)?;
+    // Managed servers deny CONFIG; then nothing is known, and a restart means quarantine.
+    let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
+    Ok(Inspection {
+        run_id: field(&info, "run_id")?.to_owned(),
+        version: version(field(&info, "redis_version")?)?,
+        role: if field(&info, "role")? == "master" { Role::Master } else { Role::Replica },
+        eviction_policy: field(&info, "maxmemory_policy")?.to_owned(),
+        durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
+        clock_micros: seconds * 1_000_000 + micros,
+        meta: read_meta(&read(meta)?)?,
+        quarantine: match read::<i64>(quarantine)? {
+            -2 => None,
+            // Without an end it would last for ever: someone else's doing, but not ours to undo.
+            remaining => Some(u64::try_from(remaining).map_or(Duration::MAX, Duration::from_millis)),
+        },
+    })
+}
+
+/// Runs the establish script. True when the record was written.
+pub(super) async fn establish(
+    connection: &mut MultiplexedConnection,
+    keyspace: &Keyspace,
+    record: &Establish,
+) -> Result<bool, NodeError> {
+    let mut pipeline = Pipeline::new();
+    pipeline.add_command(encode_establish(keyspace, record));
+    let answer = ask(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
+    match read::<Vec<String>>(answer)?.first().map(String::as_str) {
+        Some("ESTABLISHED") => Ok(true),
+        Some("CHANGED") => Ok(false),
+        other => Err(NodeError::Protocol { answer: format!("{other:?}") }),
+    }
+}
+
+async fn ask(
+    connection: &mut MultiplexedConnection,
+    pipeline: &Pipeline,
+    count: usize,
+) -> Result<Vec<Value>, NodeError> {
+    connection.send_packed_commands(pipeline, 0, count).await.map_err(|error| connect_error(&error))
+}
+
+fn read<T: FromRedisValue>(answer: Value) -> Result<T, NodeError> {
+    if let Value::ServerError(error) = answer {
+        return Err(node_error(&error.into()));
+    }
+    redis::from_redis_value(answer).map_err(|error| NodeError::Protocol { answer: error.to_string() })
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Result<&'a str, NodeError> {
+    let mut fields = info.lines().filter_map(|line| line.split_once(':'));
+    let found = fields.find(|(field, _)| *field == name);
+    found.map(|(_, value)| value.trim()).ok_or_else(|| NodeError::Protocol { answer: format!("INFO without {name}") })
+}
+
+fn version(text: &str) -> Result<(u32, u32), NodeError> {
+    let mut parts = text.split('.').map(|part| part.parse().ok());
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(major), Some(minor)) => Ok((major, minor)),
+        _ => Err(NodeError::Protocol { answer: format!("version {text}") }),
+    }
+}
+
+fn read_meta(fields: &HashMap<String, String>) -> Result<Option<Meta>, NodeError> {
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let get = |name: &str| fields.get(name).map(String::as_str);
+    let meta = || {
+        Some(Meta {
+            run_id: get("run_id")?.to_owned(),
+            epoch: Epoch::parse(get("epoch")?)?,
+            config: SetConfig {
+                format: get("format")?.parse().ok()?,
+                nodes: get("nodes")?.parse().ok()?,
+                max_ttl: Duration::from_millis(get("max_ttl")?.parse().ok()?),
+                name: get("set_name")?.to_owned(),
+            },
+        })
+    };
+    let damaged = || NodeError::Protocol { answer: format!("damaged record of the node: {fields:?}") };
+    meta().ok_or_else(damaged).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_is_read_by_field() {
+        let info = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\n";
+        assert_eq!(field(info, "run_id"), Ok("abc"));
+        assert_eq!(version(field(info, "redis_version").unwrap()), Ok((7, 0)));
+        assert!(field(info, "role").is_err());
+    }
+
+    #[test]
+    fn a_record_is_read_whole_or_reported() {
+        assert_eq!(read_meta(&HashMap::new()), Ok(None));
+        let field = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let fields = [("run_id", "r"), ("epoch", "ff"), ("format", "1"), ("nodes", "5"), ("max_ttl", "60000")];
+        let mut record: HashMap<_, _> = fields.into_iter().map(field).collect();
+        assert!(matches!(read_meta(&record), Err(NodeError::Protocol { .. })), "the name of the set is missing");
+        record.insert("set_name".into(), String::new());
+        let meta = read_meta(&record).unwrap().unwrap();
+        assert_eq!((meta.epoch, meta.config.nodes), (Epoch::from_bits(255), 5));
+        assert_eq!(meta.config.max_ttl, Duration::from_secs(60));
+    }
+}

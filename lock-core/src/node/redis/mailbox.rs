@@ -1,0 +1,160 @@
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisResult, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::classify::{is_no_script, node_error};
+use super::scripts::{By, decode, encode};
+use crate::node::{Ballot, NodeError, NodeFuture, Reply, Request};
+
+/// Ballots that may wait to be written. Beyond it a node is not keeping up, and says so.
+const CAPACITY: usize = 8192;
+/// Ballots that travel in one write at most, so that one answer is not held up by too many others.
+const MAX_BATCH: usize = 256;
+/// Writes that may be unanswered; far below the pipeline buffer, so that a write never waits for room in it.
+const MAX_IN_FLIGHT: usize = 256;
+/// A connection on which nothing moved for this long, though something is expected, is given up: a hung server, or a link
+/// of which only one half is left. redis-rs itself never reconnects after a timeout.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
+
+/// The way of ballots to one connection: in the order in which they were handed over, and together when they come
+/// together.
+#[derive(Clone)]
+pub(super) struct Mailbox(mpsc::Sender<Letter>);
+
+struct Letter {
+    ballot: Ballot,
+    answer: oneshot::Sender<Result<Reply, NodeError>>,
+}
+
+impl Mailbox {
+    /// Starts the delivery over `connection`. It ends, and `gone` with it, when the connection is lost or stalls, or when
+    /// the mailbox was dropped and everything in it is answered.
+    pub(super) fn open(connection: MultiplexedConnection, gone: CancellationToken) -> Self {
+        let (sender, letters) = mpsc::channel(CAPACITY);
+        tokio::spawn(async move {
+            Delivery { connection, gone: gone.clone(), in_flight: FuturesUnordered::new() }.run(letters).await;
+            gone.cancel();
+        });
+        Self(sender)
+    }
+
+    /// Hands a ballot over, now.
+    pub(super) fn send(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+        let (answer, answered) = oneshot::channel();
+        match self.0.try_send(Letter { ballot, answer }) {
+            Ok(()) => Box::pin(async {
+                let lost = || NodeError::ConnectionLost { reason: "it was closed or stalled".into() };
+                answered.await.unwrap_or_else(|_| Err(lost()))
+            }),
+            Err(mpsc::error::TrySendError::Full(_)) => Box::pin(async { Err(NodeError::Overloaded) }),
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                Box::pin(async { Err(NodeError::Unreachable { reason: "connection lost".into() }) })
+            }
+        }
+    }
+}
+
+struct Delivery {
+    connection: MultiplexedConnection,
+    gone: CancellationToken,
+    in_flight: FuturesUnordered<BoxFuture<'static, Answered>>,
+}
+
+/// What came back for one write.
+struct Answered {
+    letters: Vec<Letter>,
+    by: By,
+    result: RedisResult<Vec<Value>>,
+}
+
+impl Delivery {
+    async fn run(mut self, mut letters: mpsc::Receiver<Letter>) {
+        let gone = self.gone.clone();
+        let mut batch = Vec::new();
+        let mut open = true;
+        let mut moved = Instant::now();
+        while open || !self.in_flight.is_empty() {
+            tokio::select! {
+                biased;
+                () = gone.cancelled() => return,
+                Some(answered) = self.in_flight.next() => {
+                    moved = Instant::now();
+                    self.hand_out(answered).await;
+                }
+                count = letters.recv_many(&mut batch, MAX_BATCH), if open && self.in_flight.len() < MAX_IN_FLIGHT => {
+                    open = count > 0;
+                    if self.in_flight.is_empty() {
+                        moved = Instant::now();
+                    }
+                    self.write(std::mem::take(&mut batch), By::Hash).await;
+                }
+                () = sleep_until(moved + STALLED_AFTER), if !self.in_flight.is_empty() => return,
+            }
+        }
+    }
+
+    /// Writes a batch. When this returns, its bytes stand in the connection's queue, before those of any later batch.
+    async fn write(&mut self, letters: Vec<Letter>, by: By) {
+        if letters.is_empty() {
+            return;
+        }
+        let mut pipeline = Pipeline::with_capacity(letters.len());
+        for letter in &letters {
+            pipeline.add_command(encode(&letter.ballot, by));
+        }
+        let mut connection = self.connection.clone();
+        let count = letters.len();
+        // Unconstrained: the first poll writes. With tokio's budget spent it would not, and a later batch could overtake.
+        let mut write: BoxFuture<'static, Answered> = Box::pin(unconstrained(async move {
+            let result = connection.send_packed_commands(&pipeline, 0, count).await;
+            Answered { letters, by, result }
+        }));
+        match futures_util::poll!(&mut write) {
+            std::task::Poll::Ready(answered) => Box::pin(self.hand_out(answered)).await,
+            std::task::Poll::Pending => self.in_flight.push(write),
+        }
+    }
+
+    async fn hand_out(&mut self, Answered { letters, by, result }: Answered) {
+        match result {
+            Ok(values) => {
+                let mut again = Vec::new();
+                for (letter, value) in letters.into_iter().zip(values) {
+                    if matches!(by, By::Hash) && is_no_script(&value) && letter.may_be_sent_again() {
+                        again.push(letter);
+                    } else {
+                        _ = letter.answer.send(decode(value));
+                    }
+                }
+                self.write(again, By::Source).await;
+            }
+            Err(error) => {
+                if error.is_unrecoverable_error() {
+                    self.gone.cancel();
+                }
+                for letter in letters {
+                    _ = letter.answer.send(Err(node_error(&error)));
+                }
+            }
+        }
+    }
+}
+
+impl Letter {
+    /// Whether a ballot that met `NOSCRIPT` may be written once more, behind what was written since. Not an acquire that
+    /// nobody waits for any more, nor a replace: their release may be what was written since. They had no effect.
+    fn may_be_sent_again(&self) -> bool {
+        match self.ballot.request {
+            Request::Acquire { .. } => !self.answer.is_closed(),
+            Request::Replace { .. } => false,
+            Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. } => true,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A Redis server, over redis-rs: one connection, so that requests are executed in the order in which they were handed
+//! over.
+
+mod address;
+mod classify;
+mod inspect;
+mod mailbox;
+mod scripts;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ConnectionInfo, PushInfo, PushKind, RedisResult};
+use tokio_util::sync::CancellationToken;
+
+use self::address::Address;
+use self::mailbox::Mailbox;
+use crate::error::ConfigError;
+use crate::node::{Ballot, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply};
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Writes that redis-rs may hold. Its default of 50 is too small to keep a fast connection busy.
+const PIPELINE_BUFFER: usize = 2048;
+
+/// Opens a connection; one that can tell that it was lost ends the token.
+type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<MultiplexedConnection>> + Send + Sync;
+
+/// One Redis or Valkey server as a master, from a URL (`redis://`, `unix://`) or from a factory of connections.
+///
+/// There is one connection at a time. When it is lost, or nothing moves on it for a second though answers are due, it is
+/// given up and a new one is opened at the next inspection; the engine does that on its own, with a randomised backoff.
+///
+/// # Rights
+///
+/// With ACLs, the user needs the keys under the prefix and in braces around it (`~lock:*`, `~{lock:*`) and:
+/// `+hello +auth +client|setinfo +select +info +time +script|load +evalsha +eval +get +set +del +exists +pttl +pexpire
+/// +hget +hset +hgetall`. With `+config|get`, a server that has every write on disk (`appendfsync always`) need not sit
+/// out a quarantine after a restart.
+pub struct RedisNode(Arc<Shared>);
+
+struct Shared {
+    name: String,
+    factory: Box<Factory>,
+    link: Mutex<Option<Link>>,
+    /// Held while a connection is opened, so that there is never a second one.
+    opening: tokio::sync::Mutex<()>,
+}
+
+/// One connection's life.
+#[derive(Clone)]
+struct Link {
+    connection: MultiplexedConnection,
+    mailbox: Mailbox,
+    gone: CancellationToken,
+}
+
+impl RedisNode {
+    /// The server at a URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`. Does not connect yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::InvalidUrl`] if the URL can not be read, or asks for TLS.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let Address { name, info } = Address::parse(url)?;
+        Ok(Self::new(name, move |gone| connect(info.clone(), gone)))
+    }
+
+    /// A server that `factory` connects to: over TLS, through a Sentinel, in a simulated network. It is called at every
+    /// connection and reconnection and must yield a new, unshared connection each time: the order of requests rests on it.
+    /// `name` is what errors, logs and health call the server.
+    pub fn from_factory<F, Fut>(name: impl Into<String>, factory: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
+    {
+        Self::new(name.into(), move |_| factory())
+    }
+
+    fn new<Fut>(name: String, connect: impl Fn(CancellationToken) -> Fut + Send + Sync + 'static) -> Self
+    where
+        Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
+    {
+        let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
+        Self(Arc::new(Shared { name, factory, link: Mutex::new(None), opening: tokio::sync::Mutex::new(()) }))
+    }
+}
+
+impl Shared {
+    /// The present connection, or a new one on which the scripts are loaded.
+    async fn open(&self) -> Result<Link, NodeError> {
+        let _opening = self.opening.lock().await;
+        if let Some(link) = self.link().clone().filter(|link| !link.gone.is_cancelled()) {
+            return Ok(link);
+        }
+        let gone = CancellationToken::new();
+        let connecting = (self.factory)(gone.clone());
+        let connection = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+            Ok(connected) => connected.map_err(|error| classify::connect_error(&error))?,
+            Err(_) => return Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
+        };
+        inspect::load_scripts(&mut connection.clone()).await?;
+        let mailbox = Mailbox::open(connection.clone(), gone.clone());
+        let link = Link { connection, mailbox, gone };
+        *self.link() = Some(link.clone());
+        Ok(link)
+    }
+
+    fn link(&self) -> MutexGuard<'_, Option<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LockNode for RedisNode {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
+        Box::pin(async move {
+            let mut link = node.open().await?;
+            let looked = inspect::inspect(&mut link.connection, &keyspace);
+            tokio::time::timeout(CONNECT_TIMEOUT, looked).await.unwrap_or_else(|_| {
+                link.gone.cancel();
+                Err(NodeError::TimedOut)
+            })
+        })
+    }
+
+    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+        let (link, keyspace) = (self.0.link().clone(), Arc::clone(keyspace));
+        Box::pin(async move {
+            // On the connection of the inspection that led here: behind a new one there may be a new server.
+            match link.filter(|link| !link.gone.is_cancelled()) {
+                Some(mut link) => inspect::establish(&mut link.connection, &keyspace, &record).await,
+                None => Err(NodeError::Unreachable { reason: "connection lost".into() }),
+            }
+        })
+    }
+
+    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+        match &*self.0.link() {
+            Some(link) => link.mailbox.send(ballot),
+            None => Box::pin(async { Err(NodeError::Unreachable { reason: "not connected yet".into() }) }),
+        }
+    }
+
+    fn disconnected(&self) -> NodeFuture<()> {
+        let gone = self.0.link().as_ref().map(|link| link.gone.clone());
+        Box::pin(async move {
+            if let Some(gone) = gone {
+                gone.cancelled().await;
+            }
+        })
+    }
+}
+
+impl fmt::Debug for RedisNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisNode").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+async fn connect(info: ConnectionInfo, gone: CancellationToken) -> RedisResult<MultiplexedConnection> {
+    let notice = move |push: PushInfo| {
+        if push.kind == PushKind::Disconnection {
+            gone.cancel();
+        }
+        Ok::<(), std::convert::Infallible>(())
+    };
+    // No response timeout here: the engine has its own, and a request that redis-rs gave up may be executed all the same.
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(PIPELINE_BUFFER)
+        .set_push_sender(notice);
+    redis::Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await
+}

@@ -1,0 +1,108 @@
+use super::majority;
+
+/// A node's vote on a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RenewalVote {
+    /// The key was still ours, and lives on.
+    Kept,
+    /// The key is not ours any more.
+    Gone,
+    /// No answer, or none that counts.
+    NoAnswer,
+}
+
+/// What a renewal came to. Three things, not two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RenewalVerdict {
+    /// A majority of **all** nodes still had the key and extended it.
+    Renewed,
+    /// So many nodes do not have it that no majority can.
+    Lost,
+    /// Too few answers to tell: the lease stands as it stood, try again while it does.
+    Unknown,
+}
+
+/// One round of extending a lock's key on all nodes.
+///
+/// Only nodes where the key *was still ours* count. A node on which it is put back after this round counts from the next
+/// round on: counting it in this one would let a lock come back to life.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Renewal {
+    votes: Vec<Option<RenewalVote>>,
+    decided: bool,
+}
+
+impl Renewal {
+    /// A round on `nodes` nodes, before any vote.
+    #[must_use]
+    pub fn new(nodes: usize) -> Self {
+        Self { votes: vec![None; nodes], decided: false }
+    }
+
+    /// Takes a node's vote. The verdict comes once, with the vote that decides.
+    pub fn vote(&mut self, node: usize, vote: RenewalVote) -> Option<RenewalVerdict> {
+        let slot = self.votes.get_mut(node).filter(|slot| slot.is_none())?;
+        *slot = Some(vote);
+        if self.decided {
+            return None;
+        }
+        let quorum = majority(self.votes.len());
+        let count = |wanted| self.votes.iter().filter(|vote| **vote == wanted).count();
+        let (kept, gone) = (count(Some(RenewalVote::Kept)), count(Some(RenewalVote::Gone)));
+        let verdict = if kept >= quorum {
+            RenewalVerdict::Renewed
+        } else if self.votes.len() - gone < quorum {
+            RenewalVerdict::Lost
+        } else if count(None) == 0 {
+            RenewalVerdict::Unknown
+        } else {
+            return None;
+        };
+        self.decided = true;
+        Some(verdict)
+    }
+
+    /// The nodes that said that the key is not ours: where it may be put back after the round renewed.
+    pub fn gone(&self) -> impl Iterator<Item = usize> + '_ {
+        self.votes.iter().enumerate().filter(|(_, vote)| **vote == Some(RenewalVote::Gone)).map(|(node, _)| node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RenewalVote::{Gone, Kept, NoAnswer};
+    use super::*;
+
+    fn verdict(votes: &[RenewalVote], nodes: usize) -> Option<RenewalVerdict> {
+        let mut renewal = Renewal::new(nodes);
+        votes.iter().enumerate().filter_map(|(node, vote)| renewal.vote(node, *vote)).last()
+    }
+
+    #[test]
+    fn renewed_lost_and_unknown_are_three_things() {
+        assert_eq!(verdict(&[Kept, Kept, Kept], 5), Some(RenewalVerdict::Renewed));
+        assert_eq!(verdict(&[Gone, Gone, Gone], 5), Some(RenewalVerdict::Lost));
+        assert_eq!(verdict(&[Kept, Kept, NoAnswer, NoAnswer, NoAnswer], 5), Some(RenewalVerdict::Unknown));
+        assert_eq!(verdict(&[NoAnswer, NoAnswer, NoAnswer, NoAnswer, NoAnswer], 5), Some(RenewalVerdict::Unknown));
+        assert_eq!(
+            verdict(&[Gone, Gone, Kept, Kept, NoAnswer], 5),
+            Some(RenewalVerdict::Unknown),
+            "two survivors and one unknown"
+        );
+    }
+
+    #[test]
+    fn the_majority_is_of_all_nodes_not_of_those_that_answered() {
+        assert_eq!(verdict(&[Kept, Kept], 5), None);
+        assert_eq!(verdict(&[Kept, NoAnswer, NoAnswer], 3), Some(RenewalVerdict::Unknown));
+    }
+
+    #[test]
+    fn the_nodes_that_lost_the_key_are_told() {
+        let mut renewal = Renewal::new(3);
+        renewal.vote(2, Gone);
+        renewal.vote(0, Kept);
+        assert_eq!(renewal.vote(1, Kept), Some(RenewalVerdict::Renewed));
+        assert_eq!(renewal.gone().collect::<Vec<_>>(), [2]);
+    }
+}

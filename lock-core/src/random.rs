@@ -1,0 +1,115 @@
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+/// The one source of randomness: owner ids, epochs, jitter. Seeded, so that a simulated run can be replayed.
+pub(crate) struct Random(Mutex<StdRng>);
+
+impl Random {
+    /// A source that nobody can foresee.
+    pub(crate) fn from_system() -> Self {
+        let mut seed = [0; 32];
+        if getrandom::fill(&mut seed).is_err() {
+            // Without the system's source, the standard library's per-process keys are what is left: owner ids must
+            // be unique, not secret.
+            use std::hash::{BuildHasher as _, RandomState};
+            for chunk in seed.chunks_mut(8) {
+                let word = RandomState::new().hash_one(std::time::SystemTime::now());
+                chunk.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        Self(Mutex::new(StdRng::from_seed(seed)))
+    }
+
+    /// The source that always tells the same.
+    #[cfg(test)]
+    pub(crate) fn from_seed(seed: u64) -> Self {
+        Self(Mutex::new(StdRng::seed_from_u64(seed)))
+    }
+
+    pub(crate) fn owner(&self) -> OwnerId {
+        OwnerId(self.with(|rng| rng.random()))
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.with(|rng| rng.random()))
+    }
+
+    /// A duration between half of `most` and `most`, so that those who start together part.
+    pub(crate) fn jitter(&self, most: Duration) -> Duration {
+        most.mul_f64(self.with(|rng| rng.random_range(0.5..1.0)))
+    }
+
+    fn with<T>(&self, draw: impl FnOnce(&mut StdRng) -> T) -> T {
+        draw(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Who holds a key: 128 random bits, fresh for every attempt, so that an answer to one attempt can never be taken for
+/// an answer to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerId(u128);
+
+impl OwnerId {
+    /// The owner id with these bits. The engine draws its own; this is for models and for tests of a
+    /// [`LockNode`](crate::LockNode).
+    #[must_use]
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Which life of its data a node is in: 128 random bits, drawn when a client establishes the node. A node that lost its
+/// data lost its epoch, too, and so can not vote for a client that was admitted before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Epoch(u128);
+
+impl Epoch {
+    /// The epoch with these bits.
+    #[must_use]
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// Reads what [`Display`](fmt::Display) wrote.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        u128::from_str_radix(text, 16).ok().map(Self)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_seed_tells_one_story() {
+        let (a, b, other) = (Random::from_seed(1), Random::from_seed(1), Random::from_seed(2));
+        let story = |random: &Random| (random.owner(), random.epoch(), random.jitter(Duration::from_secs(1)));
+        let first = story(&a);
+        assert_eq!(first, story(&b));
+        assert_ne!(first, story(&other));
+        assert_ne!(first.0, a.owner(), "an owner id is fresh every time");
+    }
+
+    #[test]
+    fn an_epoch_reads_what_it_wrote() {
+        let epoch = Random::from_system().epoch();
+        assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
+    }
+}

@@ -1,0 +1,93 @@
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// The longest name of a resource, in bytes.
+pub const MAX_RESOURCE_LEN: usize = 512;
+
+/// A checked name: 1 to 512 bytes of UTF-8 without control characters and braces.
+///
+/// Braces are kept out because Redis reads them as a hash tag, and because the names of the fence and of the node's
+/// own records are built with them: no resource can collide with either.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Resource(Arc<str>);
+
+impl Resource {
+    pub(crate) fn parse(name: &str) -> Result<Self, InvalidName> {
+        check(name, 1)?;
+        Ok(Self(name.into()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Checks a prefix by the rules of a resource name, except that it may be empty.
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), InvalidName> {
+    check(prefix, 0)
+}
+
+fn check(name: &str, min: usize) -> Result<(), InvalidName> {
+    if name.len() < min || name.len() > MAX_RESOURCE_LEN {
+        return Err(InvalidName::Length { len: name.len(), min });
+    }
+    match name.char_indices().find(|(_, c)| c.is_control() || matches!(c, '{' | '}')) {
+        Some((at, character)) => Err(InvalidName::Character { character, at }),
+        None => Ok(()),
+    }
+}
+
+/// Why a name of a resource, or a prefix, is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidName {
+    /// Too short or too long.
+    #[error("it has {len} bytes, allowed are {min} to {max}", max = MAX_RESOURCE_LEN)]
+    Length {
+        /// The length in bytes.
+        len: usize,
+        /// The least length in bytes: 1 for a resource, 0 for a prefix.
+        min: usize,
+    },
+    /// A control character or a brace.
+    #[error("it has {character:?} at byte {at}; control characters and braces are not allowed")]
+    Character {
+        /// The character.
+        character: char,
+        /// Where it stands, in bytes from the start.
+        at: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_1_to_512_bytes_without_control_characters_and_braces() {
+        for good in ["a", "stock:42", "größe/1 2", &"x".repeat(512)] {
+            assert_eq!(Resource::parse(good).unwrap().as_str(), good);
+        }
+        assert_eq!(Resource::parse(""), Err(InvalidName::Length { len: 0, min: 1 }));
+        assert_eq!(Resource::parse(&"x".repeat(513)), Err(InvalidName::Length { len: 513, min: 1 }));
+        assert_eq!(Resource::parse("a{b"), Err(InvalidName::Character { character: '{', at: 1 }));
+        assert_eq!(Resource::parse("a}b"), Err(InvalidName::Character { character: '}', at: 1 }));
+        assert_eq!(Resource::parse("a\nb"), Err(InvalidName::Character { character: '\n', at: 1 }));
+        assert_eq!(Resource::parse("a\u{85}"), Err(InvalidName::Character { character: '\u{85}', at: 1 }));
+    }
+
+    #[test]
+    fn a_prefix_may_be_empty() {
+        assert_eq!(check_prefix(""), Ok(()));
+        assert_eq!(check_prefix("shop:"), Ok(()));
+        assert!(check_prefix("{shop}").is_err());
+    }
+}
