@@ -3,7 +3,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::{RngExt, SeedableRng as _};
 
 /// The one source of randomness: owner ids, epochs, jitter. Seeded, so that a simulated run can be replayed.
 pub(crate) struct Random(Mutex<StdRng>);
@@ -31,11 +31,11 @@ impl Random {
     }
 
     pub(crate) fn owner(&self) -> OwnerId {
-        OwnerId(self.with(|rng| rng.random()))
+        OwnerId(self.with(RngExt::random))
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
-        Epoch(self.with(|rng| rng.random()))
+        Epoch(self.with(RngExt::random))
     }
 
     /// A duration between half of `most` and `most`, so that those who start together part.

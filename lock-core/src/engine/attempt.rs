@@ -82,7 +82,7 @@ impl Engine {
                     acquisition.acquire_vote(node, vote, started.elapsed())
                 }
                 Some((node, answer)) = confirms.1.next() => {
-                    acquisition.confirm_vote(node, confirms.0, confirm_vote(answer), started.elapsed())
+                    acquisition.confirm_vote(node, confirms.0, confirm_vote(&answer), started.elapsed())
                 }
                 // Every vote is in, so a verdict was given; this is for the compiler.
                 else => Step::Failed(Failure::NoQuorum),
@@ -134,10 +134,10 @@ fn acquire_vote(answer: Result<Reply, NodeError>) -> (AcquireVote, VoteAnswer) {
     }
 }
 
-fn confirm_vote(answer: Result<Reply, NodeError>) -> ConfirmVote {
+fn confirm_vote(answer: &Result<Reply, NodeError>) -> ConfirmVote {
     match answer {
         Ok(Reply::Confirmed) => ConfirmVote::Confirmed,
-        Ok(Reply::Refused { fence }) => ConfirmVote::Refused { fence },
+        Ok(Reply::Refused { fence }) => ConfirmVote::Refused { fence: *fence },
         _ => ConfirmVote::NoAnswer,
     }
 }

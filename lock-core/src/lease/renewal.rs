@@ -58,13 +58,13 @@ async fn renew(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVer
     let mut renewal = Renewal::new(cluster.size());
     let mut verdict = RenewalVerdict::Unknown;
     loop {
-        let (node, answer) = tokio::select! {
+        let answered = tokio::select! {
             biased;
             // Released meanwhile: what was extended is being deleted.
             () = lease.0.ended.cancelled() => return verdict,
-            Some(answered) = round.next() => answered,
-            else => break,
+            answered = round.next() => answered,
         };
+        let Some((node, answer)) = answered else { break };
         match renewal.vote(node, renewal_vote(&answer)) {
             Some(RenewalVerdict::Renewed) if lease.renew(sent + (ttl - drift(ttl))) => {
                 verdict = RenewalVerdict::Renewed;

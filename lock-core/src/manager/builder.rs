@@ -151,9 +151,7 @@ impl LockManagerBuilder {
     ///
     /// [`ConfigError`] if a setting is wrong. What only the nodes can tell shows when locks are taken, in `health`, and in the
     /// log.
-    pub fn connect_lazy(self) -> Result<LockManager, ConfigError> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-
+    pub fn connect_lazy(mut self) -> Result<LockManager, ConfigError> {
         OutOfRange::check("max_ttl", self.max_ttl, MIN_TTL, LONGEST_TTL)?;
         self.defaults.check(self.max_ttl)?;
         if let Some(node_timeout) = self.node_timeout {
@@ -164,7 +162,14 @@ impl LockManagerBuilder {
         }
         check_prefix(&self.prefix)
             .map_err(|reason| ConfigError::InvalidPrefix { prefix: self.prefix.clone(), reason })?;
-        let nodes = check_nodes(self.nodes)?;
+        let nodes = check_nodes(std::mem::take(&mut self.nodes))?;
+        Ok(self.assemble(nodes))
+    }
+
+    /// The manager over these nodes; everything has been checked.
+    pub(super) fn assemble(self, nodes: Vec<Arc<dyn LockNode>>) -> LockManager {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
         let config = SetConfig {
             format: SetConfig::FORMAT,
             nodes: nodes.len(),
@@ -176,7 +181,7 @@ impl LockManagerBuilder {
         let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, Random::from_system()));
         let closing = CancellationToken::new();
         let waiting = Waiting::new(self.max_waiters, closing.clone(), Arc::clone(&engine.random));
-        Ok(LockManager(Arc::new(Inner {
+        LockManager(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
             defaults: self.defaults,
@@ -184,7 +189,7 @@ impl LockManagerBuilder {
             waiting,
             closing,
             held: Arc::new(HeldLeases::default()),
-        })))
+        }))
     }
 
     /// Builds the manager and connects: waits until every node stands one way or another, at most about a second.
@@ -238,7 +243,7 @@ fn check_nodes(nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>) -> Result<Vec
 
 impl fmt::Debug for LockManagerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes: Vec<&str> = self.nodes.iter().flatten().map(|node| node.name()).collect();
+        let nodes: Vec<&str> = self.nodes.iter().flatten().map(LockNode::name).collect();
         f.debug_struct("LockManagerBuilder")
             .field("nodes", &nodes)
             .field("prefix", &self.prefix)

@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::error::LossReason;
 use crate::held::HeldLeases;
 use crate::lease::{Lease, cut_off};
-use crate::node::MemoryNode;
+use crate::node::{LockNode, MemoryNode};
 use crate::options::LockOptions;
 use crate::waiting::Waiting;
 
@@ -63,7 +63,6 @@ const RELEASE_GRACE: Duration = Duration::from_secs(1);
 
 impl LockManager {
     /// A builder, with no nodes yet.
-    #[must_use]
     pub fn builder() -> LockManagerBuilder {
         LockManagerBuilder::default()
     }
@@ -72,9 +71,8 @@ impl LockManager {
     /// locks exclude nobody outside of this process. Works outside a runtime.
     #[must_use]
     pub fn in_memory() -> Self {
-        let nodes = (0..5).map(|_| MemoryNode::new());
-        #[expect(clippy::expect_used, reason = "five fresh nodes and the defaults are a valid set-up")]
-        Self::builder().nodes(nodes).connect_lazy().expect("the defaults are valid")
+        let node = |_| Arc::new(MemoryNode::new()) as Arc<dyn LockNode>;
+        LockManagerBuilder::default().assemble((0..5).map(node).collect())
     }
 
     /// A lock on a resource, to be taken by one of the methods of [`LockRequest`].

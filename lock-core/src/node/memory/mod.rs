@@ -54,8 +54,11 @@ struct State {
 
 struct Parcel {
     due: Instant,
-    execute: Box<dyn FnOnce(&mut Store, Duration) + Send>,
+    execute: Box<Operation>,
 }
+
+/// What is done to the keys, at a time on the node's clock.
+type Operation = dyn FnOnce(&mut Store, Duration) + Send;
 
 impl MemoryNode {
     /// A node that is up and empty.

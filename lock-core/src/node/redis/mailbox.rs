@@ -38,9 +38,11 @@ impl Mailbox {
     /// the mailbox was dropped and everything in it is answered.
     pub(super) fn open(connection: MultiplexedConnection, gone: CancellationToken) -> Self {
         let (sender, letters) = mpsc::channel(CAPACITY);
+        // A runtime that is shut down takes the task with it; the connection is gone then, too.
+        let ended = gone.clone().drop_guard();
         tokio::spawn(async move {
-            Delivery { connection, gone: gone.clone(), in_flight: FuturesUnordered::new() }.run(letters).await;
-            gone.cancel();
+            let _ended = ended;
+            Delivery { connection, gone, in_flight: FuturesUnordered::new() }.run(letters).await;
         });
         Self(sender)
     }

@@ -124,10 +124,12 @@ impl LockNode for RedisNode {
         Box::pin(async move {
             let mut link = node.open().await?;
             let looked = inspect::inspect(&mut link.connection, &keyspace);
-            tokio::time::timeout(CONNECT_TIMEOUT, looked).await.unwrap_or_else(|_| {
+            let seen = tokio::time::timeout(CONNECT_TIMEOUT, looked).await.unwrap_or(Err(NodeError::TimedOut));
+            if matches!(seen, Err(NodeError::TimedOut | NodeError::Unreachable { .. })) {
+                // Not every connection tells by itself that it was lost: one from a factory need not.
                 link.gone.cancel();
-                Err(NodeError::TimedOut)
-            })
+            }
+            seen
         })
     }
 
