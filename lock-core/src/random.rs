@@ -25,7 +25,6 @@ impl Random {
     }
 
     /// The source that always tells the same.
-    #[cfg(test)]
     pub(crate) fn from_seed(seed: u64) -> Self {
         Self(Mutex::new(StdRng::seed_from_u64(seed)))
     }

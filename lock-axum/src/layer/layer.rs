@@ -83,7 +83,8 @@ impl LockLayer {
     /// If the template is malformed: empty, a brace without a partner, a placeholder of another kind.
     #[must_use]
     #[expect(clippy::panic, reason = "as axum does when a route is malformed")]
-    pub fn new(locks: LockManager, template: &str) -> Self {
+    pub fn new(locks: LockManager, template: impl AsRef<str>) -> Self {
+        let template = template.as_ref();
         match Template::parse(template) {
             Ok(template) => Self::with(locks, Key::Template(Arc::new(template))),
             Err(error) => panic!("malformed lock template {template:?}: {error}"),

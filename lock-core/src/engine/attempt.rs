@@ -73,6 +73,7 @@ impl Engine {
         }
         loop {
             let step = tokio::select! {
+                biased;
                 Some((node, answer)) = acquires.next() => {
                     let (vote, known) = acquire_vote(answer);
                     if !may_hold(&known) {

@@ -31,6 +31,7 @@ impl Cluster {
     pub(super) async fn keep_members(self: Arc<Self>) {
         let keeping = join_all((0..self.size()).map(|node| self.keep_member(node)));
         tokio::select! {
+            biased;
             _ = keeping => {}
             () = self.stop.cancelled() => {}
         }
@@ -53,6 +54,7 @@ impl Cluster {
                 // Beyond the end of a quarantine there is nothing to be gained by chance.
                 let wait = if wait < CHECK_INTERVAL { wait } else { self.random.jitter(wait) };
                 tokio::select! {
+                    biased;
                     () = sleep(wait) => {}
                     () = member.trouble.notified() => {}
                     () = member.node.disconnected() => {
@@ -77,7 +79,7 @@ impl Cluster {
                 Err(NodeError::Refused(refusal)) => return Standing::Refused(refusal),
                 Err(error) => return Standing::Away(error),
             };
-            if let Some(refusal) = self.duplicate(node, &seen) {
+            if let Some(refusal) = self.settle_duplicates(node) {
                 return Standing::Refused(refusal);
             }
             match admit(&seen, &self.config) {
@@ -109,20 +111,30 @@ impl Cluster {
         Ok(seen)
     }
 
-    /// Of two nodes that turn out to be one server, the one that was named first stays.
-    fn duplicate(&self, node: usize, seen: &Inspection) -> Option<Refusal> {
-        let same_server = |other: &usize| {
-            let member = &self.members[*other];
-            let facts = member.facts.lock().unwrap_or_else(PoisonError::into_inner);
-            *other != node && facts.run_id.as_ref() == Some(&seen.run_id)
-        };
-        let present = |other: &usize| !matches!(*self.members[*other].standing.borrow(), Standing::Away(_));
-        let other = (0..self.size()).filter(same_server).find(present)?;
-        if other < node {
-            return Some(Refusal::Duplicate { other: self.members[other].node.name().to_owned() });
+    /// Of two nodes that turn out to be one server, the one that was named first stays, and the other is refused, at once:
+    /// there must be no moment at which both vote. (Between this and the admission of the node nothing is awaited.)
+    fn settle_duplicates(&self, node: usize) -> Option<Refusal> {
+        let other = self.same_server(node)?;
+        let refused = node.max(other);
+        let name = self.members[node.min(other)].node.name().to_owned();
+        let refusal = Refusal::Duplicate { other: name };
+        if refused == node {
+            return Some(refusal);
         }
+        self.set_standing(other, Standing::Refused(refusal));
         self.members[other].trouble.notify_one();
         None
+    }
+
+    /// Another node whose last inspection met the same server.
+    fn same_server(&self, node: usize) -> Option<usize> {
+        let run_id = |node: usize| {
+            let facts = self.members[node].facts.lock().unwrap_or_else(PoisonError::into_inner);
+            facts.run_id.clone()
+        };
+        let present = |other: usize| !matches!(*self.members[other].standing.borrow(), Standing::Away(_));
+        let own = run_id(node)?;
+        (0..self.size()).find(|other| *other != node && present(*other) && run_id(*other).as_ref() == Some(&own))
     }
 
     async fn establish(&self, node: usize, seen: &Inspection, expected: Option<Epoch>, quarantine: Duration) {

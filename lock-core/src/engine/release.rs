@@ -75,6 +75,7 @@ impl Settling {
         let (mut impatient, mut told) = (std::pin::pin!(impatient), false);
         loop {
             tokio::select! {
+                biased;
                 delivered = deliveries.next() => {
                     let Some(vote) = delivered else { return };
                     if let Some(verdict) = votes.vote(vote) {
@@ -96,6 +97,7 @@ impl Settling {
         let cluster = &self.engine.cluster;
         loop {
             let error = tokio::select! {
+                biased;
                 answer = answer => match answer {
                     Ok(Reply::Released) => return ReleaseVote::Released,
                     // A node in another epoch has forgotten the key.
@@ -110,6 +112,7 @@ impl Settling {
                 cluster.reachable(node).await;
             };
             tokio::select! {
+                biased;
                 () = again => answer = cluster.cast(node, &self.keys, self.request),
                 () = sleep_until(self.expires) => {
                     let name = cluster.members[node].node.name();

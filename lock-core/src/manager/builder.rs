@@ -33,6 +33,7 @@ pub struct LockManagerBuilder {
     max_ttl: Duration,
     max_waiters: usize,
     node_timeout: Option<Duration>,
+    seed: Option<u64>,
 }
 
 impl Default for LockManagerBuilder {
@@ -45,6 +46,7 @@ impl Default for LockManagerBuilder {
             max_ttl: Duration::from_secs(60),
             max_waiters: 1024,
             node_timeout: None,
+            seed: None,
         }
     }
 }
@@ -145,6 +147,14 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Draws owner ids, epochs and jitter from this seed, so that a simulated run can be replayed. **Only for simulations**:
+    /// two managers of one seed draw the same owner ids, and take each other's locks for their own. Defaults to the system's
+    /// randomness.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// Builds the manager, and connects when it is first used. Works outside a runtime.
     ///
     /// # Errors
@@ -178,7 +188,8 @@ impl LockManagerBuilder {
             name: self.set_name,
         };
         let keyspace = Keyspace::new(&self.prefix);
-        let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, Random::from_system()));
+        let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
+        let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random));
         let closing = CancellationToken::new();
         let waiting = Waiting::new(self.max_waiters, closing.clone(), Arc::clone(&engine.random));
         LockManager(Arc::new(Inner {

@@ -85,8 +85,9 @@ impl Place<'_> {
         let pause = self.waiting.random.jitter(most).min(left);
         self.pause = (self.pause * 2).min(PAUSE.1);
         tokio::select! {
-            () = sleep(pause) => Turn::Again,
+            biased;
             () = self.waiting.closing.cancelled() => Turn::Closed,
+            () = sleep(pause) => Turn::Again,
         }
     }
 }

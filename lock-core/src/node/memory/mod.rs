@@ -178,6 +178,7 @@ impl MemoryNode {
             };
             let Some(due) = next else { return };
             tokio::select! {
+                biased;
                 () = sleep_until(due) => {}
                 () = hurried => {}
             }
