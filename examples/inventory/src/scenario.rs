@@ -1,0 +1,130 @@
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::try_join_all;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Config, Mode, Report, Row, RunError,
+    instance::{Blueprint, Instance},
+    load::{self, Load},
+    masters::Masters,
+    store::Store,
+};
+
+/// What [`run`] tells while it runs.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// A mode begins.
+    Started(Mode),
+    /// A mode has ended.
+    Finished(&'a Row),
+}
+
+/// Runs the modes of `config`, one after the other, and reports what was sold.
+///
+/// Instances run on threads of their own, buyers on the caller's runtime, which needs its IO and
+/// time drivers. The database is a temporary file that is removed at the end. When `stop` is
+/// cancelled, buyers begin no more requests, those under way are awaited, and the report has what
+/// was measured until then.
+///
+/// # Errors
+///
+/// [`RunError`] if the run cannot be carried out. That a mode oversold is no error:
+/// see [`Report::passed`].
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the instances stop in the background.
+///
+/// # Examples
+///
+/// ```
+/// use inventory::{Config, Mode, run};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), inventory::RunError> {
+/// let config = Config { stock: 5, buyers: 10, modes: vec![Mode::DistributedLock], ..Config::default() };
+/// let report = run(&config, &CancellationToken::new(), |_| {}).await?;
+/// assert!(report.passed());
+/// assert_eq!(report.rows[0].orders, 5);
+/// # Ok(()) }
+/// ```
+pub async fn run(
+    config: &Config,
+    stop: &CancellationToken,
+    mut progress: impl FnMut(Progress<'_>),
+) -> Result<Report, RunError> {
+    config.check()?;
+    let database_failed = |error: std::io::Error| RunError::Database(error.into());
+    let directory = tempfile::tempdir().map_err(database_failed)?;
+    let database = directory.path().join("shop.sqlite");
+    let masters = Masters::new(&config.redis);
+    if config.modes.iter().any(|mode| mode.takes_lock()) {
+        masters.clone().check(&config.prefix).await?;
+    }
+    let mut report = Report::new(config, masters.describe());
+
+    // Locks and counters of an earlier run may still be on the masters.
+    let run_id: u32 = rand::random();
+    for &mode in &config.modes {
+        if stop.is_cancelled() {
+            break;
+        }
+        progress(Progress::Started(mode));
+        let sku = format!("{}-{run_id:08x}", mode.name());
+        let row = run_mode(config, mode, &masters, &database, sku, stop).await?;
+        progress(Progress::Finished(&row));
+        report.push(row);
+    }
+    report.interrupted = report.rows.len() < config.modes.len() || report.rows.iter().any(|row| !row.complete);
+    directory.close().map_err(database_failed)?;
+    Ok(report)
+}
+
+async fn run_mode(
+    config: &Config,
+    mode: Mode,
+    masters: &Masters,
+    database: &Path,
+    sku: String,
+    stop: &CancellationToken,
+) -> Result<Row, RunError> {
+    let store = Store::open(database, false).await?;
+    store.seed(&sku, config.stock).await?;
+    let blueprint = |number| Blueprint {
+        number,
+        mode,
+        masters: masters.clone(),
+        prefix: config.prefix.clone(),
+        database: database.to_owned(),
+        payment: config.payment,
+    };
+    let starts = (0..config.instances as usize).map(|number| Instance::start(blueprint(number)));
+    let instances = try_join_all(starts).await?;
+
+    let begun = Instant::now();
+    let load = Load {
+        buyers: config.buyers,
+        concurrency: config.concurrency,
+        instances: instances.iter().map(Instance::address).collect(),
+        sku,
+        deadline: begun + longest(config),
+    };
+    let outcome = load::drive(&load, stop).await;
+    let elapsed = begun.elapsed();
+
+    try_join_all(instances.into_iter().map(Instance::stop)).await?;
+    // After the instances: nothing is written any more.
+    let sold = store.sold(&load.sku).await?;
+    let complete = !(stop.is_cancelled() && outcome.answers.stopped > 0);
+    Ok(Row::new(mode, config, outcome, sold, elapsed, complete))
+}
+
+/// Far more than a mode takes: it ends what hangs, and judges nothing.
+fn longest(config: &Config) -> Duration {
+    Duration::from_secs(30) + Duration::from_millis(200) * (config.stock + config.buyers)
+}

@@ -1,0 +1,48 @@
+//! How a run ends.
+
+use inventory::{Config, Mode, Progress, RunError, run};
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test]
+async fn a_stopped_run_reports_what_was_measured() {
+    let config = Config { modes: vec![Mode::AtomicSql, Mode::NoLock], ..Config::default() };
+    let stop = CancellationToken::new();
+    // Spawned: the future is `Send`.
+    let running = tokio::spawn(async move {
+        run(&config, &stop, |progress| {
+            if let Progress::Finished(_) = progress {
+                stop.cancel();
+            }
+        })
+        .await
+    });
+    let report = running.await.unwrap().unwrap();
+    assert!(report.interrupted && report.passed());
+    assert_eq!(report.row(Mode::AtomicSql).unwrap().orders, 100);
+    assert!(report.row(Mode::NoLock).is_none());
+}
+
+#[tokio::test]
+async fn a_mode_that_is_stopped_at_once_sells_nothing_and_fails_nothing() {
+    let config = Config { modes: vec![Mode::DistributedLock], ..Config::default() };
+    let stop = CancellationToken::new();
+    let report = run(&config, &stop, |progress| {
+        if let Progress::Started(_) = progress {
+            stop.cancel();
+        }
+    })
+    .await
+    .unwrap();
+    let row = report.row(Mode::DistributedLock).unwrap();
+    assert_eq!((row.orders, row.complete), (0, false));
+    assert!(report.interrupted && report.passed());
+}
+
+#[tokio::test]
+async fn unreachable_masters_are_an_error_not_a_table() {
+    // Port 1 of the loopback refuses connections.
+    let redis = vec!["redis://127.0.0.1:1".to_owned()];
+    let config = Config { redis, modes: vec![Mode::DistributedLock], ..Config::default() };
+    let outcome = run(&config, &CancellationToken::new(), |_| {}).await;
+    assert!(matches!(outcome, Err(RunError::Connect(_))), "{outcome:?}");
+}

@@ -1,0 +1,51 @@
+//! The smallest useful service: one handler that runs alone for each SKU, across every instance.
+//!
+//! ```text
+//! cargo run -p quickstart                                    # five masters inside this process
+//! REDIS_URLS=redis://a:6379,redis://b:6379,redis://c:6379 cargo run -p quickstart
+//! curl -X POST http://127.0.0.1:3000/stock/42/deduct
+//! ```
+
+use std::{env, error::Error, time::Duration};
+
+use axum::{Extension, Json, Router, extract::Path, routing::post};
+use lock_axum::{FencingToken, LockManager, distributed_lock};
+use serde_json::{Value, json};
+
+#[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
+async fn deduct(Path(sku): Path<String>, token: FencingToken) -> Json<Value> {
+    // A real handler sends the token along with every write, and the store refuses older ones:
+    // see the inventory example.
+    Json(json!({ "sku": sku, "token": token.get() }))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let locks = match env::var("REDIS_URLS") {
+        Ok(urls) => LockManager::builder().redis(urls.split(',')).connect().await?,
+        Err(_) => LockManager::in_memory(),
+    };
+    let app = Router::new().route("/stock/{sku}/deduct", post(deduct)).layer(Extension(locks.clone()));
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(listener, app).with_graceful_shutdown(locks.close_on(stop_signal())).await?;
+    // `serve` returns before locks released in the background are gone from the masters.
+    locks.shutdown(Duration::from_secs(10)).await;
+    Ok(())
+}
+
+/// Ends with Ctrl-C or, where there is one, SIGTERM.
+async fn stop_signal() {
+    #[cfg(unix)]
+    let terminated = async {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => signal.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<Option<()>>();
+    tokio::select! { _ = tokio::signal::ctrl_c() => {}, _ = terminated => {} }
+}
