@@ -1,11 +1,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::watched::Watched;
 use crate::node::{Ballot, Keyspace, LockKeys, LockNode, NodeError, NodeFuture, Refusal, Reply, Request, SetConfig};
 use crate::quorum::{cluster_clock, majority};
 use crate::random::{Epoch, Random};
@@ -34,7 +35,7 @@ struct Run {
 /// One node.
 pub(crate) struct Member {
     pub(crate) node: Arc<dyn LockNode>,
-    pub(super) standing: watch::Sender<Standing>,
+    pub(super) standing: Watched<Standing>,
     pub(super) facts: Mutex<Facts>,
     /// Told when a vote met something that an inspection should look into.
     pub(super) trouble: Notify,
@@ -105,7 +106,7 @@ impl Cluster {
     ) -> Self {
         let member = |node| Member {
             node,
-            standing: watch::Sender::new(Standing::Joining),
+            standing: Watched::new(Standing::Joining),
             facts: Mutex::default(),
             trouble: Notify::new(),
         };
@@ -132,7 +133,7 @@ impl Cluster {
             return false;
         }
         for member in &self.members {
-            member.standing.send_replace(Standing::Joining);
+            member.standing.replace(Standing::Joining);
         }
         let task = tokio::spawn(Arc::clone(self).keep_members());
         *run = Some(Run { task, began: Instant::now() });
@@ -164,8 +165,7 @@ impl Cluster {
             let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
             run.as_ref().map_or_else(Instant::now, |run| run.began) + FIRST_CONTACT
         };
-        let mut standing = member.standing.subscribe();
-        let joined = standing.wait_for(|standing| *standing != Standing::Joining);
+        let joined = member.standing.wait_for(|standing| *standing != Standing::Joining);
         _ = timeout_at(deadline, joined).await;
     }
 
@@ -213,9 +213,7 @@ impl Cluster {
 
     /// Waits until a node takes requests.
     pub(crate) async fn reachable(&self, node: usize) {
-        let mut standing = self.members[node].standing.subscribe();
-        // The sender lives in `self`: waiting can not fail.
-        _ = standing.wait_for(Standing::takes_requests).await;
+        self.members[node].standing.wait_for(Standing::takes_requests).await;
     }
 
     /// The cluster clock, carried forward from when the nodes' clocks were read.

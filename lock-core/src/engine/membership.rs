@@ -201,7 +201,7 @@ impl Cluster {
     /// Notes how a node stands, and logs what changed.
     fn set_standing(&self, node: usize, standing: Standing) {
         let member = &self.members[node];
-        let before = member.standing.send_replace(standing.clone());
+        let before = member.standing.replace(standing.clone());
         if std::mem::discriminant(&before) == std::mem::discriminant(&standing) {
             return;
         }

@@ -12,6 +12,7 @@ mod membership;
 mod node_set;
 mod release;
 mod round;
+mod watched;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

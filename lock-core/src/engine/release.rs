@@ -30,16 +30,18 @@ impl Engine {
         let request = Request::Release { owner };
         let mut votes = Release::new(self.cluster.size());
         let mut cast = Vec::with_capacity(self.cluster.size());
+        // The nodes that can not have the key may be so many that there is nothing to wait for.
+        let mut known = None;
         for node in 0..self.cluster.size() {
             if touched.contains(node) {
                 cast.push((node, self.cluster.cast(node, keys, request)));
             } else {
-                votes.vote(ReleaseVote::NotOwner);
+                known = votes.vote(ReleaseVote::NotOwner);
             }
         }
         let expires = Instant::now() + ttl + drift(ttl);
         let settling = Settling { engine: Arc::clone(self), keys: keys.clone(), request, expires };
-        self.spawn(settling.run(cast, votes, verdict, self.node_timeout(ttl)));
+        self.spawn(settling.run(cast, (votes, known), verdict, self.node_timeout(ttl)));
         releasing
     }
 }
@@ -56,7 +58,7 @@ impl Settling {
     async fn run(
         self,
         cast: Vec<(usize, NodeFuture<Result<Reply, NodeError>>)>,
-        mut votes: Release,
+        (mut votes, known): (Release, Option<ReleaseVerdict>),
         verdict: oneshot::Sender<ReleaseVerdict>,
         node_timeout: Duration,
     ) {
@@ -72,7 +74,10 @@ impl Settling {
         let mut deliveries: FuturesUnordered<_> =
             cast.into_iter().map(|(node, answer)| self.deliver(node, answer)).collect();
         let impatient = sleep(node_timeout);
-        let (mut impatient, mut told) = (std::pin::pin!(impatient), false);
+        let (mut impatient, mut told) = (std::pin::pin!(impatient), known.is_some());
+        if let Some(known) = known {
+            tell(known, self.keys.lock());
+        }
         loop {
             tokio::select! {
                 biased;

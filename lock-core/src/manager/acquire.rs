@@ -26,6 +26,8 @@ impl Inner {
 
         let started = Instant::now();
         let until = started + options.wait;
+        // Declared before any guard, so that it outlives it: a shutdown waits for what this acquisition has to release.
+        let _under_way = self.engine.tracker.token();
         self.check_open(name, started)?;
         self.engine.start();
         self.engine.cluster.first_contact().await;

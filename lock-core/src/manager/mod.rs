@@ -123,7 +123,8 @@ impl LockManager {
         engine.tracker.close();
         if timeout(RELEASE_GRACE, engine.tracker.wait()).await.is_err() {
             engine.finished.cancel();
-            engine.tracker.wait().await;
+            // An acquisition that nobody polls any more would be waited for in vain.
+            _ = timeout(RELEASE_GRACE, engine.tracker.wait()).await;
         }
         let revoked = left.len();
         if revoked > 0 {

@@ -162,6 +162,7 @@ impl MemoryNode {
             };
             if unanswered {
                 link.cancelled().await;
+                return Err(connection_lost());
             }
             answer.map_err(|_| connection_lost())
         })

@@ -37,8 +37,8 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<MultiplexedCo
 /// # Rights
 ///
 /// With ACLs, the user needs the keys under the prefix and in braces around it (`~lock:*`, `~{lock:*`) and:
-/// `+hello +auth +client|setinfo +select +info +time +script|load +evalsha +eval +get +set +del +exists +pttl +pexpire
-/// +hget +hset +hgetall`. With `+config|get`, a server that has every write on disk (`appendfsync always`) need not sit
+/// `+select +info +time +script|load +evalsha +eval +get +set +del +pttl +pexpire +hget +hset +hgetall`
+/// (`+select` only for a database other than 0). With `+config|get`, a server that has every write on disk (`appendfsync always`) need not sit
 /// out a quarantine after a restart.
 pub struct RedisNode(Arc<Shared>);
 
