@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Engine, NodeSet, Round};
+use super::{Ended, Engine, NodeSet, Round};
 use crate::error::{NodeVote, VoteAnswer};
 use crate::node::{LockKeys, NodeError, Reply, Request};
 use crate::options::LockOptions;
@@ -41,7 +41,7 @@ struct Undo<'a> {
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
         if self.armed && !self.touched.is_empty() {
-            drop(self.engine.release(self.keys, self.owner, self.ttl, self.touched));
+            drop(self.engine.release(self.keys, self.owner, self.ttl, self.touched, Ended::Attempt));
         }
     }
 }

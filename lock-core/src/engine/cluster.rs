@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -143,10 +144,9 @@ impl Cluster {
     /// Waits until the nodes that are being connected to for the first time stand one way or another, or a majority votes,
     /// or a second is over.
     pub(crate) async fn first_contact(&self) {
-        let voting = |member: &Member| matches!(*member.standing.borrow(), Standing::Admitted(_));
-        if self.members.iter().filter(|member| voting(member)).count() < majority(self.size()) {
-            self.all_joined().await;
-        }
+        let voting = |member: &&Member| matches!(*member.standing.borrow(), Standing::Admitted(_));
+        let mut joining: FuturesUnordered<_> = self.members.iter().map(|member| self.joined(member)).collect();
+        while self.members.iter().filter(voting).count() < majority(self.size()) && joining.next().await.is_some() {}
     }
 
     /// Waits until all nodes that are being connected to for the first time stand one way or another, or a second is over.
@@ -161,10 +161,7 @@ impl Cluster {
 
     /// Waits until a node's first connection succeeded or failed.
     async fn joined(&self, member: &Member) {
-        let deadline = {
-            let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-            run.as_ref().map_or_else(Instant::now, |run| run.began) + FIRST_CONTACT
-        };
+        let deadline = self.first_contact_ends();
         let joined = member.standing.wait_for(|standing| *standing != Standing::Joining);
         _ = timeout_at(deadline, joined).await;
     }
@@ -199,7 +196,14 @@ impl Cluster {
     /// Until when answers to requests that are cast now are to be awaited.
     pub(crate) fn deadline(&self, node_timeout: Duration) -> Instant {
         let joining = self.members.iter().any(|member| *member.standing.borrow() == Standing::Joining);
-        Instant::now() + if joining { FIRST_CONTACT } else { Duration::ZERO } + node_timeout
+        let now = Instant::now();
+        if joining { now.max(self.first_contact_ends()) + node_timeout } else { now + node_timeout }
+    }
+
+    /// Until when nodes that are being connected to for the first time are awaited.
+    fn first_contact_ends(&self) -> Instant {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        run.as_ref().map_or_else(Instant::now, |run| run.began) + FIRST_CONTACT
     }
 
     /// Looks into what a vote met.
@@ -226,5 +230,41 @@ impl Cluster {
             Some(micros.saturating_add(u64::try_from(since.as_micros()).unwrap_or_default()))
         });
         cluster_clock(self.size(), readings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LockError, LockManager, MemoryNode};
+
+    const HUNG: Duration = Duration::from_secs(3600);
+
+    /// Three nodes, of which one hangs from the beginning.
+    fn one_hangs() -> (Vec<MemoryNode>, LockManager) {
+        let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
+        nodes[0].set_delay(HUNG);
+        let locks = LockManager::builder().nodes(nodes.clone()).connect_lazy().unwrap();
+        (nodes, locks)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_hangs_from_the_beginning_costs_the_first_caller_no_second() {
+        let (_nodes, locks) = one_hangs();
+        let asked = Instant::now();
+        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+        // Not nothing: that it is the first start is told by counting the nodes.
+        assert!(asked.elapsed() < FIRST_CONTACT / 2, "{:?}", asked.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_second_of_first_contact_is_not_granted_twice() {
+        let (nodes, locks) = one_hangs();
+        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+        tokio::time::sleep(FIRST_CONTACT).await;
+        nodes[1..].iter().for_each(|node| node.set_delay(HUNG));
+        let asked = Instant::now();
+        assert!(matches!(locks.lock("r").acquire().await, Err(LockError::NoQuorum { .. })));
+        assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
     }
 }

@@ -102,13 +102,28 @@ impl Cluster {
 
     /// Inspects a node and notes what is to be remembered.
     async fn look(&self, node: usize) -> Result<Inspection, NodeError> {
-        let member = &self.members[node];
-        let looking = timeout(INSPECTION_TIMEOUT, member.node.inspect(&self.keyspace));
-        let seen = looking.await.unwrap_or(Err(NodeError::TimedOut))?;
-        let mut facts = member.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        facts.clock = Some((seen.clock_micros, Instant::now()));
+        let (seen, clock) = match self.ask(node).await? {
+            // The answer lay around, because this process was paused or the way is long: the clock in it is of the past.
+            (_, None) => self.ask(node).await?,
+            fresh => fresh,
+        };
+        let mut facts = self.members[node].facts.lock().unwrap_or_else(PoisonError::into_inner);
         facts.run_id = Some(seen.run_id.clone());
+        facts.clock = clock.or(facts.clock);
         Ok(seen)
+    }
+
+    /// Inspects a node. With the node's clock and when it was read, if that is known to less than half of the time to live:
+    /// a node that lost its counter votes again after more than that, and by then the cluster clock must be ahead of
+    /// every token from before.
+    async fn ask(&self, node: usize) -> Result<(Inspection, Option<(u64, Instant)>), NodeError> {
+        let asked = Instant::now();
+        let looking = timeout(INSPECTION_TIMEOUT, self.members[node].node.inspect(&self.keyspace));
+        let seen = looking.await.unwrap_or(Err(NodeError::TimedOut))?;
+        let answered = Instant::now();
+        let precise = answered - asked < self.config.max_ttl / 2;
+        let clock = precise.then_some((seen.clock_micros, answered));
+        Ok((seen, clock))
     }
 
     /// Of two nodes that turn out to be one server, the one that was named first stays, and the other is refused, at once:

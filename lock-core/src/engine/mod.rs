@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use self::attempt::{Failed, Grant};
 pub(crate) use self::cluster::{Cluster, Standing};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
-pub(crate) use self::release::Releasing;
+pub(crate) use self::release::{Ended, Releasing};
 pub(crate) use self::round::Round;
 use crate::node::{Keyspace, LockNode, SetConfig};
 use crate::random::Random;

@@ -16,6 +16,15 @@ pub(crate) type Releasing = oneshot::Receiver<ReleaseVerdict>;
 /// The pause before a node that answered with an error is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// What is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// A lock that was held.
+    Lease,
+    /// An attempt that came to nothing. That too few nodes answer is what it failed for, and no news.
+    Attempt,
+}
+
 impl Engine {
     /// Deletes a lock's key on the nodes that may hold it. When this returns, the requests are cast; the rest goes on in the
     /// background, tracked: a node that can not be reached is tried again until the key has expired by itself.
@@ -25,6 +34,7 @@ impl Engine {
         owner: OwnerId,
         ttl: Duration,
         touched: NodeSet,
+        ended: Ended,
     ) -> Releasing {
         let (verdict, releasing) = oneshot::channel();
         let request = Request::Release { owner };
@@ -40,7 +50,7 @@ impl Engine {
             }
         }
         let expires = Instant::now() + ttl + drift(ttl);
-        let settling = Settling { engine: Arc::clone(self), keys: keys.clone(), request, expires };
+        let settling = Settling { engine: Arc::clone(self), keys: keys.clone(), request, expires, ended };
         self.spawn(settling.run(cast, (votes, known), verdict, self.node_timeout(ttl)));
         releasing
     }
@@ -52,6 +62,7 @@ struct Settling {
     request: Request,
     /// When the key has ended on its own.
     expires: Instant,
+    ended: Ended,
 }
 
 impl Settling {
@@ -65,7 +76,7 @@ impl Settling {
         let mut verdict = Some(verdict);
         let mut tell = |told: ReleaseVerdict, resource: &str| {
             if let Some(verdict) = verdict.take() {
-                if told == ReleaseVerdict::Unknown {
+                if told == ReleaseVerdict::Unknown && self.ended == Ended::Lease {
                     tracing::warn!(name: "lock.release_failed", key = resource, "no majority acknowledged a release");
                 }
                 _ = verdict.send(told);
@@ -127,5 +138,35 @@ impl Settling {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{Keyspace, LockNode, MemoryNode, SetConfig};
+    use crate::random::Random;
+    use crate::resource::Resource;
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_can_not_have_the_key_decide_while_the_others_hang() {
+        let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
+        let config = SetConfig { format: 1, nodes: 5, max_ttl: Duration::from_secs(60), name: String::new() };
+        let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
+        let engine = Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1)));
+        engine.start();
+        engine.cluster.all_joined().await;
+
+        // As after an attempt that three nodes answered with HELD, and two not at all.
+        let mut touched = NodeSet::default();
+        for (node, hung) in nodes[..2].iter().enumerate() {
+            hung.set_delay(Duration::from_secs(3600));
+            touched.insert(node);
+        }
+        let keys = engine.cluster.keyspace.keys(&Resource::parse("r").unwrap());
+        let started = Instant::now();
+        let ttl = Duration::from_secs(10);
+        let verdict = engine.release(&keys, engine.random.owner(), ttl, touched, Ended::Attempt).await.unwrap();
+        assert_eq!((verdict, started.elapsed()), (ReleaseVerdict::NotOurs, Duration::ZERO));
     }
 }

@@ -3,7 +3,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Lease, renewal};
-use crate::engine::{Engine, Releasing};
+use crate::engine::{Ended, Engine, Releasing};
 use crate::error::{LockError, LossReason};
 use crate::held::HeldLeases;
 use crate::quorum::ReleaseVerdict;
@@ -85,7 +85,7 @@ pub(crate) fn cut_off(engine: &Arc<Engine>, lease: &Lease, reason: LossReason) -
         touched.released = true;
         touched.nodes
     };
-    engine.release(&lease.0.keys, lease.0.owner, lease.0.options.ttl, nodes)
+    engine.release(&lease.0.keys, lease.0.owner, lease.0.options.ttl, nodes, Ended::Lease)
 }
 
 impl Deref for LockGuard {

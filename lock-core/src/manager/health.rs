@@ -48,6 +48,11 @@ async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
     let round_trip = answer.is_ok().then(|| asked.elapsed());
     let problem = match (cluster.standing(node), answer) {
         (_, Err(error)) => Some(error),
+        // It lost its data and was established anew by another client, and no vote has met that yet.
+        (Standing::Admitted(epoch), Ok(seen)) if seen.meta.as_ref().is_none_or(|meta| meta.epoch != epoch) => {
+            cluster.note(node, &NodeError::Unadmitted);
+            Some(NodeError::Unadmitted)
+        }
         (Standing::Admitted(_), Ok(_)) => None,
         (standing, Ok(_)) => standing.problem(),
     };
