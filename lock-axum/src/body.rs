@@ -14,6 +14,8 @@ pin_project! {
         inner: Body,
         // Behind the body, so that it is dropped after it.
         lock: Option<HeldLock>,
+        // Whether the lock was lost: nothing of the body comes any more.
+        lost: bool,
     }
 }
 
@@ -25,7 +27,7 @@ struct HeldLock {
 impl LockedBody {
     pub(crate) fn new(inner: Body, guard: LockGuard) -> Self {
         let lost = Box::pin(guard.lost());
-        Self { inner, lock: Some(HeldLock { lost, guard }) }
+        Self { inner, lock: Some(HeldLock { lost, guard }), lost: false }
     }
 }
 
@@ -35,11 +37,15 @@ impl http_body::Body for LockedBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.project();
+        if *this.lost {
+            return Poll::Ready(None);
+        }
         if let Some(lock) = this.lock
             && lock.lost.as_mut().poll(cx).is_ready()
             && let Err(error) = lock.guard.check()
         {
             *this.lock = None;
+            *this.lost = true;
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }
         let frame = std::task::ready!(this.inner.poll_frame(cx));
@@ -50,7 +56,7 @@ impl http_body::Body for LockedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.lost || self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -11,14 +11,15 @@ pub enum OnLost {
     #[default]
     Cancel,
     /// It runs on, for handlers that must not be cut in two and whose resource checks the token. An answer with a status of
-    /// success is still replaced by 500 `lock-lost`.
+    /// success (2xx) is still replaced by 500 `lock-lost`.
     Continue,
 }
 
 /// What happens to a handler when the client hangs up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDisconnect {
-    /// It runs to its end, holding the lock, on a task of its own; shutdown waits for it.
+    /// It runs to its end, holding the lock, on a task of its own; shutdown waits for it. The tracing span, the lease and a
+    /// panic are carried across; other task-locals that outer middleware set are not.
     #[default]
     Finish,
     /// Its future is dropped where it stands, and the lock is released.

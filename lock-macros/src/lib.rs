@@ -80,7 +80,7 @@ use proc_macro::TokenStream;
 ///
 /// - The extractors run first, then the resource is named, and then the lock is taken. The body runs, and its answer is
 ///   converted with `IntoResponse`, while the lock is held.
-/// - Parameters whose type is named `Lease` or `FencingToken` (the last segment of its path), also inside `Extension<…>`,
+/// - Parameters whose type is named `Lease` or `FencingToken` (the last segment of its path), also inside `Extension<…>` or `Option<…>`,
 ///   are filled by the lock, wherever they stand. They can not stand in the resource.
 /// - A parameter whose type is named `Request` or `Parts` carries both in its extensions when the body runs.
 /// - The function seen from outside is `async fn(…) -> Result<Response, LockRejection>` with one parameter more, so axum's

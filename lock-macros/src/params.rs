@@ -6,8 +6,17 @@ use syn::{GenericArgument, PathArguments, PathSegment, Type};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub(crate) value: Value,
-    /// Whether it is wrapped in `Extension<…>`.
-    pub(crate) in_extension: bool,
+    pub(crate) wrapper: Wrapper,
+}
+
+/// What a value of the lock stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrapper {
+    None,
+    /// `Extension<…>`
+    Extension,
+    /// `Option<…>`: `Some`, since there is a lock.
+    Option,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +31,18 @@ pub(crate) enum Value {
 pub(crate) fn filled(ty: &Type) -> Option<Fill> {
     let segment = last_segment(ty)?;
     if let Some(value) = value(segment) {
-        return Some(Fill { value, in_extension: false });
+        return Some(Fill { value, wrapper: Wrapper::None });
     }
-    if segment.ident != "Extension" {
+    let wrapper = if segment.ident == "Extension" {
+        Wrapper::Extension
+    } else if segment.ident == "Option" {
+        Wrapper::Option
+    } else {
         return None;
-    }
+    };
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
     let [GenericArgument::Type(inner)] = arguments.args.iter().collect::<Vec<_>>()[..] else { return None };
-    Some(Fill { value: value(last_segment(inner)?)?, in_extension: true })
+    Some(Fill { value: value(last_segment(inner)?)?, wrapper })
 }
 
 /// Whether a value of this type passes a request on, so that the lease must travel in its extensions.
@@ -69,28 +82,29 @@ mod tests {
 
     #[test]
     fn the_last_segment_decides() {
-        let lease = Some(Fill { value: Value::Lease, in_extension: false });
+        let lease = Some(Fill { value: Value::Lease, wrapper: Wrapper::None });
         assert_eq!(filled(&parse_quote!(Lease)), lease);
         assert_eq!(filled(&parse_quote!(lock_axum::Lease)), lease);
         assert_eq!(filled(&parse_quote!((Lease))), lease);
-        let token = Some(Fill { value: Value::FencingToken, in_extension: false });
+        let token = Some(Fill { value: Value::FencingToken, wrapper: Wrapper::None });
         assert_eq!(filled(&parse_quote!(::lock_axum::FencingToken)), token);
     }
 
     #[test]
-    fn an_extension_is_looked_into() {
-        let lease = Some(Fill { value: Value::Lease, in_extension: true });
+    fn extensions_and_options_are_looked_into() {
+        let lease = Some(Fill { value: Value::Lease, wrapper: Wrapper::Extension });
         assert_eq!(filled(&parse_quote!(Extension<Lease>)), lease);
-        let token = Some(Fill { value: Value::FencingToken, in_extension: true });
+        let token = Some(Fill { value: Value::FencingToken, wrapper: Wrapper::Extension });
         assert_eq!(filled(&parse_quote!(axum::Extension<lock_axum::FencingToken>)), token);
+        let perhaps = Some(Fill { value: Value::Lease, wrapper: Wrapper::Option });
+        assert_eq!(filled(&parse_quote!(Option<Lease>)), perhaps);
         assert_eq!(filled(&parse_quote!(Extension<Db>)), None);
         assert_eq!(filled(&parse_quote!(Extension)), None);
     }
 
     #[test]
     fn other_types_are_left_alone() {
-        for ty in
-            [parse_quote!(Json<Lease>), parse_quote!(Option<Lease>), parse_quote!(&Lease), parse_quote!(Lease<Car>)]
+        for ty in [parse_quote!(Json<Lease>), parse_quote!(Option<Db>), parse_quote!(&Lease), parse_quote!(Lease<Car>)]
         {
             assert_eq!(filled(&ty), None);
         }

@@ -117,10 +117,17 @@ async fn read(body: Body, limit: usize) -> Result<Body, Problem> {
         return Err(too_large());
     }
     match Limited::new(body, limit).collect().await {
+        // Bytes know their length, which what stands behind may want to pass on.
+        Ok(collected) if collected.trailers().is_none() => Ok(Body::from(collected.to_bytes())),
         Ok(collected) => Ok(Body::new(collected)),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) if is_limit(error.as_ref()) => Err(too_large()),
         Err(_) => Err(Problem::plain(StatusCode::BAD_REQUEST, Some("the body could not be read".to_owned()))),
     }
+}
+
+/// Whether a limit was the cause, ours or one that stands outside.
+fn is_limit(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<LengthLimitError>)
 }
 
 impl<S> fmt::Debug for LockService<S> {

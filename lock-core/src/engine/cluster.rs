@@ -15,6 +15,9 @@ use crate::random::{Epoch, Random};
 /// How long callers wait for nodes that are being connected to for the first time.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
 
+/// The latest time that is believed: tokens have room above it up to 2^53 - 1. It will come in the year 2112.
+const LATEST_CLOCK: u64 = 1 << 52;
+
 /// The nodes of one set, and how each of them stands.
 pub(crate) struct Cluster {
     pub(crate) members: Vec<Member>,
@@ -206,12 +209,22 @@ impl Cluster {
         run.as_ref().map_or_else(Instant::now, |run| run.began) + FIRST_CONTACT
     }
 
-    /// Looks into what a vote met.
+    /// Has a node looked at because of what a vote met.
     pub(crate) fn note(&self, node: usize, error: &NodeError) {
-        match error {
-            // Hung nodes are given up by their connection; the others do not get better by being looked at.
-            NodeError::TimedOut | NodeError::Overloaded | NodeError::Refused(_) | NodeError::Undecided => {}
-            _ => self.members[node].trouble.notify_one(),
+        let member = &self.members[node];
+        let telling = match (&*member.standing.borrow(), error) {
+            (
+                Standing::Admitted(_) | Standing::Quarantined(..),
+                NodeError::Unadmitted | NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. },
+            )
+            | (Standing::Admitted(_), NodeError::Quarantined { .. }) => true,
+            // It became a replica. Other errors of a server do not go away by being looked at.
+            (Standing::Admitted(_), NodeError::Rejected { code, .. }) => code == "READONLY",
+            // A node that hangs is given up by its connection; how the others stand is known, and looked after.
+            _ => false,
+        };
+        if telling {
+            member.trouble.notify_one();
         }
     }
 
@@ -229,7 +242,7 @@ impl Cluster {
             let since = now.saturating_duration_since(at);
             Some(micros.saturating_add(u64::try_from(since.as_micros()).unwrap_or_default()))
         });
-        cluster_clock(self.size(), readings)
+        cluster_clock(self.size(), readings).min(LATEST_CLOCK)
     }
 }
 

@@ -55,12 +55,12 @@ impl Cluster {
                 let wait = if wait < CHECK_INTERVAL { wait } else { self.random.jitter(wait) };
                 tokio::select! {
                     biased;
-                    () = sleep(wait) => {}
-                    () = member.trouble.notified() => {}
                     () = member.node.disconnected() => {
                         let error = NodeError::Unreachable { reason: "connection lost".into() };
                         self.set_standing(node, Standing::Away(error));
                     }
+                    () = member.trouble.notified() => {}
+                    () = sleep(wait) => {}
                 }
                 sleep_until(looked + MIN_PAUSE).await;
             } else {
@@ -183,6 +183,12 @@ impl Cluster {
         let mut until = Instant::now() + INSPECTION_TIMEOUT;
         while let Ok(Some((node, seen))) = tokio::time::timeout_at(until, looking.next()).await {
             let Ok(seen) = seen else { continue };
+            let usable = !matches!(admit(&seen, &self.config), Admission::Refused(_));
+            let counted = answers.iter().any(|other: &Inspection| other.run_id == seen.run_id);
+            // Each server once, and none that could not be a member.
+            if !usable || counted {
+                continue;
+            }
             nodes.push(node);
             answers.push(seen);
             if answers.len() == majority(self.size()) {

@@ -77,10 +77,12 @@ impl Engine {
         }
     }
 
-    /// Runs work in the background, tracked. Does nothing if the manager was never used.
+    /// Runs work in the background, tracked: on the runtime of the caller or, where there is none, on the one that the manager
+    /// was first used on. Does nothing if it never was.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = &*self.runtime.lock().unwrap_or_else(PoisonError::into_inner) {
-            self.tracker.spawn_on(work, runtime);
+        let first = || self.runtime.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(runtime) = Handle::try_current().ok().or_else(first) {
+            self.tracker.spawn_on(work, &runtime);
         }
     }
 

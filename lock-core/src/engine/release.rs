@@ -116,8 +116,7 @@ impl Settling {
                 biased;
                 answer = answer => match answer {
                     Ok(Reply::Released) => return ReleaseVote::Released,
-                    // A node in another epoch has forgotten the key.
-                    Ok(_) | Err(NodeError::Unadmitted) => return ReleaseVote::NotOwner,
+                    Ok(_) => return ReleaseVote::NotOwner,
                     Err(error) => error,
                 },
                 () = sleep_until(self.expires) => NodeError::TimedOut,

@@ -30,6 +30,7 @@ pub struct LockManagerBuilder {
     prefix: String,
     set_name: String,
     defaults: LockOptions,
+    ttl: Option<Duration>,
     max_ttl: Duration,
     max_waiters: usize,
     node_timeout: Option<Duration>,
@@ -43,6 +44,7 @@ impl Default for LockManagerBuilder {
             prefix: "lock:".to_owned(),
             set_name: String::new(),
             defaults: LockOptions::default(),
+            ttl: None,
             max_ttl: Duration::from_secs(60),
             max_waiters: 1024,
             node_timeout: None,
@@ -98,9 +100,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long a key lives unless it is renewed, for locks that do not say. Defaults to 10 s.
+    /// How long a key lives unless it is renewed, for locks that do not say. Defaults to 10 s, or `max_ttl` if that is less.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.defaults.ttl = ttl;
+        self.ttl = Some(ttl);
         self
     }
 
@@ -163,6 +165,7 @@ impl LockManagerBuilder {
     /// log.
     pub fn connect_lazy(mut self) -> Result<LockManager, ConfigError> {
         OutOfRange::check("max_ttl", self.max_ttl, MIN_TTL, LONGEST_TTL)?;
+        self.defaults.ttl = self.ttl.unwrap_or(self.defaults.ttl.min(self.max_ttl));
         self.defaults.check(self.max_ttl)?;
         if let Some(node_timeout) = self.node_timeout {
             OutOfRange::check("node_timeout", node_timeout, Duration::from_millis(1), Duration::from_secs(10))?;

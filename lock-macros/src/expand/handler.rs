@@ -9,7 +9,7 @@ use super::{at, key, krate, nested, output, policy, start};
 use crate::args::{Args, Key};
 use crate::bindings;
 use crate::input::Function;
-use crate::params::{self, Fill, Value};
+use crate::params::{self, Fill, Value, Wrapper};
 use crate::validate::is_named;
 
 /// A parameter of the handler, and what it becomes.
@@ -164,7 +164,7 @@ fn call(function: &Function, params: &[Param<'_>], krate: &TokenStream, args: &A
     let values = params.iter().map(|Param { written, outer, fill }| {
         // Located at the type: if it has the name of the lock's type but is another one, that is the place.
         let site = at(start(&written.ty));
-        let Some(Fill { value, in_extension }) = fill else {
+        let Some(Fill { value, wrapper }) = fill else {
             let mut outer = outer.clone();
             outer.set_span(site);
             return quote_spanned!(site=> #outer);
@@ -173,7 +173,11 @@ fn call(function: &Function, params: &[Param<'_>], krate: &TokenStream, args: &A
             Value::Lease => quote_spanned!(site=> <#krate::Lease as ::core::clone::Clone>::clone(&__lease)),
             Value::FencingToken => quote_spanned!(site=> __lease.token()),
         };
-        if *in_extension { quote_spanned!(site=> #krate::__private::Extension(#value)) } else { value }
+        match wrapper {
+            Wrapper::None => value,
+            Wrapper::Extension => quote_spanned!(site=> #krate::__private::Extension(#value)),
+            Wrapper::Option => quote_spanned!(site=> ::core::option::Option::Some(#value)),
+        }
     });
     // Located at the return type: if it is no response, that is the place.
     let site = at(output(sig));

@@ -52,6 +52,9 @@ struct State {
     clock_offset: Duration,
 }
 
+/// Longer than anything that is waited for, and short enough to be added to any time.
+const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 struct Parcel {
     due: Instant,
     execute: Box<Operation>,
@@ -97,8 +100,8 @@ impl MemoryNode {
     /// A delay beyond all timeouts is a node that hangs; ending it executes what has queued up.
     pub fn set_delay(&self, delay: Duration) {
         let mut state = self.0.lock();
-        state.delay = delay;
-        let latest = Instant::now() + delay;
+        state.delay = delay.min(FAR);
+        let latest = Instant::now() + state.delay;
         for parcel in &mut state.queue {
             parcel.due = parcel.due.min(latest);
         }
@@ -121,7 +124,8 @@ impl MemoryNode {
 
     /// Puts the node's clock forward: its keys expire that much earlier.
     pub fn advance_clock(&self, by: Duration) {
-        self.0.lock().clock_offset += by;
+        let mut state = self.0.lock();
+        state.clock_offset = state.clock_offset.saturating_add(by).min(FAR);
     }
 
     /// The lock keys that are alive on this node, in order.

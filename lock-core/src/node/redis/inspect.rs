@@ -42,7 +42,7 @@ pub(super) async fn inspect(
         role: if field(&info, "role")? == "master" { Role::Master } else { Role::Replica },
         eviction_policy: field(&info, "maxmemory_policy")?.to_owned(),
         durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
-        clock_micros: seconds * 1_000_000 + micros,
+        clock_micros: seconds.saturating_mul(1_000_000).saturating_add(micros),
         meta: read_meta(&read(meta)?)?,
         quarantine: match read::<i64>(quarantine)? {
             -2 => None,

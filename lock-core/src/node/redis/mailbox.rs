@@ -87,7 +87,9 @@ impl Delivery {
                 biased;
                 () = gone.cancelled() => return,
                 Some(answered) = self.in_flight.next() => {
-                    moved = Instant::now();
+                    if answered.result.is_ok() {
+                        moved = Instant::now();
+                    }
                     self.hand_out(answered).await;
                 }
                 count = letters.recv_many(&mut batch, MAX_BATCH), if open && self.in_flight.len() < MAX_IN_FLIGHT => {

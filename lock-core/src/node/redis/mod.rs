@@ -20,9 +20,12 @@ use self::address::Address;
 use self::mailbox::Mailbox;
 use crate::error::ConfigError;
 use crate::node::{Ballot, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply};
+use crate::random::Epoch;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// A response timeout that does not come.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Writes that redis-rs may hold. Its default of 50 is too small to keep a fast connection busy.
 const PIPELINE_BUFFER: usize = 2048;
 
@@ -56,6 +59,17 @@ struct Link {
     connection: MultiplexedConnection,
     mailbox: Mailbox,
     gone: CancellationToken,
+    /// The epoch that an inspection over this very connection met, with a record of the server that is behind it.
+    ///
+    /// Nothing is sent for another epoch. Without this, a vote could slip through a new connection before the server behind
+    /// it was looked over: it may have restarted from an old state that has the record, but not the locks.
+    epoch: Arc<Mutex<Option<Epoch>>>,
+}
+
+impl Link {
+    fn epoch(&self) -> MutexGuard<'_, Option<Epoch>> {
+        self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl RedisNode {
@@ -98,13 +112,15 @@ impl Shared {
         }
         let gone = CancellationToken::new();
         let connecting = (self.factory)(gone.clone());
-        let connection = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+        let mut connection = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(connected) => connected.map_err(|error| classify::connect_error(&error))?,
             Err(_) => return Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
         };
+        // One from a factory has half a second by default. The engine has timeouts of its own, and a stall must show as one.
+        connection.set_response_timeout(NEVER);
         inspect::load_scripts(&mut connection.clone()).await?;
         let mailbox = Mailbox::open(connection.clone(), gone.clone());
-        let link = Link { connection, mailbox, gone };
+        let link = Link { connection, mailbox, gone, epoch: Arc::default() };
         *self.link() = Some(link.clone());
         Ok(link)
     }
@@ -125,9 +141,14 @@ impl LockNode for RedisNode {
             let mut link = node.open().await?;
             let looked = inspect::inspect(&mut link.connection, &keyspace);
             let seen = tokio::time::timeout(CONNECT_TIMEOUT, looked).await.unwrap_or(Err(NodeError::TimedOut));
-            if matches!(seen, Err(NodeError::TimedOut | NodeError::Unreachable { .. })) {
+            match &seen {
+                Ok(seen) => {
+                    let own_record = seen.meta.as_ref().filter(|meta| meta.run_id == seen.run_id);
+                    *link.epoch() = own_record.map(|meta| meta.epoch);
+                }
                 // Not every connection tells by itself that it was lost: one from a factory need not.
-                link.gone.cancel();
+                Err(NodeError::TimedOut | NodeError::Unreachable { .. }) => link.gone.cancel(),
+                Err(_) => {}
             }
             seen
         })
@@ -146,7 +167,8 @@ impl LockNode for RedisNode {
 
     fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
         match &*self.0.link() {
-            Some(link) => link.mailbox.send(ballot),
+            Some(link) if *link.epoch() == Some(ballot.epoch) => link.mailbox.send(ballot),
+            Some(_) => Box::pin(async { Err(NodeError::Unadmitted) }),
             None => Box::pin(async { Err(NodeError::Unreachable { reason: "not connected yet".into() }) }),
         }
     }
