@@ -1,0 +1,203 @@
+//! What came of a run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::grants::Grant;
+use super::history::{Event, Record, Write};
+
+/// How often what happened, by kind.
+type Counts = BTreeMap<String, u64>;
+
+/// What happened in a run, and what was found against the promises.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// How long the run took, in seconds.
+    pub seconds: f64,
+    /// The faults that the nemesis did.
+    pub faults: Counts,
+    /// The service processes that were started.
+    pub services: u64,
+    /// The acquisitions that began.
+    pub attempts: u64,
+    /// The locks that were granted.
+    pub grants: u64,
+    /// The renewals that their holders saw.
+    pub renewals: u64,
+    /// The acquisitions that failed.
+    pub rejections: Counts,
+    /// The leases that ended before they were released.
+    pub losses: Counts,
+    /// What the releases told.
+    pub releases: Counts,
+    /// What became of the writes.
+    pub writes: Writes,
+    /// The locks whose holders were killed.
+    pub killed_while_holding: u64,
+    /// The locks whose holders were stopped.
+    pub stopped_while_holding: u64,
+    /// What the engine logged.
+    pub events: Counts,
+    /// The milliseconds until all resources had been locked and written, in each quiet phase.
+    pub progress: Vec<u128>,
+    /// The faults that did nothing to anybody. A run shows nothing if there are any.
+    pub without_effect: Vec<String>,
+    /// What must not have happened.
+    pub violations: Vec<String>,
+}
+
+/// What became of the writes, by what their holders were told.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Writes {
+    /// They were written.
+    pub accepted: u64,
+    /// The fence refused them.
+    pub refused: u64,
+    /// The holder saw in time that its lease had ended.
+    pub renounced: u64,
+    /// The database did not answer in time.
+    pub failed: u64,
+    /// The holder was killed before it was told.
+    pub unknown: u64,
+}
+
+impl Report {
+    /// Whether nothing was found, by a run that could have found something.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.violations.is_empty() && self.without_effect.is_empty()
+    }
+
+    pub(super) fn count(&mut self, histories: &[Vec<Record>], grants: &[Grant]) {
+        let mut add = |counts: fn(&mut Self) -> &mut Counts, name: &str| {
+            *counts(self).entry(name.to_owned()).or_default() += 1;
+        };
+        for Record { event, .. } in histories.iter().flatten() {
+            match event {
+                Event::Fault { kind, .. } => add(|report| &mut report.faults, kind),
+                Event::Rejected { kind, .. } => add(|report| &mut report.rejections, kind),
+                Event::Told { reason, .. } => add(|report| &mut report.losses, reason),
+                Event::Released { outcome, .. } => add(|report| &mut report.releases, outcome),
+                Event::Logged { name } => add(|report| &mut report.events, name),
+                _ => {}
+            }
+        }
+        for Record { event, .. } in histories.iter().flatten() {
+            match event {
+                Event::Started { .. } => self.services += 1,
+                Event::Attempt { .. } => self.attempts += 1,
+                Event::Renewed { .. } => self.renewals += 1,
+                _ => {}
+            }
+        }
+        for grant in grants {
+            self.grants += 1;
+            let Writes { accepted, refused, renounced, failed, unknown } = &mut self.writes;
+            *match grant.wrote {
+                Some(Write::Accepted) => accepted,
+                Some(Write::Refused) => refused,
+                Some(Write::Renounced) => renounced,
+                Some(Write::Failed) => failed,
+                None => unknown,
+            } += 1;
+        }
+        for Record { at, event } in histories.iter().flatten() {
+            let Event::Fault { kind, service: Some(service), generation: Some(generation), .. } = event else {
+                continue;
+            };
+            let of = |grant: &&Grant| grant.service == *service && grant.generation == *generation;
+            let held = grants.iter().filter(of).filter(|grant| grant.is_held_at(*at)).count() as u64;
+            match kind.as_str() {
+                "kill_service" => self.killed_while_holding += held,
+                "stop_service" => self.stopped_while_holding += held,
+                _ => {}
+            }
+        }
+        self.look_for_effects();
+    }
+
+    /// What each kind of fault is there to bring about.
+    fn look_for_effects(&mut self) {
+        let count = |counts: &Counts, name: &str| counts.get(name).copied().unwrap_or_default();
+        let effects = [
+            (self.killed_while_holding, "no service was killed while it held a lock"),
+            (self.stopped_while_holding, "no service was stopped while it held a lock"),
+            (count(&self.losses, "Expired"), "no holder was told of a loss"),
+            (self.writes.refused, "the fence refused nothing"),
+            (count(&self.rejections, "no_quorum"), "nobody was told that a majority is away"),
+            (count(&self.events, "lock.node_quarantined"), "no server that forgot was put into quarantine"),
+            (self.renewals, "nothing was renewed"),
+        ];
+        let missing = effects.into_iter().filter(|(count, _)| *count == 0);
+        self.without_effect.extend(missing.map(|(_, missing)| missing.to_owned()));
+    }
+}
+
+/// How many violations are shown to a human.
+const SHOWN: usize = 20;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |counts: &Counts| {
+            counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+        };
+        writeln!(f, "seed {}, {:.1} s, {} service processes", self.seed, self.seconds, self.services)?;
+        writeln!(f, "faults      {}: {}", self.faults.values().sum::<u64>(), list(&self.faults))?;
+        writeln!(f, "grants      {} of {} attempts, {} renewals seen", self.grants, self.attempts, self.renewals)?;
+        writeln!(f, "rejections  {}", list(&self.rejections))?;
+        writeln!(f, "losses      {}", list(&self.losses))?;
+        writeln!(f, "releases    {}", list(&self.releases))?;
+        let Writes { accepted, refused, renounced, failed, unknown } = self.writes;
+        write!(f, "writes      {accepted} accepted, {refused} refused by the fence, {renounced} renounced, ")?;
+        writeln!(f, "{failed} failed, {unknown} cut off by a kill")?;
+        let (killed, stopped) = (self.killed_while_holding, self.stopped_while_holding);
+        writeln!(f, "holders     {killed} killed, {stopped} stopped")?;
+        writeln!(f, "events      {}", list(&self.events))?;
+        writeln!(f, "progress    on all resources after {:?} ms without faults", self.progress)?;
+        self.without_effect.iter().try_for_each(|missing| writeln!(f, "NO EFFECT   {missing}"))?;
+        self.violations.iter().take(SHOWN).try_for_each(|violation| writeln!(f, "VIOLATION   {violation}"))?;
+        write!(f, "{} violations", self.violations.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clock::Moment;
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_nothing_was_hurt_shows_nothing() {
+        let mut report = Report::default();
+        report.count(&[], &[]);
+        assert!(!report.is_clean(), "{report}");
+        assert!(report.to_string().contains("no service was killed"), "{report}");
+    }
+
+    #[test]
+    fn whose_holder_was_killed_is_counted() {
+        let of = |generation| Grant {
+            resource: "r".into(),
+            token: 1,
+            service: 2,
+            generation,
+            began: Moment(1),
+            granted: Moment(10),
+            claimed: Moment(20),
+            ended: None,
+            writing: false,
+            wrote: None,
+        };
+        let killed = |at, generation| {
+            let (kind, generation) = ("kill_service".to_owned(), Some(generation));
+            let event = Event::Fault { kind, server: None, service: Some(2), generation };
+            let mut report = Report::default();
+            report.count(&[vec![Record { at: Moment(at), event }]], &[of(7)]);
+            report.killed_while_holding
+        };
+        assert_eq!((killed(15, 7), killed(15, 8), killed(20, 7), killed(9, 7)), (1, 0, 0, 0));
+    }
+}

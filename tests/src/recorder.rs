@@ -1,0 +1,59 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lock_core::{Ballot, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, OwnerId, Reply, Request};
+
+/// A node that writes down what it is asked.
+#[derive(Clone)]
+pub struct Recorder<N> {
+    node: N,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl<N: LockNode> Recorder<N> {
+    /// Listens to what `node` is asked from now on.
+    pub fn new(node: N) -> Self {
+        Self { node, requests: Arc::default() }
+    }
+
+    /// What it was asked, in order.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who asked for the lock, attempt by attempt.
+    #[must_use]
+    pub fn owners(&self) -> Vec<OwnerId> {
+        let owner = |request| if let Request::Acquire { owner, .. } = request { Some(owner) } else { None };
+        self.requests().into_iter().filter_map(owner).collect()
+    }
+
+    /// How often it was asked to extend.
+    #[must_use]
+    pub fn renewals(&self) -> usize {
+        self.requests().iter().filter(|request| matches!(request, Request::Extend { .. })).count()
+    }
+}
+
+impl<N: LockNode> LockNode for Recorder<N> {
+    fn name(&self) -> &str {
+        self.node.name()
+    }
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        self.node.inspect(keyspace)
+    }
+
+    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+        self.node.establish(keyspace, record)
+    }
+
+    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(ballot.request);
+        self.node.vote(ballot)
+    }
+
+    fn disconnected(&self) -> NodeFuture<()> {
+        self.node.disconnected()
+    }
+}

@@ -1,0 +1,227 @@
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use lock_core::{LockManager, LockManagerBuilder};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, FromRedisValue, RedisResult};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::wait::eventually_async;
+
+/// Lets the tests of one file that load the machine, or measure it, run one after the other.
+pub async fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::const_new(());
+    ALONE.lock().await
+}
+
+/// A real `redis-server` process on a loopback port, with a directory of its own. Killed and reaped when it is dropped.
+pub struct RedisServer {
+    port: u16,
+    arguments: Vec<String>,
+    directory: TempDir,
+    child: Child,
+    /// The user part of the URL that queries go to, with its `@`.
+    login: String,
+}
+
+impl RedisServer {
+    /// Starts a server that keeps nothing on disk.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
+    pub async fn start_with(arguments: &[&str]) -> Self {
+        let mut directory = TempDir::new().unwrap();
+        let mut all: Vec<String> = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String::from).into();
+        all.extend(["--maxmemory-policy", "noeviction", "--enable-debug-command", "yes"].map(String::from));
+        all.extend(arguments.iter().map(ToString::to_string));
+        let password = arguments.iter().skip_while(|argument| **argument != "--requirepass").nth(1);
+        let login = password.map(|password| format!(":{password}@")).unwrap_or_default();
+        for _ in 0..50 {
+            let port = free_port();
+            let child = spawn(port, &directory, &all);
+            let mut server = Self { port, arguments: all.clone(), directory, child, login: login.clone() };
+            if server.comes_up().await {
+                return server;
+            }
+            // Someone else has the port.
+            directory = std::mem::replace(&mut server.directory, TempDir::new().unwrap());
+        }
+        panic!("redis-server does not start");
+    }
+
+    /// The URL, without a login.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// Host and port.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills the process (`SIGKILL`).
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Stops the process where it is (`SIGSTOP`): its connections stay open, and nothing is answered.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a stopped process go on (`SIGCONT`).
+    pub fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Kills the process and starts a new one at the same address, without any data.
+    pub async fn restart_empty(&mut self) {
+        self.restart().await;
+    }
+
+    /// Kills the process and starts a new one at the same address, with the data that it had.
+    pub async fn restart_with_data(&mut self) {
+        self.query::<String>("SAVE").await;
+        self.restart().await;
+        // What was saved is loaded once, and not by a later restart that is to be empty.
+        std::fs::remove_file(self.directory.path().join("dump.rdb")).unwrap();
+    }
+
+    /// Runs a command, its words parted by spaces, on a connection of its own.
+    pub async fn query<T: FromRedisValue>(&self, command: &str) -> T {
+        self.try_query(command).await.unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    /// As [`query`](Self::query).
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub async fn try_query<T: FromRedisValue>(&self, command: &str) -> RedisResult<T> {
+        let mut connection = self.connect().await?;
+        let mut words = command.split(' ');
+        let mut query = redis::cmd(words.next().unwrap_or_default());
+        query.arg(words.collect::<Vec<_>>()).query_async(&mut connection).await
+    }
+
+    /// A connection of its own.
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+        let url = format!("redis://{}{}", self.login, self.address());
+        redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// The keys that match a pattern, in order.
+    pub async fn keys(&self, pattern: &str) -> Vec<String> {
+        let mut keys: Vec<String> = self.query(&format!("KEYS {pattern}")).await;
+        keys.sort();
+        keys
+    }
+
+    async fn restart(&mut self) {
+        self.kill();
+        for _ in 0..100 {
+            self.child = spawn(self.port, &self.directory, &self.arguments);
+            if self.comes_up().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("redis-server does not start again on port {}", self.port);
+    }
+
+    /// Waits until the server answers. False if it ended instead.
+    async fn comes_up(&mut self) -> bool {
+        let (mut up, mut ended) = (false, false);
+        let pid = format!("process_id:{}\r\n", self.child.id());
+        eventually_async("redis-server answers", async || {
+            ended = self.child.try_wait().unwrap().is_some();
+            // An answer alone may come from another server that has the port.
+            up = !ended && self.try_query::<String>("INFO server").await.is_ok_and(|info| info.contains(&pid));
+            up || ended
+        })
+        .await;
+        up
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        // Ends a stopped process, too.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn spawn(port: u16, directory: &TempDir, arguments: &[String]) -> Child {
+    let mut command = Command::new("redis-server");
+    command.arg("--port").arg(port.to_string()).arg("--dir").arg(directory.path()).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("redis-server is installed")
+}
+
+/// A port that is free now, outside of the range from which the kernel takes those of outgoing connections.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 1_000).unwrap_or_default() * 12;
+    loop {
+        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Some real masters.
+pub struct RedisCluster {
+    /// The masters.
+    pub servers: Vec<RedisServer>,
+}
+
+impl RedisCluster {
+    /// Starts `count` masters.
+    pub async fn start(count: usize) -> Self {
+        let servers = (0..count).map(|_| RedisServer::start());
+        Self { servers: futures_util::future::join_all(servers).await }
+    }
+
+    /// The beginnings of a manager over these masters, with more patience than the default: on a machine that has much else
+    /// to do, the tests are not about the servers' speed.
+    pub fn builder(&self) -> LockManagerBuilder {
+        LockManager::builder().redis(self.servers.iter().map(RedisServer::url)).node_timeout(Duration::from_secs(1))
+    }
+
+    /// The keys that match a pattern, on all masters.
+    pub async fn keys(&self, pattern: &str) -> Vec<String> {
+        let keys = self.servers.iter().map(|server| server.keys(pattern));
+        futures_util::future::join_all(keys).await.concat()
+    }
+
+    /// Waits until no lock key with the default prefix is left on any master.
+    pub async fn no_lock_is_left(&self) {
+        eventually_async("no lock key is left", async || self.keys("lock:[^{]*").await.is_empty()).await;
+    }
+}

@@ -1,0 +1,77 @@
+//! A manager outside of runtimes, and on several of them one after the other.
+
+#![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
+
+use std::future::Future;
+
+use lock_core::LockManager;
+use lock_tests::{MemoryCluster, RedisCluster};
+
+/// Runs on a runtime of its own that ends with the work.
+fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+#[test]
+fn in_memory_and_connect_lazy_work_outside_of_a_runtime() {
+    let locks = LockManager::in_memory();
+    assert!(locks.held().is_empty());
+    locks.close();
+    drop(MemoryCluster::new(3).manager());
+    drop(LockManager::builder().redis(["redis://127.0.0.1:1"]).connect_lazy().unwrap());
+}
+
+#[test]
+fn a_guard_that_is_dropped_outside_of_a_runtime_releases_and_does_not_panic() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.manager();
+    let guard = on_a_runtime(locks.lock("r").acquire()).unwrap();
+    let lease = guard.lease();
+    assert_eq!(cluster.holding(), 5);
+    drop(guard);
+    assert_eq!(cluster.holding(), 0);
+    assert!(!lease.is_valid());
+    assert!(locks.held().is_empty());
+}
+
+#[test]
+fn a_guard_that_is_dropped_by_a_thread_without_a_runtime_releases_on_the_one_that_it_came_from() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (cluster, locks) = runtime.block_on(async {
+        let cluster = RedisCluster::start(3).await;
+        let locks = cluster.builder().connect().await.unwrap();
+        (cluster, locks)
+    });
+    let guard = runtime.block_on(locks.lock("r").acquire()).unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    runtime.block_on(cluster.no_lock_is_left());
+}
+
+#[test]
+fn one_manager_serves_several_runtimes_one_after_the_other() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.manager();
+    let mut last = None;
+    for _ in 0..3 {
+        let token = on_a_runtime(async {
+            let guard = locks.lock("r").try_acquire().await.unwrap();
+            let token = guard.token();
+            assert!(guard.release().await.unwrap());
+            token
+        });
+        assert!(Some(token) > last);
+        last = Some(token);
+    }
+}
+
+#[test]
+fn one_manager_of_real_servers_serves_several_runtimes_one_after_the_other() {
+    let cluster = on_a_runtime(RedisCluster::start(3));
+    let locks = cluster.builder().connect_lazy().unwrap();
+    for round in 0..3 {
+        on_a_runtime(async {
+            let guard = locks.lock("r").acquire().await.unwrap_or_else(|error| panic!("runtime {round}: {error}"));
+            assert!(guard.release().await.unwrap());
+        });
+    }
+}

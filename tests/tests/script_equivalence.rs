@@ -1,0 +1,187 @@
+//! The scripts on a real server and the in-memory master answer every request alike.
+
+#![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{
+    Ballot, Epoch, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, NodeError, OwnerId, RedisNode,
+    Reply, Request, SetConfig,
+};
+use lock_tests::RedisServer;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// Long enough that nothing expires while a sequence runs.
+const LONG: Duration = Duration::from_secs(1000);
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// A request about one of two resources, in the present epoch or in one that never was.
+    Vote {
+        resource: usize,
+        present: bool,
+        request: Request,
+    },
+    /// A record, over the one that is there or over one that is not; perhaps with a quarantine.
+    Establish {
+        expected: bool,
+        quarantine: bool,
+        max_ttl: u64,
+    },
+    Inspect,
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let owner = (1_u128..4).prop_map(OwnerId::from_bits);
+    let ttl = (1_u64..4).prop_map(|times| LONG * u32::try_from(times).unwrap());
+    let number = prop_oneof![0_u64..12, Just(1_700_000_000_000_000), Just((1 << 53) - 100)];
+    (0..9, owner, ttl, number).prop_map(|(kind, owner, ttl, number)| match kind {
+        0..=2 => Request::Acquire { owner, ttl, hint: number },
+        3 | 4 => Request::Confirm { owner, fence: number },
+        5 => Request::Extend { owner, ttl },
+        6 => Request::Replace { owner, ttl, fence: number },
+        _ => Request::Release { owner },
+    })
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let vote = (0..2_usize, prop::bool::weighted(0.95), request())
+        .prop_map(|(resource, present, request)| Action::Vote { resource, present, request });
+    let establish = (any::<bool>(), prop::bool::weighted(0.2), 1..3_u64)
+        .prop_map(|(expected, quarantine, max_ttl)| Action::Establish { expected, quarantine, max_ttl });
+    prop_oneof![30 => vote, 1 => establish, 1 => Just(Action::Inspect)]
+}
+
+/// One of the two, and what it was told last.
+struct Side {
+    node: Box<dyn LockNode>,
+    keyspace: Arc<Keyspace>,
+    run_id: String,
+}
+
+impl Side {
+    async fn new(node: impl LockNode, prefix: &str) -> Self {
+        let keyspace = Arc::new(Keyspace::new(prefix));
+        let run_id = node.inspect(&keyspace).await.unwrap().run_id;
+        Self { node: Box::new(node), keyspace, run_id }
+    }
+
+    async fn vote(&self, resource: usize, epoch: Epoch, request: Request) -> Result<Reply, NodeError> {
+        let keys = LockKeys::new(&self.keyspace, ["one", "two"][resource]);
+        self.node.vote(Ballot { keys, epoch, request }).await.map(without_time).map_err(|error| match error {
+            NodeError::Quarantined { remaining } => NodeError::Quarantined { remaining: rounded(remaining) },
+            error => error,
+        })
+    }
+
+    async fn establish(&self, expected: Option<Epoch>, epoch: Epoch, quarantine: Duration, max_ttl: u64) -> bool {
+        let max_ttl = Duration::from_millis(max_ttl);
+        let config = SetConfig { format: SetConfig::FORMAT, nodes: 3, max_ttl, name: "a set".into() };
+        let record = Establish { expected, run_id: self.run_id.clone(), epoch, config, quarantine };
+        let established = self.node.establish(&self.keyspace, record).await.unwrap();
+        // Votes are sent for an epoch that an inspection has met.
+        self.node.inspect(&self.keyspace).await.unwrap();
+        established
+    }
+
+    /// What of an inspection must be the same on both.
+    async fn inspect(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let Inspection { run_id, role, eviction_policy, durable, meta, quarantine, .. } =
+            self.node.inspect(&self.keyspace).await.unwrap();
+        assert_eq!(run_id, self.run_id);
+        let meta = meta.map(|meta| (meta.run_id == run_id, meta.epoch, meta.config));
+        (role, eviction_policy, durable, meta, quarantine.map(rounded))
+    }
+}
+
+/// Times pass on each side by its own clock.
+fn rounded(remaining: Duration) -> Duration {
+    Duration::from_secs((remaining.as_secs() + 30) / 100 * 100)
+}
+
+fn without_time(reply: Reply) -> Reply {
+    match reply {
+        Reply::Held { remaining } => Reply::Held { remaining: remaining.map(rounded) },
+        reply => reply,
+    }
+}
+
+async fn assert_alike(server: &RedisServer, case: usize, actions: &[Action]) {
+    let prefix = format!("case-{case}:");
+    let redis = Side::new(RedisNode::from_url(&server.url()).unwrap(), &prefix).await;
+    let memory = Side::new(MemoryNode::new(), &prefix).await;
+    let mut epoch = Epoch::from_bits(1);
+    for side in [&redis, &memory] {
+        assert_eq!(
+            side.vote(0, epoch, Request::Release { owner: OwnerId::from_bits(1) }).await,
+            Err(NodeError::Unadmitted)
+        );
+        assert!(side.establish(None, epoch, Duration::ZERO, 1).await);
+    }
+    for (step, action) in actions.iter().enumerate() {
+        let case = format!("step {step}, {action:?}");
+        match *action {
+            Action::Vote { resource, present, request } => {
+                let epoch = if present { epoch } else { Epoch::from_bits(u128::MAX) };
+                let (real, ours) =
+                    tokio::join!(redis.vote(resource, epoch, request), memory.vote(resource, epoch, request));
+                assert_eq!(real, ours, "{case}");
+            }
+            Action::Establish { expected, quarantine, max_ttl } => {
+                let next = Epoch::from_bits(1000 + step as u128);
+                let expected = expected.then_some(epoch);
+                let quarantine = if quarantine { LONG } else { Duration::ZERO };
+                let real = redis.establish(expected, next, quarantine, max_ttl).await;
+                assert_eq!(real, memory.establish(expected, next, quarantine, max_ttl).await, "{case}");
+                if real {
+                    epoch = next;
+                }
+            }
+            Action::Inspect => assert_eq!(redis.inspect().await, memory.inspect().await, "{case}"),
+        }
+    }
+    assert_eq!(redis.inspect().await, memory.inspect().await);
+}
+
+#[test]
+fn the_scripts_and_the_in_memory_master_answer_alike() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(RedisServer::start());
+    let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
+    let case = std::cell::Cell::new(0);
+    let outcome = runner.run(&proptest::collection::vec(action(), 1..60), |actions| {
+        case.set(case.get() + 1);
+        runtime.block_on(assert_alike(&server, case.get(), &actions));
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[tokio::test]
+async fn a_time_to_live_ends_alike_on_both() {
+    let server = RedisServer::start().await;
+    let (short, long) = (Duration::from_millis(150), LONG);
+    let acquire = |owner, ttl| Request::Acquire { owner: OwnerId::from_bits(owner), ttl, hint: 0 };
+    let sides = [
+        Side::new(RedisNode::from_url(&server.url()).unwrap(), "ttl:").await,
+        Side::new(MemoryNode::new(), "ttl:").await,
+    ];
+    for side in sides {
+        let epoch = Epoch::from_bits(1);
+        assert!(side.establish(None, epoch, Duration::ZERO, 1).await);
+        let granted = tokio::time::Instant::now();
+        assert_eq!(side.vote(0, epoch, acquire(1, short)).await, Ok(Reply::Granted { fence: 1 }));
+        assert_eq!(side.vote(1, epoch, acquire(1, short)).await, Ok(Reply::Granted { fence: 1 }));
+        let extend = Request::Extend { owner: OwnerId::from_bits(1), ttl: long };
+        assert_eq!(side.vote(1, epoch, extend).await, Ok(Reply::Kept));
+        lock_tests::eventually_async("the other one gets it", async || {
+            side.vote(0, epoch, acquire(2, long)).await == Ok(Reply::Granted { fence: 2 })
+        })
+        .await;
+        assert!(granted.elapsed() >= short, "not before its time: {:?}", granted.elapsed());
+        assert_eq!(side.vote(0, epoch, extend).await, Ok(Reply::Gone));
+        assert_eq!(side.vote(1, epoch, acquire(2, long)).await, Ok(Reply::Held { remaining: Some(long) }));
+    }
+}

@@ -1,0 +1,26 @@
+use lock_axum::{LockError, LockManager, distributed_lock};
+
+struct Service {
+    locks: LockManager,
+}
+
+fn answer(error: LockError) -> String {
+    error.to_string()
+}
+
+impl Service {
+    #[distributed_lock(resource = "stock", manager = self.locks, on_disconnect = "finish")]
+    //                                                           ^^^^^^^^^^^^^ `on_disconnect` is for handlers and can not stand with `manager`:
+    async fn on_disconnect(&self) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    #[distributed_lock(resource = "stock", manager = self.locks, busy_status = 423, on_error = answer)]
+    //                                                           ^^^^^^^^^^^ `busy_status` is for handlers and can not stand with `manager`:
+    //                                                                              ^^^^^^^^ `on_error` is for handlers and can not stand with `manager`:
+    async fn answers(&self) -> Result<(), LockError> {
+        Ok(())
+    }
+}
+
+fn main() {}

@@ -1,0 +1,41 @@
+//! A wrong argument causes no errors elsewhere: not in the body, not in other attributes, not where the handler is used.
+
+use std::collections::HashMap;
+
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use axum::routing::post;
+use axum::{Json, Router, debug_handler};
+use lock_axum::{FencingToken, Lease, LockError, LockManager, distributed_lock};
+use tracing::instrument;
+
+type Stock = HashMap<String, u32>;
+
+#[distributed_lock(resource = "stock:{skuu}")]
+//                            ^^^^^^^^^^^^^^ unknown placeholder `{skuu}`
+#[debug_handler(state = Stock)]
+#[instrument(skip(stock))]
+async fn handler(State(stock): State<Stock>, Path(sku): Path<String>, lease: Lease, Json(_): Json<u8>) -> impl IntoResponse {
+    let left = stock.get(&sku).copied();
+    std::future::ready(()).await;
+    Json((left, format!("{:?}", lease.token())))
+}
+
+struct Service {
+    locks: LockManager,
+}
+
+impl Service {
+    #[distributed_lock(resource = "stock:{sku}", ttl = "1ms", manager = self.locks)]
+    //                                                 ^^^^^ `ttl` must be at least 100ms
+    async fn method(&self, sku: &str) -> Result<impl Iterator<Item = char>, Box<dyn std::error::Error>> {
+        let _: u32 = sku.parse()?;
+        Ok(sku.chars().collect::<Vec<_>>().into_iter())
+    }
+}
+
+fn main() {
+    let _: Router = Router::new().route("/{sku}", post(handler)).with_state(Stock::new());
+    let _ = async |service: Service| service.method("a").await.map(|chars| chars.count()).ok();
+    let _: Option<(FencingToken, LockError)> = None;
+}

@@ -1,0 +1,47 @@
+//! What rustc says of a wrong type points at what the user wrote.
+
+use lock_axum::{Lease, LockError, LockManager, distributed_lock};
+
+struct NoResponse;
+
+#[distributed_lock(resource = "stock")]
+async fn answer() -> NoResponse {
+//                   ^^^^^^^^^^ IntoResponse
+    NoResponse
+}
+
+#[distributed_lock(resource = "stock")]
+async fn body() -> String {
+    42
+  //^^ mismatched types
+}
+
+mod cars {
+    pub struct Lease;
+}
+
+#[distributed_lock(resource = "stock")]
+async fn another_lease(_: cars::Lease, lease: Lease) {}
+//                        ^^^^ mismatched types
+
+fn answers_nothing(_: LockError) -> NoResponse {
+    NoResponse
+}
+
+#[distributed_lock(resource = "stock", on_error = answers_nothing)]
+//                                                ^^^^^^^^^^^^^^^ IntoResponse
+async fn on_error() {}
+
+#[distributed_lock(resource = "stock", manager = locks)]
+async fn mismatch(locks: &LockManager, text: &str) -> Result<u32, LockError> {
+    Ok(text)
+    // ^^^^ mismatched types
+}
+
+#[distributed_lock(resource = "stock", manager = "locks")]
+//                                               ^^^^^^^ mismatched types
+async fn no_manager() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
