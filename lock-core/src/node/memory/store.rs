@@ -29,6 +29,13 @@ struct Fence {
 /// The least number of votes between two sweeps, so that small stores are not swept all the time.
 const SWEEP_INTERVAL: usize = 1024;
 
+/// The largest fencing number: beyond it, numbers are not exact in Lua and JavaScript.
+const MAX_FENCE: u64 = (1 << 53) - 1;
+
+fn used_up() -> NodeError {
+    NodeError::Rejected { code: "ERR".into(), detail: "acquire: the fence is used up".into() }
+}
+
 impl Store {
     pub(super) fn new(run_id: String) -> Self {
         Self {
@@ -90,7 +97,10 @@ impl Store {
                     Some((holder, _)) if holder == owner => Reply::Granted { fence },
                     Some((_, remaining)) => Reply::Held { remaining: Some(remaining) },
                     None => {
-                        let fence = hint.max(fence + 1);
+                        let fence = hint.max(fence.saturating_add(1));
+                        if fence > MAX_FENCE {
+                            return Err(used_up());
+                        }
                         self.set_fence(keys, fence, now);
                         self.set_lock(keys, owner, ttl, now);
                         Reply::Granted { fence }
@@ -220,6 +230,15 @@ mod tests {
         assert_eq!(node.vote(acquire(B)), Ok(Reply::Granted { fence: 11 }), "expired, and the number moved on");
         assert_eq!(node.vote(Request::Release { owner: A }), Ok(Reply::NotOwner));
         assert_eq!(node.vote(Request::Release { owner: B }), Ok(Reply::Released));
+    }
+
+    #[test]
+    fn a_fence_that_is_used_up_grants_nothing() {
+        let mut node = Fixture::new(Duration::ZERO);
+        let acquire = |hint| Request::Acquire { owner: A, ttl: TTL, hint };
+        assert_eq!(node.vote(acquire(MAX_FENCE)), Ok(Reply::Granted { fence: MAX_FENCE }));
+        node.vote(Request::Release { owner: A }).unwrap();
+        assert_eq!(node.vote(acquire(0)), Err(used_up()));
     }
 
     #[test]

@@ -11,8 +11,11 @@ local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[2] then return {'GRANTED', string.format('%.0f', fence)} end
 if holder then return {'HELD', tostring(redis.call('PTTL', KEYS[1]))} end
 
+-- Beyond 2^53 - 1 numbers are no longer exact: one more would be the same one again.
+local number = math.max(fence + 1, hint)
+if number > 9007199254740991 then return redis.error_reply('ERR acquire: the fence is used up') end
+number = string.format('%.0f', number)
 -- The fence before the key: a script that is cut short leaves a number unused, never a lock without one.
-local number = string.format('%.0f', math.max(fence + 1, hint))
 redis.call('SET', KEYS[2], number, 'PX', retention)
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ttl)
 return {'GRANTED', number}
