@@ -13,7 +13,6 @@ use lock_tests::{RedisCluster, Referee, alone, eventually};
 const MANAGERS: usize = 3;
 const TASKS: usize = 32;
 const CYCLES: usize = 3_000;
-/// Where faults happen in the middle: enough to be in the middle of much.
 
 /// The holders of one lock, and the referee who watches them.
 #[derive(Clone)]

@@ -35,7 +35,7 @@ pub struct NodeHealth {
 }
 
 pub(super) async fn check(cluster: &Cluster) -> Health {
-    cluster.first_contact().await;
+    cluster.all_joined().await;
     let nodes = join_all((0..cluster.size()).map(|node| check_node(cluster, node))).await;
     let voting = nodes.iter().filter(|node| node.admitted).count();
     Health { quorum: voting >= majority(cluster.size()), nodes }
