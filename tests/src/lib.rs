@@ -15,6 +15,7 @@ mod polling;
 mod recorder;
 mod redis;
 mod referee;
+pub mod sim;
 mod wait;
 
 pub use self::dice::Dice;

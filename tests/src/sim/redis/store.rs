@@ -1,0 +1,138 @@
+use std::collections::BTreeMap;
+
+/// The keys of a server. Times are milliseconds on its own clock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Store {
+    keys: BTreeMap<Vec<u8>, Entry>,
+}
+
+/// The name and the value of a field of a hash.
+type Field = (Vec<u8>, Vec<u8>);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    value: Value,
+    expires: Option<i64>,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Text(Vec<u8>),
+    /// In the order in which the fields came.
+    Hash(Vec<Field>),
+}
+
+/// The key holds a value of another kind.
+#[derive(Debug)]
+pub(super) struct WrongType;
+
+impl Store {
+    /// The text of a key.
+    pub(super) fn get(&mut self, key: &[u8], now: i64) -> Result<Option<&[u8]>, WrongType> {
+        match self.entry(key, now).map(|entry| &entry.value) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(Value::Hash(_)) => Err(WrongType),
+        }
+    }
+
+    /// Sets a key to a text, whatever it was, and when it ends.
+    pub(super) fn set(&mut self, key: &[u8], text: &[u8], expires: Option<i64>) {
+        self.keys.insert(key.to_vec(), Entry { value: Value::Text(text.to_vec()), expires });
+    }
+
+    /// The fields of a hash.
+    pub(super) fn hash(&mut self, key: &[u8], now: i64) -> Result<&[Field], WrongType> {
+        match self.entry(key, now).map(|entry| &entry.value) {
+            None => Ok(&[]),
+            Some(Value::Hash(fields)) => Ok(fields),
+            Some(Value::Text(_)) => Err(WrongType),
+        }
+    }
+
+    /// One field of a hash.
+    pub(super) fn field(&mut self, key: &[u8], name: &[u8], now: i64) -> Result<Option<&[u8]>, WrongType> {
+        let fields = self.hash(key, now)?;
+        Ok(fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_slice()))
+    }
+
+    /// Sets fields of a hash. How many are new.
+    pub(super) fn set_fields(
+        &mut self,
+        key: &[u8],
+        fields: impl IntoIterator<Item = Field>,
+        now: i64,
+    ) -> Result<i64, WrongType> {
+        self.hash(key, now)?;
+        let empty = || Entry { value: Value::Hash(Vec::new()), expires: None };
+        let entry = self.keys.entry(key.to_vec()).or_insert_with(empty);
+        let Value::Hash(hash) = &mut entry.value else { return Err(WrongType) };
+        let mut new = 0;
+        for (name, value) in fields {
+            match hash.iter_mut().find(|(field, _)| *field == name) {
+                Some((_, old)) => *old = value,
+                None => {
+                    hash.push((name, value));
+                    new += 1;
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    /// Deletes a key. Whether it was there.
+    pub(super) fn delete(&mut self, key: &[u8], now: i64) -> bool {
+        self.exists(key, now) && self.keys.remove(key).is_some()
+    }
+
+    pub(super) fn exists(&mut self, key: &[u8], now: i64) -> bool {
+        self.entry(key, now).is_some()
+    }
+
+    /// How long a key lives yet: -1 if it does not end, -2 if it is not there.
+    pub(super) fn pttl(&mut self, key: &[u8], now: i64) -> i64 {
+        self.entry(key, now).map_or(-2, |entry| entry.expires.map_or(-1, |expires| expires - now))
+    }
+
+    /// Sets when a key ends, at once if that is not in the future. Whether it is there.
+    pub(super) fn expire(&mut self, key: &[u8], at: i64, now: i64) -> bool {
+        let Some(entry) = self.entry(key, now) else { return false };
+        entry.expires = Some(at);
+        if at <= now {
+            self.keys.remove(key);
+        }
+        true
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    /// The keys that are there, in order.
+    pub(super) fn alive(&self, now: i64) -> impl Iterator<Item = &[u8]> {
+        let alive = move |entry: &Entry| entry.expires.is_none_or(|expires| expires >= now);
+        self.keys.iter().filter(move |(_, entry)| alive(entry)).map(|(key, _)| key.as_slice())
+    }
+
+    /// A key that has not ended. As Redis has it, a key lives through the whole millisecond in which it ends.
+    fn entry(&mut self, key: &[u8], now: i64) -> Option<&mut Entry> {
+        if self.keys.get(key)?.expires.is_some_and(|expires| now > expires) {
+            self.keys.remove(key);
+        }
+        self.keys.get_mut(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_lives_through_its_last_millisecond() {
+        let mut store = Store::default();
+        store.set(b"k", b"v", Some(10));
+        assert_eq!(store.pttl(b"k", 10), 0);
+        assert_eq!(store.alive(10).count(), 1);
+        assert_eq!((store.alive(11).count(), store.pttl(b"k", 11)), (0, -2));
+    }
+}

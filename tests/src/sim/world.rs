@@ -1,0 +1,96 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::history::{Call, Event, History};
+use super::plan::Plan;
+use super::register::Register;
+use super::socket::Sockets;
+
+/// What all hosts of a run share, beside the network: the record of what they do, the resources, and the will of the clients
+/// to be paused.
+#[derive(Clone)]
+pub(super) struct World(Arc<Mutex<Shared>>, Arc<Sockets>);
+
+struct Shared {
+    history: History,
+    registers: Vec<Register>,
+    /// How often each client was started.
+    starts: Vec<u64>,
+    finished: Vec<bool>,
+    pauses: Vec<(usize, Duration)>,
+}
+
+impl World {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let shared = Shared {
+            history: History::default(),
+            registers: vec![Register::default(); plan.resources],
+            starts: vec![0; plan.clients],
+            finished: vec![false; plan.clients],
+            pauses: Vec::new(),
+        };
+        Self(Arc::new(Mutex::new(shared)), Arc::default())
+    }
+
+    /// The connections of all hosts.
+    pub(super) fn sockets(&self) -> &Sockets {
+        &self.1
+    }
+
+    /// Notes what happens on the present host.
+    pub(super) fn note(&self, event: Event) {
+        self.note_at(now(), event);
+    }
+
+    pub(super) fn note_at(&self, now: Duration, event: Event) {
+        self.lock().history.note(now, event);
+    }
+
+    pub(super) fn call(&self, client: usize, resource: usize) -> Call {
+        self.lock().history.call(client, resource)
+    }
+
+    pub(super) fn with_register<T>(&self, resource: usize, work: impl FnOnce(&mut Register) -> T) -> T {
+        work(&mut self.lock().registers[resource])
+    }
+
+    /// How often the client was started, this time included.
+    pub(super) fn start(&self, client: usize) -> u64 {
+        let mut shared = self.lock();
+        shared.starts[client] += 1;
+        shared.starts[client]
+    }
+
+    pub(super) fn finish(&self, client: usize) {
+        self.note(Event::Finished { client });
+        self.lock().finished[client] = true;
+    }
+
+    pub(super) fn all_finished(&self) -> bool {
+        self.lock().finished.iter().all(|finished| *finished)
+    }
+
+    /// Asks for a client to be cut off from all servers for a while, as if it did not run.
+    pub(super) fn ask_for_pause(&self, client: usize, pause: Duration) {
+        self.lock().pauses.push((client, pause));
+    }
+
+    pub(super) fn take_pauses(&self) -> Vec<(usize, Duration)> {
+        std::mem::take(&mut self.lock().pauses)
+    }
+
+    /// The record and the resources, at the end of the run.
+    pub(super) fn outcome(&self) -> (History, Vec<Register>) {
+        let mut shared = self.lock();
+        (std::mem::take(&mut shared.history), shared.registers.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// True time, on the present host.
+pub(super) fn now() -> Duration {
+    turmoil::sim_elapsed().unwrap_or_default()
+}
