@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::cluster::{Cluster, Standing};
 use crate::node::{Establish, Inspection, NodeError, Refusal};
-use crate::quorum::{Admission, Census, admit, census, majority};
+use crate::quorum::{Admission, Census, admit, census, clock_lag, majority};
 use crate::random::Epoch;
 
 /// How long an inspection may take, connecting included.
@@ -110,18 +110,18 @@ impl Cluster {
         let mut facts = self.members[node].facts.lock().unwrap_or_else(PoisonError::into_inner);
         facts.run_id = Some(seen.run_id.clone());
         facts.clock = clock.or(facts.clock);
-        Ok(seen)
+        // Without its clock it must not vote: tokens could fall back where a counter was lost.
+        facts.clock.map(|_| seen).ok_or(NodeError::TimedOut)
     }
 
-    /// Inspects a node. With the node's clock and when it was read, if that is known to less than half of the time to live:
-    /// a node that lost its counter votes again after more than that, and by then the cluster clock must be ahead of
-    /// every token from before.
+    /// Inspects a node. With the node's clock and when it was read, if that is known precisely enough: a node that lost its
+    /// counter sits out longer by as much, and by then the cluster clock must be ahead of every token from before.
     async fn ask(&self, node: usize) -> Result<(Inspection, Option<(u64, Instant)>), NodeError> {
         let asked = Instant::now();
         let looking = timeout(INSPECTION_TIMEOUT, self.members[node].node.inspect(&self.keyspace));
         let seen = looking.await.unwrap_or(Err(NodeError::TimedOut))?;
         let answered = Instant::now();
-        let precise = answered - asked < self.config.max_ttl / 2;
+        let precise = answered - asked < clock_lag(self.config.max_ttl);
         let clock = precise.then_some((seen.clock_micros, answered));
         Ok((seen, clock))
     }

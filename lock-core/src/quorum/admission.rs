@@ -79,10 +79,21 @@ pub fn census(nodes: usize, answers: &[Inspection], config: &SetConfig) -> Censu
     }
 }
 
+/// How far the reading of a node's clock may be behind it, for clients of this `max_ttl`: by as much, the time for which a node
+/// that forgot does not grant is longer.
+#[must_use]
+pub fn clock_lag(max_ttl: Duration) -> Duration {
+    (max_ttl / 8).min(Duration::from_secs(1))
+}
+
 /// How long a node that forgot must not grant: as long as the longest lock that it may have granted, and the drift of its
 /// clock, with room.
+///
+/// The tokens of those locks are in the past by then. The first attempt that the node grants reads the cluster clock up to a
+/// time to live before its votes are counted, and the clock itself may be behind by [`clock_lag`]: the hint is later than
+/// anything that was granted before the node forgot.
 fn quarantine(config: &SetConfig) -> Duration {
-    config.max_ttl + 2 * drift(config.max_ttl)
+    config.max_ttl + clock_lag(config.max_ttl) + 2 * drift(config.max_ttl)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ mod renewal;
 mod validity;
 
 pub use acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
-pub use admission::{Admission, Census, admit, census};
+pub use admission::{Admission, Census, admit, census, clock_lag};
 pub use clock::cluster_clock;
 pub use release::{Release, ReleaseVerdict, ReleaseVote};
 pub use renewal::{Renewal, RenewalVerdict, RenewalVote};
