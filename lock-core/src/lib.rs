@@ -64,10 +64,10 @@ pub use self::extract::NoLease;
 pub use self::lease::{Lease, LockGuard};
 pub use self::manager::{Health, LockManager, LockManagerBuilder, LockRequest, NodeHealth, ShutdownReport};
 pub use self::node::{
-    Ballot, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, Meta, NodeError, NodeFuture, RedisNode,
-    Refusal, Reply, Request, Role, SetConfig,
+    Ballot, Call, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, Meta, NodeError, NodeFuture, Place,
+    RedisNode, Refusal, Reply, Request, Role, SetConfig, TURN_LIFE, Turn,
 };
 pub use self::options::{LONGEST_HOLD, LONGEST_TTL, LONGEST_WAIT, MIN_TTL, OutOfRange};
-pub use self::random::{Epoch, OwnerId};
+pub use self::random::{Epoch, OwnerId, WaiterId};
 pub use self::resource::{InvalidName, MAX_RESOURCE_LEN};
 pub use self::token::FencingToken;

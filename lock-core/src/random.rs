@@ -33,6 +33,10 @@ impl Random {
         OwnerId(self.with(RngExt::random))
     }
 
+    pub(crate) fn waiter(&self) -> WaiterId {
+        WaiterId(self.with(RngExt::random))
+    }
+
     pub(crate) fn epoch(&self) -> Epoch {
         Epoch(self.with(RngExt::random))
     }
@@ -47,48 +51,51 @@ impl Random {
     }
 }
 
-/// Who holds a key: 128 random bits, fresh for every attempt, so that an answer to one attempt can never be taken for
-/// an answer to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnerId(u128);
+macro_rules! random_id {
+    ($(#[$docs:meta])* $name:ident) => {
+        $(#[$docs])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u128);
 
-impl OwnerId {
-    /// The owner id with these bits. The engine draws its own; this is for models and for tests of a
-    /// [`LockNode`](crate::LockNode).
-    #[must_use]
-    pub const fn from_bits(bits: u128) -> Self {
-        Self(bits)
-    }
+        impl $name {
+            /// The id with these bits. The engine draws its own; this is for models and for tests of a
+            /// [`LockNode`](crate::LockNode).
+            #[must_use]
+            pub const fn from_bits(bits: u128) -> Self {
+                Self(bits)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", self.0)
+            }
+        }
+    };
 }
 
-impl fmt::Display for OwnerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
+random_id! {
+    /// Who holds a key: 128 random bits, fresh for every attempt, so that an answer to one attempt can never be taken for
+    /// an answer to another.
+    OwnerId
 }
 
-/// Which life of its data a node is in: 128 random bits, drawn when a client establishes the node. A node that lost its
-/// data lost its epoch, too, and so can not vote for a client that was admitted before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Epoch(u128);
+random_id! {
+    /// Who waits: 128 random bits, drawn once for each manager. The callers of one manager wait in one place.
+    WaiterId
+}
+
+random_id! {
+    /// Which life of its data a node is in: 128 random bits, drawn when a client establishes the node. A node that lost its
+    /// data lost its epoch, too, and so can not vote for a client that was admitted before.
+    Epoch
+}
 
 impl Epoch {
-    /// The epoch with these bits.
-    #[must_use]
-    pub const fn from_bits(bits: u128) -> Self {
-        Self(bits)
-    }
-
     /// Reads what [`Display`](fmt::Display) wrote.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         u128::from_str_radix(text, 16).ok().map(Self)
-    }
-}
-
-impl fmt::Display for Epoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
     }
 }
 

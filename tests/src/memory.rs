@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use lock_core::{
     Ballot, Epoch, Keyspace, LockKeys, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError, OwnerId,
-    Reply, Request,
+    Place, Reply, Request, WaiterId,
 };
 
 /// Some in-memory masters, for any number of managers.
@@ -79,14 +79,14 @@ impl RawNode {
     /// As the node.
     pub async fn vote(&self, resource: &str, request: Request) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, resource);
-        self.node.vote(Ballot { keys, epoch: self.epoch, request }).await
+        self.node.vote(Ballot { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), request }).await
     }
 
     /// Makes the fencing number `fence`, which must be higher than it was.
     pub async fn raise_fence(&self, resource: &str, fence: u64) {
         let owner = OwnerId::from_bits(0xF0);
-        let acquire = Request::Acquire { owner, ttl: Duration::from_secs(1), hint: fence };
+        let acquire = Request::Acquire { owner, ttl: Duration::from_secs(1), hint: fence, tokens: 1, since: None };
         assert_eq!(self.vote(resource, acquire).await, Ok(Reply::Granted { fence }));
-        assert_eq!(self.vote(resource, Request::Release { owner }).await, Ok(Reply::Released));
+        assert_eq!(self.vote(resource, Request::Release { owner, place: Place::None }).await, Ok(Reply::Released));
     }
 }

@@ -1,6 +1,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lock_core::{Ballot, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, OwnerId, Reply, Request};
+use lock_core::{
+    Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, OwnerId, Reply, Request, WaiterId,
+};
 
 /// A node that writes down what it is asked.
 #[derive(Clone)]
@@ -51,6 +53,10 @@ impl<N: LockNode> LockNode for Recorder<N> {
     fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(ballot.request);
         self.node.vote(ballot)
+    }
+
+    fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
+        self.node.calls(keyspace, waiter)
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

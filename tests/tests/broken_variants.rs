@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lock_core::quorum::{AcquireVote, Acquisition, ConfirmVote, Step, Terms, majority};
 use lock_core::{
-    Ballot, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId, Reply,
-    Request,
+    Ballot, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId, Place,
+    Reply, Request,
 };
 use lock_tests::{MemoryCluster, Referee, eventually_async};
 use tokio::time::sleep;
@@ -57,7 +57,7 @@ impl LockNode for WrongNode {
         if let (Request::Release { .. }, Wrong::ReleaseWithoutOwner) = (ballot.request, self.wrong)
             && let Some(owner) = *self.owner.lock().unwrap()
         {
-            ballot.request = Request::Release { owner };
+            ballot.request = Request::Release { owner, place: Place::None };
         }
         if let (Request::Extend { owner, ttl }, Wrong::CountReplaced) = (ballot.request, self.wrong) {
             drop(self.node.vote(ballot.clone()));
@@ -158,7 +158,7 @@ struct Attempt {
 
 impl Attempt {
     fn new(decider: Decider, owner: u128) -> Self {
-        let terms = Terms { ttl: TTL, min_validity: Duration::ZERO };
+        let terms = Terms { ttl: TTL, min_validity: Duration::ZERO, tokens: 1 };
         let shipped = Acquisition::new(3, terms);
         Self { decider, owner: OwnerId::from_bits(owner), fences: vec![None; 3], shipped, confirm: None }
     }
@@ -168,7 +168,7 @@ impl Attempt {
         let mut last = None;
         for node in 0..3 {
             let vote = if reached.contains(&node) {
-                let request = Request::Acquire { owner: self.owner, ttl: TTL, hint: 0 };
+                let request = Request::Acquire { owner: self.owner, ttl: TTL, hint: 0, tokens: 1, since: None };
                 match cluster.raw(node).await.vote("r", request).await.unwrap() {
                     Reply::Granted { fence } => AcquireVote::Granted { fence },
                     Reply::Held { remaining } => AcquireVote::Held { remaining },
@@ -237,7 +237,12 @@ impl Attempt {
 
     async fn release(&self, cluster: &MemoryCluster) {
         for node in 0..3 {
-            cluster.raw(node).await.vote("r", Request::Release { owner: self.owner }).await.unwrap();
+            cluster
+                .raw(node)
+                .await
+                .vote("r", Request::Release { owner: self.owner, place: Place::None })
+                .await
+                .unwrap();
         }
     }
 }

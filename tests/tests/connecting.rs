@@ -121,19 +121,28 @@ async fn set_rights(server: &RedisServer, rights: &[String]) {
     server.query::<String>(&command).await;
 }
 
-/// Everything that a manager does: first start, two rounds of a token, renewal, replacement, release, a restart's quarantine.
+/// Everything that a manager does: the first start, an acquisition, renewals, a release that calls a waiter.
 async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     let url = format!("redis://app:s3cret@{}/1", server.address());
     let ttl = Duration::from_millis(200);
-    let builder = LockManager::builder().redis([url]).prefix(prefix).ttl(ttl).max_ttl(ttl);
-    let locks = builder.node_timeout(Duration::from_millis(180)).connect().await.map_err(|error| error.to_string())?;
+    let connect = async || {
+        let builder = LockManager::builder().redis([&url]).prefix(prefix).ttl(ttl).max_ttl(ttl);
+        builder.node_timeout(Duration::from_millis(180)).connect().await.map_err(|error| error.to_string())
+    };
+    let locks = connect().await?;
     let guard = locks.lock("r").acquire().await.map_err(|error| error.to_string())?;
     tokio::time::sleep(ttl * 2).await;
     guard.check().map_err(|error| error.to_string())?;
-    if !guard.release().await.map_err(|error| error.to_string())? {
+    let other = connect().await?;
+    let release_behind_a_waiter = async {
+        tokio::time::sleep(ttl).await;
+        guard.release().await
+    };
+    let (waiter, released) = tokio::join!(other.lock("r").acquire(), release_behind_a_waiter);
+    if !released.map_err(|error| error.to_string())? {
         return Err("not released".into());
     }
-    Ok(())
+    waiter.map(drop).map_err(|error| error.to_string())
 }
 
 #[tokio::test]

@@ -174,7 +174,7 @@ impl Model for Locks {
         let mut state = before.clone();
         match event {
             Event::Begin(client) => {
-                let terms = Terms { ttl: Duration::from_secs(1), min_validity: Duration::ZERO };
+                let terms = Terms { ttl: Duration::from_secs(1), min_validity: Duration::ZERO, tokens: 1 };
                 let floor = before.clients.iter().filter_map(|other| other.token).max().unwrap_or_default();
                 state.clients[client].floor = floor;
                 state.clients[client].phase = Phase::Asking(Acquisition::new(NODES, terms));

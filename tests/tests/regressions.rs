@@ -118,9 +118,10 @@ async fn bug_06_one_dead_or_hung_node_delays_every_lock_and_an_even_split_hangs(
 #[tokio::test(start_paused = true)]
 async fn bug_07_a_retry_with_the_same_owner_id() {
     let recorder = Recorder::new(MemoryNode::new());
-    let locks = LockManager::builder().nodes([recorder.clone()]).connect().await.unwrap();
-    let held = locks.lock("r").acquire().await.unwrap();
-    locks.lock("r").wait(ms(500)).acquire().await.unwrap_err();
+    let connect = async || LockManager::builder().nodes([recorder.clone()]).connect().await.unwrap();
+    let (holder, locks) = (connect().await, connect().await);
+    let held = holder.lock("r").acquire().await.unwrap();
+    locks.lock("r").wait(ms(10_000)).acquire().await.unwrap_err();
     held.release().await.unwrap();
     locks.lock("r").acquire().await.unwrap().release().await.unwrap();
     let mut owners = recorder.owners();

@@ -2,16 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use lock_core::{
-    Ballot, Epoch, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, NodeError, OwnerId, RedisNode,
-    Reply, Request, SetConfig,
+    Ballot, Call, Epoch, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, NodeError, OwnerId, Place,
+    RedisNode, Reply, Request, SetConfig, TURN_LIFE, Turn, WaiterId,
 };
 use lock_tests::RedisServer;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 /// Long enough that nothing expires while a sequence runs.
 const LONG: Duration = Duration::from_secs(1000);
@@ -22,6 +24,7 @@ enum Action {
     Vote {
         resource: usize,
         present: bool,
+        waiter: WaiterId,
         request: Request,
     },
     /// A record, over the one that is there or over one that is not; perhaps with a quarantine.
@@ -37,18 +40,26 @@ fn request() -> impl Strategy<Value = Request> {
     let owner = (1_u128..4).prop_map(OwnerId::from_bits);
     let ttl = (1_u64..4).prop_map(|times| LONG * u32::try_from(times).unwrap());
     let number = prop_oneof![0_u64..12, Just(1_700_000_000_000_000), Just((1 << 53) - 3)];
-    (0..9, owner, ttl, number).prop_map(|(kind, owner, ttl, number)| match kind {
-        0..=2 => Request::Acquire { owner, ttl, hint: number },
-        3 | 4 => Request::Confirm { owner, fence: number },
-        5 => Request::Extend { owner, ttl },
-        6 => Request::Replace { owner, ttl, fence: number },
-        _ => Request::Release { owner },
+    let since = (1_u64..6).prop_map(|since| NonZeroU64::new(since).unwrap());
+    (0..10, owner, ttl, number, 1..4_u32, since).prop_map(|(kind, owner, ttl, number, tokens, since)| match kind {
+        0 => Request::Acquire { owner, ttl, hint: number, tokens, since: None },
+        1 | 2 => Request::Acquire { owner, ttl, hint: number, tokens, since: Some(since) },
+        3 => Request::Confirm { owner, fence: number },
+        4 => Request::Extend { owner, ttl },
+        5 => Request::Replace { owner, ttl, fence: number },
+        6 => Request::Release { owner, place: Place::None },
+        7 => Request::Release { owner, place: Place::Keep(since) },
+        _ => Request::Release { owner, place: Place::Leave },
     })
 }
 
+/// How many processes wait.
+const WAITERS: u128 = 3;
+
 fn action() -> impl Strategy<Value = Action> {
-    let vote = (0..2_usize, prop::bool::weighted(0.95), request())
-        .prop_map(|(resource, present, request)| Action::Vote { resource, present, request });
+    let waiter = (1..=WAITERS).prop_map(WaiterId::from_bits);
+    let vote = (0..2_usize, prop::bool::weighted(0.95), waiter, request())
+        .prop_map(|(resource, present, waiter, request)| Action::Vote { resource, present, waiter, request });
     let establish = (any::<bool>(), prop::bool::weighted(0.2), 1..3_u64)
         .prop_map(|(expected, quarantine, max_ttl)| Action::Establish { expected, quarantine, max_ttl });
     prop_oneof![30 => vote, 1 => establish, 1 => Just(Action::Inspect)]
@@ -69,8 +80,18 @@ impl Side {
     }
 
     async fn vote(&self, resource: usize, epoch: Epoch, request: Request) -> Result<Reply, NodeError> {
+        self.vote_as(WaiterId::from_bits(1), resource, epoch, request).await
+    }
+
+    async fn vote_as(
+        &self,
+        waiter: WaiterId,
+        resource: usize,
+        epoch: Epoch,
+        request: Request,
+    ) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, ["one", "two"][resource]);
-        self.node.vote(Ballot { keys, epoch, request }).await.map(without_time).map_err(|error| match error {
+        self.node.vote(Ballot { keys, epoch, waiter, request }).await.map(without_time).map_err(|error| match error {
             NodeError::Quarantined { remaining } => NodeError::Quarantined { remaining: rounded(remaining) },
             error => error,
         })
@@ -108,14 +129,37 @@ fn without_time(reply: Reply) -> Reply {
     }
 }
 
-async fn assert_alike(server: &RedisServer, case: usize, actions: &[Action]) {
+/// The calls that each process would find on the in-memory master, as the script writes them.
+fn calls(side: &Side) -> Vec<Vec<String>> {
+    let of = |waiter| {
+        let calls = side.node.calls(&side.keyspace, WaiterId::from_bits(waiter)).now_or_never();
+        let word = |Call { lock, turn }: Call| format!("{}{lock}", if turn == Turn::Ours { "T" } else { "S" });
+        calls.map_or_else(Vec::new, |calls| calls.unwrap().into_iter().map(word).collect())
+    };
+    (1..=WAITERS).map(of).collect()
+}
+
+async fn calls_on(server: &RedisServer, keyspace: &Keyspace) -> Vec<Vec<String>> {
+    let mut connection = server.connect().await.unwrap();
+    let mut calls = Vec::new();
+    for waiter in 1..=WAITERS {
+        let list = keyspace.calls(WaiterId::from_bits(waiter));
+        calls.push(redis::cmd("LRANGE").arg(list).arg(0).arg(-1).query_async(&mut connection).await.unwrap());
+    }
+    calls
+}
+
+/// What was answered differently; nothing if the sequence took so long that a turn may have ended in the middle of it.
+async fn difference(server: &RedisServer, case: usize, actions: &[Action]) -> Option<String> {
     let prefix = format!("case-{case}:");
     let redis = Side::new(RedisNode::from_url(&server.url()).unwrap(), &prefix).await;
     let memory = Side::new(MemoryNode::new(), &prefix).await;
     let mut epoch = Epoch::from_bits(1);
+    let began = tokio::time::Instant::now();
+    let told = |difference: String| (began.elapsed() < TURN_LIFE / 2).then_some(difference);
     for side in [&redis, &memory] {
         assert_eq!(
-            side.vote(0, epoch, Request::Release { owner: OwnerId::from_bits(1) }).await,
+            side.vote(0, epoch, Request::Release { owner: OwnerId::from_bits(1), place: Place::None }).await,
             Err(NodeError::Unadmitted)
         );
         assert!(side.establish(None, epoch, Duration::ZERO, 1).await);
@@ -123,11 +167,15 @@ async fn assert_alike(server: &RedisServer, case: usize, actions: &[Action]) {
     for (step, action) in actions.iter().enumerate() {
         let case = format!("step {step}, {action:?}");
         match *action {
-            Action::Vote { resource, present, request } => {
+            Action::Vote { resource, present, waiter, request } => {
                 let epoch = if present { epoch } else { Epoch::from_bits(u128::MAX) };
-                let (real, ours) =
-                    tokio::join!(redis.vote(resource, epoch, request), memory.vote(resource, epoch, request));
-                assert_eq!(real, ours, "{case}");
+                let (real, ours) = tokio::join!(
+                    redis.vote_as(waiter, resource, epoch, request),
+                    memory.vote_as(waiter, resource, epoch, request)
+                );
+                if real != ours {
+                    return told(format!("{case}: {real:?}, not {ours:?}"));
+                }
             }
             Action::Establish { expected, quarantine, max_ttl } => {
                 let next = Epoch::from_bits(1000 + step as u128);
@@ -143,6 +191,8 @@ async fn assert_alike(server: &RedisServer, case: usize, actions: &[Action]) {
         }
     }
     assert_eq!(redis.inspect().await, memory.inspect().await);
+    let (real, ours) = (calls_on(server, &redis.keyspace).await, calls(&memory));
+    if real == ours { None } else { told(format!("calls: {real:?}, not {ours:?}")) }
 }
 
 #[test]
@@ -153,8 +203,8 @@ fn the_scripts_and_the_in_memory_master_answer_alike() {
     let case = std::cell::Cell::new(0);
     let outcome = runner.run(&proptest::collection::vec(action(), 1..60), |actions| {
         case.set(case.get() + 1);
-        runtime.block_on(assert_alike(&server, case.get(), &actions));
-        Ok(())
+        let difference = runtime.block_on(difference(&server, case.get(), &actions));
+        difference.map_or(Ok(()), |difference| Err(TestCaseError::fail(difference)))
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
@@ -163,7 +213,8 @@ fn the_scripts_and_the_in_memory_master_answer_alike() {
 async fn a_time_to_live_ends_alike_on_both() {
     let server = RedisServer::start().await;
     let (short, long) = (Duration::from_millis(150), LONG);
-    let acquire = |owner, ttl| Request::Acquire { owner: OwnerId::from_bits(owner), ttl, hint: 0 };
+    let acquire =
+        |owner, ttl| Request::Acquire { owner: OwnerId::from_bits(owner), ttl, hint: 0, tokens: 1, since: None };
     let sides = [
         Side::new(RedisNode::from_url(&server.url()).unwrap(), "ttl:").await,
         Side::new(MemoryNode::new(), "ttl:").await,

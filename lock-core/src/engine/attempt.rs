@@ -1,25 +1,13 @@
+use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Ended, Engine, NodeSet, Round};
+use super::{Claim, Ended, Engine, NodeSet, Round, Tenure, Traces};
 use crate::error::{NodeVote, VoteAnswer};
-use crate::node::{LockKeys, NodeError, Reply, Request};
+use crate::node::{LockKeys, NodeError, Place, Reply, Request};
 use crate::options::LockOptions;
-use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms, drift};
-use crate::random::OwnerId;
-use crate::token::FencingToken;
-
-/// A lock that was granted.
-#[derive(Debug)]
-pub(crate) struct Grant {
-    pub(crate) owner: OwnerId,
-    pub(crate) token: FencingToken,
-    pub(crate) valid_until: Instant,
-    /// The nodes that may hold the key.
-    pub(crate) touched: NodeSet,
-}
+use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
 
 /// An attempt that came to nothing, and was undone.
 #[derive(Debug)]
@@ -28,48 +16,39 @@ pub(crate) struct Failed {
     pub(crate) votes: Vec<NodeVote>,
 }
 
-/// Releases what an attempt may have left on the nodes, unless it is disarmed.
-struct Undo<'a> {
-    engine: &'a Arc<Engine>,
-    keys: &'a LockKeys,
-    owner: OwnerId,
-    ttl: Duration,
-    touched: NodeSet,
-    armed: bool,
-}
-
-impl Drop for Undo<'_> {
-    fn drop(&mut self) {
-        if self.armed && !self.touched.is_empty() {
-            drop(self.engine.release(self.keys, self.owner, self.ttl, self.touched, Ended::Attempt));
-        }
-    }
-}
-
 impl Engine {
-    /// One attempt to take a lock, under an owner id of its own.
+    /// One attempt to take a lock, under an owner id of its own, and `tokens` tokens for it. One that waits, since when, enters
+    /// the queue on every node that does not grant.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any point, it leaves a release behind on every node that may have granted.
-    pub(crate) async fn attempt(self: &Arc<Self>, keys: &LockKeys, options: &LockOptions) -> Result<Grant, Failed> {
+    /// Dropped at any point, it leaves a release behind on every node that may have granted. The place in the queue is kept.
+    pub(crate) async fn attempt(
+        self: &Arc<Self>,
+        keys: &LockKeys,
+        options: &LockOptions,
+        since: Option<NonZeroU64>,
+        tokens: u32,
+    ) -> Result<Tenure, Failed> {
         let (cluster, owner, ttl) = (&self.cluster, self.random.owner(), options.ttl);
-        let terms = Terms { ttl, min_validity: options.min_validity };
+        let terms = Terms { ttl, min_validity: options.min_validity, tokens };
         let mut acquisition = Acquisition::new(cluster.size(), terms);
         let mut votes = vec![VoteAnswer::Pending; cluster.size()];
         let node_timeout = self.node_timeout(ttl);
 
         // In this order, so that on a drop the answers are given up before the undoing is cast: a node then does not repeat an
         // acquire that nobody waits for.
-        let mut undo = Undo { engine: self, keys, owner, ttl, touched: NodeSet::default(), armed: true };
-        let started = Instant::now();
+        let place = since.map_or(Place::None, Place::Keep);
+        let traces = Traces { keys: keys.clone(), owner, ttl, nodes: NodeSet::all(cluster.size()), place };
+        let mut claim = Claim::new(self, traces, Ended::Attempt);
+        let mut queued = NodeSet::default();
+        let sent = Instant::now();
         let mut acquires = Round::new(cluster, cluster.deadline(node_timeout));
-        let mut confirms = (0, Round::new(cluster, started));
+        let mut confirms = None;
 
-        let hint = cluster.clock();
+        let request = Request::Acquire { owner, ttl, hint: cluster.clock(), tokens, since };
         for node in 0..cluster.size() {
-            undo.touched.insert(node);
-            acquires.add(node, cluster.cast_when_joined(node, keys, Request::Acquire { owner, ttl, hint }));
+            acquires.add(node, cluster.cast_when_joined(node, keys, request));
         }
         loop {
             let step = tokio::select! {
@@ -77,13 +56,14 @@ impl Engine {
                 Some((node, answer)) = acquires.next() => {
                     let (vote, known) = acquire_vote(answer);
                     if !may_hold(&known) {
-                        undo.touched.remove(node);
+                        claim.traces.nodes.remove(node);
+                        queued.insert(node);
                     }
                     votes[node] = known;
-                    acquisition.acquire_vote(node, vote, started.elapsed())
+                    acquisition.acquire_vote(node, vote, sent.elapsed())
                 }
-                Some((node, answer)) = confirms.1.next() => {
-                    acquisition.confirm_vote(node, confirms.0, confirm_vote(&answer), started.elapsed())
+                Some((round, node, answer)) = next_confirm(&mut confirms) => {
+                    acquisition.confirm_vote(node, round, confirm_vote(&answer), sent.elapsed())
                 }
                 // Every vote is in, so a verdict was given; this is for the compiler.
                 else => Step::Failed(Failure::NoQuorum),
@@ -91,18 +71,22 @@ impl Engine {
             match step {
                 Step::Wait => {}
                 Step::Confirm { round, fence, nodes } => {
-                    if round != confirms.0 {
-                        confirms = (round, Round::new(cluster, Instant::now() + node_timeout));
+                    if confirms.as_ref().is_none_or(|(present, _)| *present != round) {
+                        confirms = Some((round, Round::new(cluster, Instant::now() + node_timeout)));
                     }
+                    let Some((_, confirms)) = &mut confirms else { continue };
                     for node in nodes {
-                        confirms.1.add(node, cluster.cast(node, keys, Request::Confirm { owner, fence }));
+                        confirms.add(node, cluster.cast(node, keys, Request::Confirm { owner, fence }));
                     }
                 }
                 Step::Granted { token, .. } => {
-                    undo.armed = false;
-                    // From before the first request, not from now: this task may have slept since it looked at the clock.
-                    let (token, valid_until) = (FencingToken::new(token), started + (ttl - drift(ttl)));
-                    return Ok(Grant { owner, token, valid_until, touched: undo.touched });
+                    claim.ended = Ended::Lease;
+                    if since.is_some() {
+                        claim.traces.nodes.extend(queued);
+                        claim.traces.place = Place::Leave;
+                    }
+                    let spare = token + 1..=token + u64::from(tokens) - 1;
+                    return Ok(Tenure { claim, token, spare, sent, granted: Instant::now() });
                 }
                 Step::Failed(failure) => {
                     let names = cluster.members.iter().map(|member| member.node.name().to_owned());
@@ -112,6 +96,13 @@ impl Engine {
             }
         }
     }
+}
+
+/// The next answer of the confirms that are under way.
+async fn next_confirm(confirms: &mut Option<(u8, Round)>) -> Option<(u8, usize, Result<Reply, NodeError>)> {
+    let (round, confirms) = confirms.as_mut()?;
+    let (node, answer) = confirms.next().await?;
+    Some((*round, node, answer))
 }
 
 /// Whether a node that answered so may have set the key.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::watched::Watched;
 use crate::node::{Ballot, Keyspace, LockKeys, LockNode, NodeError, NodeFuture, Refusal, Reply, Request, SetConfig};
 use crate::quorum::{cluster_clock, majority};
-use crate::random::{Epoch, Random};
+use crate::random::{Epoch, Random, WaiterId};
 
 /// How long callers wait for nodes that are being connected to for the first time.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
@@ -24,6 +24,8 @@ pub(crate) struct Cluster {
     pub(crate) keyspace: Arc<Keyspace>,
     pub(crate) config: SetConfig,
     pub(super) random: Arc<Random>,
+    /// The name under which this manager waits in the queues of the nodes.
+    pub(crate) waiter: WaiterId,
     /// Held while the nodes are counted, so that two nodes without a record do not take each other for the set.
     pub(super) counting: tokio::sync::Mutex<()>,
     pub(super) stop: CancellationToken,
@@ -118,6 +120,7 @@ impl Cluster {
             members: nodes.into_iter().map(member).collect(),
             keyspace: Arc::new(keyspace),
             config,
+            waiter: random.waiter(),
             random,
             counting: tokio::sync::Mutex::new(()),
             stop,
@@ -179,7 +182,7 @@ impl Cluster {
         let member = &self.members[node];
         let epoch = member.standing.borrow().epoch_for(&request);
         match epoch {
-            Ok(epoch) => member.node.vote(Ballot { keys: keys.clone(), epoch, request }),
+            Ok(epoch) => member.node.vote(Ballot { keys: keys.clone(), epoch, waiter: self.waiter, request }),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }

@@ -7,6 +7,7 @@
 //! Every `select!` is biased, here and elsewhere in the crate: with one seed, a simulated run is the same run each time.
 
 mod attempt;
+mod claim;
 mod cluster;
 mod membership;
 mod node_set;
@@ -21,11 +22,13 @@ use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::attempt::{Failed, Grant};
-pub(crate) use self::cluster::{Cluster, Standing};
+pub(crate) use self::attempt::Failed;
+pub(crate) use self::claim::{Claim, Tenure, Traces};
+pub(crate) use self::cluster::{Cluster, Member, Standing};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
 pub(crate) use self::release::{Ended, Releasing};
 pub(crate) use self::round::Round;
+pub(crate) use self::watched::Watched;
 use crate::node::{Keyspace, LockNode, SetConfig};
 use crate::random::Random;
 
@@ -70,11 +73,18 @@ impl Engine {
         }
     }
 
-    /// Makes sure that the nodes are being looked after, on the present runtime.
-    pub(crate) fn start(&self) {
-        if self.cluster.start() {
+    /// Makes sure that the nodes are being looked after, on the present runtime. True if they were not.
+    pub(crate) fn start(&self) -> bool {
+        let started = self.cluster.start();
+        if started {
             *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(Handle::current());
         }
+        started
+    }
+
+    /// Ends when the engine is gone.
+    pub(crate) fn stopped(&self) -> CancellationToken {
+        self.cluster.stop.clone()
     }
 
     /// Runs work in the background, tracked: on the runtime of the caller or, where there is none, on the one that the manager

@@ -6,6 +6,11 @@ pub(crate) const MAX_NODES: usize = 63;
 pub(crate) struct NodeSet(u64);
 
 impl NodeSet {
+    /// The first `nodes` nodes.
+    pub(crate) fn all(nodes: usize) -> Self {
+        Self((1 << nodes) - 1)
+    }
+
     pub(crate) fn insert(&mut self, node: usize) {
         self.0 |= 1 << node;
     }
@@ -16,6 +21,14 @@ impl NodeSet {
 
     pub(crate) fn contains(self, node: usize) -> bool {
         self.0 & (1 << node) != 0
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.0.count_ones() as usize
     }
 
     pub(crate) fn is_empty(self) -> bool {
@@ -37,5 +50,7 @@ mod tests {
         }
         set.remove(5);
         assert!(set.contains(0) && !set.contains(5) && set.contains(MAX_NODES - 1));
+        set.extend(NodeSet::all(3));
+        assert!(set.contains(2) && !set.contains(3) && set.len() == 4);
     }
 }

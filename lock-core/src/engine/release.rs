@@ -5,10 +5,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Engine, NodeSet};
+use super::{Engine, Round, Traces};
 use crate::node::{LockKeys, NodeError, NodeFuture, Reply, Request};
 use crate::quorum::{Release, ReleaseVerdict, ReleaseVote, drift};
-use crate::random::OwnerId;
 
 /// The verdict on a release, when it falls. The release goes on without it.
 pub(crate) type Releasing = oneshot::Receiver<ReleaseVerdict>;
@@ -28,95 +27,127 @@ pub(crate) enum Ended {
 impl Engine {
     /// Deletes a lock's key on the nodes that may hold it. When this returns, the requests are cast; the rest goes on in the
     /// background, tracked: a node that can not be reached is tried again until the key has expired by itself.
-    pub(crate) fn release(
-        self: &Arc<Self>,
-        keys: &LockKeys,
-        owner: OwnerId,
-        ttl: Duration,
-        touched: NodeSet,
-        ended: Ended,
-    ) -> Releasing {
+    pub(crate) fn release(self: &Arc<Self>, traces: Traces, ended: Ended) -> Releasing {
+        let Traces { keys, owner, ttl, nodes, place } = traces;
         let (verdict, releasing) = oneshot::channel();
-        let request = Request::Release { owner };
+        let request = Request::Release { owner, place };
         let mut votes = Release::new(self.cluster.size());
-        let mut cast = Vec::with_capacity(self.cluster.size());
+        let mut answers = Round::new(&self.cluster, Instant::now() + self.node_timeout(ttl));
         // The nodes that can not have the key may be so many that there is nothing to wait for.
         let mut known = None;
         for node in 0..self.cluster.size() {
-            if touched.contains(node) {
-                cast.push((node, self.cluster.cast(node, keys, request)));
+            if nodes.contains(node) {
+                answers.add(node, self.cluster.cast(node, &keys, request));
             } else {
                 known = votes.vote(ReleaseVote::NotOwner);
             }
         }
+        let telling = Telling { verdict: Some(verdict), votes, keys, ended };
         let expires = Instant::now() + ttl + drift(ttl);
-        let settling = Settling { engine: Arc::clone(self), keys: keys.clone(), request, expires, ended };
-        self.spawn(settling.run(cast, (votes, known), verdict, self.node_timeout(ttl)));
+        self.spawn(settle(Arc::clone(self), answers, telling, known, request, expires));
         releasing
     }
 }
 
-struct Settling {
+/// Waits for the answers to a release, tells what they come to, and sees through what was not answered.
+async fn settle(
     engine: Arc<Engine>,
+    mut answers: Round,
+    mut telling: Telling,
+    known: Option<ReleaseVerdict>,
+    request: Request,
+    expires: Instant,
+) {
+    telling.tell(known);
+    let mut failed = Vec::new();
+    loop {
+        let answer = tokio::select! {
+            biased;
+            answer = answers.next_in_time() => answer,
+            () = engine.finished.cancelled() => return telling.give_up(),
+        };
+        match answer {
+            Some((_, Ok(reply))) => telling.vote(release_vote(reply)),
+            Some((node, Err(error))) => {
+                telling.vote(ReleaseVote::NoAnswer);
+                failed.push((node, error));
+            }
+            None => break,
+        }
+    }
+    let answers: Vec<_> = answers.into_open().collect();
+    if answers.is_empty() && failed.is_empty() {
+        return;
+    }
+    telling.tell(Some(ReleaseVerdict::Unknown));
+    let delivery = Delivery { engine: &engine, keys: telling.keys.clone(), request, expires };
+    let mut deliveries: FuturesUnordered<_> = FuturesUnordered::new();
+    for (node, answer) in answers {
+        deliveries.push(delivery.deliver(node, answer));
+    }
+    for (node, error) in failed {
+        deliveries.push(delivery.deliver(node, Box::pin(std::future::ready(Err(error)))));
+    }
+    loop {
+        tokio::select! {
+            biased;
+            delivered = deliveries.next() => if delivered.is_none() { return },
+            () = engine.finished.cancelled() => return,
+        }
+    }
+}
+
+fn release_vote(reply: Reply) -> ReleaseVote {
+    if reply == Reply::Released { ReleaseVote::Released } else { ReleaseVote::NotOwner }
+}
+
+/// The verdict on a release, which is told once.
+struct Telling {
+    verdict: Option<oneshot::Sender<ReleaseVerdict>>,
+    votes: Release,
+    keys: LockKeys,
+    ended: Ended,
+}
+
+impl Telling {
+    fn vote(&mut self, vote: ReleaseVote) {
+        let verdict = self.votes.vote(vote);
+        self.tell(verdict);
+    }
+
+    fn tell(&mut self, told: Option<ReleaseVerdict>) {
+        let Some(told) = told else { return };
+        let Some(verdict) = self.verdict.take() else { return };
+        if told == ReleaseVerdict::Unknown && self.ended == Ended::Lease {
+            let key = self.keys.lock();
+            tracing::warn!(name: "lock.release_failed", key, "no majority acknowledged a release");
+        }
+        _ = verdict.send(told);
+    }
+
+    fn give_up(mut self) {
+        self.tell(Some(ReleaseVerdict::Unknown));
+    }
+}
+
+/// A release that some node did not answer in time.
+struct Delivery<'a> {
+    engine: &'a Engine,
     keys: LockKeys,
     request: Request,
     /// When the key has ended on its own.
     expires: Instant,
-    ended: Ended,
 }
 
-impl Settling {
-    async fn run(
-        self,
-        cast: Vec<(usize, NodeFuture<Result<Reply, NodeError>>)>,
-        (mut votes, known): (Release, Option<ReleaseVerdict>),
-        verdict: oneshot::Sender<ReleaseVerdict>,
-        node_timeout: Duration,
-    ) {
-        let mut verdict = Some(verdict);
-        let mut tell = |told: ReleaseVerdict, resource: &str| {
-            if let Some(verdict) = verdict.take() {
-                if told == ReleaseVerdict::Unknown && self.ended == Ended::Lease {
-                    tracing::warn!(name: "lock.release_failed", key = resource, "no majority acknowledged a release");
-                }
-                _ = verdict.send(told);
-            }
-        };
-        let mut deliveries: FuturesUnordered<_> =
-            cast.into_iter().map(|(node, answer)| self.deliver(node, answer)).collect();
-        let impatient = sleep(node_timeout);
-        let (mut impatient, mut told) = (std::pin::pin!(impatient), known.is_some());
-        if let Some(known) = known {
-            tell(known, self.keys.lock());
-        }
-        loop {
-            tokio::select! {
-                biased;
-                delivered = deliveries.next() => {
-                    let Some(vote) = delivered else { return };
-                    if let Some(verdict) = votes.vote(vote) {
-                        told = true;
-                        tell(verdict, self.keys.lock());
-                    }
-                }
-                () = &mut impatient, if !told => {
-                    told = true;
-                    tell(ReleaseVerdict::Unknown, self.keys.lock());
-                }
-                () = self.engine.finished.cancelled() => return tell(ReleaseVerdict::Unknown, self.keys.lock()),
-            }
-        }
-    }
-
+impl Delivery<'_> {
     /// Sees a node's release through: until it is answered, or the key has ended.
-    async fn deliver(&self, node: usize, mut answer: NodeFuture<Result<Reply, NodeError>>) -> ReleaseVote {
+    async fn deliver(&self, node: usize, mut answer: NodeFuture<Result<Reply, NodeError>>) {
         let cluster = &self.engine.cluster;
         loop {
             let error = tokio::select! {
                 biased;
                 answer = answer => match answer {
-                    Ok(Reply::Released) => return ReleaseVote::Released,
-                    Ok(_) => return ReleaseVote::NotOwner,
+                    Ok(_) => return,
                     Err(error) => error,
                 },
                 () = sleep_until(self.expires) => NodeError::TimedOut,
@@ -133,7 +164,7 @@ impl Settling {
                     let name = cluster.members[node].node.name();
                     tracing::debug!(name: "lock.release_given_up", node = name, key = self.keys.lock(), %error,
                         "the key was left to expire");
-                    return ReleaseVote::NoAnswer;
+                    return;
                 }
             }
         }
@@ -143,7 +174,8 @@ impl Settling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Keyspace, LockNode, MemoryNode, SetConfig};
+    use crate::engine::NodeSet;
+    use crate::node::{Keyspace, LockNode, MemoryNode, Place, SetConfig};
     use crate::random::Random;
     use crate::resource::Resource;
 
@@ -165,7 +197,9 @@ mod tests {
         let keys = engine.cluster.keyspace.keys(&Resource::parse("r").unwrap());
         let started = Instant::now();
         let ttl = Duration::from_secs(10);
-        let verdict = engine.release(&keys, engine.random.owner(), ttl, touched, Ended::Attempt).await.unwrap();
+        let owner = engine.random.owner();
+        let traces = Traces { keys, owner, ttl, nodes: touched, place: Place::None };
+        let verdict = engine.release(traces, Ended::Attempt).await.unwrap();
         assert_eq!((verdict, started.elapsed()), (ReleaseVerdict::NotOurs, Duration::ZERO));
     }
 }

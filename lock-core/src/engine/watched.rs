@@ -10,7 +10,7 @@ pub(crate) struct Watched<T> {
 }
 
 impl<T> Watched<T> {
-    pub(super) fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self { value: Mutex::new(value), changed: Notify::new() }
     }
 
@@ -18,14 +18,14 @@ impl<T> Watched<T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn replace(&self, value: T) -> T {
+    pub(crate) fn replace(&self, value: T) -> T {
         let before = std::mem::replace(&mut *self.borrow(), value);
         self.changed.notify_waiters();
         before
     }
 
     /// Waits until the value is as wanted.
-    pub(super) async fn wait_for(&self, wanted: impl Fn(&T) -> bool) {
+    pub(crate) async fn wait_for(&self, wanted: impl Fn(&T) -> bool) {
         loop {
             let changed = self.changed.notified();
             if wanted(&self.borrow()) {

@@ -1,12 +1,19 @@
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Lease, renewal};
-use crate::engine::{Ended, Engine, Releasing};
+use tokio::time::Instant;
+
+use super::Lease;
+use crate::engine::{Engine, Releasing, Tenure};
 use crate::error::{LockError, LossReason};
 use crate::held::HeldLeases;
+use crate::node::Place;
+use crate::options::LockOptions;
 use crate::quorum::ReleaseVerdict;
+use crate::resource::Resource;
+use crate::waiting::Seat;
 
 /// A held lock. Releases when it is dropped, in the background; [`release`](Self::release) waits for the answer.
 ///
@@ -22,14 +29,44 @@ pub struct LockGuard {
 struct Holder {
     engine: Arc<Engine>,
     held: Arc<HeldLeases>,
+    place: Place,
+    /// Tokens that are reserved for those to whom the lock is handed over.
+    spare: RangeInclusive<u64>,
+    /// When the nodes granted the lock.
+    granted: Instant,
 }
+
+/// How a lock ends.
+enum Released {
+    /// The next one in line has it.
+    HandedOver,
+    /// The nodes were told; this is the verdict to come.
+    Sent(Releasing),
+}
+
+/// The most holders of one grant, one after the other: the first, and those to whom the lock is handed over. Then the lock is
+/// released, and who waits in another process has its turn.
+pub(crate) const LONGEST_RUN: u32 = 16;
+/// How long after its grant a lock is handed over at most.
+const RUN_TIME: Duration = Duration::from_millis(20);
 
 impl LockGuard {
     /// Begins the life of a lease: from here on it is renewed, and released in the end.
-    pub(crate) fn begin(engine: &Arc<Engine>, held: &Arc<HeldLeases>, lease: Lease) -> Self {
-        held.add(lease.clone());
-        engine.spawn(renewal::keep(Arc::clone(engine), lease.clone()));
-        Self { lease, holder: Some(Holder { engine: Arc::clone(engine), held: Arc::clone(held) }) }
+    pub(crate) fn begin(
+        (engine, held): (&Arc<Engine>, &Arc<HeldLeases>),
+        (manager, resource, options): (u64, Resource, LockOptions),
+        tenure: Tenure,
+        mut seat: Option<Seat>,
+    ) -> Self {
+        let Tenure { claim, token, spare, sent, granted } = tenure;
+        if let Some(seat) = &mut seat {
+            seat.holds(claim.traces.nodes, sent + options.ttl);
+        }
+        let traces = claim.take();
+        let lease = Lease::new(manager, resource, options, (&traces, sent, token), seat);
+        held.add(lease.clone(), lease.due());
+        let (engine, held) = (Arc::clone(engine), Arc::clone(held));
+        Self { lease, holder: Some(Holder { engine, held, place: traces.place, spare, granted }) }
     }
 
     /// A guard inside the scope of `lease`.
@@ -56,36 +93,55 @@ impl LockGuard {
     /// The requests are sent when this is called for the first time; dropping the future only gives up the answer.
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
-        let Some(releasing) = self.release_now() else { return Ok(was_valid) };
+        let Some(Released::Sent(releasing)) = self.release_now() else { return Ok(was_valid) };
         match releasing.await {
             Ok(ReleaseVerdict::StillOurs) => Ok(was_valid),
             Ok(ReleaseVerdict::NotOurs) => Ok(false),
             Ok(ReleaseVerdict::Unknown) | Err(_) => Err(LockError::NoQuorum {
                 resource: self.lease.resource().to_owned(),
-                waited: std::time::Duration::ZERO,
+                waited: Duration::ZERO,
                 votes: Vec::new(),
             }),
         }
     }
 
-    /// Ends the lease and casts the release. `None` if there is nothing to release, or it was done before.
-    fn release_now(&mut self) -> Option<Releasing> {
-        let Holder { engine, held } = self.holder.take()?;
-        let releasing = cut_off(&engine, &self.lease, LossReason::Released);
-        held.remove(self.lease.owner());
-        Some(releasing)
+    /// Ends the lease, and hands the lock over or casts the release. `None` if there is nothing to release, or it was done
+    /// before.
+    fn release_now(&mut self) -> Option<Released> {
+        let Holder { engine, held, place, mut spare, granted } = self.holder.take()?;
+        held.remove(&self.lease);
+        let Some(seat) = self.lease.take_seat() else {
+            // A lease that was lost gave its seat up, and the next in line may have a place on the nodes by now.
+            return Some(Released::Sent(self.lease.wind_up(&engine, LossReason::Released, Place::None).0.release()));
+        };
+        let token = if can_hand_over(&self.lease, &seat, granted) { spare.next() } else { None };
+        let (claim, sent) = self.lease.wind_up(&engine, LossReason::Released, place);
+        let Some(token) = token else {
+            // Cast before the seat is passed on: who is next asks behind this release.
+            return Some(Released::Sent(claim.release()));
+        };
+        match seat.hand_over(Tenure { claim, token, spare, sent, granted }) {
+            None => Some(Released::HandedOver),
+            Some((_seat, tenure)) => Some(Released::Sent(tenure.claim.release())),
+        }
     }
+}
+
+/// Whether the next in line can have the lock as it is: the grant is young, the first renewal is not due, and that one wants
+/// no other time to live.
+fn can_hand_over(lease: &Lease, seat: &Seat, granted: Instant) -> bool {
+    let Some(wants) = seat.next_wants() else { return false };
+    let now = Instant::now();
+    now < granted + RUN_TIME
+        && now < lease.renewal_due()
+        && (wants.ttl, wants.renew) == (lease.0.options.ttl, true)
+        && lease.remaining() >= wants.min_validity
+        && lease.is_valid()
 }
 
 /// Ends a lease and casts its release, behind everything that was sent for it.
 pub(crate) fn cut_off(engine: &Arc<Engine>, lease: &Lease, reason: LossReason) -> Releasing {
-    lease.end(reason);
-    let nodes = {
-        let mut touched = lease.touched();
-        touched.released = true;
-        touched.nodes
-    };
-    engine.release(&lease.0.keys, lease.0.owner, lease.0.options.ttl, nodes, Ended::Lease)
+    lease.wind_up(engine, reason, Place::None).0.release()
 }
 
 impl Deref for LockGuard {

@@ -1,6 +1,7 @@
 //! A held lock's life: validity, loss, release.
 
 mod guard;
+mod keeper;
 mod renewal;
 mod scope;
 
@@ -13,14 +14,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::guard::LockGuard;
-pub(crate) use self::guard::cut_off;
-use crate::engine::{Grant, NodeSet};
+pub(crate) use self::guard::{LONGEST_RUN, cut_off};
+pub(crate) use self::keeper::keep;
+use crate::engine::{Claim, Ended, Engine, NodeSet, Traces};
 use crate::error::{LockError, LossReason};
-use crate::node::LockKeys;
+use crate::node::{LockKeys, Place};
 use crate::options::LockOptions;
+use crate::quorum::drift;
 use crate::random::OwnerId;
 use crate::resource::Resource;
 use crate::token::FencingToken;
+use crate::waiting::Seat;
 
 /// A view of a held lock: whether it is held yet, and its fencing token. Cheap to clone, without the power to release.
 ///
@@ -33,6 +37,8 @@ use crate::token::FencingToken;
 pub struct Lease(Arc<State>);
 
 struct State {
+    /// Tells leases apart.
+    id: u64,
     manager: u64,
     resource: Resource,
     keys: LockKeys,
@@ -44,13 +50,19 @@ struct State {
     valid_for: AtomicU64,
     reason: OnceLock<LossReason>,
     ended: CancellationToken,
-    /// The nodes that may hold the key. Once released, none may be added: their key would stay behind.
-    touched: Mutex<Touched>,
+    upkeep: Mutex<Upkeep>,
+    /// In the line of those who want the lock. Given up when the lease ends: the next one need not wait for a guard that holds
+    /// nothing any more.
+    seat: Mutex<Option<Seat>>,
 }
 
-struct Touched {
+/// What keeps the lock on the nodes.
+struct Upkeep {
+    /// The nodes that may hold the key. Once released, none may be added: their key would stay behind.
     nodes: NodeSet,
     released: bool,
+    /// When the requests were sent that the present validity rests on.
+    sent: Instant,
 }
 
 const ENDED: u64 = 0;
@@ -104,26 +116,75 @@ impl Lease {
         if self.is_valid() { Ok(()) } else { Err(self.lost_error()) }
     }
 
-    pub(crate) fn new(manager: u64, resource: Resource, keys: LockKeys, options: LockOptions, grant: &Grant) -> Self {
+    /// The lease on what the nodes hold, for which these traces stand. With the first of the tokens.
+    pub(crate) fn new(
+        manager: u64,
+        resource: Resource,
+        options: LockOptions,
+        (traces, sent, token): (&Traces, Instant, u64),
+        seat: Option<Seat>,
+    ) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
         let lease = Self(Arc::new(State {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             manager,
             resource,
-            keys,
-            owner: grant.owner,
-            token: grant.token,
+            keys: traces.keys.clone(),
+            owner: traces.owner,
+            token: FencingToken::new(token),
             options,
             since: Instant::now(),
             valid_for: AtomicU64::new(ENDED),
             reason: OnceLock::new(),
             ended: CancellationToken::new(),
-            touched: Mutex::new(Touched { nodes: grant.touched, released: false }),
+            upkeep: Mutex::new(Upkeep { nodes: traces.nodes, released: false, sent }),
+            seat: Mutex::new(seat),
         }));
-        lease.0.valid_for.store(lease.micros_until(grant.valid_until), Ordering::Release);
+        lease.0.valid_for.store(lease.micros_until(lease.expires(sent)), Ordering::Release);
         lease
     }
 
-    pub(crate) fn owner(&self) -> OwnerId {
-        self.0.owner
+    /// Tells leases apart.
+    pub(crate) fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// When validity ends that rests on requests sent at `sent`: from before the first of them, not from the answers, for this
+    /// task may have slept since.
+    fn expires(&self, sent: Instant) -> Instant {
+        let ttl = self.0.options.ttl;
+        sent + (ttl - drift(ttl))
+    }
+
+    /// When a renewal is due.
+    fn renewal_due(&self) -> Instant {
+        self.upkeep().sent + self.0.options.ttl / 3
+    }
+
+    /// When the lease is to be looked after: renewed, or ended.
+    pub(crate) fn due(&self) -> Instant {
+        let ends = Instant::now() + self.remaining();
+        if self.renews() { ends.min(self.renewal_due()) } else { ends }
+    }
+
+    /// Whether there is something to renew: validity does not last to the end of `max_hold` yet.
+    fn renews(&self) -> bool {
+        self.0.options.renew && self.0.valid_for.load(Ordering::Acquire) != self.longest()
+    }
+
+    pub(crate) fn take_seat(&self) -> Option<Seat> {
+        self.0.seat.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Ends the lease and tells what is to be released, and when it was granted or renewed last.
+    fn wind_up(&self, engine: &Arc<Engine>, reason: LossReason, place: Place) -> (Claim, Instant) {
+        self.end(reason);
+        let mut upkeep = self.upkeep();
+        upkeep.released = true;
+        let (keys, owner, ttl) = (self.0.keys.clone(), self.0.owner, self.0.options.ttl);
+        let traces = Traces { keys, owner, ttl, nodes: upkeep.nodes, place };
+        (Claim::new(engine, traces, Ended::Lease), upkeep.sent)
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
@@ -139,6 +200,8 @@ impl Lease {
         let first = self.0.reason.set(reason).is_ok();
         self.0.valid_for.store(ENDED, Ordering::Release);
         self.0.ended.cancel();
+        // A seat that was not taken back before is of no more use here.
+        drop(self.take_seat());
         if first && reason != LossReason::Released {
             let (resource, token) = (self.resource(), self.token().get());
             tracing::warn!(name: "lock.lost", resource, token, %reason, "a lease was lost");
@@ -146,19 +209,18 @@ impl Lease {
         first
     }
 
-    /// Moves the end of validity to `until`, or leaves it where it is if that is later. False if the lease has ended.
-    fn renew(&self, until: Instant) -> bool {
-        let until = self.micros_until(until);
+    /// Moves the end of validity on, for a renewal sent at `sent`, or leaves it where it is if that is later. False if the
+    /// lease has ended.
+    fn renew(&self, sent: Instant) -> bool {
+        let until = self.micros_until(self.expires(sent));
         let renewed = self.0.valid_for.fetch_update(Ordering::AcqRel, Ordering::Acquire, |valid_for| {
             let over = valid_for == ENDED || Duration::from_micros(valid_for) <= self.0.since.elapsed();
             (!over).then_some(valid_for.max(until))
         });
+        if renewed.is_ok() {
+            self.upkeep().sent = sent;
+        }
         renewed.is_ok()
-    }
-
-    /// Whether validity lasts to the end of `max_hold`, so that there is nothing to renew for.
-    fn is_at_its_longest(&self) -> bool {
-        self.0.valid_for.load(Ordering::Acquire) == self.longest()
     }
 
     /// `max_hold`, in microseconds.
@@ -172,8 +234,8 @@ impl Lease {
         u64::try_from(distance).unwrap_or(u64::MAX).clamp(ENDED + 1, self.longest())
     }
 
-    fn touched(&self) -> MutexGuard<'_, Touched> {
-        self.0.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        self.0.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,42 +1,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::Lease;
 use crate::engine::{Engine, Round};
 use crate::error::LossReason;
 use crate::node::{NodeError, Reply, Request};
-use crate::quorum::{Renewal, RenewalVerdict, RenewalVote, drift};
+use crate::quorum::{Renewal, RenewalVerdict, RenewalVote};
 
-/// Keeps a lease: renews it at a third of its time to live, until `max_hold`; ends it when its time is over. Returns when it
-/// has ended.
-pub(super) async fn keep(engine: Arc<Engine>, lease: Lease) {
+/// Renews a lease that is due, and tells when it is due again; ends it if the nodes lost it. One that has ended is left alone.
+pub(super) async fn renew(engine: &Arc<Engine>, lease: &Lease) -> Instant {
     let third = lease.0.options.ttl / 3;
-    let mut next = lease.0.since + third;
-    loop {
-        let ends = Instant::now() + lease.remaining();
-        let renews = lease.0.options.renew && !lease.is_at_its_longest();
-        tokio::select! {
-            biased;
-            () = lease.0.ended.cancelled() => return,
-            () = sleep_until(ends) => { _ = lease.is_valid(); }
-            () = sleep_until(next), if renews => {
-                let sent = Instant::now();
-                next = match renew(&engine, &lease, sent).await {
-                    RenewalVerdict::Renewed => sent + third,
-                    RenewalVerdict::Lost => {
-                        lease.end(LossReason::Gone);
-                        return;
-                    }
-                    RenewalVerdict::Unknown => {
-                        let remaining = lease.remaining();
-                        tracing::warn!(name: "lock.renewal_unknown", resource = lease.resource(), ?remaining,
-                            "too few nodes answered a renewal; the lease stands, and is renewed again");
-                        Instant::now() + engine.random.jitter(pause(third))
-                    }
-                };
+    match ask(engine, lease, Instant::now()).await {
+        RenewalVerdict::Renewed => lease.due(),
+        RenewalVerdict::Lost => {
+            lease.end(LossReason::Gone);
+            Instant::now()
+        }
+        RenewalVerdict::Unknown => {
+            let remaining = lease.remaining();
+            if !remaining.is_zero() {
+                tracing::warn!(name: "lock.renewal_unknown", resource = lease.resource(), ?remaining,
+                    "too few nodes answered a renewal; the lease stands, and is renewed again");
             }
+            Instant::now() + engine.random.jitter(pause(third)).min(remaining)
         }
     }
 }
@@ -47,7 +35,7 @@ fn pause(third: Duration) -> Duration {
 }
 
 /// One round of renewal, inside the old validity.
-async fn renew(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVerdict {
+async fn ask(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVerdict {
     let (owner, ttl) = (lease.0.owner, lease.0.options.ttl);
     let cluster = &engine.cluster;
     let ends = sent + lease.remaining();
@@ -66,7 +54,7 @@ async fn renew(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVer
         };
         let Some((node, answer)) = answered else { break };
         match renewal.vote(node, renewal_vote(&answer)) {
-            Some(RenewalVerdict::Renewed) if lease.renew(sent + (ttl - drift(ttl))) => {
+            Some(RenewalVerdict::Renewed) if lease.renew(sent) => {
                 verdict = RenewalVerdict::Renewed;
             }
             Some(RenewalVerdict::Lost) => return RenewalVerdict::Lost,
@@ -84,11 +72,11 @@ async fn renew(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVer
 fn replace(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usize>) {
     let (owner, ttl, fence) = (lease.0.owner, lease.0.options.ttl, lease.token().get());
     for node in gone {
-        let mut touched = lease.touched();
-        if touched.released {
+        let mut upkeep = lease.upkeep();
+        if upkeep.released {
             return;
         }
-        touched.nodes.insert(node);
+        upkeep.nodes.insert(node);
         // Cast while the gate is held, so that the release can only come behind it. Nobody needs the answer.
         drop(engine.cluster.cast(node, &lease.0.keys, Request::Replace { owner, ttl, fence }));
     }

@@ -1,18 +1,20 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Inner;
-use crate::engine::Failed;
-use crate::error::LockError;
-use crate::lease::{Lease, LockGuard};
+use crate::engine::{Failed, Member, Tenure};
+use crate::error::{LockError, NodeVote, VoteAnswer};
+use crate::lease::{Lease, LockGuard, keep};
+use crate::node::LockKeys;
 use crate::options::LockOptions;
 use crate::quorum::Failure;
 use crate::resource::Resource;
-use crate::waiting::{QueueFull, Turn};
+use crate::waiting::{Entered, NotEntered, Seat, Seen, Wants, Woken};
 
 impl Inner {
-    /// Takes a lock: attempt after attempt, until one succeeds, fails for good, or the caller's time is over.
+    /// Takes a lock, or tells why not.
     pub(super) async fn acquire(&self, name: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
         let resource =
             Resource::parse(name).map_err(|reason| LockError::InvalidResource { resource: name.to_owned(), reason })?;
@@ -25,47 +27,97 @@ impl Inner {
         }
 
         let started = Instant::now();
-        let until = started + options.wait;
         // Declared before any guard, so that it outlives it: a shutdown waits for what this acquisition has to release.
         let _under_way = self.engine.tracker.token();
         self.check_open(name, started)?;
-        self.engine.start();
+        self.start();
         self.engine.cluster.first_contact().await;
         let keys = self.engine.cluster.keyspace.keys(&resource);
-        let mut place = None;
+        let (tenure, seat) = if options.wait.is_zero() {
+            (self.try_once(&keys, options).await.map_err(|failed| error(name, started, failed))?, None)
+        } else {
+            let (tenure, seat) = self.wait_for(&keys, options, name, started).await?;
+            (tenure, Some(seat))
+        };
+        let guard = LockGuard::begin((&self.engine, &self.held), (self.id, resource, options.clone()), tenure, seat);
+        // Closed while the nodes were asked: a shutdown that counted its holders before must not miss this one.
+        self.check_open(name, started)?;
+        Ok(guard)
+    }
+
+    /// One attempt, past the line: whoever does not wait does not stand in it.
+    async fn try_once(&self, keys: &LockKeys, options: &LockOptions) -> Result<Tenure, Failed> {
+        self.engine.attempt(keys, options, None, 1).await
+    }
+
+    /// Stands in line, and then makes attempt after attempt, until one succeeds, fails for good, or the caller's time is over.
+    async fn wait_for(
+        &self,
+        keys: &LockKeys,
+        options: &LockOptions,
+        name: &str,
+        started: Instant,
+    ) -> Result<(Tenure, Seat), LockError> {
+        let until = started + options.wait;
+        let entered = self.waiting.enter(keys, Wants::from(options), until).await;
+        let mut seat = match entered.map_err(|reason| self.not_entered(name, started, reason))? {
+            Entered::First(seat) => seat,
+            Entered::Holder(tenure, seat) => return Ok((tenure, seat)),
+        };
         loop {
-            let failed = match self.engine.attempt(&keys, options).await {
-                Ok(grant) => {
-                    let lease = Lease::new(self.id, resource, keys, options.clone(), &grant);
-                    let guard = LockGuard::begin(&self.engine, &self.held, lease);
-                    // Closed while the nodes were asked: a shutdown that counted its holders before must not miss this one.
-                    self.check_open(name, started)?;
-                    return Ok(guard);
-                }
+            let (since, tokens) = (seat.since(), seat.tokens());
+            let failed = match self.engine.attempt(keys, options, Some(since), tokens).await {
+                Ok(tenure) => return Ok((tenure, seat)),
                 Err(failed) => failed,
             };
             let free_in = match failed.failure {
-                Failure::NoQuorum => return Err(error(name, started, failed)),
+                Failure::NoQuorum => {
+                    seat.no_quorum(&failed.votes);
+                    return Err(error(name, started, failed));
+                }
                 Failure::Contended { free_in } => free_in,
                 Failure::Expired => Some(Duration::ZERO),
             };
-            if options.wait.is_zero() {
-                return Err(error(name, started, failed));
-            }
-            let place = match &mut place {
-                Some(place) => place,
-                none => none.insert(
-                    self.waiting
-                        .enter(&resource)
-                        .map_err(|QueueFull(waiters)| LockError::QueueFull { resource: name.to_owned(), waiters })?,
-                ),
-            };
-            match place.turn(free_in, until).await {
-                Turn::Again => {}
-                Turn::TimedOut => return Err(error(name, started, failed)),
-                Turn::Closed => self.check_open(name, started)?,
+            match seat.turn(&failed.votes, free_in, until).await {
+                Woken::Again => {}
+                Woken::TimedOut => return Err(error(name, started, failed)),
+                Woken::Closed => self.check_open(name, started)?,
             }
         }
+    }
+
+    /// Makes sure that the nodes and the leases are being looked after.
+    pub(super) fn start(&self) {
+        if self.engine.start() {
+            tokio::spawn(keep(Arc::downgrade(&self.engine), Arc::clone(&self.held), self.engine.stopped()));
+        }
+    }
+
+    fn not_entered(&self, name: &str, started: Instant, reason: NotEntered) -> LockError {
+        let (resource, waited) = (name.to_owned(), started.elapsed());
+        match reason {
+            NotEntered::QueueFull(waiters) => LockError::QueueFull { resource, waiters },
+            NotEntered::TimedOut(seen) => {
+                let free_in = seen.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));
+                LockError::Contended { resource, waited, free_in, votes: self.votes(&seen, free_in) }
+            }
+            NotEntered::NoQuorum(votes) => LockError::NoQuorum { resource, waited, votes: votes.to_vec() },
+            NotEntered::Closed => LockError::ShuttingDown { resource, waited },
+        }
+    }
+
+    /// The votes of the last attempt of a line. Where it took the lock for another caller of this process, these are no
+    /// votes any more, but who holds the lock is known.
+    fn votes(&self, seen: &Seen, remaining: Option<Duration>) -> Vec<NodeVote> {
+        if !seen.votes.is_empty() {
+            return seen.votes.to_vec();
+        }
+        let vote = |(node, member): (usize, &Member)| {
+            let held = seen.ours.contains(node);
+            let answer = if held { VoteAnswer::Held { remaining } } else { VoteAnswer::Pending };
+            NodeVote { node: member.node.name().to_owned(), answer }
+        };
+        self.engine.cluster.members.iter().enumerate().map(vote).collect()
     }
 
     fn check_open(&self, name: &str, started: Instant) -> Result<(), LockError> {

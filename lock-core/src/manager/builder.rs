@@ -194,7 +194,7 @@ impl LockManagerBuilder {
         let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
         let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random));
         let closing = CancellationToken::new();
-        let waiting = Waiting::new(self.max_waiters, closing.clone(), Arc::clone(&engine.random));
+        let waiting = Arc::new(Waiting::new(&engine, self.max_waiters, closing.clone()));
         LockManager(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
@@ -220,7 +220,7 @@ impl LockManagerBuilder {
     pub async fn connect(self) -> Result<LockManager, ConnectError> {
         let locks = self.connect_lazy()?;
         let Inner { engine, .. } = &*locks.0;
-        engine.start();
+        locks.0.start();
         engine.cluster.all_joined().await;
         let mut unreachable = Vec::new();
         for (node, member) in engine.cluster.members.iter().enumerate() {

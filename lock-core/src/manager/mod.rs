@@ -52,7 +52,7 @@ struct Inner {
     engine: Arc<Engine>,
     defaults: LockOptions,
     max_ttl: Duration,
-    waiting: Waiting,
+    waiting: Arc<Waiting>,
     closing: CancellationToken,
     held: Arc<HeldLeases>,
 }
@@ -120,7 +120,7 @@ impl LockManager {
         let revoked = left.iter().filter(|lease| lease.is_valid()).count();
         for lease in &left {
             drop(cut_off(engine, lease, LossReason::ShutDown));
-            held.remove(lease.owner());
+            held.remove(lease);
         }
         engine.tracker.close();
         if timeout(RELEASE_GRACE, engine.tracker.wait()).await.is_err() {
@@ -136,7 +136,7 @@ impl LockManager {
 
     /// How the nodes stand, by asking each of them now. Takes up to two seconds if one does not answer.
     pub async fn health(&self) -> Health {
-        self.0.engine.start();
+        self.0.start();
         health::check(&self.0.engine.cluster).await
     }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use crate::random::WaiterId;
 use crate::resource::Resource;
 
 /// The names of the keys that one set of masters uses, all under one prefix.
@@ -33,6 +34,12 @@ impl Keyspace {
         &self.quarantine
     }
 
+    /// The key of the list in which the node leaves its calls for a process.
+    #[must_use]
+    pub fn calls(&self, waiter: WaiterId) -> String {
+        format!("{}:calls:{waiter}", self.meta)
+    }
+
     pub(crate) fn keys(self: &Arc<Self>, resource: &Resource) -> LockKeys {
         LockKeys::new(self, resource.as_str())
     }
@@ -40,10 +47,15 @@ impl Keyspace {
 
 /// The keys of one lock. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockKeys {
+pub struct LockKeys(Arc<Names>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Names {
     keyspace: Arc<Keyspace>,
     lock: Arc<str>,
-    fence: Arc<str>,
+    fence: String,
+    queue: String,
+    turn: String,
 }
 
 impl LockKeys {
@@ -51,25 +63,43 @@ impl LockKeys {
     #[must_use]
     pub fn new(keyspace: &Arc<Keyspace>, resource: &str) -> Self {
         let lock = format!("{}{resource}", keyspace.prefix);
-        Self { keyspace: Arc::clone(keyspace), fence: format!("{{{lock}}}:fence").into(), lock: lock.into() }
+        let beside = |what: &str| ["{", &lock, "}:", what].concat();
+        let (fence, queue, turn) = (beside("fence"), beside("queue"), beside("turn"));
+        Self(Arc::new(Names { keyspace: Arc::clone(keyspace), lock: lock.into(), fence, queue, turn }))
     }
 
     /// The key space that they are in.
     #[must_use]
     pub fn keyspace(&self) -> &Arc<Keyspace> {
-        &self.keyspace
+        &self.0.keyspace
     }
 
     /// The key that holds the owner id: what every other Redlock writes.
     #[must_use]
     pub fn lock(&self) -> &str {
-        &self.lock
+        &self.0.lock
+    }
+
+    pub(crate) fn lock_shared(&self) -> Arc<str> {
+        Arc::clone(&self.0.lock)
     }
 
     /// The key that holds the highest fencing number.
     #[must_use]
     pub fn fence(&self) -> &str {
-        &self.fence
+        &self.0.fence
+    }
+
+    /// The key that holds the queue, while someone waits.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        &self.0.queue
+    }
+
+    /// The key that says for whom the lock is kept, while it is.
+    #[must_use]
+    pub fn turn(&self) -> &str {
+        &self.0.turn
     }
 }
 

@@ -14,12 +14,14 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::random::WaiterId;
+
 pub use error::{NodeError, Refusal};
 pub use inspection::{Inspection, Meta, Role, SetConfig};
 pub use keyspace::{Keyspace, LockKeys};
 pub use memory::MemoryNode;
 pub use redis::RedisNode;
-pub use request::{Ballot, Establish, Reply, Request};
+pub use request::{Ballot, Call, Establish, Place, Reply, Request, TURN_LIFE, Turn};
 
 /// The future of a node's answer.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -63,6 +65,17 @@ pub trait LockNode: Send + Sync + 'static {
     /// all the same.
     fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>>;
 
+    /// Waits for calls to a process that waits, and takes them. A call is a hint: where it comes late, or never, a timer stands
+    /// behind it. The default never resolves.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the node from calling. The calls that came meanwhile may be lost.
+    fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
+        _ = (keyspace, waiter);
+        Box::pin(pending())
+    }
+
     /// Resolves when the connection that the last inspection used is known to be gone. The default never resolves.
     fn disconnected(&self) -> NodeFuture<()> {
         Box::pin(pending())
@@ -83,6 +96,9 @@ macro_rules! delegate {
             }
             fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
                 (**self).vote(ballot)
+            }
+            fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
+                (**self).calls(keyspace, waiter)
             }
             fn disconnected(&self) -> NodeFuture<()> {
                 (**self).disconnected()

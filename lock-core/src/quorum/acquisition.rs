@@ -9,6 +9,8 @@ pub struct Terms {
     pub ttl: Duration,
     /// The least validity with which the lock is of use. A grant with less is [`Failure::Expired`].
     pub min_validity: Duration,
+    /// How many tokens in a row are asked for, at least 1. The numbers of grants and confirms are the last of them.
+    pub tokens: u32,
 }
 
 /// A node's vote on an acquire.
@@ -19,9 +21,9 @@ pub enum AcquireVote {
         /// The fencing number.
         fence: u64,
     },
-    /// Held by another owner.
+    /// Held by another owner, or kept for another.
     Held {
-        /// How long its key lives yet; `None` for a key that does not expire.
+        /// How long yet; `None` for a key that does not expire.
         remaining: Option<Duration>,
     },
     /// No answer, or none that counts.
@@ -58,7 +60,7 @@ pub enum Step {
     },
     /// The lock is ours.
     Granted {
-        /// The fencing token.
+        /// The fencing token: the first of those that were asked for.
         token: u64,
         /// For how long yet.
         validity: Duration,
@@ -90,10 +92,13 @@ pub enum Failure {
 ///
 /// 1. A majority granted the **same** number: that is the token.
 /// 2. Otherwise the largest number is put to all nodes that granted. A majority that confirms makes it the token. A node
-///    that refuses with a higher number allows one more round, with that number plus one.
+///    that refuses with a higher number allows one more round, with the next number.
 ///
 /// A confirm counts only if the node still holds the key for this very attempt. Without that, two attempts could confirm
 /// one number; with "or it is what I told you" in place of it, too.
+///
+/// Where several tokens are reserved, the same is done with the last of them: each node counts as many up, so the numbers
+/// between a node's old one and its answer are at least as many. No other attempt can be given any of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquisition {
     terms: Terms,
@@ -201,7 +206,7 @@ impl Acquisition {
         });
         match higher.max() {
             Some(seen) if round < MAX_ROUNDS && self.grants().count() >= quorum => {
-                self.propose(round + 1, seen + 1, elapsed)
+                self.propose(round + 1, seen + u64::from(self.terms.tokens), elapsed)
             }
             _ => self.fail_when_classified(),
         }
@@ -220,11 +225,11 @@ impl Acquisition {
         Step::Confirm { round, fence, nodes: self.grants().map(|(node, ..)| node).collect() }
     }
 
-    fn decide(&mut self, token: u64, elapsed: Duration) -> Step {
+    fn decide(&mut self, fence: u64, elapsed: Duration) -> Step {
         match validity(self.terms.ttl, elapsed) {
             Some(validity) if validity >= self.terms.min_validity => {
                 self.phase = Phase::Decided;
-                Step::Granted { token, validity }
+                Step::Granted { token: (fence + 1).saturating_sub(self.terms.tokens.into()), validity }
             }
             _ => self.fail(Failure::Expired),
         }

@@ -1,152 +1,127 @@
 //! Who may try next, and when.
 //!
-//! A contended caller takes a [`Place`] and asks it for its turn until it has the lock or its time is over. For now a turn
-//! comes by a timer, with jitter, bounded by the time after which the holder's key ends.
+//! The callers of one manager that want one resource stand in a [`Line`](line), first come first served. Only the first of
+//! them, who has the [`Seat`], talks to the nodes: it takes the lock, and holds the seat as long as it holds the lock. When it
+//! leaves, the next one gets the seat, and with it, if it can be, the lock.
+//!
+//! Between managers the nodes keep queues ([`Request`](crate::node::Request)), in which each line has one place. The first of
+//! a line waits there until it is [called](calls), and a timer stands behind every call.
+
+mod calls;
+mod line;
+mod seat;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::random::Random;
-use crate::resource::Resource;
+use self::calls::Calls;
+use self::line::{Line, Pass};
+pub(crate) use self::line::{Seen, Wants};
+pub(crate) use self::seat::{Seat, Woken};
+use crate::engine::{Engine, Tenure};
+use crate::error::NodeVote;
+use crate::node::LockKeys;
 
-/// The pauses between two tries: from, doubling, to.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
-
-/// The callers that wait, by resource.
+/// The lines of a manager.
 pub(crate) struct Waiting {
-    /// Only resources that someone waits for; each caller's place takes its entry away when the last one leaves.
-    waiters: Mutex<HashMap<Resource, usize>>,
+    engine: Arc<Engine>,
+    /// By lock key. Only those in which someone has the seat: it goes with the last one.
+    lines: Mutex<HashMap<Arc<str>, Line>>,
+    calls: Arc<Calls>,
     max_waiters: usize,
     closing: CancellationToken,
-    random: Arc<Random>,
 }
 
-/// So many wait for the resource already.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct QueueFull(pub(crate) usize);
+/// How a caller came to the seat.
+pub(crate) enum Entered {
+    /// The lock is to be taken from the nodes.
+    First(Seat),
+    /// The one before handed the lock over.
+    Holder(Tenure, Seat),
+}
 
-/// What a turn brings.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Try again.
-    Again,
-    /// The caller's time is over.
-    TimedOut,
+/// Why a caller did not come to the seat.
+pub(crate) enum NotEntered {
+    /// So many wait already.
+    QueueFull(usize),
+    /// Its time is over. With what the first of the line saw last.
+    TimedOut(Seen),
+    /// The first of the line found no majority of the nodes.
+    NoQuorum(Arc<[NodeVote]>),
     /// The manager was closed.
     Closed,
 }
 
 impl Waiting {
-    pub(crate) fn new(max_waiters: usize, closing: CancellationToken, random: Arc<Random>) -> Self {
-        Self { waiters: Mutex::default(), max_waiters, closing, random }
+    pub(crate) fn new(engine: &Arc<Engine>, max_waiters: usize, closing: CancellationToken) -> Self {
+        Self { engine: Arc::clone(engine), lines: Mutex::default(), calls: Calls::new(engine), max_waiters, closing }
     }
 
-    /// Takes a place among those who wait for a resource; it is given back when it is dropped.
-    pub(crate) fn enter(&self, resource: &Resource) -> Result<Place<'_>, QueueFull> {
-        let mut waiters = self.lock();
-        let count = waiters.entry(resource.clone()).or_default();
-        if *count >= self.max_waiters {
-            return Err(QueueFull(*count));
-        }
-        *count += 1;
-        Ok(Place { waiting: self, resource: resource.clone(), pause: PAUSE.0 })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Resource, usize>> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One caller's place.
-pub(crate) struct Place<'a> {
-    waiting: &'a Waiting,
-    resource: Resource,
-    pause: Duration,
-}
-
-impl Place<'_> {
-    /// Waits for the next turn. `free_in` is when the holder's key ends, if that is known; `until` when the caller gives up.
-    /// The last turn comes at that time, not before.
+    /// Stands in line until it is the caller's turn.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn turn(&mut self, free_in: Option<Duration>, until: Instant) -> Turn {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Turn::TimedOut;
-        }
-        // A split vote is free at once; the jitter is what parts the contenders.
-        let most = self.pause.min(free_in.map_or(PAUSE.1, |free_in| free_in.max(PAUSE.0)));
-        let pause = self.waiting.random.jitter(most).min(left);
-        self.pause = (self.pause * 2).min(PAUSE.1);
+    /// Dropped, it leaves the line at once; a seat or a lock that was just passed to it goes to the next one.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        keys: &LockKeys,
+        wants: Wants,
+        until: Instant,
+    ) -> Result<Entered, NotEntered> {
+        let (place, mut passed) = match self.lock().entry(keys.lock_shared()) {
+            std::collections::hash_map::Entry::Vacant(none) => {
+                none.insert(Line::default());
+                return Ok(Entered::First(Seat::new(self, keys)));
+            }
+            std::collections::hash_map::Entry::Occupied(mut line) => {
+                let (pass, passed) = oneshot::channel();
+                let number = line.get_mut().enter(wants, pass, self.max_waiters).map_err(NotEntered::QueueFull)?;
+                (InLine { waiting: self, keys, number }, passed)
+            }
+        };
         tokio::select! {
             biased;
-            () = self.waiting.closing.cancelled() => Turn::Closed,
-            () = sleep(pause) => Turn::Again,
+            passed = &mut passed => match passed {
+                Ok(Pass::Seat(seat)) => Ok(Entered::First(seat)),
+                Ok(Pass::Lock(tenure, seat)) => Ok(Entered::Holder(tenure, seat)),
+                Ok(Pass::NoQuorum(votes)) => Err(NotEntered::NoQuorum(votes)),
+                // Nobody drops it: whoever leaves the seat passes it on.
+                Err(_) => Err(NotEntered::Closed),
+            },
+            () = self.closing.cancelled() => Err(NotEntered::Closed),
+            () = sleep_until(until) => Err(NotEntered::TimedOut(place.seen())),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place<'_> {
+/// A caller that stands in line behind the seat.
+struct InLine<'a> {
+    waiting: &'a Waiting,
+    keys: &'a LockKeys,
+    number: u64,
+}
+
+impl InLine<'_> {
+    fn seen(&self) -> Seen {
+        self.waiting.lock().get(self.keys.lock()).map(Line::seen).unwrap_or_default()
+    }
+}
+
+impl Drop for InLine<'_> {
     fn drop(&mut self) {
-        let mut waiters = self.waiting.lock();
-        if let Some(count) = waiters.get_mut(&self.resource) {
-            *count -= 1;
-            if *count == 0 {
-                waiters.remove(&self.resource);
-            }
-        }
+        // Taken out, and dropped when the map is free again.
+        let _left = self.waiting.lock().get_mut(self.keys.lock()).and_then(|line| line.leave(self.number));
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn waiting() -> Waiting {
-        Waiting::new(2, CancellationToken::new(), Arc::new(Random::from_seed(1)))
-    }
-
-    fn resource() -> Resource {
-        Resource::parse("r").unwrap()
-    }
-
-    #[test]
-    fn places_are_bounded_and_given_back() {
-        let waiting = waiting();
-        let first = waiting.enter(&resource()).unwrap();
-        let _second = waiting.enter(&resource()).unwrap();
-        assert_eq!(waiting.enter(&resource()).err(), Some(QueueFull(2)));
-        waiting.enter(&Resource::parse("other").unwrap()).unwrap();
-        drop(first);
-        waiting.enter(&resource()).unwrap();
-        assert_eq!(waiting.lock().len(), 1, "nobody waits for the other one");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn turns_come_until_the_time_is_over() {
-        let waiting = waiting();
-        let mut place = waiting.enter(&resource()).unwrap();
-        let started = Instant::now();
-        let until = started + Duration::from_secs(1);
-        let mut turns = 0;
-        while place.turn(Some(Duration::from_secs(9)), until).await == Turn::Again {
-            turns += 1;
-        }
-        assert_eq!(started.elapsed(), Duration::from_secs(1), "the last try is at the very end");
-        assert!((15..40).contains(&turns), "{turns}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn closing_wakes_a_waiter() {
-        let waiting = waiting();
-        let mut place = waiting.enter(&resource()).unwrap();
-        waiting.closing.cancel();
-        assert_eq!(place.turn(None, Instant::now() + Duration::from_secs(1)).await, Turn::Closed);
-    }
-}
+/// The longest pause between two tries of the first in line, whatever the nodes tell.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);

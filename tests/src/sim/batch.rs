@@ -22,8 +22,8 @@ pub struct Report {
     pub refused_writes: u64,
     /// How many faults of which kind there were.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often the servers ran each script.
-    pub scripts: BTreeMap<&'static str, u64>,
+    /// How often what was done: each kind of ballot, and what came of them.
+    pub done: BTreeMap<&'static str, u64>,
     /// The runs in which a promise was broken, by seed, each with its history.
     pub failures: Vec<Outcome>,
     scenario: Option<Scenario>,
@@ -68,8 +68,8 @@ impl Report {
         for (name, count) in &outcome.faults {
             *self.faults.entry(name).or_default() += count;
         }
-        for (name, times) in &outcome.scripts {
-            *self.scripts.entry(name).or_default() += times;
+        for (name, times) in &outcome.done {
+            *self.done.entry(name).or_default() += times;
         }
         if !outcome.violations.is_empty() {
             self.failures.push(outcome);
@@ -97,7 +97,7 @@ impl fmt::Display for Report {
         for (name, count) in &self.faults {
             writeln!(f, "  {count:>6} {name}")?;
         }
-        writeln!(f, "scripts run: {:?}", self.scripts)?;
+        writeln!(f, "done: {:?}", self.done)?;
         let scenario = self.scenario.map_or("promised", Scenario::name);
         for Outcome { seed, violations, .. } in &self.failures {
             writeln!(f, "seed {seed} breaks a promise:")?;

@@ -103,8 +103,9 @@ impl Worker {
     /// Asks for a lock once, and does its work if it gets it.
     async fn attempt(&mut self) {
         let resource = usize::try_from(self.chance.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
-        let (ttl, wait) =
-            (self.chance.pick(&[150, 300, 600, 1000]).millis(), self.chance.pick(&[0, 200, 1000, 2000]).millis());
+        // Often the same: a lock is handed on only to one who wants it for as long.
+        let ttl = self.chance.pick(&[150, 300, 300, 300, 600, 1000]).millis();
+        let wait = self.chance.pick(&[0, 200, 1000, 2000, 2000]).millis();
         let request =
             self.locks.lock(Plan::resource_name(resource)).ttl(ttl).wait(wait).renew(!self.chance.percent(20));
         let request = if self.chance.percent(5) { request.max_hold(ttl.mul_f64(1.5)) } else { request };

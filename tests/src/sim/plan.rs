@@ -78,7 +78,7 @@ impl Plan {
             scenario,
             servers: (0..servers).map(|_| server(&mut chance)).collect(),
             clients: chance.pick(&[2, 3, 3, 4]),
-            workers: chance.pick(&[1, 1, 2]),
+            workers: chance.pick(&[1, 2, 3]),
             resources: chance.pick(&[1, 1, 2]),
             flaw,
             forgetful,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use turmoil::Sim;
 
-use super::check::violations;
+use super::check::{handed_over, violations};
 use super::client::{PORT, client};
 use super::history::Event;
 use super::nemesis::Nemesis;
@@ -14,7 +14,7 @@ use super::redis::{FakeRedis, Flaw};
 use super::world::{World, now};
 
 /// How much of simulated time is simulated at once: the precision of tokio's timers.
-const TICK: Duration = Duration::from_millis(1);
+pub(super) const TICK: Duration = Duration::from_millis(1);
 
 /// What came of one seed.
 #[derive(Clone, Debug)]
@@ -33,8 +33,8 @@ pub struct Outcome {
     pub refused_writes: u64,
     /// How many faults of which kind there were.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often the servers ran each script.
-    pub scripts: BTreeMap<&'static str, u64>,
+    /// How often what was done: each kind of ballot, and what came of them.
+    pub done: BTreeMap<&'static str, u64>,
 }
 
 /// Runs the simulation of a seed.
@@ -112,13 +112,14 @@ fn outcome(plan: &Plan, world: &World, servers: &[FakeRedis], nemesis: &Nemesis,
     let mut violations = violations(&history, &registers, plan.scenario);
     violations.extend(trouble);
     let mut text = format!("{plan:?}\n{history}");
-    let mut scripts = BTreeMap::new();
+    let mut done = BTreeMap::new();
     for redis in servers {
         _ = writeln!(text, "{:016x}", redis.digest());
-        for (name, times) in redis.scripts_ran() {
-            *scripts.entry(name).or_default() += times;
+        for (name, times) in redis.done() {
+            *done.entry(name).or_default() += times;
         }
     }
+    done.insert("handed over", handed_over(&history));
     Outcome {
         seed: plan.seed,
         violations,
@@ -127,6 +128,6 @@ fn outcome(plan: &Plan, world: &World, servers: &[FakeRedis], nemesis: &Nemesis,
         losses: count(|event| matches!(event, Event::Ended { why, .. } if *why != "released")),
         refused_writes: count(|event| matches!(event, Event::Wrote { accepted: false, .. })),
         faults: nemesis.counts().clone(),
-        scripts,
+        done,
     }
 }

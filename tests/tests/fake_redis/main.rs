@@ -3,23 +3,31 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
 
+mod answers;
 mod commands;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use lock_core::TURN_LIFE;
 use lock_tests::RedisServer;
 use lock_tests::sim::redis::{FakeRedis, Flaw, NodeClock};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisResult, Value};
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
-use self::commands::{PAUSE, Step, beginning, step, words};
+use self::answers::{answer_kinds, compare};
+use self::commands::{CALLS, PAUSE, Pause, Step, beginning, step, words};
 
-/// How far two times to live may be apart, on a machine with much else to do.
-const TOLERANCE: i64 = 5_000;
+/// Both servers.
+struct Servers {
+    real: RedisServer,
+    fake: FakeRedis,
+    since: Instant,
+}
 
 /// Both servers, each behind a connection of redis-rs.
 struct Pair {
@@ -27,21 +35,61 @@ struct Pair {
     fake: MultiplexedConnection,
 }
 
-impl Pair {
-    async fn connect(real: &RedisServer, flaw: Option<Flaw>) -> RedisResult<Self> {
-        let stream = tokio::net::TcpStream::connect(real.address()).await?;
-        let real = over(stream).await?;
-        let (near, far) = tokio::io::duplex(1 << 16);
-        let (fake, since) = (FakeRedis::new("fake", NodeClock::default(), false, flaw), Instant::now());
-        tokio::spawn(async move { fake.serve(far, || since.elapsed()).await });
-        Ok(Self { real, fake: over(near).await? })
+impl Servers {
+    async fn start(flaw: Option<Flaw>) -> Self {
+        let fake = FakeRedis::new("fake", NodeClock::default(), false, flaw);
+        Self { real: RedisServer::start().await, fake, since: Instant::now() }
     }
 
+    async fn connect(&self) -> RedisResult<Pair> {
+        let real = over(tokio::net::TcpStream::connect(self.real.address()).await?).await?;
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let (fake, since) = (self.fake.clone(), self.since);
+        tokio::spawn(async move { fake.serve(far, || since.elapsed()).await });
+        Ok(Pair { real, fake: over(near).await? })
+    }
+
+    /// How often the fake kept a free key for someone.
+    fn offers(&self) -> u64 {
+        self.fake.done().get("offered").copied().unwrap_or_default()
+    }
+}
+
+impl Pair {
     /// Both answers to a command.
     async fn ask(&mut self, words: &[String]) -> (RedisResult<Value>, RedisResult<Value>) {
         let mut command = Cmd::new();
         command.arg(words);
         (command.query_async(&mut self.real).await, command.query_async(&mut self.fake).await)
+    }
+
+    /// Waits for a call as the engine does, without an end. Both answers, when both have come.
+    fn listen(&self, list: &str) -> impl Future<Output = [RedisResult<Vec<Value>>; 2]> + Send + use<> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("BLPOP").arg(list).arg(0);
+        pipeline.cmd("LPOP").arg(list).arg(64);
+        let (mut real, mut fake) = (self.real.clone(), self.fake.clone());
+        async move {
+            let answers =
+                tokio::join!(real.send_packed_commands(&pipeline, 0, 2), fake.send_packed_commands(&pipeline, 0, 2));
+            answers.into()
+        }
+    }
+
+    /// Waits until so many connections of each server are blocked.
+    async fn until_blocked(&mut self, count: usize) {
+        let line = format!("blocked_clients:{count}\r");
+        let blocked = |info: RedisResult<Value>| {
+            let info: String = redis::from_redis_value(info.unwrap()).unwrap();
+            info.contains(&line)
+        };
+        loop {
+            let (real, fake) = self.ask(&words(&["INFO", "clients"])).await;
+            if blocked(real) && blocked(fake) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }
 
@@ -56,71 +104,36 @@ where
     Ok(connection)
 }
 
-/// What two answers must have in common. `Err` names what differs.
-fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisResult<Value>) -> Result<(), String> {
-    let same = match (words[0].as_str(), real, fake) {
-        // Newer servers take it, and redis-rs does not mind either way.
-        ("CLIENT", ..) => true,
-        // Errors are told apart by their code; the words change with the version.
-        (_, Err(real), Err(fake)) => real.code() == fake.code() && real.kind() == fake.kind(),
-        ("TIME", Ok(_), Ok(fake)) => redis::from_redis_value_ref::<(u64, u64)>(fake).is_ok(),
-        ("INFO", Ok(real), Ok(fake)) => facts(real) == facts(fake),
-        ("HELLO", Ok(real), Ok(fake)) => hello(real) == hello(fake),
-        (_, Ok(real), Ok(fake)) => alike(real, fake),
-        _ => false,
-    };
-    if same { Ok(()) } else { Err(format!("{words:?}: the real server answers {real:?}, the fake {fake:?}")) }
-}
+/// When turns began, at the earliest and at the latest: both servers keep a key for so long, but not at the very same time.
+#[derive(Default)]
+struct Turns(Vec<(Instant, Instant)>);
 
-/// The same, but for times to live that are a little apart.
-fn alike(real: &Value, fake: &Value) -> bool {
-    let near = |real: i64, fake: i64| real > 1_000 && fake > 1_000 && (real - fake).abs() < TOLERANCE;
-    match (real, fake) {
-        (Value::Int(real), Value::Int(fake)) => real == fake || near(*real, *fake),
-        (Value::Array(real), Value::Array(fake)) if real.len() == fake.len() => {
-            let number = |value: &Value| redis::from_redis_value_ref::<i64>(value).ok();
-            match (real.as_slice(), fake.as_slice()) {
-                ([Value::BulkString(word), real], [Value::BulkString(other), fake])
-                    if word == other && matches!(word.as_slice(), b"HELD" | b"QUARANTINED") =>
-                {
-                    real == fake || number(real).zip(number(fake)).is_some_and(|(real, fake)| near(real, fake))
-                }
-                _ => real == fake,
-            }
-        }
-        _ => real == fake,
+impl Turns {
+    /// Whether a step lies so that a turn may be over on one server and not on the other.
+    fn may_differ(&self, (began, ended): (Instant, Instant)) -> bool {
+        // Of the last of it, nothing is told from a code.
+        let (last, slack) = (Duration::from_millis(12), Duration::from_millis(3));
+        self.0
+            .iter()
+            .any(|(earliest, latest)| ended + last > *earliest + TURN_LIFE && began < *latest + TURN_LIFE + slack)
     }
-}
 
-/// What is read of `INFO`.
-fn facts(info: &Value) -> Vec<Option<String>> {
-    let info: String = redis::from_redis_value_ref(info).unwrap();
-    let fields: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
-    ["role", "maxmemory_policy", "aof_enabled"].map(|name| fields.get(name).map(ToString::to_string)).into()
-}
-
-/// What `HELLO` tells, but for the number of the connection, and the version of the server.
-fn hello(answer: &Value) -> BTreeMap<String, String> {
-    let pairs: Vec<(Value, Value)> = match answer {
-        Value::Map(pairs) => pairs.clone(),
-        Value::Array(items) => items.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
-        other => panic!("{other:?}"),
-    };
-    let text = |value: &Value| format!("{value:?}");
-    pairs
-        .iter()
-        .map(|(name, value)| (text(name), text(value)))
-        .filter(|(name, _)| !name.contains("id") && !name.contains("version"))
-        .collect()
+    /// Waits until all have ended on both.
+    async fn outlast(&self) {
+        if let Some((_, latest)) = self.0.last() {
+            tokio::time::sleep_until((*latest + TURN_LIFE + Duration::from_millis(5)).into()).await;
+        }
+    }
 }
 
 /// Runs so many sequences of commands against both servers. How often which answer came; or what differed.
 fn compare_sequences(cases: u32, flaw: Option<Flaw>) -> Result<BTreeMap<String, u64>, String> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (_server, pair) = runtime.block_on(async {
-        let server = RedisServer::start().await;
-        let pair = Pair::connect(&server, flaw).await.unwrap();
-        (server, pair)
+    // One thread: what the fake wakes goes on before its next command comes, as it does in the one thread of the real one.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (servers, pair) = runtime.block_on(async {
+        let servers = Servers::start(flaw).await;
+        let pair = servers.connect().await.unwrap();
+        (servers, pair)
     });
     let seen = Mutex::new((pair, BTreeMap::<String, u64>::new()));
     // The sequence that differs is told step by step; making it smaller costs time.
@@ -129,23 +142,77 @@ fn compare_sequences(cases: u32, flaw: Option<Flaw>) -> Result<BTreeMap<String, 
     let outcome = TestRunner::new(config).run(&sequences, |(beginning, steps)| {
         runtime.block_on(async {
             let (pair, kinds) = &mut *seen.lock().await;
-            for clean in [&["HELLO", "3"][..], &["FLUSHALL"], &["SCRIPT", "FLUSH"]] {
-                let (real, fake) = pair.ask(&words(clean)).await;
-                prop_assert!(real.is_ok() && fake.is_ok());
-            }
-            for Step { words, ends_soon } in beginning.iter().chain(&steps) {
-                let (real, fake) = pair.ask(words).await;
-                compare(words, &real, &fake).map_err(TestCaseError::fail)?;
-                *kinds.entry(answer_kind(&real)).or_default() += 1;
-                if *ends_soon {
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-            Ok(())
+            let steps = [beginning, steps].concat();
+            compare_sequence(&servers, pair, &steps, kinds).await.map_err(TestCaseError::fail)
         })
     });
     outcome.map_err(|error| error.to_string())?;
     Ok(seen.into_inner().1)
+}
+
+/// Longer than a sequence lasts; shorter than a call lives.
+const LONGEST: Duration = Duration::from_millis(1_500);
+
+/// Runs a sequence, up to where the servers may differ because time is not the same to both. Beside it, someone listens.
+async fn compare_sequence(
+    servers: &Servers,
+    pair: &mut Pair,
+    steps: &[Step],
+    kinds: &mut BTreeMap<String, u64>,
+) -> Result<(), String> {
+    for clean in [&["HELLO", "3"][..], &["FLUSHALL"], &["SCRIPT", "FLUSH"]] {
+        let (real, fake) = pair.ask(&words(clean)).await;
+        assert!(real.is_ok() && fake.is_ok(), "{real:?} {fake:?}");
+    }
+    // The listener of a sequence that failed may just be going.
+    pair.until_blocked(0).await;
+    let listener = servers.connect().await.unwrap();
+    // A set: it goes with this sequence, wherever that ends.
+    let mut heard = JoinSet::new();
+    heard.spawn(listener.listen(CALLS[0]));
+    drop(listener);
+    pair.until_blocked(1).await;
+    let (start, mut turns) = (Instant::now(), Turns::default());
+    for Step { words, pause } in steps {
+        let (offers, began) = (servers.offers(), Instant::now());
+        let (real, fake) = pair.ask(words).await;
+        let ended = Instant::now();
+        if turns.may_differ((began, ended)) || start.elapsed() > LONGEST {
+            *kinds.entry("out of time".to_owned()).or_default() += 1;
+            return Ok(());
+        }
+        compare(words, &real, &fake)?;
+        answer_kinds(&real, kinds);
+        if servers.offers() > offers {
+            turns.0.push((began, ended));
+            *kinds.entry("offered".to_owned()).or_default() += 1;
+        }
+        match pause {
+            // As long as all turns, if there are any: in the midst of one it could end before the next command or behind it.
+            Some(_) if !turns.0.is_empty() => {
+                turns.outlast().await;
+                tokio::time::sleep(PAUSE).await;
+            }
+            Some(Pause::Soon) => tokio::time::sleep(PAUSE).await,
+            _ => {}
+        }
+    }
+    for list in &CALLS[1..] {
+        let command = words(&["LRANGE", list, "0", "-1"]);
+        let (real, fake) = pair.ask(&command).await;
+        compare(&command, &real, &fake)?;
+    }
+    // Whoever listens yet is to go.
+    for command in [&["DEL", CALLS[0]][..], &["RPUSH", CALLS[0], "end"]] {
+        let (real, fake) = pair.ask(&words(command)).await;
+        compare(&words(command), &real, &fake)?;
+    }
+    let [real, fake] = heard.join_next().await.unwrap().unwrap();
+    let (real, fake) = (real.map_err(|error| error.to_string())?, fake.map_err(|error| error.to_string())?);
+    let first: Option<(String, String)> = redis::from_redis_value_ref(&real[0]).unwrap();
+    let what = if first.is_some_and(|(_, call)| call == "end") { "heard nothing" } else { "heard a call" };
+    *kinds.entry(what.to_owned()).or_default() += 1;
+    if real == fake { Ok(()) } else { Err(format!("the real server calls {real:?}, the fake {fake:?}")) }
 }
 
 #[test]
@@ -153,24 +220,24 @@ fn the_fake_answers_as_redis_does() {
     let kinds = compare_sequences(250, None).unwrap_or_else(|difference| panic!("{difference}"));
     println!("{kinds:?}");
     // A comparison of refusals alone would show little.
-    let expected = [
-        "GRANTED",
-        "HELD",
-        "CONFIRMED",
-        "REFUSED",
-        "KEPT",
-        "GONE",
-        "RELEASED",
-        "NOT_OWNER",
-        "UNADMITTED",
-        "QUARANTINED",
+    let codes = (1..=9).map(|code| format!("code {code}"));
+    let others = [
+        "unadmitted",
+        "failed: WRONGTYPE",
+        "failed: ERR",
+        "failed: user_script",
+        "failed: acquire",
+        "offered",
         "ESTABLISHED",
         "CHANGED",
         "NOSCRIPT",
         "WRONGTYPE",
+        "heard a call",
+        "heard nothing",
     ];
+    let expected: Vec<String> = codes.chain(others.map(str::to_owned)).collect();
     for kind in expected {
-        assert!(kinds.contains_key(kind), "never {kind}: {kinds:?}");
+        assert!(kinds.contains_key(&kind), "never {kind}: {kinds:?}");
     }
 }
 
@@ -181,13 +248,54 @@ fn a_broken_fake_is_told_from_the_real_one() {
     }
 }
 
-/// The first word of an answer.
-fn answer_kind(answer: &RedisResult<Value>) -> String {
-    match answer {
-        Ok(Value::Array(items)) => {
-            items.first().and_then(|first| redis::from_redis_value_ref(first).ok()).unwrap_or_default()
+/// What each connection had, in order, is the same on both: of two that wait for one list, the first has the first element;
+/// what comes behind a command that is blocked waits; and so long it waits.
+#[tokio::test]
+async fn a_connection_that_is_blocked_waits_as_on_redis() {
+    const LIST: &str = CALLS[0];
+    let servers = Servers::start(None).await;
+    let mut pair = servers.connect().await.unwrap();
+    for protocol in ["2", "3"] {
+        let mut waiting = Vec::new();
+        for count in 1..=2 {
+            let mut listener = servers.connect().await.unwrap();
+            let (real, fake) = listener.ask(&words(&["HELLO", protocol])).await;
+            compare(&words(&["HELLO"]), &real, &fake).unwrap();
+            waiting.push(tokio::spawn(listener.listen(LIST)));
+            pair.until_blocked(count).await;
         }
-        Ok(_) => "plain".to_owned(),
-        Err(error) => error.code().map_or_else(|| format!("{:?}", error.kind()), ToOwned::to_owned),
+        let push = words(&["RPUSH", LIST, "one", "two", "three", "four"]);
+        let (real, fake) = pair.ask(&push).await;
+        compare(&push, &real, &fake).unwrap();
+        let mut heard = Vec::new();
+        for waiting in waiting {
+            let [real, fake] = waiting.await.unwrap().map(Result::unwrap);
+            assert_eq!(real, fake);
+            heard.push(real);
+        }
+        let element = |value: &str| Value::BulkString(value.as_bytes().to_vec());
+        assert_eq!(heard[0][0], Value::Array(vec![element(LIST), element("one")]));
+        assert_eq!(heard[1][0], Value::Array(vec![element(LIST), element("two")]));
+        assert_eq!(heard[0][1], Value::Array(vec![element("three"), element("four")]));
+        assert_eq!(heard[1][1], Value::Nil);
+
+        let began = Instant::now();
+        let blpop = words(&["BLPOP", LIST, "0.2"]);
+        let (real, fake) = pair.ask(&blpop).await;
+        compare(&blpop, &real, &fake).unwrap();
+        assert_eq!(real.unwrap(), Value::Nil);
+        assert!(began.elapsed() >= Duration::from_millis(400), "one after the other: {:?}", began.elapsed());
+    }
+
+    // A connection that is gone waits no more, and takes no element away.
+    let listener = servers.connect().await.unwrap();
+    let waiting = tokio::spawn(listener.listen(LIST));
+    pair.until_blocked(1).await;
+    waiting.abort();
+    drop((waiting.await, listener));
+    pair.until_blocked(0).await;
+    for command in [&["RPUSH", LIST, "five"][..], &["LPOP", LIST]] {
+        let (real, fake) = pair.ask(&words(command)).await;
+        compare(&words(command), &real, &fake).unwrap();
     }
 }

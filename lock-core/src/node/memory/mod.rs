@@ -1,5 +1,6 @@
 //! A master in this process, with switches for the faults that real ones have.
 
+mod line;
 mod store;
 
 use std::collections::VecDeque;
@@ -13,7 +14,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use self::store::Store;
-use crate::node::{Ballot, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply, Role};
+use crate::node::{Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply, Role};
+use crate::random::WaiterId;
 
 /// One in-memory master: the rules of the scripts, without Redis. For development, tests and demos.
 ///
@@ -35,6 +37,8 @@ struct Shared {
     state: Mutex<State>,
     /// Told when the queue may move on sooner than those who wait for it think.
     hurried: Notify,
+    /// Told when there are calls for processes that wait.
+    called: Notify,
 }
 
 struct State {
@@ -84,6 +88,7 @@ impl MemoryNode {
                 clock_offset: Duration::ZERO,
             }),
             hurried: Notify::new(),
+            called: Notify::new(),
         }))
     }
 
@@ -132,7 +137,7 @@ impl MemoryNode {
     #[must_use]
     pub fn lock_keys(&self) -> Vec<String> {
         let mut state = self.0.lock();
-        state.execute_due();
+        self.0.execute_due(&mut state);
         let now = state.now();
         state.store.lock_keys(now)
     }
@@ -153,7 +158,7 @@ impl MemoryNode {
         let queued = state.queue.back().map(|last| last.due);
         let due = (Instant::now() + state.delay).max(queued.unwrap_or(state.started));
         state.queue.push_back(Parcel { due, execute });
-        state.execute_due();
+        self.0.execute_due(&mut state);
         drop(state);
 
         let node = self.clone();
@@ -178,7 +183,7 @@ impl MemoryNode {
             let hurried = self.0.hurried.notified();
             let next = {
                 let mut state = self.0.lock();
-                state.execute_due();
+                self.0.execute_due(&mut state);
                 state.queue.front().map(|parcel| parcel.due)
             };
             let Some(due) = next else { return };
@@ -207,22 +212,25 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn execute_due(&self, state: &mut State) {
+        let now = Instant::now();
+        while state.queue.front().is_some_and(|parcel| parcel.due <= now) {
+            let node_time = state.now();
+            if let Some(parcel) = state.queue.pop_front() {
+                (parcel.execute)(&mut state.store, node_time);
+            }
+        }
+        if state.store.has_called() {
+            self.called.notify_waiters();
+        }
+    }
 }
 
 impl State {
     /// The node's own time since it was made.
     fn now(&self) -> Duration {
         self.started.elapsed() + self.clock_offset
-    }
-
-    fn execute_due(&mut self) {
-        let now = Instant::now();
-        while self.queue.front().is_some_and(|parcel| parcel.due <= now) {
-            let node_time = self.now();
-            if let Some(parcel) = self.queue.pop_front() {
-                (parcel.execute)(&mut self.store, node_time);
-            }
-        }
     }
 
     fn cut(&mut self) {
@@ -265,6 +273,31 @@ impl LockNode for MemoryNode {
     fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
         let answer = self.submit(move |store, now| store.vote(&ballot, now));
         Box::pin(async move { answer.await? })
+    }
+
+    fn calls(&self, _: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
+        let node = self.clone();
+        Box::pin(async move {
+            let link = node.0.lock().link.clone();
+            loop {
+                let called = {
+                    let mut state = node.0.lock();
+                    node.0.execute_due(&mut state);
+                    let called = node.0.called.notified();
+                    let now = state.now();
+                    let calls = if state.drop_replies { Vec::new() } else { state.store.take_calls(waiter, now) };
+                    if !calls.is_empty() {
+                        return Ok(calls);
+                    }
+                    called
+                };
+                tokio::select! {
+                    biased;
+                    () = called => {}
+                    () = link.cancelled() => return Err(connection_lost()),
+                }
+            }
+        })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

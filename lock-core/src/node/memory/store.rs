@@ -1,15 +1,23 @@
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::node::{Ballot, Establish, Keyspace, LockKeys, Meta, NodeError, Reply, Request};
+use super::line::Line;
+use crate::node::{
+    Ballot, Call, Establish, Keyspace, LockKeys, Meta, NodeError, Place, Reply, Request, TURN_LIFE, Turn,
+};
 use crate::options::LONGEST_HOLD;
-use crate::random::OwnerId;
+use crate::random::{OwnerId, WaiterId};
 
 /// The keys of an in-memory master and the rules of the scripts, as told at [`Request`]. Times are on the node's clock.
 pub(super) struct Store {
     run_id: String,
     locks: HashMap<String, Lock>,
     fences: HashMap<String, Fence>,
+    lines: HashMap<String, Line>,
+    /// What processes are to be told, and when that ends.
+    calls: HashMap<WaiterId, (Vec<Call>, Duration)>,
+    has_called: bool,
     metas: HashMap<String, Meta>,
     quarantines: HashMap<String, Duration>,
     /// How many votes may be answered before expired keys are swept.
@@ -25,6 +33,9 @@ struct Fence {
     number: u64,
     expires: Duration,
 }
+
+/// How long a call waits for its process.
+const CALL_LIFE: Duration = Duration::from_secs(2);
 
 /// The least number of votes between two sweeps, so that small stores are not swept all the time.
 const SWEEP_INTERVAL: usize = 1024;
@@ -42,6 +53,9 @@ impl Store {
             run_id,
             locks: HashMap::new(),
             fences: HashMap::new(),
+            lines: HashMap::new(),
+            calls: HashMap::new(),
+            has_called: false,
             metas: HashMap::new(),
             quarantines: HashMap::new(),
             votes_until_sweep: SWEEP_INTERVAL,
@@ -82,30 +96,34 @@ impl Store {
 
     pub(super) fn vote(&mut self, ballot: &Ballot, now: Duration) -> Result<Reply, NodeError> {
         self.sweep(now);
-        let Ballot { keys, epoch, request } = ballot;
+        let Ballot { keys, epoch, waiter, request } = ballot;
         if self.metas.get(keys.keyspace().meta()).map(|meta| meta.epoch) != Some(*epoch) {
             return Err(NodeError::Unadmitted);
         }
         let holder = self.holder(keys, now);
         let fence = self.fence(keys, now);
         Ok(match *request {
-            Request::Acquire { owner, ttl, hint } => {
+            Request::Acquire { owner, ttl, hint, tokens, since } => {
                 if let Some(remaining) = self.quarantine(keys.keyspace(), now) {
                     return Err(NodeError::Quarantined { remaining });
                 }
-                match holder {
-                    Some((holder, _)) if holder == owner => Reply::Granted { fence },
-                    Some((_, remaining)) => Reply::Held { remaining: Some(remaining) },
-                    None => {
-                        let fence = hint.max(fence.saturating_add(1));
-                        if fence > MAX_FENCE {
-                            return Err(used_up());
-                        }
-                        self.set_fence(keys, fence, now);
-                        self.set_lock(keys, owner, ttl, now);
-                        Reply::Granted { fence }
-                    }
+                if holder.is_some_and(|(holder, _)| holder == owner) {
+                    return Ok(Reply::Granted { fence });
                 }
+                if let Some(remaining) = self.kept_from(keys, holder, (*waiter, since), now) {
+                    return Ok(Reply::Held { remaining: Some(remaining) });
+                }
+                let fence = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
+                if fence > MAX_FENCE {
+                    return Err(used_up());
+                }
+                self.set_fence(keys, fence, now);
+                self.set_lock(keys, owner, ttl, now);
+                if let (Some(_), Some(line)) = (since, self.lines.get_mut(keys.lock())) {
+                    line.end_turn();
+                    line.leave(*waiter, now);
+                }
+                Reply::Granted { fence }
             }
             Request::Confirm { owner, fence: wanted } => {
                 if holder.is_some_and(|(holder, _)| holder == owner) && fence <= wanted {
@@ -131,15 +149,94 @@ impl Store {
                     Reply::Kept
                 }
             },
-            Request::Release { owner } => {
-                if holder.is_some_and(|(holder, _)| holder == owner) {
+            Request::Release { owner, place } => {
+                let ours = holder.is_some_and(|(holder, _)| holder == owner);
+                if ours {
                     self.locks.remove(keys.lock());
-                    Reply::Released
-                } else {
-                    Reply::NotOwner
                 }
+                self.move_on(keys, *waiter, place, ours || holder.is_none(), now);
+                if ours { Reply::Released } else { Reply::NotOwner }
             }
         })
+    }
+
+    /// For how long the lock is held, or kept for another waiter. One that waits enters the queue then.
+    fn kept_from(
+        &mut self,
+        keys: &LockKeys,
+        holder: Option<(OwnerId, Duration)>,
+        (waiter, since): (WaiterId, Option<NonZeroU64>),
+        now: Duration,
+    ) -> Option<Duration> {
+        let known = self.lines.get_mut(keys.lock()).is_some_and(|line| line.age(now));
+        if let Some(since) = since.filter(|_| known || holder.is_some()) {
+            self.line(keys).enter(waiter, since, now);
+        }
+        if let Some((_, remaining)) = holder {
+            return Some(remaining);
+        }
+        let line = self.lines.get_mut(keys.lock())?;
+        let another = |first: WaiterId| first != waiter || since.is_none();
+        match line.turn(now) {
+            Some((turn, remaining)) => another(turn).then_some(remaining),
+            None if line.first().is_some_and(another) => {
+                self.offer(keys, now);
+                Some(TURN_LIFE)
+            }
+            None => None,
+        }
+    }
+
+    /// What a release does to the line.
+    fn move_on(&mut self, keys: &LockKeys, waiter: WaiterId, place: Place, free: bool, now: Duration) {
+        let known = self.lines.get_mut(keys.lock()).is_some_and(|line| line.age(now));
+        if !known && !matches!(place, Place::Keep(_)) {
+            return;
+        }
+        let line = self.line(keys);
+        match place {
+            Place::Keep(since) => line.enter(waiter, since, now),
+            Place::Leave => {
+                line.leave(waiter, now);
+                if line.turn(now).is_some_and(|(turn, _)| turn == waiter) {
+                    line.end_turn();
+                }
+            }
+            Place::None => {}
+        }
+        if free && line.turn(now).is_none() {
+            self.offer(keys, now);
+        }
+    }
+
+    fn line(&mut self, keys: &LockKeys) -> &mut Line {
+        self.lines.entry(keys.lock().to_owned()).or_default()
+    }
+
+    /// Keeps the free key for the first in line, if there is one, and calls it and the second.
+    fn offer(&mut self, keys: &LockKeys, now: Duration) {
+        let Some(offer) = self.line(keys).offer(now) else { return };
+        self.has_called = true;
+        let called = [(Some(offer.first), Turn::Ours), (offer.second, Turn::Next)];
+        for (waiter, turn) in called.into_iter().filter_map(|(waiter, turn)| Some((waiter?, turn))) {
+            let (calls, expire) = self.calls.entry(waiter).or_default();
+            if *expire <= now {
+                calls.clear();
+            }
+            *expire = now + CALL_LIFE;
+            calls.push(Call { lock: keys.lock().to_owned(), turn });
+        }
+    }
+
+    /// Takes the calls for a process.
+    pub(super) fn take_calls(&mut self, waiter: WaiterId, now: Duration) -> Vec<Call> {
+        let calls = self.calls.remove(&waiter).filter(|(_, expire)| *expire > now);
+        calls.map(|(calls, _)| calls).unwrap_or_default()
+    }
+
+    /// Whether someone was called since this was asked.
+    pub(super) fn has_called(&mut self) -> bool {
+        std::mem::take(&mut self.has_called)
     }
 
     /// Who holds the lock and for how long yet.
@@ -175,6 +272,8 @@ impl Store {
         if self.votes_until_sweep == 0 {
             self.locks.retain(|_, lock| lock.expires > now);
             self.fences.retain(|_, fence| fence.expires > now);
+            self.lines.retain(|_, line| line.age(now));
+            self.calls.retain(|_, (_, expire)| *expire > now);
             self.votes_until_sweep = SWEEP_INTERVAL + self.locks.len() + self.fences.len();
         }
     }
@@ -213,8 +312,13 @@ mod tests {
             Self { store, keys: LockKeys::new(&keyspace, "r"), now: Duration::ZERO }
         }
 
+        fn ballot(&self, request: Request) -> Ballot {
+            let (epoch, waiter) = (Epoch::from_bits(7), WaiterId::from_bits(1));
+            Ballot { keys: self.keys.clone(), epoch, waiter, request }
+        }
+
         fn vote(&mut self, request: Request) -> Result<Reply, NodeError> {
-            let ballot = Ballot { keys: self.keys.clone(), epoch: Epoch::from_bits(7), request };
+            let ballot = self.ballot(request);
             self.store.vote(&ballot, self.now)
         }
     }
@@ -222,29 +326,29 @@ mod tests {
     #[test]
     fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
         let mut node = Fixture::new(Duration::ZERO);
-        let acquire = |owner| Request::Acquire { owner, ttl: TTL, hint: 10 };
+        let acquire = |owner| Request::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None };
         assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { fence: 10 }));
         assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { fence: 10 }), "the same attempt again");
         assert_eq!(node.vote(acquire(B)), Ok(Reply::Held { remaining: Some(TTL) }));
         node.now = TTL;
         assert_eq!(node.vote(acquire(B)), Ok(Reply::Granted { fence: 11 }), "expired, and the number moved on");
-        assert_eq!(node.vote(Request::Release { owner: A }), Ok(Reply::NotOwner));
-        assert_eq!(node.vote(Request::Release { owner: B }), Ok(Reply::Released));
+        assert_eq!(node.vote(Request::Release { owner: A, place: Place::None }), Ok(Reply::NotOwner));
+        assert_eq!(node.vote(Request::Release { owner: B, place: Place::None }), Ok(Reply::Released));
     }
 
     #[test]
     fn a_fence_that_is_used_up_grants_nothing() {
         let mut node = Fixture::new(Duration::ZERO);
-        let acquire = |hint| Request::Acquire { owner: A, ttl: TTL, hint };
+        let acquire = |hint| Request::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None };
         assert_eq!(node.vote(acquire(MAX_FENCE)), Ok(Reply::Granted { fence: MAX_FENCE }));
-        node.vote(Request::Release { owner: A }).unwrap();
+        node.vote(Request::Release { owner: A, place: Place::None }).unwrap();
         assert_eq!(node.vote(acquire(0)), Err(used_up()));
     }
 
     #[test]
     fn a_confirm_needs_the_key_and_a_number_that_is_not_lower() {
         let mut node = Fixture::new(Duration::ZERO);
-        node.vote(Request::Acquire { owner: A, ttl: TTL, hint: 10 }).unwrap();
+        node.vote(Request::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None }).unwrap();
         assert_eq!(node.vote(Request::Confirm { owner: A, fence: 9 }), Ok(Reply::Refused { fence: 10 }));
         assert_eq!(node.vote(Request::Confirm { owner: B, fence: 11 }), Ok(Reply::Refused { fence: 10 }));
         assert_eq!(node.vote(Request::Confirm { owner: A, fence: 10 }), Ok(Reply::Confirmed));
@@ -255,7 +359,7 @@ mod tests {
     fn an_extend_never_shortens_and_never_creates() {
         let mut node = Fixture::new(Duration::ZERO);
         assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
-        node.vote(Request::Acquire { owner: A, ttl: TTL, hint: 0 }).unwrap();
+        node.vote(Request::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap();
         assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
         node.now = TTL * 3 / 4;
         assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
@@ -269,20 +373,23 @@ mod tests {
         let mut node = Fixture::new(Duration::ZERO);
         let replace = Request::Replace { owner: A, ttl: TTL, fence: 20 };
         assert_eq!(node.vote(replace), Ok(Reply::Kept));
-        assert_eq!(node.vote(Request::Release { owner: A }), Ok(Reply::Released));
-        assert_eq!(node.vote(Request::Acquire { owner: B, ttl: TTL, hint: 0 }), Ok(Reply::Granted { fence: 21 }));
+        assert_eq!(node.vote(Request::Release { owner: A, place: Place::None }), Ok(Reply::Released));
+        assert_eq!(
+            node.vote(Request::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None }),
+            Ok(Reply::Granted { fence: 21 })
+        );
         assert_eq!(node.vote(replace), Ok(Reply::Gone));
     }
 
     #[test]
     fn a_node_in_another_epoch_or_in_quarantine_grants_nothing() {
         let mut node = Fixture::new(TTL);
-        let acquire = Request::Acquire { owner: A, ttl: TTL, hint: 0 };
+        let acquire = Request::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None };
         assert_eq!(node.vote(acquire), Err(NodeError::Quarantined { remaining: TTL }));
         assert_eq!(node.vote(Request::Replace { owner: A, ttl: TTL, fence: 1 }), Ok(Reply::Kept));
         node.now = TTL;
         assert_eq!(node.vote(acquire), Ok(Reply::Granted { fence: 2 }));
-        let ballot = Ballot { keys: node.keys.clone(), epoch: Epoch::from_bits(8), request: acquire };
+        let ballot = Ballot { epoch: Epoch::from_bits(8), ..node.ballot(acquire) };
         assert_eq!(node.store.vote(&ballot, node.now), Err(NodeError::Unadmitted));
     }
 
@@ -291,7 +398,8 @@ mod tests {
         let mut node = Fixture::new(Duration::ZERO);
         for n in 0..SWEEP_INTERVAL * 2 {
             node.keys = LockKeys::new(&Arc::new(Keyspace::new("lock:")), &format!("r{n}"));
-            node.vote(Request::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0 }).unwrap();
+            node.vote(Request::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0, tokens: 1, since: None })
+                .unwrap();
             node.now += LONGEST_HOLD;
         }
         assert!(node.store.locks.len() <= SWEEP_INTERVAL + 2, "{}", node.store.locks.len());

@@ -5,20 +5,16 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Pipeline, Value};
 
 use super::classify::{connect_error, node_error};
-use super::scripts::{encode_establish, sources};
+use super::scripts::{encode_establish, source};
 use crate::node::{Establish, Inspection, Keyspace, Meta, NodeError, Role, SetConfig};
 use crate::random::Epoch;
 
-/// Makes the server know the scripts by their hashes.
-pub(super) async fn load_scripts(connection: &mut MultiplexedConnection) -> Result<(), NodeError> {
+/// Makes the server know the script by its hash.
+pub(super) async fn load_script(connection: &mut MultiplexedConnection) -> Result<(), NodeError> {
     let mut pipeline = Pipeline::new();
-    for source in sources() {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(source);
-    }
-    for answer in ask(connection, &pipeline, sources().len()).await? {
-        read::<String>(answer)?;
-    }
-    Ok(())
+    pipeline.cmd("SCRIPT").arg("LOAD").arg(source());
+    let answer = ask(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
+    read::<String>(answer).map(drop)
 }
 
 pub(super) async fn inspect(

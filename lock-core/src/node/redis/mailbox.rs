@@ -3,20 +3,20 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, RedisResult, Value};
+use redis::{Cmd, RedisResult, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::classify::{is_no_script, node_error};
-use super::scripts::{By, decode, encode};
+use super::scripts::{By, decode, encode, travel_together};
 use crate::node::{Ballot, NodeError, NodeFuture, Reply, Request};
 
 /// Ballots that may wait to be written. Beyond it a node is not keeping up, and says so.
 const CAPACITY: usize = 8192;
 /// Ballots that travel in one write at most, so that one answer is not held up by too many others.
-const MAX_BATCH: usize = 256;
+const MAX_BATCH: usize = 64;
 /// Writes that may be unanswered; far below the pipeline buffer, so that a write never waits for room in it.
 const MAX_IN_FLIGHT: usize = 256;
 /// A connection on which nothing moved for this long, though something is expected, is given up: a hung server, or a link
@@ -73,7 +73,7 @@ struct Delivery {
 struct Answered {
     letters: Vec<Letter>,
     by: By,
-    result: RedisResult<Vec<Value>>,
+    result: RedisResult<Value>,
 }
 
 impl Delivery {
@@ -104,20 +104,24 @@ impl Delivery {
         }
     }
 
-    /// Writes a batch. When this returns, its bytes stand in the connection's queue, before those of any later batch.
-    async fn write(&mut self, letters: Vec<Letter>, by: By) {
-        if letters.is_empty() {
-            return;
+    /// Writes ballots. When this returns, their bytes stand in the connection's queue, before those of any later ones.
+    async fn write(&mut self, mut letters: Vec<Letter>, by: By) {
+        while let Some(first) = letters.first() {
+            let others = letters.iter().skip(1).map(|letter| &letter.ballot);
+            let others: Vec<_> = others.take_while(|other| travel_together(&first.ballot, other)).collect();
+            let (command, together) = (encode(&first.ballot, &others, by), 1 + others.len());
+            let rest = letters.split_off(together);
+            self.send(letters, command, by).await;
+            letters = rest;
         }
-        let mut pipeline = Pipeline::with_capacity(letters.len());
-        for letter in &letters {
-            pipeline.add_command(encode(&letter.ballot, by));
-        }
+    }
+
+    /// Sends the command that carries these ballots.
+    async fn send(&mut self, letters: Vec<Letter>, command: Cmd, by: By) {
         let mut connection = self.connection.clone();
-        let count = letters.len();
         // Unconstrained: the first poll writes. With tokio's budget spent it would not, and a later batch could overtake.
         let mut write: BoxFuture<'static, Answered> = Box::pin(unconstrained(async move {
-            let result = connection.send_packed_commands(&pipeline, 0, count).await;
+            let result = connection.send_packed_command(&command).await;
             Answered { letters, by, result }
         }));
         match futures_util::poll!(&mut write) {
@@ -128,16 +132,18 @@ impl Delivery {
 
     async fn hand_out(&mut self, Answered { letters, by, result }: Answered) {
         match result {
-            Ok(values) => {
-                let mut again = Vec::new();
-                for (letter, value) in letters.into_iter().zip(values) {
-                    if matches!(by, By::Hash) && is_no_script(&value) && letter.may_be_sent_again() {
-                        again.push(letter);
-                    } else {
-                        _ = letter.answer.send(decode(value));
-                    }
+            Ok(value) if matches!(by, By::Hash) && is_no_script(&value) => {
+                let (again, never): (Vec<_>, Vec<_>) = letters.into_iter().partition(Letter::may_be_sent_again);
+                for letter in never {
+                    _ = letter.answer.send(decode(value.clone(), 1).remove(0));
                 }
                 self.write(again, By::Source).await;
+            }
+            Ok(value) => {
+                let answers = decode(value, letters.len());
+                for (letter, answer) in letters.into_iter().zip(answers) {
+                    _ = letter.answer.send(answer);
+                }
             }
             Err(error) => {
                 if error.is_unrecoverable_error() {

@@ -4,6 +4,7 @@
 mod address;
 mod classify;
 mod inspect;
+mod listening;
 mod mailbox;
 mod scripts;
 
@@ -19,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use self::address::Address;
 use self::mailbox::Mailbox;
 use crate::error::ConfigError;
-use crate::node::{Ballot, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply};
-use crate::random::Epoch;
+use crate::node::{Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply};
+use crate::random::{Epoch, WaiterId};
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -34,13 +35,13 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<MultiplexedCo
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `unix://`) or from a factory of connections.
 ///
-/// There is one connection at a time. When it is lost, or nothing moves on it for a second though answers are due, it is
+/// All requests go over one connection, and over a second one the server calls a process that waits. When the first is lost, or nothing moves on it for a second though answers are due, it is
 /// given up and a new one is opened at the next inspection; the engine does that on its own, with a randomised backoff.
 ///
 /// # Rights
 ///
 /// With ACLs, the user needs the keys under the prefix and in braces around it (`~lock:*`, `~{lock:*`) and:
-/// `+select +info +time +script|load +evalsha +eval +get +set +del +pttl +pexpire +hget +hset +hgetall`
+/// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hget +hset +hgetall +rpush +lpop +blpop`
 /// (`+select` only for a database other than 0). With `+config|get`, a server that has every write on disk (`appendfsync always`) need not sit
 /// out a quarantine after a restart.
 pub struct RedisNode(Arc<Shared>);
@@ -51,6 +52,8 @@ struct Shared {
     link: Mutex<Option<Link>>,
     /// Held while a connection is opened, so that there is never a second one.
     opening: tokio::sync::Mutex<()>,
+    /// The second connection, on which the server calls this process when it is its turn. It is opened when someone waits.
+    listening: tokio::sync::Mutex<Option<MultiplexedConnection>>,
 }
 
 /// One connection's life.
@@ -99,12 +102,18 @@ impl RedisNode {
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
         let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
-        Self(Arc::new(Shared { name, factory, link: Mutex::new(None), opening: tokio::sync::Mutex::new(()) }))
+        Self(Arc::new(Shared {
+            name,
+            factory,
+            link: Mutex::new(None),
+            opening: tokio::sync::Mutex::default(),
+            listening: tokio::sync::Mutex::default(),
+        }))
     }
 }
 
 impl Shared {
-    /// The present connection, or a new one on which the scripts are loaded.
+    /// The present connection, or a new one on which the script is loaded.
     async fn open(&self) -> Result<Link, NodeError> {
         let _opening = self.opening.lock().await;
         if let Some(link) = self.link().clone().filter(|link| !link.gone.is_cancelled()) {
@@ -118,7 +127,7 @@ impl Shared {
         };
         // One from a factory has half a second by default. The engine has timeouts of its own, and a stall must show as one.
         connection.set_response_timeout(NEVER);
-        inspect::load_scripts(&mut connection.clone()).await?;
+        inspect::load_script(&mut connection.clone()).await?;
         let mailbox = Mailbox::open(connection.clone(), gone.clone());
         let link = Link { connection, mailbox, gone, epoch: Arc::default() };
         *self.link() = Some(link.clone());
@@ -171,6 +180,11 @@ impl LockNode for RedisNode {
             Some(_) => Box::pin(async { Err(NodeError::Unadmitted) }),
             None => Box::pin(async { Err(NodeError::Unreachable { reason: "not connected yet".into() }) }),
         }
+    }
+
+    fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
+        let (node, list) = (Arc::clone(&self.0), keyspace.calls(waiter));
+        Box::pin(async move { listening::listen(&node, &list).await })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

@@ -1,11 +1,13 @@
-use std::sync::LazyLock;
+use std::num::NonZeroU64;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisWrite as _, Value};
 
 use super::classify;
-use crate::node::{Ballot, Establish, Keyspace, NodeError, Reply, Request};
+use crate::node::{Ballot, Establish, Keyspace, NodeError, Place, Reply, Request};
 use crate::options::LONGEST_HOLD;
+use crate::random::OwnerId;
 
 /// A script and its hash, which is computed once.
 pub(super) struct Script {
@@ -13,25 +15,32 @@ pub(super) struct Script {
     hash: String,
 }
 
-macro_rules! script {
-    ($name:ident, $file:literal) => {
-        static $name: LazyLock<Script> = LazyLock::new(|| {
-            let source = include_str!(concat!("scripts/", $file));
-            Script { source, hash: redis::Script::new(source).get_hash().to_owned() }
-        });
-    };
+impl Script {
+    fn new(source: &'static str) -> Self {
+        Self { source, hash: redis::Script::new(source).get_hash().to_owned() }
+    }
 }
 
-script!(ACQUIRE, "acquire.lua");
-script!(CONFIRM, "confirm.lua");
-script!(EXTEND, "extend.lua");
-script!(REPLACE, "replace.lua");
-script!(RELEASE, "release.lua");
-script!(ESTABLISH, "establish.lua");
+/// All votes go through one script, so that votes that come together are one call.
+static BALLOTS: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("scripts/begin.lua"),
+        include_str!("scripts/queue.lua"),
+        include_str!("scripts/confirm.lua"),
+        include_str!("scripts/extend.lua"),
+        include_str!("scripts/replace.lua"),
+        include_str!("scripts/end_of_rest.lua"),
+        include_str!("scripts/acquire.lua"),
+        include_str!("scripts/release.lua"),
+        include_str!("scripts/ballots.lua"),
+    ))
+});
 
-/// The sources of all scripts, to be loaded on every connection before the first vote.
-pub(super) fn sources() -> [&'static str; 6] {
-    [&ACQUIRE, &CONFIRM, &EXTEND, &REPLACE, &RELEASE, &ESTABLISH].map(|script| script.source)
+static ESTABLISH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/establish.lua")));
+
+/// The source of the script that is to be loaded on every connection before the first vote.
+pub(super) fn source() -> &'static str {
+    BALLOTS.source
 }
 
 /// How a script is named in a call.
@@ -52,57 +61,123 @@ impl Script {
     }
 }
 
-/// The command that carries a ballot.
-pub(super) fn encode(ballot: &Ballot, by: By) -> Cmd {
+/// Whether two ballots can travel in one call: what is told once must be the same.
+pub(super) fn travel_together(one: &Ballot, other: &Ballot) -> bool {
+    let same_keyspace = Arc::ptr_eq(one.keys.keyspace(), other.keys.keyspace());
+    (one.epoch, one.waiter) == (other.epoch, other.waiter) && same_keyspace
+}
+
+/// The command that carries ballots that [travel together](travel_together).
+pub(super) fn encode(first: &Ballot, others: &[&Ballot], by: By) -> Cmd {
+    let mut command = BALLOTS.call(by);
+    let ballots = || std::iter::once(first).chain(others.iter().copied());
+    command.arg(2 + ballots().map(|ballot| keys(ballot).count()).sum::<usize>());
+    command.arg(first.keys.keyspace().meta()).arg(first.keys.keyspace().quarantine());
+    for key in ballots().flat_map(keys) {
+        command.arg(key);
+    }
+    command.write_arg_fmt(first.epoch);
+    command.arg(millis(LONGEST_HOLD));
+    command.write_arg_fmt(first.waiter);
+    for ballot in ballots() {
+        encode_request(&mut command, &ballot.request);
+    }
+    command
+}
+
+/// The keys that a ballot is about, in the order in which its script has them.
+fn keys(ballot: &Ballot) -> impl Iterator<Item = &str> {
     let keys = &ballot.keys;
-    let begin = |script: &Script| {
-        let mut command = script.call(by);
-        let quarantine = matches!(ballot.request, Request::Acquire { .. }).then(|| keys.keyspace().quarantine());
-        command.arg(3 + usize::from(quarantine.is_some())).arg(keys.lock()).arg(keys.fence());
-        command.arg(keys.keyspace().meta()).arg(quarantine).arg(ballot.epoch.to_string());
-        command
+    let (fence, queue) = match ballot.request {
+        Request::Acquire { .. } => (true, true),
+        Request::Confirm { .. } | Request::Replace { .. } => (true, false),
+        Request::Extend { .. } => (false, false),
+        Request::Release { .. } => (false, true),
     };
-    let retention = millis(LONGEST_HOLD);
-    match ballot.request {
-        Request::Acquire { owner, ttl, hint } => {
-            begin(&ACQUIRE).arg(owner.to_string()).arg(millis(ttl)).arg(hint).arg(retention).take()
+    let wanted = |key, wanted: bool| wanted.then_some(key);
+    let beside = [wanted(keys.fence(), fence), wanted(keys.queue(), queue), wanted(keys.turn(), queue)];
+    std::iter::once(keys.lock()).chain(beside.into_iter().flatten())
+}
+
+fn encode_request(command: &mut Cmd, request: &Request) {
+    let begin = |command: &mut Cmd, kind: &str, owner: &OwnerId| {
+        command.arg(kind);
+        command.write_arg_fmt(owner);
+    };
+    match request {
+        Request::Acquire { owner, ttl, hint, tokens, since } => {
+            begin(command, "A", owner);
+            command.arg(millis(*ttl)).arg(hint).arg(tokens).arg(since.map_or(0, NonZeroU64::get));
         }
-        Request::Confirm { owner, fence } => begin(&CONFIRM).arg(owner.to_string()).arg(fence).arg(retention).take(),
-        Request::Extend { owner, ttl } => begin(&EXTEND).arg(owner.to_string()).arg(millis(ttl)).take(),
+        Request::Confirm { owner, fence } => {
+            begin(command, "C", owner);
+            command.arg(fence);
+        }
+        Request::Extend { owner, ttl } => {
+            begin(command, "E", owner);
+            command.arg(millis(*ttl));
+        }
         Request::Replace { owner, ttl, fence } => {
-            begin(&REPLACE).arg(owner.to_string()).arg(millis(ttl)).arg(fence).arg(retention).take()
+            begin(command, "P", owner);
+            command.arg(millis(*ttl)).arg(fence);
         }
-        Request::Release { owner } => begin(&RELEASE).arg(owner.to_string()).take(),
+        Request::Release { owner, place } => {
+            begin(command, "R", owner);
+            match place {
+                Place::None => command.arg(""),
+                Place::Leave => command.arg("leave"),
+                Place::Keep(since) => command.arg(since.get()),
+            };
+        }
     }
 }
 
-/// The answer in what the server sent to a ballot.
-pub(super) fn decode(value: Value) -> Result<Reply, NodeError> {
-    let words: Vec<String> = match value {
-        Value::ServerError(error) => return Err(classify::node_error(&error.into())),
-        value => redis::from_redis_value(value).map_err(|error| unexpected(&error))?,
-    };
-    let number = || {
-        let text = words.get(1).map_or("", String::as_str);
-        text.parse::<i64>().map_err(|_| unexpected(&words.join(" ")))
-    };
-    let fence = || number().and_then(|fence| u64::try_from(fence).map_err(|_| unexpected(&words.join(" "))));
-    match words.first().map_or("", String::as_str) {
-        "GRANTED" => Ok(Reply::Granted { fence: fence()? }),
-        "HELD" => Ok(Reply::Held { remaining: u64::try_from(number()?).ok().map(Duration::from_millis) }),
-        "CONFIRMED" => Ok(Reply::Confirmed),
-        "REFUSED" => Ok(Reply::Refused { fence: fence()? }),
-        "KEPT" => Ok(Reply::Kept),
-        "GONE" => Ok(Reply::Gone),
-        "RELEASED" => Ok(Reply::Released),
-        "NOT_OWNER" => Ok(Reply::NotOwner),
-        "UNADMITTED" => Err(NodeError::Unadmitted),
-        "QUARANTINED" => {
-            let remaining = Duration::from_millis(u64::try_from(number()?).unwrap_or_default());
-            Err(NodeError::Quarantined { remaining })
+/// The answers in what the server sent to `count` ballots.
+pub(super) fn decode(value: Value, count: usize) -> Vec<Result<Reply, NodeError>> {
+    let all = |error: NodeError| vec![Err(error); count];
+    match value {
+        Value::ServerError(error) => all(classify::node_error(&error.into())),
+        Value::Array(values) if values == [Value::Int(UNADMITTED)] => all(NodeError::Unadmitted),
+        Value::Array(values) if values.len() == 2 * count => {
+            values.chunks_exact(2).map(|answer| decode_one(&answer[0], &answer[1])).collect()
         }
-        _ => Err(unexpected(&words.join(" "))),
+        other => all(unexpected(&other)),
     }
+}
+
+/// The one code that stands for all ballots; the others are in `begin.lua`.
+const UNADMITTED: i64 = 0;
+
+fn decode_one(code: &Value, detail: &Value) -> Result<Reply, NodeError> {
+    let Value::Int(code) = code else { return Err(unexpected(code)) };
+    if let (-1, Value::BulkString(error)) = (code, detail) {
+        return Err(failed(&String::from_utf8_lossy(error)));
+    }
+    let Value::Int(number) = detail else { return Err(unexpected(detail)) };
+    let fence = u64::try_from(*number).map_err(|_| unexpected(detail));
+    let remaining = u64::try_from(*number).ok().map(Duration::from_millis);
+    match code {
+        1 => Ok(Reply::Granted { fence: fence? }),
+        2 => Ok(Reply::Held { remaining }),
+        3 => Err(NodeError::Quarantined { remaining: remaining.unwrap_or_default() }),
+        4 => Ok(Reply::Confirmed),
+        5 => Ok(Reply::Refused { fence: fence? }),
+        6 => Ok(Reply::Kept),
+        7 => Ok(Reply::Gone),
+        8 => Ok(Reply::Released),
+        9 => Ok(Reply::NotOwner),
+        _ => Err(unexpected(&Value::Int(*code))),
+    }
+}
+
+/// What made one ballot fail, in the form in which Redis tells errors: a code, if there is one, and words.
+fn failed(error: &str) -> NodeError {
+    let error = error.trim_start_matches('-');
+    let (code, detail) = match error.split_once(' ') {
+        Some((code, detail)) if code.chars().all(|c| c.is_ascii_uppercase()) => (code, detail),
+        _ => ("ERR", error),
+    };
+    NodeError::Rejected { code: code.to_owned(), detail: detail.to_owned() }
 }
 
 /// The command that establishes a node.
@@ -124,8 +199,8 @@ pub(super) fn encode_establish(keyspace: &Keyspace, record: &Establish) -> Cmd {
         .take()
 }
 
-fn unexpected(answer: &impl ToString) -> NodeError {
-    NodeError::Protocol { answer: answer.to_string() }
+fn unexpected(answer: &Value) -> NodeError {
+    NodeError::Protocol { answer: format!("{answer:?}") }
 }
 
 /// Whole milliseconds, rounded up: a key must not expire before the holder thinks it does.
@@ -146,15 +221,24 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_or_reported_as_it_came() {
-        let answer = |words: &[&str]| {
-            decode(Value::Array(words.iter().map(|word| Value::BulkString(word.as_bytes().to_vec())).collect()))
-        };
-        assert_eq!(answer(&["GRANTED", "9007199254740991"]), Ok(Reply::Granted { fence: 9_007_199_254_740_991 }));
-        assert_eq!(answer(&["HELD", "1500"]), Ok(Reply::Held { remaining: Some(Duration::from_millis(1500)) }));
-        assert_eq!(answer(&["HELD", "-1"]), Ok(Reply::Held { remaining: None }));
-        assert_eq!(answer(&["UNADMITTED"]), Err(NodeError::Unadmitted));
-        assert_eq!(answer(&["WHAT", "7"]), Err(NodeError::Protocol { answer: "WHAT 7".into() }));
-        assert!(matches!(answer(&["GRANTED", "many"]), Err(NodeError::Protocol { .. })));
-        assert!(matches!(decode(Value::Nil), Err(NodeError::Protocol { .. })));
+        let answer = |code, number| decode(Value::Array(vec![Value::Int(code), Value::Int(number)]), 1).remove(0);
+        assert_eq!(answer(1, 9_007_199_254_740_991), Ok(Reply::Granted { fence: 9_007_199_254_740_991 }));
+        assert_eq!(answer(2, 1500), Ok(Reply::Held { remaining: Some(Duration::from_millis(1500)) }));
+        assert_eq!(answer(2, -1), Ok(Reply::Held { remaining: None }));
+        assert!(matches!(answer(1, -7), Err(NodeError::Protocol { .. })));
+        assert!(matches!(answer(77, 7), Err(NodeError::Protocol { .. })));
+        assert_eq!(decode(Value::Array(vec![Value::Int(0)]), 3), vec![Err(NodeError::Unadmitted); 3]);
+        assert!(matches!(decode(Value::Nil, 1)[..], [Err(NodeError::Protocol { .. })]));
+        assert!(matches!(decode(Value::Array(vec![Value::Int(8)]), 1)[..], [Err(NodeError::Protocol { .. })]));
+    }
+
+    #[test]
+    fn a_ballot_that_failed_does_not_take_the_others_along() {
+        let error = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let values = vec![Value::Int(-1), error("OOM command not allowed"), Value::Int(8), Value::Int(0)];
+        let oom = NodeError::Rejected { code: "OOM".into(), detail: "command not allowed".into() };
+        assert_eq!(decode(Value::Array(values), 2), [Err(oom), Ok(Reply::Released)]);
+        let plain = NodeError::Rejected { code: "ERR".into(), detail: "extend: not a number".into() };
+        assert_eq!(failed("extend: not a number"), plain);
     }
 }

@@ -7,7 +7,7 @@ const fn ms(millis: u64) -> Duration {
 const NOW: Duration = ms(1);
 
 fn attempt(nodes: usize) -> Acquisition {
-    Acquisition::new(nodes, Terms { ttl: ms(1000), min_validity: Duration::ZERO })
+    Acquisition::new(nodes, Terms { ttl: ms(1000), min_validity: Duration::ZERO, tokens: 1 })
 }
 
 fn granted(fence: u64) -> AcquireVote {
@@ -125,6 +125,27 @@ fn a_key_without_an_end_gives_no_hint() {
 fn a_grant_that_came_too_late_is_expired() {
     let mut late = attempt(1);
     assert_eq!(late.acquire_vote(0, granted(1), ms(988)), Step::Failed(Failure::Expired));
-    let mut short = Acquisition::new(1, Terms { ttl: ms(1000), min_validity: ms(500) });
+    let mut short = Acquisition::new(1, Terms { ttl: ms(1000), min_validity: ms(500), tokens: 1 });
     assert_eq!(short.acquire_vote(0, granted(1), ms(489)), Step::Failed(Failure::Expired));
+}
+
+#[test]
+fn a_block_of_tokens_lies_wholly_above_what_the_nodes_have_seen() {
+    let block = || Acquisition::new(3, Terms { ttl: ms(1000), min_validity: Duration::ZERO, tokens: 4 });
+    let mut agreed = block();
+    agreed.acquire_vote(0, granted(13), NOW);
+    assert_eq!(agreed.acquire_vote(1, granted(13), NOW), Step::Granted { token: 10, validity: ms(987) });
+
+    // The nodes stood at 9 and 5, and a third, that did not answer in time, at 20.
+    let mut split = block();
+    split.acquire_vote(0, granted(13), NOW);
+    assert_eq!(split.acquire_vote(1, granted(9), NOW), Step::Confirm { round: 1, fence: 13, nodes: vec![0, 1] });
+    split.acquire_vote(2, granted(24), NOW);
+    split.confirm_vote(0, 1, ConfirmVote::Confirmed, NOW);
+    split.confirm_vote(1, 1, ConfirmVote::NoAnswer, NOW);
+    let again = split.confirm_vote(2, 1, ConfirmVote::Refused { fence: 24 }, NOW);
+    assert_eq!(again, Step::Confirm { round: 2, fence: 28, nodes: vec![0, 2] });
+    split.confirm_vote(0, 2, ConfirmVote::Confirmed, NOW);
+    let last = split.confirm_vote(2, 2, ConfirmVote::Confirmed, NOW);
+    assert_eq!(last, Step::Granted { token: 25, validity: ms(987) }, "25 to 28");
 }

@@ -1,9 +1,11 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::clock::NodeClock;
 use super::flaw::Flaw;
+use super::lists::{Blocked, range};
 use super::resp::Answer;
-use super::scripts::{Call, Script};
+use super::scripts::{Call, Script, Tally};
 use super::store::{Store, WrongType};
 
 /// What a server knows, and what it is.
@@ -15,13 +17,17 @@ pub(super) struct State {
     pub(super) durable: bool,
     pub(super) scripts: BTreeSet<Script>,
     pub(super) flaw: Option<Flaw>,
-    /// How often each script ran.
-    pub(super) ran: BTreeMap<Script, u64>,
+    /// How often each kind of ballot was answered, and what came of them.
+    pub(super) done: Tally,
+    /// The connections that wait for an element of a list, in the order in which they came.
+    pub(super) blocked: Vec<Blocked>,
 }
 
 /// One connection, as the server sees it.
 pub(super) struct Session {
     pub(super) protocol: u8,
+    /// Tells sessions apart.
+    pub(super) id: u64,
 }
 
 /// A command with its words; the name in capitals.
@@ -34,13 +40,14 @@ struct Command<'a> {
 
 impl From<WrongType> for Answer {
     fn from(WrongType: WrongType) -> Self {
-        Self::Error("WRONGTYPE Operation against a key holding the wrong kind of value".to_owned())
+        error(WRONG_TYPE)
     }
 }
 
-const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(super) const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 
-fn error(text: impl Into<String>) -> Answer {
+pub(super) fn error(text: impl Into<String>) -> Answer {
     Answer::Error(text.into())
 }
 
@@ -52,13 +59,25 @@ fn upper(word: &[u8]) -> String {
     String::from_utf8_lossy(word).to_uppercase()
 }
 
-fn integer(word: &[u8]) -> Option<i64> {
-    std::str::from_utf8(word).ok()?.parse().ok()
+/// An integer in the one way in which Redis reads it: no sign but a minus, no zeros before it.
+pub(super) fn integer(word: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == word).then_some(number)
 }
 
 impl State {
-    /// Executes a command, at `now` of true time.
-    pub(super) fn execute(&mut self, session: &mut Session, words: &[Vec<u8>], now: std::time::Duration) -> Answer {
+    /// Executes a command, at `now` of true time. There is no answer yet if the session is blocked by it.
+    pub(super) fn execute(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Option<Answer> {
+        let millis = self.clock.millis(now);
+        let answer = match words {
+            [name, list, timeout] if upper(name) == "BLPOP" => self.blpop(session, list, timeout, millis),
+            _ => Some(self.answer(session, words, now)),
+        };
+        self.serve_blocked(millis);
+        answer
+    }
+
+    fn answer(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Answer {
         let Some((name, arguments)) = words.split_first() else { return error("ERR empty command") };
         let command = Command { name: upper(name), arguments, now: self.clock.millis(now) };
         match (command.name.as_str(), arguments.len()) {
@@ -117,9 +136,11 @@ impl State {
     fn info(&self) -> String {
         let aof = u8::from(self.durable);
         format!(
-            "# Server\r\nredis_version:{VERSION}\r\nrun_id:{}\r\n\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n\r\n\
-             # Persistence\r\naof_enabled:{aof}\r\n\r\n# Replication\r\nrole:master\r\n",
-            self.run_id
+            "# Server\r\nredis_version:{VERSION}\r\nrun_id:{}\r\n\r\n# Clients\r\nblocked_clients:{}\r\n\r\n\
+             # Memory\r\nmaxmemory_policy:noeviction\r\n\r\n# Persistence\r\naof_enabled:{aof}\r\n\r\n\
+             # Replication\r\nrole:master\r\n",
+            self.run_id,
+            self.blocked.len()
         )
     }
 
@@ -174,8 +195,8 @@ impl State {
             return error("ERR Number of keys can't be greater than number of args");
         }
         let (keys, arguments) = rest.split_at(count);
-        *self.ran.entry(script).or_default() += 1;
-        Call { store: &mut self.store, now: command.now, keys, arguments, flaw: self.flaw }.run(script)
+        let (store, done, now, flaw) = (&mut self.store, &mut self.done, command.now, self.flaw);
+        Call { store, now, keys, arguments, flaw, done, quarantine: None }.run(script)
     }
 
     fn on_keys(&mut self, command: &Command<'_>) -> Answer {
@@ -188,6 +209,10 @@ impl State {
         Ok(match (command.name.as_str(), command.arguments) {
             ("GET", [key]) => text(store.get(key, now)?),
             ("SET", [key, value, options @ ..]) => set(store, key, value, options, now),
+            ("MGET", keys @ [_, ..]) => {
+                let values = keys.iter().map(|key| text(store.get(key, now).unwrap_or_default()));
+                Answer::List(values.collect())
+            }
             ("DEL", keys @ [_, ..]) => count(keys, |key| store.delete(key, now)),
             ("EXISTS", keys @ [_, ..]) => count(keys, |key| store.exists(key, now)),
             ("PTTL", [key]) => Answer::Number(store.pttl(key, now)),
@@ -204,6 +229,20 @@ impl State {
                 let pairs = fields.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()));
                 Answer::Number(store.set_fields(key, pairs, now)?)
             }
+            ("RPUSH", [key, elements @ ..]) if !elements.is_empty() => {
+                let mut length = 0;
+                for element in elements {
+                    length = store.push(key, element, now)?;
+                }
+                Answer::length(length)
+            }
+            ("LPOP", [key]) => self.pop(key, now)?.map_or(Answer::Nil, Answer::text),
+            ("LPOP", [key, most]) => self.pop_many(key, most, now)?,
+            ("LRANGE", [key, from, to]) => match (integer(from), integer(to)) {
+                (Some(from), Some(to)) => range(store.list(key, now)?, from, to),
+                _ => error(NOT_AN_INTEGER),
+            },
+            ("LLEN", [key]) => Answer::length(store.list(key, now)?.len()),
             (name, _) if KNOWN.contains(&name) => {
                 error(format!("ERR wrong number of arguments for '{}' command", name.to_lowercase()))
             }
@@ -214,12 +253,13 @@ impl State {
 
 /// The version that the server says it is: that to which it is compared.
 const VERSION: &str = "7.0.15";
-const KNOWN: [&str; 12] =
-    ["GET", "SET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HGETALL", "HSET", "EVAL", "EVALSHA", "TIME"];
+const KNOWN: [&str; 18] = [
+    "GET", "SET", "MGET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HGETALL", "HSET", "EVAL", "EVALSHA", "TIME",
+    "RPUSH", "LPOP", "LRANGE", "LLEN", "BLPOP",
+];
 
 fn count(keys: &[Vec<u8>], mut done: impl FnMut(&[u8]) -> bool) -> Answer {
-    let done = keys.iter().filter(|key| done(key)).count();
-    Answer::Number(i64::try_from(done).unwrap_or(i64::MAX))
+    Answer::length(keys.iter().filter(|key| done(key)).count())
 }
 
 /// `SET key value [NX|XX] [PX milliseconds]`.

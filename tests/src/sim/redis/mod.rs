@@ -2,12 +2,13 @@
 //! given to it, and by what a test does to it. A differential test holds its answers to those of a real `redis-server`.
 //!
 //! From the ground up: `clock` (what time the server believes it is), `store` (keys that expire), `scripts` (the Lua
-//! files of lock-core, written anew), `commands` (what a connection can ask), `resp` (bytes), `server` (the server, its
-//! connections, and what can be done to it), `flaw` (how to break it on purpose).
+//! files of lock-core, written anew), `commands` (what a connection can ask), `lists` (and how it waits for an element),
+//! `resp` (bytes), `server` (the server, its connections, and what can be done to it), `flaw` (how to break it on purpose).
 
 mod clock;
 mod commands;
 mod flaw;
+mod lists;
 mod resp;
 mod scripts;
 mod server;

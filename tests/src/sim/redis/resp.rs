@@ -12,6 +12,8 @@ pub(super) enum Answer {
     Report(String),
     Number(i64),
     Nil,
+    /// No list: in the older protocol another nil.
+    NoList,
     List(Vec<Answer>),
     Map(Vec<(Answer, Answer)>),
     /// With its code.
@@ -21,6 +23,10 @@ pub(super) enum Answer {
 impl Answer {
     pub(super) fn text(text: impl AsRef<[u8]>) -> Self {
         Self::Text(text.as_ref().to_vec())
+    }
+
+    pub(super) fn length(length: usize) -> Self {
+        Self::Number(i64::try_from(length).unwrap_or(i64::MAX))
     }
 
     pub(super) fn words<const N: usize>(words: [&str; N]) -> Self {
@@ -35,8 +41,9 @@ impl Answer {
             Self::Status(status) => line('+', status),
             Self::Error(error) => line('-', error),
             Self::Number(number) => line(':', &number.to_string()),
-            Self::Nil if resp3 => line('_', ""),
+            Self::Nil | Self::NoList if resp3 => line('_', ""),
             Self::Nil => line('$', "-1"),
+            Self::NoList => line('*', "-1"),
             Self::Text(text) => {
                 line('$', &text.len().to_string());
                 out.extend_from_slice(text);
@@ -120,5 +127,16 @@ mod tests {
         };
         assert_eq!(bytes(2), b"*2\r\n$1\r\na\r\n$-1\r\n");
         assert_eq!(bytes(3), b"%1\r\n$1\r\na\r\n_\r\n");
+    }
+
+    #[test]
+    fn no_list_and_no_text_are_one_in_the_newer_protocol() {
+        let bytes = |answer: Answer, protocol| {
+            let mut out = Vec::new();
+            answer.write(protocol, &mut out);
+            out
+        };
+        assert_eq!((bytes(Answer::NoList, 2), bytes(Answer::NoList, 3)), (b"*-1\r\n".to_vec(), b"_\r\n".to_vec()));
+        assert_eq!((bytes(Answer::Nil, 2), bytes(Answer::Nil, 3)), (b"$-1\r\n".to_vec(), b"_\r\n".to_vec()));
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::clock::NodeClock;
 use super::commands::{Session, State};
 use super::flaw::Flaw;
+use super::lists::Look;
 use super::resp::{Answer, take_command};
 use super::store::Store;
 
@@ -21,12 +22,15 @@ struct Shared {
     life: Mutex<Life>,
     /// Told to cut all connections. Not a `watch`: that draws lots whom to wake first.
     cut: Notify,
+    /// Told to look again, those that are blocked.
+    look: Notify,
 }
 
 /// What happened to the server.
 struct Life {
     name: String,
     starts: u32,
+    sessions: u64,
     /// Until when it reads and does nothing, in true time.
     hangs_until: Duration,
     /// What it would find on its disk.
@@ -59,10 +63,13 @@ impl FakeRedis {
             durable,
             scripts: BTreeSet::new(),
             flaw,
-            ran: BTreeMap::new(),
+            done: BTreeMap::new(),
+            blocked: Vec::new(),
         };
-        let life = Life { name, starts: 1, hangs_until: Duration::ZERO, saved: Store::default(), digest: 0 };
-        Self(Arc::new(Shared { state: Mutex::new(state), life: Mutex::new(life), cut: Notify::new() }))
+        let saved = Store::default();
+        let life = Life { name, starts: 1, sessions: 0, hangs_until: Duration::ZERO, saved, digest: 0 };
+        let (state, life) = (Mutex::new(state), Mutex::new(life));
+        Self(Arc::new(Shared { state, life, cut: Notify::new(), look: Notify::new() }))
     }
 
     /// Talks to a client until it hangs up, or is cut off. `time` tells true time.
@@ -74,7 +81,7 @@ impl FakeRedis {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let mut session = Session { protocol: 2 };
+        let Visit { session, .. } = &mut self.visit();
         let mut cut = std::pin::pin!(self.0.cut.notified());
         cut.as_mut().enable();
         let (mut input, mut output) = (Vec::new(), Vec::new());
@@ -87,14 +94,72 @@ impl FakeRedis {
             if read == 0 {
                 return Ok(());
             }
-            while let Some(left) = self.hangs_for(time()) {
-                tokio::time::sleep(left).await;
-            }
+            self.hang_on(&time).await;
             while let Some(words) = take_command(&mut input)? {
-                self.execute(&mut session, &words, time()).write(session.protocol, &mut output);
+                let answer = match self.execute(session, &words, time()) {
+                    Some(answer) => answer,
+                    None => {
+                        stream.write_all(&output).await?;
+                        output.clear();
+                        let unblocked = self.unblocked(session, &mut stream, &mut input, &time);
+                        tokio::select! {
+                            biased;
+                            () = &mut cut => return Ok(()),
+                            answer = unblocked => match answer? {
+                                Some(answer) => answer,
+                                None => return Ok(()),
+                            },
+                        }
+                    }
+                };
+                answer.write(session.protocol, &mut output);
             }
             stream.write_all(&output).await?;
             output.clear();
+        }
+    }
+
+    /// The answer for a session that is blocked, when there is one. What its client sends meanwhile is kept for later; none if
+    /// that hangs up.
+    async fn unblocked<S>(
+        &self,
+        session: &Session,
+        stream: &mut S,
+        input: &mut Vec<u8>,
+        time: &impl Fn() -> Duration,
+    ) -> io::Result<Option<Answer>>
+    where
+        S: AsyncRead + Unpin,
+    {
+        loop {
+            let look = self.0.look.notified();
+            self.hang_on(time).await;
+            let left = match self.state().look(session, time()) {
+                Look::Done(answer) => return Ok(Some(answer)),
+                Look::Again(left) => left,
+            };
+            tokio::select! {
+                biased;
+                () = look => {}
+                () = tokio::time::sleep(left) => {}
+                read = stream.read_buf(input) => if read? == 0 {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Begins a connection.
+    fn visit(&self) -> Visit<'_> {
+        let mut life = self.life();
+        life.sessions += 1;
+        Visit { server: self, session: Session { protocol: 2, id: life.sessions } }
+    }
+
+    /// Does nothing while the server hangs.
+    async fn hang_on(&self, time: &impl Fn() -> Duration) {
+        while let Some(left) = self.hangs_for(time()) {
+            tokio::time::sleep(left).await;
         }
     }
 
@@ -102,7 +167,7 @@ impl FakeRedis {
         self.life().hangs_until.checked_sub(now).filter(|left| !left.is_zero())
     }
 
-    fn execute(&self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Answer {
+    fn execute(&self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Option<Answer> {
         {
             let mut life = self.life();
             let mut hash = |bytes: &[u8]| {
@@ -113,7 +178,12 @@ impl FakeRedis {
             hash(&now.as_micros().to_le_bytes());
             words.iter().for_each(|word| hash(word));
         }
-        self.state().execute(session, words, now)
+        let mut state = self.state();
+        let answer = state.execute(session, words, now);
+        if state.has_served() {
+            self.0.look.notify_waiters();
+        }
+        answer
     }
 
     /// The server starts again: under a new run id, knowing no scripts, with what it remembers. Its connections are the
@@ -124,6 +194,7 @@ impl FakeRedis {
         life.hangs_until = Duration::ZERO;
         state.run_id = format!("{}-run-{}", life.name, life.starts);
         state.scripts.clear();
+        state.blocked.clear();
         match memory {
             Memory::Kept => {}
             Memory::Saved => state.store = life.saved.clone(),
@@ -160,6 +231,7 @@ impl FakeRedis {
     /// Sets its clock forward or back, by microseconds.
     pub fn jump(&self, micros: i64) {
         self.state().clock.offset += micros;
+        self.0.look.notify_waiters();
     }
 
     /// Whether every write is on its disk before it is answered.
@@ -189,10 +261,10 @@ impl FakeRedis {
         keys.filter(|key| key.starts_with(prefix) && !key.contains('{')).collect()
     }
 
-    /// How often each script ran on it.
+    /// How often it answered each kind of ballot, and how often what came of them.
     #[must_use]
-    pub fn scripts_ran(&self) -> BTreeMap<&'static str, u64> {
-        self.state().ran.iter().map(|(script, times)| (script.name(), *times)).collect()
+    pub fn done(&self) -> BTreeMap<&'static str, u64> {
+        self.state().done.clone()
     }
 
     /// A hash over all commands that it executed, and when.
@@ -207,5 +279,17 @@ impl FakeRedis {
 
     fn life(&self) -> MutexGuard<'_, Life> {
         self.0.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection. When it ends, it waits for nothing any more.
+struct Visit<'a> {
+    server: &'a FakeRedis,
+    session: Session,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.server.state().blocked.retain(|blocked| blocked.session != self.session.id);
     }
 }

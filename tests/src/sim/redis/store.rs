@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The keys of a server. Times are milliseconds on its own clock.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ enum Value {
     Text(Vec<u8>),
     /// In the order in which the fields came.
     Hash(Vec<Field>),
+    /// Never empty: a list without elements is no key.
+    List(VecDeque<Vec<u8>>),
 }
 
 /// The key holds a value of another kind.
@@ -32,7 +34,7 @@ impl Store {
         match self.entry(key, now).map(|entry| &entry.value) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(Value::Hash(_)) => Err(WrongType),
+            Some(_) => Err(WrongType),
         }
     }
 
@@ -46,7 +48,7 @@ impl Store {
         match self.entry(key, now).map(|entry| &entry.value) {
             None => Ok(&[]),
             Some(Value::Hash(fields)) => Ok(fields),
-            Some(Value::Text(_)) => Err(WrongType),
+            Some(_) => Err(WrongType),
         }
     }
 
@@ -78,6 +80,39 @@ impl Store {
             }
         }
         Ok(new)
+    }
+
+    /// The elements of a list.
+    pub(super) fn list(&mut self, key: &[u8], now: i64) -> Result<impl ExactSizeIterator<Item = &Vec<u8>>, WrongType> {
+        static NONE: VecDeque<Vec<u8>> = VecDeque::new();
+        match self.entry(key, now).map(|entry| &entry.value) {
+            None => Ok(NONE.iter()),
+            Some(Value::List(list)) => Ok(list.iter()),
+            Some(_) => Err(WrongType),
+        }
+    }
+
+    /// Appends an element to a list. How many it has then.
+    pub(super) fn push(&mut self, key: &[u8], element: &[u8], now: i64) -> Result<usize, WrongType> {
+        _ = self.list(key, now)?;
+        let empty = || Entry { value: Value::List(VecDeque::new()), expires: None };
+        let entry = self.keys.entry(key.to_vec()).or_insert_with(empty);
+        let Value::List(list) = &mut entry.value else { return Err(WrongType) };
+        list.push_back(element.to_vec());
+        Ok(list.len())
+    }
+
+    /// Takes the first element of a list.
+    pub(super) fn pop(&mut self, key: &[u8], now: i64) -> Result<Option<Vec<u8>>, WrongType> {
+        let (first, last) = match self.entry(key, now).map(|entry| &mut entry.value) {
+            None => (None, false),
+            Some(Value::List(list)) => (list.pop_front(), list.is_empty()),
+            Some(_) => return Err(WrongType),
+        };
+        if last {
+            self.keys.remove(key);
+        }
+        Ok(first)
     }
 
     /// Deletes a key. Whether it was there.
@@ -126,6 +161,16 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_ends_with_its_last_element() {
+        let mut store = Store::default();
+        assert_eq!((store.push(b"l", b"a", 1).unwrap(), store.push(b"l", b"b", 1).unwrap()), (1, 2));
+        assert_eq!(store.pop(b"l", 1).unwrap(), Some(b"a".to_vec()));
+        assert!(store.get(b"l", 1).is_err() && store.exists(b"l", 1));
+        assert_eq!(store.pop(b"l", 1).unwrap(), Some(b"b".to_vec()));
+        assert!(!store.exists(b"l", 1) && store.pop(b"l", 1).unwrap().is_none());
+    }
 
     #[test]
     fn a_key_lives_through_its_last_millisecond() {

@@ -1,21 +1,34 @@
--- KEYS: lock, fence, meta, quarantine    ARGV: epoch, owner, ttl, hint, fence retention (times in ms)
-if redis.call('HGET', KEYS[3], 'epoch') ~= ARGV[1] then return {'UNADMITTED'} end
-local quarantine = redis.call('PTTL', KEYS[4])
-if quarantine ~= -2 then return {'QUARANTINED', tostring(quarantine)} end
+-- lock, fence, queue, turn    owner, ttl, hint, tokens, since (0 for one that does not wait)
+local quarantine
 
-local ttl, hint, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-if not (ttl and hint and retention) then return redis.error_reply('ERR acquire: not a number') end
+local function acquire(at, from)
+  quarantine = quarantine or call('PTTL', KEYS[2])
+  if quarantine ~= -2 then return 3, quarantine end
 
-local fence = tonumber(redis.call('GET', KEYS[2]) or '0')
-local holder = redis.call('GET', KEYS[1])
-if holder == ARGV[2] then return {'GRANTED', string.format('%.0f', fence)} end
-if holder then return {'HELD', tostring(redis.call('PTTL', KEYS[1]))} end
+  local owner, ttl, hint, tokens, since = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3], ARGV[from + 4]
+  local number = tonumber(hint)
+  if not (number and tonumber(ttl)) then error('acquire: not a number', 0) end
 
--- Beyond 2^53 - 1 numbers are no longer exact: one more would be the same one again.
-local number = math.max(fence + 1, hint)
-if number > 9007199254740991 then return redis.error_reply('ERR acquire: the fence is used up') end
-number = string.format('%.0f', number)
--- The fence before the key: a script that is cut short leaves a number unused, never a lock without one.
-redis.call('SET', KEYS[2], number, 'PX', retention)
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ttl)
-return {'GRANTED', number}
+  local values = call('MGET', KEYS[at], KEYS[at + 1], KEYS[at + 2], KEYS[at + 3])
+  local holder, fence, queue, turn = values[1], values[2] or '0', values[3], values[4]
+  if holder == owner then return 1, tonumber(fence) end
+  if holder or queue or turn then
+    local free_in = rest().kept_from(at, holder, queue, turn, tonumber(since))
+    if free_in then return 2, free_in end
+  end
+
+  -- Nearly always the clock is ahead of what was counted, and the hint is the number as it stands.
+  if tokens ~= '1' or #hint < #fence or (#hint == #fence and hint <= fence) then
+    number = math.max(tonumber(fence) + 1, number) + (tonumber(tokens) - 1)
+    -- Beyond 2^53 - 1 numbers are no longer exact: one more would be the same one again.
+    if number > 9007199254740991 then error('acquire: the fence is used up', 0) end
+    hint = string.format('%.0f', number)
+  end
+  -- The fence before the key: a script that is cut short leaves a number unused, never a lock without one.
+  call('SET', KEYS[at + 1], hint, 'PX', RETENTION)
+  -- NX: a key of another type is nobody's lock, and nothing to write over.
+  if not call('SET', KEYS[at], owner, 'NX', 'PX', ttl) then return 2, call('PTTL', KEYS[at]) end
+  if (queue or turn) and since ~= '0' then rest().end_turn(at, queue, turn) end
+  return 1, number
+end
+

@@ -1,9 +1,9 @@
--- KEYS: lock, fence, meta    ARGV: epoch, owner, ttl (ms)
-if redis.call('HGET', KEYS[3], 'epoch') ~= ARGV[1] then return {'UNADMITTED'} end
+-- lock    owner, ttl
+local function extend(at, owner, ttl)
+  local life = tonumber(ttl)
+  if not life then error('extend: not a number', 0) end
 
-local ttl = tonumber(ARGV[3])
-if not ttl then return redis.error_reply('ERR extend: not a number') end
-
-if redis.call('GET', KEYS[1]) ~= ARGV[2] then return {'GONE'} end
-if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end
-return {'KEPT'}
+  if call('GET', KEYS[at]) ~= owner then return 7, 0 end
+  if call('PTTL', KEYS[at]) < life then call('PEXPIRE', KEYS[at], ttl) end
+  return 6, 0
+end

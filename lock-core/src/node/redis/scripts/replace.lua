@@ -1,13 +1,14 @@
--- KEYS: lock, fence, meta    ARGV: epoch, owner, ttl (ms), number, fence retention (ms)
-if redis.call('HGET', KEYS[3], 'epoch') ~= ARGV[1] then return {'UNADMITTED'} end
+-- lock, fence    owner, ttl, token
+local function replace(at, owner, ttl, token)
+  local number = tonumber(token)
+  if not (number and tonumber(ttl)) then error('replace: not a number', 0) end
 
-local ttl, number, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-if not (ttl and number and retention) then return redis.error_reply('ERR replace: not a number') end
+  local holder = call('GET', KEYS[at])
+  if holder == owner then return 6, 0 end
+  if holder then return 7, 0 end
 
-local holder = redis.call('GET', KEYS[1])
-if holder == ARGV[2] then return {'KEPT'} end
-if holder then return {'GONE'} end
-local fence = tonumber(redis.call('GET', KEYS[2]) or '0')
-redis.call('SET', KEYS[2], string.format('%.0f', math.max(fence, number)), 'PX', retention)
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ttl)
-return {'KEPT'}
+  local fence = tonumber(call('GET', KEYS[at + 1]) or '0')
+  call('SET', KEYS[at + 1], string.format('%.0f', math.max(fence, number)), 'PX', RETENTION)
+  call('SET', KEYS[at], owner, 'PX', ttl)
+  return 6, 0
+end

@@ -1,0 +1,45 @@
+use std::sync::{Arc, Weak};
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::{Lease, renewal};
+use crate::engine::Engine;
+use crate::held::HeldLeases;
+
+/// Renewals that are under way at once. What is due beyond that waits for room, which is far less than a third of the shortest
+/// time to live; without a bound, the leases of one moment would overrun the nodes' mailboxes.
+const MOST_AT_ONCE: usize = 1024;
+
+/// Keeps all leases of a manager: renews each at a third of its time to live, until `max_hold`, and ends it when its time is
+/// over. One task for all of them, which sleeps until the first is due.
+pub(crate) async fn keep(engine: Weak<Engine>, held: Arc<HeldLeases>, stop: CancellationToken) {
+    let mut renewing = FuturesUnordered::new();
+    loop {
+        while renewing.len() < MOST_AT_ONCE
+            && let Some(lease) = held.take_due(Instant::now())
+        {
+            if lease.is_valid() && lease.renews() && lease.renewal_due() <= Instant::now() {
+                let Some(engine) = engine.upgrade() else { return };
+                renewing.push(renew(engine, lease));
+            } else if lease.is_valid() {
+                held.put_off(&lease, lease.due());
+            }
+        }
+        let room = renewing.len() < MOST_AT_ONCE;
+        let next = held.next_due();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            Some((lease, due)) = renewing.next() => held.put_off(&lease, due),
+            () = held.sooner() => {}
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if room && next.is_some() => {}
+        }
+    }
+}
+
+async fn renew(engine: Arc<Engine>, lease: Lease) -> (Lease, Instant) {
+    let due = renewal::renew(&engine, &lease).await;
+    (lease, due)
+}

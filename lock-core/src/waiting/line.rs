@@ -1,0 +1,112 @@
+//! The callers of one manager that want one resource.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Seat;
+use crate::engine::{NodeSet, Tenure};
+use crate::error::NodeVote;
+use crate::options::LockOptions;
+
+/// Those who stand behind the one that has the seat, and what it knows.
+#[derive(Default)]
+pub(super) struct Line {
+    /// In the order in which they came. Bounded by `max_waiters`.
+    standing: BTreeMap<u64, Waiter>,
+    came: u64,
+    /// Whether the one that has the seat waits, too.
+    pub(super) first_waits: bool,
+    /// Since when the line waits on the nodes, by the cluster clock. `None` when it has no place there.
+    pub(super) since: Option<NonZeroU64>,
+    pub(super) seen: Seen,
+}
+
+struct Waiter {
+    wants: Wants,
+    pass: oneshot::Sender<Pass>,
+}
+
+/// What a caller needs, to be handed a lock that another took.
+#[derive(Clone, Copy)]
+pub(crate) struct Wants {
+    pub(crate) ttl: Duration,
+    pub(crate) min_validity: Duration,
+    pub(crate) renew: bool,
+}
+
+impl From<&LockOptions> for Wants {
+    fn from(options: &LockOptions) -> Self {
+        Self { ttl: options.ttl, min_validity: options.min_validity, renew: options.renew }
+    }
+}
+
+/// What the last attempt of a line told.
+#[derive(Clone, Default)]
+pub(crate) struct Seen {
+    /// The votes, if it failed.
+    pub(crate) votes: Arc<[NodeVote]>,
+    /// The nodes that hold the lock for this process, if it succeeded.
+    pub(crate) ours: NodeSet,
+    /// When the holder's key ends, if nobody renews it.
+    pub(crate) free_at: Option<Instant>,
+}
+
+/// What the one that leaves the seat gives to the next.
+pub(super) enum Pass {
+    Seat(Seat),
+    /// In this order: where nobody takes it, the lock is released before the seat is passed on.
+    Lock(Tenure, Seat),
+    NoQuorum(Arc<[NodeVote]>),
+}
+
+impl Line {
+    /// Takes a place at the end, or tells how many wait already.
+    pub(super) fn enter(&mut self, wants: Wants, pass: oneshot::Sender<Pass>, most: usize) -> Result<u64, usize> {
+        let waiting = self.standing.len() + usize::from(self.first_waits);
+        if waiting >= most {
+            return Err(waiting);
+        }
+        self.came += 1;
+        self.standing.insert(self.came, Waiter { wants, pass });
+        Ok(self.came)
+    }
+
+    /// Gives up a place. What is returned is to be dropped when the line is not locked.
+    pub(super) fn leave(&mut self, number: u64) -> Option<impl Sized + use<>> {
+        self.standing.remove(&number)
+    }
+
+    /// How many stand behind the seat.
+    pub(super) fn len(&self) -> usize {
+        self.standing.len()
+    }
+
+    /// What the next one needs.
+    pub(super) fn next_wants(&self) -> Option<Wants> {
+        self.standing.values().find(|waiter| !waiter.pass.is_closed()).map(|waiter| waiter.wants)
+    }
+
+    /// Takes the next one out of the line.
+    pub(super) fn next(&mut self) -> Option<oneshot::Sender<Pass>> {
+        loop {
+            let (_, waiter) = self.standing.pop_first()?;
+            if !waiter.pass.is_closed() {
+                return Some(waiter.pass);
+            }
+        }
+    }
+
+    /// Takes everyone out of the line.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = oneshot::Sender<Pass>> + use<> {
+        std::mem::take(&mut self.standing).into_values().map(|waiter| waiter.pass)
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        self.seen.clone()
+    }
+}

@@ -1,0 +1,198 @@
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::calls::Called;
+use super::line::Pass;
+use super::{LONGEST_PAUSE, Line, Seen, Waiting, Wants};
+use crate::engine::{Ended, NodeSet, Tenure, Traces};
+use crate::error::NodeVote;
+use crate::lease::LONGEST_RUN;
+use crate::node::{LockKeys, Place, TURN_LIFE};
+use crate::quorum::majority;
+
+/// The pauses of the first in line when nothing better is known, as after a split vote: from, doubling, to.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
+/// How far those part who were told the same time.
+const JITTER: Duration = Duration::from_millis(10);
+
+/// The right to talk to the nodes about a resource: one in a manager. Passed to the next in line when it is dropped.
+pub(crate) struct Seat {
+    waiting: Arc<Waiting>,
+    keys: LockKeys,
+    /// Where calls arrive, while there is a place on the nodes.
+    called: Option<Arc<Called>>,
+    pause: Duration,
+}
+
+/// Why a wait is over.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Try again.
+    Again,
+    /// The caller's time is over.
+    TimedOut,
+    /// The manager was closed.
+    Closed,
+}
+
+impl Seat {
+    pub(super) fn new(waiting: &Arc<Waiting>, keys: &LockKeys) -> Self {
+        Self { waiting: Arc::clone(waiting), keys: keys.clone(), called: None, pause: PAUSE.0 }
+    }
+
+    /// Since when this line waits, for an attempt that begins now: by that goes its place in the queues of the nodes.
+    pub(crate) fn since(&mut self) -> NonZeroU64 {
+        if let Some(called) = &self.called {
+            called.clear();
+        }
+        let now = NonZeroU64::new(self.waiting.engine.cluster.clock()).unwrap_or(NonZeroU64::MIN);
+        self.line(|line| *line.since.get_or_insert(now)).unwrap_or(now)
+    }
+
+    /// How many tokens to ask for: one for each of those who stand behind and may be handed the lock, and our own.
+    pub(crate) fn tokens(&self) -> u32 {
+        let followers = self.line(|line| line.len()).unwrap_or_default();
+        u32::try_from(followers).unwrap_or(u32::MAX).min(LONGEST_RUN - 1) + 1
+    }
+
+    /// The lock was taken: the place on the nodes is given up with it.
+    pub(crate) fn holds(&mut self, nodes: NodeSet, until: Instant) {
+        self.forget_call();
+        self.pause = PAUSE.0;
+        self.line(|line| {
+            line.since = None;
+            line.first_waits = false;
+            line.seen = Seen { votes: Arc::default(), ours: nodes, free_at: Some(until) };
+        });
+    }
+
+    /// The lock is held by another: waits for the next turn. `free_in` is when the holder's key ends, if that is known; `until`
+    /// when the caller gives up. The last turn comes at that time, not before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn turn(&mut self, votes: &[NodeVote], free_in: Option<Duration>, until: Instant) -> Woken {
+        let now = Instant::now();
+        if now >= until {
+            return Woken::TimedOut;
+        }
+        let called = self.listen();
+        let free_at = free_in.map(|free_in| now + free_in);
+        let seen = Seen { votes: votes.into(), ours: NodeSet::default(), free_at };
+        self.line(|line| {
+            line.first_waits = true;
+            line.seen = seen;
+        });
+        let random = &self.waiting.engine.random;
+        let known = free_in.unwrap_or(LONGEST_PAUSE) + random.jitter(JITTER);
+        let mut again = now + known.max(random.jitter(self.pause)).min(LONGEST_PAUSE);
+        let after_minority = now + random.jitter(TURN_LIFE).max(self.pause);
+        self.pause = (self.pause * 2).min(PAUSE.1);
+        let quorum = majority(self.waiting.engine.cluster.size());
+        loop {
+            let changed = called.changed();
+            let (nodes, next_at) = called.state();
+            if nodes.len() >= quorum {
+                return Woken::Again;
+            }
+            if !nodes.is_empty() {
+                // A call was lost, or a minority is free while the majority is not.
+                again = again.min(after_minority);
+            }
+            if let Some(next_at) = next_at {
+                again = again.min(next_at + random.jitter(JITTER));
+            }
+            tokio::select! {
+                biased;
+                () = self.waiting.closing.cancelled() => return Woken::Closed,
+                () = changed => {}
+                () = sleep_until(again.min(until)) => return Woken::Again,
+            }
+        }
+    }
+
+    /// Hands the lock to the next in line. Gives back what nobody took.
+    pub(crate) fn hand_over(self, tenure: Tenure) -> Option<(Self, Tenure)> {
+        let (mut seat, mut tenure) = (self, tenure);
+        while let Some(next) = seat.next() {
+            // What can not be sent comes back as it was.
+            let Err(Pass::Lock(unwanted, back)) = next.send(Pass::Lock(tenure, seat)) else { return None };
+            (tenure, seat) = (unwanted, back);
+        }
+        Some((seat, tenure))
+    }
+
+    /// What the next in line needs; `None` if there is none.
+    pub(crate) fn next_wants(&self) -> Option<Wants> {
+        self.line(|line| line.next_wants()).flatten()
+    }
+
+    /// No majority of the nodes answered, and that is true for all who stand behind.
+    pub(crate) fn no_quorum(&self, votes: &[NodeVote]) {
+        let votes: Arc<[NodeVote]> = votes.into();
+        let everyone = self.line(Line::all);
+        for pass in everyone.into_iter().flatten() {
+            drop(pass.send(Pass::NoQuorum(Arc::clone(&votes))));
+        }
+    }
+
+    fn next(&self) -> Option<tokio::sync::oneshot::Sender<Pass>> {
+        self.line(Line::next).flatten()
+    }
+
+    fn line<T>(&self, with: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        self.waiting.lock().get_mut(self.keys.lock()).map(with)
+    }
+
+    fn listen(&mut self) -> Arc<Called> {
+        let Self { waiting, keys, called, .. } = self;
+        Arc::clone(called.get_or_insert_with(|| waiting.calls.listen(keys)))
+    }
+
+    fn forget_call(&mut self) {
+        if self.called.take().is_some() {
+            self.waiting.calls.forget(&self.keys);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut lines = self.waiting.lock();
+        let Some(line) = lines.get_mut(self.keys.lock()) else { return };
+        line.first_waits = false;
+        if let Some(next) = line.next() {
+            drop(lines);
+            let (waiting, keys) = (Arc::clone(&self.waiting), self.keys.clone());
+            let seat = Self { waiting, keys, called: self.called.take(), pause: self.pause };
+            // If that one left just now, its seat is dropped here, and passed to the one behind.
+            drop(next.send(Pass::Seat(seat)));
+            return;
+        }
+        let waited = line.since.is_some();
+        lines.remove(self.keys.lock());
+        drop(lines);
+        self.forget_call();
+        if waited {
+            self.leave_the_queues();
+        }
+    }
+}
+
+impl Seat {
+    fn leave_the_queues(&self) {
+        let engine = &self.waiting.engine;
+        let traces = Traces {
+            keys: self.keys.clone(),
+            owner: engine.random.owner(),
+            ttl: LONGEST_PAUSE,
+            nodes: NodeSet::all(engine.cluster.size()),
+            place: Place::Leave,
+        };
+        drop(engine.release(traces, Ended::Attempt));
+    }
+}

@@ -1,0 +1,176 @@
+//! The line of one process: first come first served, and the lock handed from one to the next. In virtual time.
+
+#![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
+
+use std::future::Future as _;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{LockError, LockManager, MemoryNode, Request};
+use lock_tests::{MemoryCluster, Recorder, eventually};
+use tokio::time::{Instant, sleep};
+
+const WAIT: Duration = Duration::from_secs(30);
+const WORK: Duration = Duration::from_millis(1);
+
+/// Managers over one set of masters, each of which writes down what it is asked.
+struct Recorded(Vec<Recorder<MemoryNode>>);
+
+impl Recorded {
+    fn new() -> Self {
+        Self((0..5).map(|_| Recorder::new(MemoryNode::new())).collect())
+    }
+
+    async fn manager(&self) -> LockManager {
+        LockManager::builder().nodes(self.0.clone()).wait(WAIT).connect().await.unwrap()
+    }
+
+    /// What all masters together were asked.
+    fn requests(&self) -> usize {
+        self.0.iter().map(|node| node.requests().len()).sum()
+    }
+}
+
+/// Takes the lock, notes its token and who had it, and gives it back.
+async fn cycle(locks: LockManager, who: usize, story: Arc<Mutex<Vec<(usize, u64)>>>) {
+    let guard = locks.lock("r").acquire().await.unwrap();
+    story.lock().unwrap().push((who, guard.token().get()));
+    sleep(WORK).await;
+    assert!(guard.release().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_one_process_get_the_lock_in_the_order_in_which_they_came_with_growing_tokens() {
+    let recorded = Recorded::new();
+    let locks = recorded.manager().await;
+    let story = Arc::default();
+    join_all((0..100).map(|who| cycle(locks.clone(), who, Arc::clone(&story)))).await;
+    let story = story.lock().unwrap();
+    assert!(story.iter().map(|(who, _)| *who).eq(0..100), "{story:?}");
+    assert!(story.is_sorted_by(|(_, earlier), (_, later)| earlier < later), "{story:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_handed_over_costs_the_masters_nothing_but_not_without_end() {
+    let recorded = Recorded::new();
+    let locks = recorded.manager().await;
+    let story = Arc::default();
+    join_all((0..161).map(|who| cycle(locks.clone(), who, Arc::clone(&story)))).await;
+    // The first came alone; then runs of sixteen.
+    let acquires = recorded.0[0].owners().len();
+    assert_eq!(acquires, 11);
+    assert!(recorded.requests() <= 161, "{} requests for 161 cycles", recorded.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_not_handed_over_for_longer_than_its_run() {
+    let recorded = Recorded::new();
+    let locks = recorded.manager().await;
+    let first = locks.lock("r").acquire().await.unwrap();
+    let waiting: Vec<_> = (0..3).map(|_| tokio::spawn(locks.lock("r").acquire())).collect();
+    sleep(WORK).await;
+    drop(first);
+    for waiting in waiting {
+        let guard = waiting.await.unwrap().unwrap();
+        sleep(Duration::from_millis(21)).await;
+        drop(guard);
+    }
+    assert_eq!(recorded.0[0].owners().len(), 4, "each asked for itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_wants_another_time_to_live_is_not_handed_what_it_did_not_ask_for() {
+    let recorded = Recorded::new();
+    let locks = recorded.manager().await;
+    let others = [locks.lock("r").ttl(Duration::from_secs(3)), locks.lock("r").renew(false)];
+    for other in others {
+        let before = recorded.0[0].owners().len();
+        let first = locks.lock("r").acquire().await.unwrap();
+        let waiting = [tokio::spawn(locks.lock("r").acquire()), tokio::spawn(other.acquire())];
+        sleep(WORK).await;
+        drop(first);
+        for waiting in waiting {
+            drop(waiting.await.unwrap().unwrap());
+        }
+        assert_eq!(recorded.0[0].owners().len() - before, 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_dropped_with_the_lock_in_its_hands_passes_it_on() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    let first = locks.lock("r").acquire().await.unwrap();
+    {
+        let mut dropped = pin!(locks.lock("r").acquire());
+        assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(first);
+        // The lock is its own now, and it is not asked any more.
+    }
+    let started = Instant::now();
+    locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    eventually("nothing is left", || cluster.lock_keys().is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_need_not_wait_for_a_guard_that_holds_nothing_any_more() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    let ttl = Duration::from_millis(200);
+    let started = Instant::now();
+    let lost = locks.lock("r").ttl(ttl).renew(false).acquire().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    assert!(started.elapsed() <= ttl * 2, "{:?}", started.elapsed());
+    assert!(!lost.is_valid() && guard.is_valid() && guard.token() > lost.token());
+    assert!(!lost.release().await.unwrap());
+    assert!(guard.release().await.unwrap(), "it was not touched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_no_majority_answers_is_told_to_all_who_stand_in_line() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    cluster.nodes[..3].iter().for_each(|node| node.set_delay(Duration::from_secs(3600)));
+    let started = Instant::now();
+    for outcome in join_all((0..50).map(|_| locks.lock("r").acquire())).await {
+        assert!(matches!(outcome, Err(LockError::NoQuorum { votes, .. }) if votes.len() == 5));
+    }
+    assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_waiters_for_a_lock_that_is_held_elsewhere_ask_once_a_second() {
+    let recorded = Recorded::new();
+    let (holder, locks) = (recorded.manager().await, recorded.manager().await);
+    let held = holder.lock("r").acquire().await.unwrap();
+    let waiting: Vec<_> = (0..1000).map(|_| tokio::spawn(locks.lock("r").acquire())).collect();
+    sleep(Duration::from_secs(1)).await;
+    let before = recorded.requests();
+    sleep(Duration::from_secs(10)).await;
+    let a_second = (recorded.requests() - before) / 10;
+    // The one in front asks; and the holder renews.
+    assert!((5..=10).contains(&a_second), "{a_second} requests a second");
+    drop(held);
+    for waiting in waiting {
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_is_done_within_a_third_of_the_time_to_live_renews_nothing() {
+    let recorded = Recorded::new();
+    let locks = recorded.manager().await;
+    for _ in 0..20 {
+        let guard = locks.lock("r").ttl(Duration::from_secs(3)).acquire().await.unwrap();
+        sleep(Duration::from_millis(999)).await;
+        guard.release().await.unwrap();
+    }
+    let extends = recorded.0.iter().map(Recorder::renewals).sum::<usize>();
+    assert_eq!(extends, 0);
+    let replaced = |request: &Request| matches!(request, Request::Replace { .. });
+    assert!(!recorded.0.iter().any(|node| node.requests().iter().any(replaced)));
+}
