@@ -202,3 +202,31 @@ async fn calls_of_a_majority_are_enough() {
     waiting.await.unwrap().unwrap().release().await.ok();
     assert!(released.elapsed() < Duration::from_millis(60), "{:?}", released.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_comes_before_the_waiter_knows_that_it_waits_is_heard() {
+    let cluster = MemoryCluster::new(5);
+    let managers = processes(&cluster, 2).await;
+    // It waited before, so that it hears calls already.
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(managers[1].lock("r").acquire());
+    sleep(HOLD).await;
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    let other = managers[0].lock("another").acquire().await.unwrap();
+    let listens = tokio::spawn(managers[1].lock("another").acquire());
+    sleep(HOLD).await;
+
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    let slow = Duration::from_millis(30);
+    cluster.nodes[4].set_down(true);
+    cluster.nodes[2..4].iter().for_each(|node| node.set_delay(slow));
+    let waiting = tokio::spawn(managers[1].lock("r").acquire());
+    sleep(slow / 3).await;
+    drop(held);
+    let released = Instant::now();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(released.elapsed() <= slow * 2 + Duration::from_millis(5), "{:?}", released.elapsed());
+    drop((guard, other));
+    listens.await.unwrap().unwrap().release().await.unwrap();
+}

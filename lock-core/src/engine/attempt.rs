@@ -14,6 +14,8 @@ use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms}
 pub(crate) struct Failed {
     pub(crate) failure: Failure,
     pub(crate) votes: Vec<NodeVote>,
+    /// The nodes that may have a place in their queue for it.
+    pub(crate) queued: NodeSet,
 }
 
 impl Engine {
@@ -57,6 +59,8 @@ impl Engine {
                     let (vote, known) = acquire_vote(answer);
                     if !may_hold(&known) {
                         claim.traces.nodes.remove(node);
+                    }
+                    if matches!(known, VoteAnswer::Held { .. }) {
                         queued.insert(node);
                     }
                     votes[node] = known;
@@ -91,7 +95,8 @@ impl Engine {
                 Step::Failed(failure) => {
                     let names = cluster.members.iter().map(|member| member.node.name().to_owned());
                     let votes = names.zip(votes).map(|(node, answer)| NodeVote { node, answer }).collect();
-                    return Err(Failed { failure, votes });
+                    queued.extend(claim.traces.nodes);
+                    return Err(Failed { failure, votes, queued });
                 }
             }
         }

@@ -65,11 +65,12 @@ impl Inner {
             Entered::Holder(tenure, seat) => return Ok((tenure, seat)),
         };
         loop {
-            let (since, tokens) = (seat.since(), seat.tokens());
+            let (since, tokens) = (seat.begin_attempt(), seat.tokens());
             let failed = match self.engine.attempt(keys, options, Some(since), tokens).await {
                 Ok(tenure) => return Ok((tenure, seat)),
                 Err(failed) => failed,
             };
+            seat.end_attempt(&failed);
             let free_in = match failed.failure {
                 Failure::NoQuorum => {
                     seat.no_quorum(&failed.votes);
@@ -128,7 +129,7 @@ impl Inner {
     }
 }
 
-fn error(name: &str, started: Instant, Failed { failure, votes }: Failed) -> LockError {
+fn error(name: &str, started: Instant, Failed { failure, votes, .. }: Failed) -> LockError {
     let (resource, waited) = (name.to_owned(), started.elapsed());
     match failure {
         Failure::Contended { free_in } => LockError::Contended { resource, waited, free_in, votes },

@@ -19,14 +19,45 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(100);
 pub(super) struct Calls {
     cluster: Arc<Cluster>,
     stop: tokio_util::sync::CancellationToken,
-    /// By lock key, only the lines that wait on the nodes.
-    lines: Mutex<HashMap<Arc<str>, Arc<Called>>>,
+    lines: Mutex<Lines>,
     waiting: Watched<bool>,
     listener: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What was called for one line since its last attempt began.
 #[derive(Default)]
+struct Lines {
+    /// By lock key, only the lines that wait on the nodes.
+    waiting: HashMap<Arc<str>, Arc<Called>>,
+    /// What was called before its line knew that it has to wait: the answers to its first attempt are under way yet. Bounded,
+    /// and of no use after a turn is over.
+    early: HashMap<String, (NodeSet, Instant)>,
+}
+
+/// Early calls that are kept at most.
+const MOST_EARLY: usize = 1024;
+
+impl Lines {
+    fn keep_early(&mut self, lock: String, node: usize) {
+        if self.early.len() >= MOST_EARLY {
+            self.early.retain(|_, (_, at)| at.elapsed() < TURN_LIFE);
+        }
+        if self.early.len() < MOST_EARLY {
+            let (nodes, at) = self.early.entry(lock).or_insert_with(|| (NodeSet::default(), Instant::now()));
+            if at.elapsed() >= TURN_LIFE {
+                *nodes = NodeSet::default();
+            }
+            *at = Instant::now();
+            nodes.insert(node);
+        }
+    }
+
+    fn take_early(&mut self, lock: &str) -> NodeSet {
+        let early = self.early.remove(lock).filter(|(_, at)| at.elapsed() < TURN_LIFE);
+        early.map(|(nodes, _)| nodes).unwrap_or_default()
+    }
+}
+
+/// What was called for one line since its last attempt began.
 pub(super) struct Called {
     state: Mutex<State>,
     changed: Notify,
@@ -85,8 +116,13 @@ impl Calls {
 
     /// Where calls for a lock arrive from now on.
     pub(super) fn listen(self: &Arc<Self>, keys: &LockKeys) -> Arc<Called> {
-        let called = Arc::<Called>::default();
-        self.lock().insert(keys.lock_shared(), Arc::clone(&called));
+        let called = {
+            let mut lines = self.lock();
+            let state = State { nodes: lines.take_early(keys.lock()), next_at: None };
+            let called = Arc::new(Called { state: Mutex::new(state), changed: Notify::new() });
+            lines.waiting.insert(keys.lock_shared(), Arc::clone(&called));
+            called
+        };
         self.waiting.replace(true);
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
         // A runtime that was shut down took the task with it.
@@ -98,8 +134,8 @@ impl Calls {
 
     pub(super) fn forget(&self, keys: &LockKeys) {
         let mut lines = self.lock();
-        lines.remove(keys.lock());
-        if lines.is_empty() {
+        lines.waiting.remove(keys.lock());
+        if lines.waiting.is_empty() {
             self.waiting.replace(false);
         }
     }
@@ -127,15 +163,17 @@ impl Calls {
 
     fn take(&self, node: usize, calls: Vec<Call>) {
         for Call { lock, turn } in calls {
-            // A call that nobody waits for any more is of the past.
-            let called = self.lock().get(lock.as_str()).cloned();
-            if let Some(called) = called {
-                called.add(node, turn);
+            let mut lines = self.lock();
+            let called = lines.waiting.get(lock.as_str()).cloned();
+            match (called, turn) {
+                (Some(called), turn) => called.add(node, turn),
+                (None, Turn::Ours) => lines.keep_early(lock, node),
+                (None, Turn::Next) => {}
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Called>>> {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

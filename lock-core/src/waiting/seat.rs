@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use super::calls::Called;
 use super::line::Pass;
 use super::{LONGEST_PAUSE, Line, Seen, Waiting, Wants};
-use crate::engine::{Ended, NodeSet, Tenure, Traces};
+use crate::engine::{Claim, Ended, Failed, NodeSet, Tenure, Traces};
 use crate::error::NodeVote;
 use crate::lease::LONGEST_RUN;
 use crate::node::{LockKeys, Place, TURN_LIFE};
@@ -24,6 +24,10 @@ pub(crate) struct Seat {
     keys: LockKeys,
     /// Where calls arrive, while there is a place on the nodes.
     called: Option<Arc<Called>>,
+    /// The nodes that may have a place for this line in their queues.
+    queued: NodeSet,
+    /// Whether an attempt is under way, of which nothing is known yet.
+    asking: bool,
     pause: Duration,
 }
 
@@ -40,14 +44,17 @@ pub(crate) enum Woken {
 
 impl Seat {
     pub(super) fn new(waiting: &Arc<Waiting>, keys: &LockKeys) -> Self {
-        Self { waiting: Arc::clone(waiting), keys: keys.clone(), called: None, pause: PAUSE.0 }
+        let (waiting, keys, queued) = (Arc::clone(waiting), keys.clone(), NodeSet::default());
+        Self { waiting, keys, called: None, queued, asking: false, pause: PAUSE.0 }
     }
 
-    /// Since when this line waits, for an attempt that begins now: by that goes its place in the queues of the nodes.
-    pub(crate) fn since(&mut self) -> NonZeroU64 {
+    /// Begins an attempt: what was called before does not count for it. Tells since when this line waits, by which goes its
+    /// place in the queues of the nodes.
+    pub(crate) fn begin_attempt(&mut self) -> NonZeroU64 {
         if let Some(called) = &self.called {
             called.clear();
         }
+        self.asking = true;
         let now = NonZeroU64::new(self.waiting.engine.cluster.clock()).unwrap_or(NonZeroU64::MIN);
         self.line(|line| *line.since.get_or_insert(now)).unwrap_or(now)
     }
@@ -58,9 +65,16 @@ impl Seat {
         u32::try_from(followers).unwrap_or(u32::MAX).min(LONGEST_RUN - 1) + 1
     }
 
+    /// An attempt came to nothing.
+    pub(crate) fn end_attempt(&mut self, failed: &Failed) {
+        self.asking = false;
+        self.queued.extend(failed.queued);
+    }
+
     /// The lock was taken: the place on the nodes is given up with it.
     pub(crate) fn holds(&mut self, nodes: NodeSet, until: Instant) {
         self.forget_call();
+        (self.asking, self.queued) = (false, NodeSet::default());
         self.pause = PAUSE.0;
         self.line(|line| {
             line.since = None;
@@ -162,37 +176,31 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        let nodes = self.waiting.engine.cluster.size();
+        let queued = if self.asking { NodeSet::all(nodes) } else { self.queued };
         let mut lines = self.waiting.lock();
         let Some(line) = lines.get_mut(self.keys.lock()) else { return };
         line.first_waits = false;
         if let Some(next) = line.next() {
             drop(lines);
             let (waiting, keys) = (Arc::clone(&self.waiting), self.keys.clone());
-            let seat = Self { waiting, keys, called: self.called.take(), pause: self.pause };
+            let seat = Self { waiting, keys, called: self.called.take(), queued, asking: false, pause: self.pause };
             // If that one left just now, its seat is dropped here, and passed to the one behind.
             drop(next.send(Pass::Seat(seat)));
             return;
         }
-        let waited = line.since.is_some();
         lines.remove(self.keys.lock());
         drop(lines);
         self.forget_call();
-        if waited {
-            self.leave_the_queues();
-        }
+        self.leave_the_queues(queued);
     }
 }
 
 impl Seat {
-    fn leave_the_queues(&self) {
+    fn leave_the_queues(&self, nodes: NodeSet) {
         let engine = &self.waiting.engine;
-        let traces = Traces {
-            keys: self.keys.clone(),
-            owner: engine.random.owner(),
-            ttl: LONGEST_PAUSE,
-            nodes: NodeSet::all(engine.cluster.size()),
-            place: Place::Leave,
-        };
-        drop(engine.release(traces, Ended::Attempt));
+        let (keys, owner) = (self.keys.clone(), engine.random.owner());
+        let traces = Traces { keys, owner, ttl: LONGEST_PAUSE, nodes, place: Place::Leave };
+        drop(Claim::new(engine, traces, Ended::Attempt));
     }
 }
