@@ -7,6 +7,7 @@
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
 
+pub mod bench;
 pub mod chaos;
 mod dice;
 pub mod http;

@@ -1,0 +1,109 @@
+//! A run, from end to end.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use serde::Serialize;
+use tokio::time::timeout;
+
+use super::{Curve, Failure, Machine, Plan, Row};
+use super::{alone, distinct, growth, handover, held, hung, layer, local, processes, quota, waiters, wakeup};
+
+/// One question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Nobody else wants the lock.
+    Alone,
+    /// Many tasks, each with a lock of its own.
+    Distinct,
+    /// One key, many tasks, each with a quota.
+    Quota,
+    /// What a cycle of many waiters costs the servers.
+    Handover,
+    /// One key, several processes.
+    Processes,
+    /// From a release to the waiter.
+    Wakeup,
+    /// A thousand waiters for a lock that is held.
+    Waiters,
+    /// One of five masters hangs.
+    Hung,
+    /// The engine without Redis.
+    Memory,
+    /// `LockLayer` beyond the lock.
+    Layer,
+    /// Many locks held at a time.
+    Held,
+    /// How the cost grows.
+    Growth,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Where.
+    pub machine: Machine,
+    /// Whether it was done in a hurry.
+    pub quick: bool,
+    /// How long it took.
+    pub seconds: f64,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// How they grow.
+    pub curves: Vec<Curve>,
+    /// What could not be measured, and why.
+    pub errors: Vec<String>,
+}
+
+/// Measures what is planned, part by part. What a part can not do is told in the report, and the others go on. All processes
+/// are ended when the future is done, or dropped. What is timed runs in tasks, as in a service, wherever this is awaited.
+///
+/// # Errors
+///
+/// If the machine can not even be looked at.
+///
+/// # Panics
+///
+/// If no redis-server can be started.
+pub async fn run(plan: &Plan) -> Result<Report, Failure> {
+    let began = Instant::now();
+    let machine = Machine::look().await?;
+    let mut report =
+        Report { machine, quick: plan.quick, seconds: 0.0, rows: Vec::new(), curves: Vec::new(), errors: Vec::new() };
+    // Far more than a part takes.
+    let limit = plan.pick(Duration::from_secs(120), Duration::from_secs(30));
+    for part in &plan.parts {
+        let name = part.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        eprintln!("bench: {:>4.0} s  {name}", began.elapsed().as_secs_f64());
+        match timeout(limit, part.measure(plan)).await {
+            Ok(Ok((rows, curves))) => {
+                report.rows.extend(rows);
+                report.curves.extend(curves);
+            }
+            Ok(Err(error)) => report.errors.push(format!("{name}: {error}")),
+            Err(_) => report.errors.push(format!("{name}: not done within {limit:?}")),
+        }
+    }
+    report.seconds = began.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+impl Part {
+    async fn measure(self, plan: &Plan) -> Result<(Vec<Row>, Vec<Curve>), Failure> {
+        let rows = match self {
+            Self::Alone => alone::measure(plan).await?,
+            Self::Distinct => distinct::measure(plan).await?,
+            Self::Quota => quota::measure(plan).await?,
+            Self::Handover => handover::measure(plan).await?,
+            Self::Processes => processes::measure(plan).await?,
+            Self::Wakeup => wakeup::measure(plan).await?,
+            Self::Waiters => waiters::measure(plan).await?,
+            Self::Hung => hung::measure(plan).await?,
+            Self::Memory => local::measure(plan).await?,
+            Self::Layer => layer::measure(plan).await?,
+            Self::Held => held::measure(plan).await?,
+            Self::Growth => return Ok((Vec::new(), growth::measure(plan).await?)),
+        };
+        Ok((rows, Vec::new()))
+    }
+}
