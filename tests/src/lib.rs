@@ -12,6 +12,7 @@ pub mod chaos;
 mod dice;
 pub mod http;
 mod memory;
+pub mod model;
 mod polling;
 mod recorder;
 mod redis;

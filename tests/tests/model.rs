@@ -1,270 +1,148 @@
-//! Two attempts on three masters, in every order of events: messages late, lost and doubled, keys that expire at any step,
-//! attempts that are given up or released at any step. What decides is the shipped [`Acquisition`]; the masters follow the rules of
-//! [`lock_core::Request`].
+//! The model of the protocol ([`lock_tests::model`]), to the last state: two attempts on three masters. What takes minutes is behind
+//! `cargo run --release -p lock-tests --bin model`. And the nearest wrong rules, each of which has to be caught.
 
-#![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
+use lock_tests::model::{
+    CALM, Checked, EXCLUSIVE, MAJORITY, NODES, NOT_REVIVED, ORDERED, OWN_KEYS, Rules, Setting, Sight, Time, UNIQUE,
+    explore, report,
+};
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use lock_core::quorum::{AcquireVote, Acquisition, ConfirmVote, Step, Terms};
-use stateright::{Checker, HasDiscoveries, Model, Property};
-
-const NODES: usize = 3;
-const CLIENTS: usize = 2;
-
-/// The rules, or the nearest wrong ones.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Rules {
-    Shipped,
-    /// The token is the largest of the grants, without a confirmation.
-    LargestGrant,
-    /// A master confirms without a look at whose key it is.
-    ConfirmWithoutOwner,
-    /// Both attempts use one owner id.
-    OneOwner,
-}
-
-struct Locks {
-    rules: Rules,
-    /// The fencing numbers that the masters begin with.
-    fences: [u8; NODES],
-    /// Beyond this number the model is not followed.
-    highest: u8,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
-    nodes: [Node; NODES],
-    clients: [Client; CLIENTS],
-    /// Confirms that were sent. They stay: a message may come at any time, more than once, or never.
-    confirms: BTreeSet<(usize, usize, u8, u8)>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Node {
-    owner: Option<usize>,
-    fence: u8,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Client {
-    phase: Phase,
-    token: Option<u8>,
-    /// The largest token of the acquisitions that had completed when this one began.
-    floor: u8,
-    /// The masters that ever granted.
-    granted: [bool; NODES],
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-enum Phase {
-    #[default]
-    Idle,
-    Asking(Acquisition),
-    /// It has the lock, had it, or failed. Its messages may come yet.
-    Over,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Reply {
-    Granted(u8),
-    Held,
-    Confirmed { round: u8 },
-    Refused { round: u8, fence: u8 },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Event {
-    Begin(usize),
-    /// A message is executed. Its answer comes, or is lost. (One that comes late tells no more than one that comes at
-    /// once, for what it leads to may be late as well.)
-    Acquire {
-        client: usize,
-        node: usize,
-        answered: bool,
-    },
-    Confirm {
-        client: usize,
-        node: usize,
-        round: u8,
-        fence: u8,
-        answered: bool,
-    },
-    /// A key ends: it expires, or its owner's release is executed. (To the masters both are the same. An attempt that is
-    /// given up is one whose answers are lost.)
-    End(usize),
-}
-
-impl Locks {
-    /// Hands an answer to the shipped decider, and does what that says.
-    fn answer(&self, state: &mut State, client: usize, node: usize, reply: Reply) {
-        let Phase::Asking(acquisition) = &mut state.clients[client].phase else { return };
-        let now = Duration::ZERO;
-        let step = match reply {
-            Reply::Granted(fence) => acquisition.acquire_vote(node, AcquireVote::Granted { fence: fence.into() }, now),
-            Reply::Held => acquisition.acquire_vote(node, AcquireVote::Held { remaining: None }, now),
-            Reply::Confirmed { round } => acquisition.confirm_vote(node, round, ConfirmVote::Confirmed, now),
-            Reply::Refused { round, fence } => {
-                acquisition.confirm_vote(node, round, ConfirmVote::Refused { fence: fence.into() }, now)
-            }
-        };
-        self.follow(state, client, step);
+fn check(setting: Setting, at_least: usize, to_be_seen: &[Sight]) {
+    let outcome = explore(setting, None, |_, _| {});
+    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    assert!(outcome.violations.is_empty(), "the runs that break a promise are printed above");
+    assert!(outcome.states >= at_least, "{} states are not all", outcome.states);
+    for sight in to_be_seen {
+        assert!(outcome.saw(*sight), "{sight:?} was never seen");
     }
-
-    fn owner(&self, client: usize) -> usize {
-        if self.rules == Rules::OneOwner { 0 } else { client }
-    }
-
-    fn follow(&self, state: &mut State, client: usize, step: Step) {
-        match step {
-            Step::Wait => {}
-            Step::Confirm { fence, .. } if self.rules == Rules::LargestGrant => hold(state, client, fence),
-            Step::Confirm { round, fence, nodes } => {
-                let fence = u8::try_from(fence).unwrap();
-                state.confirms.extend(nodes.into_iter().map(|node| (client, node, round, fence)));
-            }
-            Step::Granted { token, .. } => hold(state, client, token),
-            Step::Failed(_) => state.clients[client].phase = Phase::Over,
-        }
+    for property in [UNIQUE, ORDERED, MAJORITY, OWN_KEYS, CALM] {
+        assert!(outcome.properties.contains(&property), "{property} was not checked");
     }
 }
 
-fn hold(state: &mut State, client: usize, token: u64) {
-    state.clients[client].phase = Phase::Over;
-    state.clients[client].token = Some(u8::try_from(token).unwrap());
+fn is_caught(setting: Setting, by: &'static str) {
+    let rules = setting.rules;
+    let outcome = explore(setting, Some(by), |_, _| {});
+    assert!(outcome.violates(by), "{rules:?} was not caught: {by}");
 }
 
-impl Model for Locks {
-    type State = State;
-    type Action = Event;
+/// Skewed numbers, so that grants differ from the beginning.
+const SKEWED: Setting = Setting::attempts(2, [0, 1, 2], 4);
+/// Long enough for a node to forget, to sit out and to grant again.
+const FORGETTING: Setting = Setting::forgetting(2, 1, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
+const RENEWAL: Setting = Setting::renewal(2, 1, 1, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
+/// The clock may be behind, by as much the quarantine is longer, and clients pause between a look at it and sending.
+const LAGGING: Setting =
+    Setting { hesitant: true, ..Setting::forgetting(2, 1, Time { ttl: 2, lag: 1, quarantine: 3, horizon: 4 }) };
 
-    fn init_states(&self) -> Vec<State> {
-        let nodes = self.fences.map(|fence| Node { owner: None, fence });
-        vec![State { nodes, clients: Default::default(), confirms: BTreeSet::new() }]
-    }
-
-    fn actions(&self, state: &State, events: &mut Vec<Event>) {
-        let acquires = |client, answered| (0..NODES).map(move |node| Event::Acquire { client, node, answered });
-        for (client, Client { phase, .. }) in state.clients.iter().enumerate() {
-            match phase {
-                // In order: the other way round is the same with the names changed.
-                Phase::Idle => {
-                    if client == 0 || state.clients[client - 1].phase != Phase::Idle {
-                        events.push(Event::Begin(client));
-                    }
-                    continue;
-                }
-                Phase::Asking(_) => events.extend(acquires(client, true)),
-                Phase::Over => {}
-            }
-            events.extend(acquires(client, false));
-        }
-        for &(client, node, round, fence) in &state.confirms {
-            let confirm = |answered| Event::Confirm { client, node, round, fence, answered };
-            events.push(confirm(false));
-            if matches!(state.clients[client].phase, Phase::Asking(_)) {
-                events.push(confirm(true));
-            }
-        }
-        events.extend((0..NODES).filter(|node| state.nodes[*node].owner.is_some()).map(Event::End));
-    }
-
-    fn next_state(&self, before: &State, event: Event) -> Option<State> {
-        let mut state = before.clone();
-        match event {
-            Event::Begin(client) => {
-                let terms = Terms { ttl: Duration::from_secs(1), min_validity: Duration::ZERO, tokens: 1 };
-                let floor = before.clients.iter().filter_map(|other| other.token).max().unwrap_or_default();
-                state.clients[client].floor = floor;
-                state.clients[client].phase = Phase::Asking(Acquisition::new(NODES, terms));
-            }
-            Event::Acquire { client, node, answered } => {
-                let (owner, place) = (self.owner(client), &mut state.nodes[node]);
-                let reply = match place.owner {
-                    Some(holder) if holder != owner => Reply::Held,
-                    Some(_) => Reply::Granted(place.fence),
-                    None => {
-                        *place = Node { owner: Some(owner), fence: place.fence + 1 };
-                        Reply::Granted(place.fence)
-                    }
-                };
-                state.clients[client].granted[node] |= reply != Reply::Held;
-                if answered {
-                    self.answer(&mut state, client, node, reply);
-                }
-            }
-            Event::Confirm { client, node, round, fence, answered } => {
-                let (owner, place) = (self.owner(client), &mut state.nodes[node]);
-                let ours = place.owner == Some(owner) || self.rules == Rules::ConfirmWithoutOwner;
-                let reply = if ours && place.fence <= fence {
-                    place.fence = fence;
-                    Reply::Confirmed { round }
-                } else {
-                    Reply::Refused { round, fence: place.fence }
-                };
-                if answered {
-                    self.answer(&mut state, client, node, reply);
-                }
-            }
-            Event::End(node) => state.nodes[node].owner = None,
-        }
-        (state != *before).then_some(state)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always(UNIQUE, |_, state: &State| {
-                let [one, other] = &state.clients;
-                one.token.is_none() || one.token != other.token
-            }),
-            Property::always(ORDERED, |_, state: &State| {
-                state.clients.iter().all(|client| client.token.is_none_or(|token| token > client.floor))
-            }),
-            Property::always("no token without the grants of a majority", |_, state: &State| {
-                let majority = |client: &Client| client.granted.iter().filter(|granted| **granted).count() > NODES / 2;
-                state.clients.iter().all(|client| client.token.is_none() || majority(client))
-            }),
-            Property::sometimes("both get the lock, one after the other", |_, state: &State| {
-                state.clients.iter().all(|client| client.token.is_some()) && state.clients[1].floor > 0
-            }),
-            Property::sometimes("an attempt fails", |_, state: &State| {
-                state.clients.iter().any(|client| client.token.is_none() && client.phase == Phase::Over)
-            }),
-        ]
-    }
-
-    fn within_boundary(&self, state: &State) -> bool {
-        state.nodes.iter().all(|node| node.fence <= self.highest)
-    }
-}
-
-const UNIQUE: &str = "tokens are unique";
-const ORDERED: &str = "an acquisition that began after another completed has the larger token";
-
-/// Goes through all states that can be reached and returns the properties that were decided: an `always` that does not
-/// hold, a `sometimes` that does.
-fn explore(rules: Rules, fences: [u8; NODES], highest: u8) -> (usize, Vec<&'static str>) {
-    let locks = Locks { rules, fences, highest };
-    let checker = locks.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    if rules == Rules::Shipped {
-        checker.assert_properties();
-    }
-    (checker.unique_state_count(), checker.discoveries().into_keys().collect())
+#[test]
+fn tokens_are_unique_and_ordered_in_every_order_of_events() {
+    let sights = [Sight::OneAfterTheOther, Sight::Split, Sight::Confirm, Sight::LateAcquire, Sight::LateConfirm];
+    check(Setting::attempts(2, [0; NODES], 2), 50_000, &sights);
 }
 
 #[test]
-fn the_shipped_rules_give_unique_and_ordered_tokens_in_every_order_of_events() {
-    for (fences, highest) in [([0, 0, 0], 2), ([0, 1, 2], 3)] {
-        let (states, _) = explore(Rules::Shipped, fences, highest);
-        assert!(states > 100_000, "{states} states are not all");
-    }
+fn nodes_that_forget_lead_neither_to_two_holders_nor_to_a_token_out_of_order() {
+    let sights = [
+        Sight::Forgot,
+        Sight::OldEpoch,
+        Sight::NotAskedInQuarantine,
+        Sight::GrantedAfterForgetting,
+        Sight::OneAfterTheOther,
+        Sight::LateAcquire,
+    ];
+    check(FORGETTING, 30_000, &sights);
 }
 
 #[test]
-fn the_nearest_wrong_rules_are_caught() {
-    for rules in [Rules::LargestGrant, Rules::ConfirmWithoutOwner, Rules::OneOwner] {
-        let (_, found) = explore(rules, [0, 1, 2], 3);
-        assert!(found.contains(&UNIQUE) || found.contains(&ORDERED), "{rules:?} was not caught, but {found:?}");
-    }
+fn what_was_lost_is_not_renewed_and_there_are_no_two_holders() {
+    let setting = Setting { forgets: 0, ..RENEWAL };
+    check(setting, 30_000, &[Sight::Renewed, Sight::Replaced, Sight::LateReplace]);
+}
+
+#[test]
+fn mutant_1_the_largest_grant_is_no_token_by_itself() {
+    is_caught(SKEWED.under(Rules::LargestGrant), UNIQUE);
+}
+
+#[test]
+fn mutant_2_a_confirm_without_the_owner_check_is_caught() {
+    is_caught(SKEWED.under(Rules::ConfirmWithoutOwner), UNIQUE);
+}
+
+#[test]
+fn mutant_3_a_confirm_of_a_number_that_the_node_has_already_is_caught() {
+    is_caught(SKEWED.under(Rules::ConfirmOwnGrant), UNIQUE);
+}
+
+#[test]
+fn mutant_4_one_owner_id_for_two_attempts_is_caught() {
+    is_caught(SKEWED.under(Rules::OneOwner), UNIQUE);
+}
+
+#[test]
+fn mutant_5_a_node_that_forgets_and_votes_at_once_is_caught() {
+    is_caught(FORGETTING.under(Rules::NoQuarantine), EXCLUSIVE);
+    is_caught(FORGETTING.under(Rules::NoQuarantineNoClock), UNIQUE);
+}
+
+#[test]
+fn mutant_6_a_renewal_that_counts_a_node_replaced_in_the_same_round_is_caught() {
+    is_caught(RENEWAL.under(Rules::CountsReplaced), NOT_REVIVED);
+    is_caught(RENEWAL.under(Rules::CountsReplaced), EXCLUSIVE);
+}
+
+#[test]
+fn a_release_or_an_extend_of_the_key_of_another_is_caught() {
+    is_caught(SKEWED.under(Rules::ReleaseForAnyone), OWN_KEYS);
+    is_caught(RENEWAL.under(Rules::ExtendForAnyone), OWN_KEYS);
+}
+
+#[test]
+fn a_deadlock_is_caught() {
+    is_caught(SKEWED.under(Rules::KeysWithoutEnd), CALM);
+}
+
+#[test]
+fn counters_that_are_lost_need_the_clock_to_keep_tokens_in_order() {
+    is_caught(FORGETTING.under(Rules::NoClock), ORDERED);
+}
+
+#[test]
+fn an_acquire_that_is_sent_into_a_quarantine_is_caught() {
+    let short = Time { ttl: 2, lag: 1, quarantine: 2, horizon: 3 };
+    is_caught(Setting { time: Some(short), ..FORGETTING }.under(Rules::AsksInQuarantine), ORDERED);
+}
+
+#[test]
+fn a_quarantine_is_longer_by_what_the_clock_may_be_behind() {
+    check(LAGGING, 50_000, &[Sight::Forgot, Sight::GrantedAfterForgetting, Sight::OneAfterTheOther]);
+    let short = Time { ttl: 2, lag: 1, quarantine: 2, horizon: 4 };
+    is_caught(Setting { time: Some(short), ..LAGGING }, ORDERED);
+    is_caught(Setting { time: Some(short), ..LAGGING }, UNIQUE);
+}
+
+/// One of two attempts reserves two tokens.
+const BLOCKS: Setting =
+    Setting { tokens: [2, 1, 1], doubled: false, held_is_told: false, ..Setting::attempts(2, [0; NODES], 3) };
+
+#[test]
+fn no_token_of_a_block_is_given_twice() {
+    check(BLOCKS, 50_000, &[Sight::OneAfterTheOther, Sight::Confirm]);
+}
+
+#[test]
+fn a_node_that_counts_a_block_as_one_token_is_caught() {
+    is_caught(BLOCKS.under(Rules::BlockOfOne), UNIQUE);
+}
+
+#[test]
+fn the_long_run_tells_what_holds_and_what_is_broken() {
+    let few = Setting::attempts(1, [0; NODES], 1);
+    let mut table = Vec::new();
+    assert!(report(vec![Checked::Locks(few.clone())], &mut table, |_| {}).unwrap());
+    assert!(String::from_utf8(table).unwrap().contains("all 5 hold"));
+    let mut table = Vec::new();
+    assert!(!report(vec![Checked::Locks(few.under(Rules::KeysWithoutEnd))], &mut table, |_| {}).unwrap());
+    let told = String::from_utf8(table).unwrap();
+    assert!(told.contains("BROKEN: a new attempt") && told.contains("1 BROKEN"), "{told}");
 }

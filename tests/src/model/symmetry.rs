@@ -1,0 +1,136 @@
+use std::hash::{Hash, Hasher};
+
+use super::state::{CLIENTS, Client, NODES, Phase, State};
+
+impl State {
+    /// The one of the states that differ in the nodes' names alone that stands for all of them, and so for the names of those
+    /// attempts that are alike. No rule knows a node or an attempt by its name, so what can come of one can come of all.
+    #[must_use]
+    pub(super) fn representative(self, attempts_are_alike: bool) -> Self {
+        let state = if attempts_are_alike { self.with_attempts_in_order() } else { self };
+        let key = |node: usize| state.sort_key(node);
+        match order_of(&std::array::from_fn::<_, NODES, _>(key)) {
+            Some(order) => state.renamed(order),
+            None => state,
+        }
+    }
+
+    fn with_attempts_in_order(mut self) -> Self {
+        let key = |client: usize| (self.clients[client].phase == Phase::Idle, self.sort_key_of_attempt(client));
+        if let Some(order) = order_of(&std::array::from_fn::<_, CLIENTS, _>(key)) {
+            for key in self.nodes.iter_mut().filter_map(|node| node.key.as_mut()) {
+                key.owner = order.iter().position(|old| *old == key.owner).unwrap_or(key.owner);
+            }
+            let mut old = std::mem::take(&mut self.clients);
+            self.clients = order.map(|client| std::mem::take(&mut old[client]));
+        }
+        self
+    }
+
+    /// All there is about an attempt, whatever the nodes' names. Of two with one key, either may stand first.
+    fn sort_key_of_attempt(&self, number: usize) -> u64 {
+        let client = &self.clients[number];
+        let mut of_all = 0_u64;
+        for (node, place) in self.nodes.iter().enumerate() {
+            let mut hasher = Mix::default();
+            (place.fence, place.epoch, place.is_held_by(number)).hash(&mut hasher);
+            client.hash_at(node, &mut hasher);
+            of_all = of_all.wrapping_add(hasher.finish().rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        }
+        let mut hasher = Mix(of_all);
+        (client.token, client.hint, client.renewals, std::mem::discriminant(&client.phase)).hash(&mut hasher);
+        client.confirms.map(|proposal| proposal.fence).hash(&mut hasher);
+        match &client.phase {
+            Phase::Asking(asking) => (asking.floor, asking.began).hash(&mut hasher),
+            Phase::Holding { until, .. } => until.hash(&mut hasher),
+            Phase::Idle | Phase::Over => {}
+        }
+        hasher.finish()
+    }
+
+    /// All there is at a node and about it. Of two with one key, either may stand first.
+    fn sort_key(&self, node: usize) -> (u8, u64) {
+        let mut hasher = Mix::default();
+        let place = &self.nodes[node];
+        place.hash(&mut hasher);
+        self.clients.iter().for_each(|client| client.hash_at(node, &mut hasher));
+        (place.fence, hasher.finish())
+    }
+
+    fn renamed(mut self, order: [usize; NODES]) -> Self {
+        self.nodes = order.map(|node| self.nodes[node]);
+        self.clients.iter_mut().for_each(|client| client.rename(order));
+        self
+    }
+}
+
+impl Client {
+    fn hash_at(&self, node: usize, hasher: &mut Mix) {
+        (self.acquires[node], self.replaces[node], self.extends.contains(node)).hash(hasher);
+        self.confirms.map(|proposal| proposal.nodes.contains(node)).hash(hasher);
+        self.lines().map(|lines| lines[node]).hash(hasher);
+        match &self.phase {
+            Phase::Asking(asking) => (asking.granted.contains(node), asking.decider.last_of(node)).hash(hasher),
+            Phase::Holding { round: Some(round), .. } => {
+                (round.epochs[node], round.kept.contains(node), round.decider.last_of(node)).hash(hasher);
+            }
+            _ => {}
+        }
+    }
+
+    fn rename(&mut self, order: [usize; NODES]) {
+        self.acquires = order.map(|node| self.acquires[node]);
+        self.replaces = order.map(|node| self.replaces[node]);
+        self.extends = self.extends.renamed(order);
+        for proposal in &mut self.confirms {
+            proposal.nodes = proposal.nodes.renamed(order);
+        }
+        match &mut self.phase {
+            Phase::Asking(asking) => {
+                asking.lines = order.map(|node| asking.lines[node]);
+                asking.granted = asking.granted.renamed(order);
+                asking.decider = asking.decider.renamed(order);
+            }
+            Phase::Holding { round: Some(round), .. } => {
+                round.lines = order.map(|node| round.lines[node]);
+                round.epochs = order.map(|node| round.epochs[node]);
+                round.kept = round.kept.renamed(order);
+                round.decider = round.decider.renamed(order);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What stands where when these are sorted; `None` if they are.
+pub(super) fn order_of<K: Ord, const N: usize>(keys: &[K; N]) -> Option<[usize; N]> {
+    let mut order: [usize; N] = std::array::from_fn(|at| at);
+    order.sort_by(|one, other| keys[*one].cmp(&keys[*other]));
+    (!order.is_sorted()).then_some(order)
+}
+
+/// A hasher for sorting: two keys that fall together cost a state more, and no truth.
+#[derive(Default)]
+pub(super) struct Mix(u64);
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
