@@ -58,11 +58,11 @@ async fn a_lock_that_is_handed_over_costs_the_masters_nothing_but_not_without_en
     let recorded = Recorded::new();
     let locks = recorded.manager().await;
     let story = Arc::default();
-    join_all((0..161).map(|who| cycle(locks.clone(), who, Arc::clone(&story)))).await;
-    // The first came alone; then runs of sixteen.
+    join_all((0..162).map(|who| cycle(locks.clone(), who, Arc::clone(&story)))).await;
+    // The first came alone, and reserved one token for a follower; then runs of sixteen.
     let acquires = recorded.0[0].owners().len();
     assert_eq!(acquires, 11);
-    assert!(recorded.requests() <= 161, "{} requests for 161 cycles", recorded.requests());
+    assert!(recorded.requests() <= 162, "{} requests for 162 cycles", recorded.requests());
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,8 @@ async fn a_lock_is_not_handed_over_for_longer_than_its_run() {
         sleep(Duration::from_millis(21)).await;
         drop(guard);
     }
-    assert_eq!(recorded.0[0].owners().len(), 4, "each asked for itself");
+    // The second had it from the first.
+    assert_eq!(recorded.0[0].owners().len(), 3, "each asked for itself");
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +96,8 @@ async fn one_that_wants_another_time_to_live_is_not_handed_what_it_did_not_ask_f
         for waiting in waiting {
             drop(waiting.await.unwrap().unwrap());
         }
-        assert_eq!(recorded.0[0].owners().len() - before, 3);
+        // The first, who handed it to the second, and the one that wants another.
+        assert_eq!(recorded.0[0].owners().len() - before, 2);
     }
 }
 

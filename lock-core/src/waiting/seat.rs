@@ -59,10 +59,11 @@ impl Seat {
         self.line(|line| *line.since.get_or_insert(now)).unwrap_or(now)
     }
 
-    /// How many tokens to ask for: one for each of those who stand behind and may be handed the lock, and our own.
+    /// How many tokens to ask for: our own, one for each of those who stand behind and may be handed the lock, and one for
+    /// somebody who may yet come. Not more: numbers that are counted faster than a million a second would overtake the clock.
     pub(crate) fn tokens(&self) -> u32 {
         let followers = self.line(|line| line.len()).unwrap_or_default();
-        u32::try_from(followers).unwrap_or(u32::MAX).min(LONGEST_RUN - 1) + 1
+        u32::try_from(followers).unwrap_or(u32::MAX).saturating_add(2).min(LONGEST_RUN)
     }
 
     /// An attempt came to nothing.

@@ -19,6 +19,8 @@ const WAIT: Duration = Duration::from_secs(120);
 pub enum Contender {
     /// This engine, as it comes, but for patience: whoever waits waits to the end.
     Ours,
+    /// This engine where no lock is renewed, and so none handed over: who does not renew wants a whole time to live.
+    OursAlone,
     /// The peer as it comes: three tries with up to 200 ms in between, and then at once again.
     Rslock,
     /// The peer with pauses of up to 50 ms: of the settings tried, the one with the most cycles a second where many want one
@@ -37,6 +39,7 @@ impl Contender {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::OursAlone => "ours, none handed over",
             Self::Rslock => "rslock",
             Self::Rslock50ms => "rslock at 50 ms",
             Self::Rslock1ms => "rslock at 1 ms",
@@ -53,9 +56,9 @@ impl Contender {
             Locks::Rslock(locks)
         };
         let locks = match self {
-            Self::Ours => {
+            Self::Ours | Self::OursAlone => {
                 let builder = LockManager::builder().redis(masters).ttl(TTL).wait(WAIT).node_timeout(NODE_TIMEOUT);
-                Locks::Ours(builder.max_waiters(100_000).connect().await?)
+                Locks::Ours(builder.max_waiters(100_000).renew(self == Self::Ours).connect().await?)
             }
             Self::Rslock => peer(None),
             Self::Rslock50ms => peer(Some(Duration::from_millis(50))),

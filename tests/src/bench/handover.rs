@@ -37,18 +37,28 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
         }
         rows.push(row.own_at_most(2.0).notes_of(&us, "ours"));
     }
+    let mut none_handed_over = async |figure: String, crowd: Vec<(Locks, usize)>, most: Option<f64>| {
+        let mut us = Counted::default();
+        for _ in 0..rounds {
+            us.add(&meter, &crowd, length).await?;
+        }
+        let row = Row::new(PART, figure, Unit::Number, &us.sent).notes_of(&us, "ours");
+        rows.push(if let Some(most) = most { row.own_at_most(most) } else { row });
+        Ok::<_, Failure>(())
+    };
+    let alone = Contender::OursAlone.connect(&urls).await?;
+    for tasks in [4, 64, 1024] {
+        let figure = format!("commands a cycle, one key, {tasks} tasks of one process, none handed over");
+        none_handed_over(figure, vec![(alone.clone(), tasks)], Some(10.0)).await?;
+    }
     // Each with connections of its own, as if it were a process: there is nobody to hand over to.
     for managers in [4, 32] {
         let mut crowd = Vec::new();
         for _ in 0..managers {
             crowd.push((Contender::Ours.connect(&urls).await?, 1));
         }
-        let mut us = Counted::default();
-        for _ in 0..rounds {
-            us.add(&meter, &crowd, length).await?;
-        }
-        let figure = format!("commands a cycle, one key, {managers} managers of one task each");
-        rows.push(Row::new(PART, figure, Unit::Number, &us.sent).own_at_most(10.0).notes_of(&us, "ours"));
+        none_handed_over(format!("commands a cycle, one key, {managers} managers of one task each"), crowd, None)
+            .await?;
     }
     Ok(rows)
 }

@@ -41,7 +41,7 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<MultiplexedCo
 /// # Rights
 ///
 /// With ACLs, the user needs the keys under the prefix and in braces around it (`~lock:*`, `~{lock:*`) and:
-/// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hget +hset +hgetall +rpush +lpop +blpop`
+/// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hget +hset +hgetall +rpush +blpop`
 /// (`+select` only for a database other than 0). With `+config|get`, a server that has every write on disk (`appendfsync always`) need not sit
 /// out a quarantine after a restart.
 pub struct RedisNode(Arc<Shared>);
@@ -184,7 +184,7 @@ impl LockNode for RedisNode {
 
     fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
         let (node, list) = (Arc::clone(&self.0), keyspace.calls(waiter));
-        Box::pin(async move { listening::listen(&node, &list).await })
+        Box::pin(async move { Ok(listening::listen(&node, &list).await?.into_iter().collect()) })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

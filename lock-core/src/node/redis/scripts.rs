@@ -107,7 +107,8 @@ fn encode_request(command: &mut Cmd, request: &Request) {
     match request {
         Request::Acquire { owner, ttl, hint, tokens, since } => {
             begin(command, "A", owner);
-            command.arg(millis(*ttl)).arg(hint).arg(tokens).arg(since.map_or(0, NonZeroU64::get));
+            let last = hint.saturating_add(u64::from(*tokens) - 1);
+            command.arg(millis(*ttl)).arg(hint).arg(last).arg(since.map_or(0, NonZeroU64::get));
         }
         Request::Confirm { owner, fence } => {
             begin(command, "C", owner);

@@ -1,12 +1,12 @@
--- lock, fence, queue, turn    owner, ttl, hint, tokens, since (0 for one that does not wait)
+-- lock, fence, queue, turn    owner, ttl, hint, last (of the tokens, if the hint is the first), since (0 for one that does not wait)
 local quarantine
 
 local function acquire(at, from)
   quarantine = quarantine or call('PTTL', KEYS[2])
   if quarantine ~= -2 then return 3, quarantine end
 
-  local owner, ttl, hint, tokens, since = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3], ARGV[from + 4]
-  local number = tonumber(hint)
+  local owner, ttl, hint, last, since = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3], ARGV[from + 4]
+  local number = tonumber(last)
   if not (number and tonumber(ttl)) then error('acquire: not a number', 0) end
 
   local values = call('MGET', KEYS[at], KEYS[at + 1], KEYS[at + 2], KEYS[at + 3])
@@ -17,15 +17,15 @@ local function acquire(at, from)
     if free_in then return 2, free_in end
   end
 
-  -- Nearly always the clock is ahead of what was counted, and the hint is the number as it stands.
-  if tokens ~= '1' or #hint < #fence or (#hint == #fence and hint <= fence) then
-    number = math.max(tonumber(fence) + 1, number) + (tonumber(tokens) - 1)
-    -- Beyond 2^53 - 1 numbers are no longer exact: one more would be the same one again.
-    if number > 9007199254740991 then error('acquire: the fence is used up', 0) end
-    hint = string.format('%.0f', number)
+  -- Nearly always the clock is ahead of what was counted, and the numbers are as they stand.
+  if #hint < #fence or (#hint == #fence and hint <= fence) then
+    number = tonumber(fence) + 1 + (number - tonumber(hint))
+    last = string.format('%.0f', number)
   end
+  -- Beyond 2^53 - 1 numbers are no longer exact: one more would be the same one again.
+  if number > 9007199254740991 then error('acquire: the fence is used up', 0) end
   -- The fence before the key: a script that is cut short leaves a number unused, never a lock without one.
-  call('SET', KEYS[at + 1], hint, 'PX', RETENTION)
+  call('SET', KEYS[at + 1], last, 'PX', RETENTION)
   -- NX: a key of another type is nobody's lock, and nothing to write over.
   if not call('SET', KEYS[at], owner, 'NX', 'PX', ttl) then return 2, call('PTTL', KEYS[at]) end
   if (queue or turn) and since ~= '0' then rest().end_turn(at, queue, turn) end

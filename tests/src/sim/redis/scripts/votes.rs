@@ -12,14 +12,14 @@ fn half() -> Broken {
 
 impl Call<'_> {
     pub(super) fn acquire(&mut self, at: usize, words: &[Vec<u8>]) -> Voted {
-        let [owner, ttl, hint, tokens, since] = words else { return Err(half()) };
+        let [owner, ttl, hint, last, since] = words else { return Err(half()) };
         let quarantine = self.quarantine.map_or_else(|| self.pttl(1), Ok)?;
         self.quarantine = Some(quarantine);
         if quarantine != -2 {
             return Ok((QUARANTINED, float(quarantine)));
         }
 
-        let (Some(mut given), Some(_)) = (number(hint), number(ttl)) else {
+        let (Some(mut given), Some(_)) = (number(last), number(ttl)) else {
             return Err(Broken::new("acquire: not a number"));
         };
 
@@ -35,17 +35,16 @@ impl Call<'_> {
             }
         }
 
-        let mut written = hint.clone();
-        if tokens != b"1" || hint.len() < fence.len() || (hint.len() == fence.len() && *hint <= fence) {
-            let line = "math.max(tonumber(fence) + 1, number)";
+        let mut written = last.clone();
+        if hint.len() < fence.len() || (hint.len() == fence.len() && *hint <= fence) {
+            let line = "number = tonumber(fence) + 1 + (number - tonumber(hint))";
             let arithmetic = || Broken::on_line(line, "attempt to perform arithmetic on a nil value");
-            let fence = number(&fence).ok_or_else(arithmetic)?;
-            let tokens = number(tokens).ok_or_else(arithmetic)?;
-            given = (fence + 1.0).max(given) + (tokens - 1.0);
-            if given > LARGEST_FENCE {
-                return Err(Broken::new("acquire: the fence is used up"));
-            }
+            let (fence, hint) = (number(&fence).ok_or_else(arithmetic)?, number(hint).ok_or_else(arithmetic)?);
+            given = fence + 1.0 + (given - hint);
             written = whole(given).into_bytes();
+        }
+        if given > LARGEST_FENCE {
+            return Err(Broken::new("acquire: the fence is used up"));
         }
         if self.flaw == Some(Flaw::RepeatsFences) {
             (given, written) = (1.0, b"1".to_vec());
