@@ -11,6 +11,10 @@ use crate::policy::{OnDisconnect, OnLost, Policy};
 use crate::rejection::LockRejection;
 
 /// What a handler gave, with the lock still held.
+///
+/// Layer and macro drop the guard, which releases in the background: to await that would add a round trip to every answer, half
+/// of what a lock costs in all, and could not change the answer. Where somebody waits in this process, the lock is handed over
+/// at once in either case.
 pub(crate) struct Held<T> {
     pub(crate) output: T,
     pub(crate) guard: LockGuard,

@@ -53,6 +53,10 @@ impl LockRequest {
 
     /// Takes the lock, waiting for it up to `wait`.
     ///
+    /// The callers of one manager that wait for one resource are served in the order in which they came, and the managers in turns:
+    /// a manager hands the lock from caller to caller, each with a token of its own, up to sixteen times or for 20 ms, and then
+    /// lets the others have it. One that [does not wait](Self::try_acquire) does not stand in line.
+    ///
     /// # Errors
     ///
     /// [`Contended`](LockError::Contended) or [`Expired`](LockError::Expired) when the wait is over,
