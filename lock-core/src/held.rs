@@ -65,6 +65,17 @@ impl HeldLeases {
         Some(held.lease.clone())
     }
 
+    /// Has everything looked at that a keeper before this one took and did not put back: its runtime was shut down.
+    pub(crate) fn take_over(&self) {
+        let mut leases = self.lock();
+        let now = Instant::now();
+        let Leases { held, due, .. } = &mut *leases;
+        for (id, lease) in held.iter_mut().filter(|(_, held)| held.due.is_none()) {
+            lease.due = Some(now);
+            due.insert((now, *id));
+        }
+    }
+
     /// When the next one is due. Until then the keeper sleeps, unless it is told [`sooner`](Self::sooner).
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let mut leases = self.lock();

@@ -176,3 +176,39 @@ async fn work_that_is_done_within_a_third_of_the_time_to_live_renews_nothing() {
     let replaced = |request: &Request| matches!(request, Request::Replace { .. });
     assert!(!recorded.0.iter().any(|node| node.requests().iter().any(replaced)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_ended_on_its_way_to_the_next_is_not_handed_to_it() {
+    let cluster = MemoryCluster::new(5);
+    let ttl = Duration::from_secs(1);
+    let locks = cluster.builder().wait(WAIT).ttl(ttl).connect().await.unwrap();
+    let first = locks.lock("r").acquire().await.unwrap();
+    let token = first.token();
+    let mut late = pin!(locks.lock("r").acquire());
+    assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(first);
+    // It is its own, and its task sleeps.
+    sleep(ttl * 2).await;
+    let guard = late.await.unwrap();
+    assert!(guard.is_valid() && guard.remaining() > ttl / 2, "{:?}", guard.remaining());
+    assert!(guard.token() > token);
+    assert!(guard.release().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_next_in_line_leaves_the_lock_is_not_handed_to_one_that_it_does_not_fit() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).ttl(Duration::from_secs(1)).connect().await.unwrap();
+    let first = locks.lock("r").acquire().await.unwrap();
+    let leaves = tokio::spawn(locks.lock("r").acquire());
+    sleep(WORK).await;
+    let longer = Duration::from_secs(20);
+    let stays = tokio::spawn(locks.lock("r").ttl(longer).acquire());
+    sleep(WORK).await;
+    leaves.abort();
+    drop(first);
+    let guard = stays.await.unwrap().unwrap();
+    assert!(guard.remaining() > longer / 2);
+    sleep(longer / 4).await;
+    assert_eq!(cluster.holding(), 5, "the masters hold it for as long as its holder thinks");
+}

@@ -11,9 +11,9 @@ use crate::error::{LockError, LossReason};
 use crate::held::HeldLeases;
 use crate::node::Place;
 use crate::options::LockOptions;
-use crate::quorum::ReleaseVerdict;
+use crate::quorum::{ReleaseVerdict, validity};
 use crate::resource::Resource;
-use crate::waiting::Seat;
+use crate::waiting::{Seat, Wants};
 
 /// A held lock. Releases when it is dropped, in the background; [`release`](Self::release) waits for the answer.
 ///
@@ -114,29 +114,27 @@ impl LockGuard {
             // A lease that was lost gave its seat up, and the next in line may have a place on the nodes by now.
             return Some(Released::Sent(self.lease.wind_up(&engine, LossReason::Released, Place::None).0.release()));
         };
-        let token = if can_hand_over(&self.lease, &seat, granted) { spare.next() } else { None };
+        let token = if can_hand_over(&self.lease, granted) { spare.next() } else { None };
         let (claim, sent) = self.lease.wind_up(&engine, LossReason::Released, place);
         let Some(token) = token else {
             // Cast before the seat is passed on: who is next asks behind this release.
             return Some(Released::Sent(claim.release()));
         };
-        match seat.hand_over(Tenure { claim, token, spare, sent, granted }) {
+        let ttl = self.lease.0.options.ttl;
+        let left = validity(ttl, sent.elapsed());
+        let fits =
+            |wants: &Wants| wants.renew && wants.ttl == ttl && left.is_some_and(|left| left >= wants.min_validity);
+        match seat.hand_over(Tenure { claim, token, spare, sent, granted }, fits) {
             None => Some(Released::HandedOver),
             Some((_seat, tenure)) => Some(Released::Sent(tenure.claim.release())),
         }
     }
 }
 
-/// Whether the next in line can have the lock as it is: the grant is young, the first renewal is not due, and that one wants
-/// no other time to live.
-fn can_hand_over(lease: &Lease, seat: &Seat, granted: Instant) -> bool {
-    let Some(wants) = seat.next_wants() else { return false };
+/// Whether the lock may be handed on as it is: the grant is young, and the first renewal is not due.
+fn can_hand_over(lease: &Lease, granted: Instant) -> bool {
     let now = Instant::now();
-    now < granted + RUN_TIME
-        && now < lease.renewal_due()
-        && (wants.ttl, wants.renew) == (lease.0.options.ttl, true)
-        && lease.remaining() >= wants.min_validity
-        && lease.is_valid()
+    now < granted + RUN_TIME && now < lease.renewal_due() && lease.is_valid()
 }
 
 /// Ends a lease and casts its release, behind everything that was sent for it.

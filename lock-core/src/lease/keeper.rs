@@ -15,6 +15,7 @@ const MOST_AT_ONCE: usize = 1024;
 /// Keeps all leases of a manager: renews each at a third of its time to live, until `max_hold`, and ends it when its time is
 /// over. One task for all of them, which sleeps until the first is due.
 pub(crate) async fn keep(engine: Weak<Engine>, held: Arc<HeldLeases>, stop: CancellationToken) {
+    held.take_over();
     let mut renewing = FuturesUnordered::new();
     loop {
         while renewing.len() < MOST_AT_ONCE

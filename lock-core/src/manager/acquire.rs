@@ -9,7 +9,7 @@ use crate::error::{LockError, NodeVote, VoteAnswer};
 use crate::lease::{Lease, LockGuard, keep};
 use crate::node::LockKeys;
 use crate::options::LockOptions;
-use crate::quorum::Failure;
+use crate::quorum::{Failure, validity};
 use crate::resource::Resource;
 use crate::waiting::{Entered, NotEntered, Seat, Seen, Wants, Woken};
 
@@ -62,9 +62,18 @@ impl Inner {
         let entered = self.waiting.enter(keys, Wants::from(options), until).await;
         let mut seat = match entered.map_err(|reason| self.not_entered(name, started, reason))? {
             Entered::First(seat) => seat,
-            Entered::Holder(tenure, seat) => return Ok((tenure, seat)),
+            Entered::Holder(tenure, seat) => {
+                // Looked at here again: this task may have slept since the lock was handed to it.
+                let left = validity(options.ttl, tenure.sent.elapsed());
+                if left.is_some_and(|left| left >= options.min_validity) {
+                    return Ok((tenure, seat));
+                }
+                drop(tenure);
+                seat
+            }
         };
         loop {
+            self.check_open(name, started)?;
             let (since, tokens) = (seat.begin_attempt(), seat.tokens());
             let failed = match self.engine.attempt(keys, options, Some(since), tokens).await {
                 Ok(tenure) => return Ok((tenure, seat)),

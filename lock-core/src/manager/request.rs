@@ -54,8 +54,8 @@ impl LockRequest {
     /// Takes the lock, waiting for it up to `wait`.
     ///
     /// The callers of one manager that wait for one resource are served in the order in which they came, and the managers in turns:
-    /// a manager hands the lock from caller to caller, each with a token of its own, up to sixteen times or for 20 ms, and then
-    /// lets the others have it. One that [does not wait](Self::try_acquire) does not stand in line.
+    /// a manager hands the lock from caller to caller, each with a token of its own, to at most sixteen in a row and for at most
+    /// 20 ms, and then lets the others have it. One that [does not wait](Self::try_acquire) does not stand in line.
     ///
     /// # Errors
     ///

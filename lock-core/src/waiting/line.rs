@@ -86,9 +86,11 @@ impl Line {
         self.standing.len()
     }
 
-    /// What the next one needs.
-    pub(super) fn next_wants(&self) -> Option<Wants> {
-        self.standing.values().find(|waiter| !waiter.pass.is_closed()).map(|waiter| waiter.wants)
+    /// Takes the next one out of the line, if it can use what there is for it.
+    pub(super) fn next_if(&mut self, fits: impl Fn(&Wants) -> bool) -> Option<oneshot::Sender<Pass>> {
+        self.standing.retain(|_, waiter| !waiter.pass.is_closed());
+        let first = self.standing.first_entry().filter(|first| fits(&first.get().wants))?;
+        Some(first.remove().pass)
     }
 
     /// Takes the next one out of the line.

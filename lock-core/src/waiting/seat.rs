@@ -130,20 +130,16 @@ impl Seat {
         }
     }
 
-    /// Hands the lock to the next in line. Gives back what nobody took.
-    pub(crate) fn hand_over(self, tenure: Tenure) -> Option<(Self, Tenure)> {
+    /// Hands the lock to the next in line, if that one can use it as it is. Gives back what nobody took. Who fits is decided
+    /// anew for whomever it is offered to: the one that was first may have left just now.
+    pub(crate) fn hand_over(self, tenure: Tenure, fits: impl Fn(&Wants) -> bool) -> Option<(Self, Tenure)> {
         let (mut seat, mut tenure) = (self, tenure);
-        while let Some(next) = seat.next() {
+        while let Some(next) = seat.line(|line| line.next_if(&fits)).flatten() {
             // What can not be sent comes back as it was.
             let Err(Pass::Lock(unwanted, back)) = next.send(Pass::Lock(tenure, seat)) else { return None };
             (tenure, seat) = (unwanted, back);
         }
         Some((seat, tenure))
-    }
-
-    /// What the next in line needs; `None` if there is none.
-    pub(crate) fn next_wants(&self) -> Option<Wants> {
-        self.line(|line| line.next_wants()).flatten()
     }
 
     /// No majority of the nodes answered, and that is true for all who stand behind.
@@ -153,10 +149,6 @@ impl Seat {
         for pass in everyone.into_iter().flatten() {
             drop(pass.send(Pass::NoQuorum(Arc::clone(&votes))));
         }
-    }
-
-    fn next(&self) -> Option<tokio::sync::oneshot::Sender<Pass>> {
-        self.line(Line::next).flatten()
     }
 
     fn line<T>(&self, with: impl FnOnce(&mut Line) -> T) -> Option<T> {
