@@ -64,7 +64,7 @@ async fn settle(
         let answer = tokio::select! {
             biased;
             answer = answers.next_in_time() => answer,
-            () = engine.finished.cancelled() => return telling.give_up(),
+            () = engine.finished.cancelled() => return telling.tell(Some(ReleaseVerdict::Unknown)),
         };
         match answer {
             Some((_, Ok(reply))) => telling.vote(release_vote(reply)),
@@ -123,10 +123,6 @@ impl Telling {
             tracing::warn!(name: "lock.release_failed", key, "no majority acknowledged a release");
         }
         _ = verdict.send(told);
-    }
-
-    fn give_up(mut self) {
-        self.tell(Some(ReleaseVerdict::Unknown));
     }
 }
 

@@ -11,9 +11,9 @@ use crate::error::{LockError, LossReason};
 use crate::held::HeldLeases;
 use crate::node::Place;
 use crate::options::LockOptions;
-use crate::quorum::{ReleaseVerdict, validity};
+use crate::quorum::ReleaseVerdict;
 use crate::resource::Resource;
-use crate::waiting::{Seat, Wants};
+use crate::waiting::Seat;
 
 /// A held lock. Releases when it is dropped, in the background; [`release`](Self::release) waits for the answer.
 ///
@@ -29,19 +29,10 @@ pub struct LockGuard {
 struct Holder {
     engine: Arc<Engine>,
     held: Arc<HeldLeases>,
-    place: Place,
     /// Tokens that are reserved for those to whom the lock is handed over.
     spare: RangeInclusive<u64>,
     /// When the nodes granted the lock.
     granted: Instant,
-}
-
-/// How a lock ends.
-enum Released {
-    /// The next one in line has it.
-    HandedOver,
-    /// The nodes were told; this is the verdict to come.
-    Sent(Releasing),
 }
 
 /// The most holders of one grant, one after the other: the first, and those to whom the lock is handed over. Then the lock is
@@ -62,11 +53,10 @@ impl LockGuard {
         if let Some(seat) = &mut seat {
             seat.holds(claim.traces.nodes, sent + options.ttl);
         }
-        let traces = claim.take();
-        let lease = Lease::new(manager, resource, options, (&traces, sent, token), seat);
+        let lease = Lease::new(manager, resource, options, (&claim.take(), sent, token), seat);
         held.add(lease.clone(), lease.due());
         let (engine, held) = (Arc::clone(engine), Arc::clone(held));
-        Self { lease, holder: Some(Holder { engine, held, place: traces.place, spare, granted }) }
+        Self { lease, holder: Some(Holder { engine, held, spare, granted }) }
     }
 
     /// A guard inside the scope of `lease`.
@@ -93,7 +83,7 @@ impl LockGuard {
     /// The requests are sent when this is called for the first time; dropping the future only gives up the answer.
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
-        let Some(Released::Sent(releasing)) = self.release_now() else { return Ok(was_valid) };
+        let Some(releasing) = self.release_now() else { return Ok(was_valid) };
         match releasing.await {
             Ok(ReleaseVerdict::StillOurs) => Ok(was_valid),
             Ok(ReleaseVerdict::NotOurs) => Ok(false),
@@ -105,29 +95,24 @@ impl LockGuard {
         }
     }
 
-    /// Ends the lease, and hands the lock over or casts the release. `None` if there is nothing to release, or it was done
-    /// before.
-    fn release_now(&mut self) -> Option<Released> {
-        let Holder { engine, held, place, mut spare, granted } = self.holder.take()?;
+    /// Ends the lease, and hands the lock over or casts the release. `None` if the nodes have not to be told: the next in line has
+    /// the lock, or there is nothing to release, or it was done before.
+    fn release_now(&mut self) -> Option<Releasing> {
+        let Holder { engine, held, mut spare, granted } = self.holder.take()?;
         held.remove(&self.lease);
         let Some(seat) = self.lease.take_seat() else {
-            // A lease that was lost gave its seat up, and the next in line may have a place on the nodes by now.
-            return Some(Released::Sent(self.lease.wind_up(&engine, LossReason::Released, Place::None).0.release()));
+            // One that does not stand in line; or that was lost and gave its seat up, and the next may have a place on the
+            // nodes by now.
+            return Some(cut_off(&engine, &self.lease, LossReason::Released));
         };
         let token = if can_hand_over(&self.lease, granted) { spare.next() } else { None };
-        let (claim, sent) = self.lease.wind_up(&engine, LossReason::Released, place);
+        let (claim, sent) = self.lease.wind_up(&engine, LossReason::Released, Place::Leave);
         let Some(token) = token else {
             // Cast before the seat is passed on: who is next asks behind this release.
-            return Some(Released::Sent(claim.release()));
+            return Some(claim.release());
         };
-        let ttl = self.lease.0.options.ttl;
-        let left = validity(ttl, sent.elapsed());
-        let fits =
-            |wants: &Wants| wants.renew && wants.ttl == ttl && left.is_some_and(|left| left >= wants.min_validity);
-        match seat.hand_over(Tenure { claim, token, spare, sent, granted }, fits) {
-            None => Some(Released::HandedOver),
-            Some((_seat, tenure)) => Some(Released::Sent(tenure.claim.release())),
-        }
+        let (_seat, tenure) = seat.hand_over(Tenure { claim, token, spare, sent, granted })?;
+        Some(tenure.claim.release())
     }
 }
 

@@ -21,10 +21,13 @@ pub(crate) async fn keep(engine: Weak<Engine>, held: Arc<HeldLeases>, stop: Canc
         while renewing.len() < MOST_AT_ONCE
             && let Some(lease) = held.take_due(Instant::now())
         {
-            if lease.is_valid() && lease.renews() && lease.renewal_due() <= Instant::now() {
+            if !lease.is_valid() {
+                continue;
+            }
+            if lease.renews() && lease.renewal_due() <= Instant::now() {
                 let Some(engine) = engine.upgrade() else { return };
                 renewing.push(renew(engine, lease));
-            } else if lease.is_valid() {
+            } else {
                 held.put_off(&lease, lease.due());
             }
         }

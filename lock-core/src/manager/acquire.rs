@@ -9,7 +9,7 @@ use crate::error::{LockError, NodeVote, VoteAnswer};
 use crate::lease::{Lease, LockGuard, keep};
 use crate::node::LockKeys;
 use crate::options::LockOptions;
-use crate::quorum::{Failure, validity};
+use crate::quorum::Failure;
 use crate::resource::Resource;
 use crate::waiting::{Entered, NotEntered, Seat, Seen, Wants, Woken};
 
@@ -59,13 +59,13 @@ impl Inner {
         started: Instant,
     ) -> Result<(Tenure, Seat), LockError> {
         let until = started + options.wait;
-        let entered = self.waiting.enter(keys, Wants::from(options), until).await;
+        let wants = Wants::from(options);
+        let entered = self.waiting.enter(keys, wants, until).await;
         let mut seat = match entered.map_err(|reason| self.not_entered(name, started, reason))? {
             Entered::First(seat) => seat,
             Entered::Holder(tenure, seat) => {
                 // Looked at here again: this task may have slept since the lock was handed to it.
-                let left = validity(options.ttl, tenure.sent.elapsed());
-                if left.is_some_and(|left| left >= options.min_validity) {
+                if wants.fit(&tenure) {
                     return Ok((tenure, seat));
                 }
                 drop(tenure);

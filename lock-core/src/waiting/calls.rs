@@ -2,23 +2,25 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Cluster, Engine, NodeSet, Watched};
 use crate::node::{Call, LockKeys, TURN_LIFE, Turn};
 
 /// The pause before a node is listened to again after it failed.
-const RETRY: std::time::Duration = std::time::Duration::from_millis(100);
+const RETRY: Duration = Duration::from_millis(100);
 
 /// Where calls arrive. The nodes are listened to while someone waits.
 pub(super) struct Calls {
     cluster: Arc<Cluster>,
-    stop: tokio_util::sync::CancellationToken,
+    stop: CancellationToken,
     lines: Mutex<Lines>,
     waiting: Watched<bool>,
     listener: Mutex<Option<JoinHandle<()>>>,

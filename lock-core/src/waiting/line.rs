@@ -1,7 +1,6 @@
 //! The callers of one manager that want one resource.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::Seat;
 use crate::engine::{NodeSet, Tenure};
 use crate::error::NodeVote;
 use crate::options::LockOptions;
+use crate::quorum::validity;
 
 /// Those who stand behind the one that has the seat, and what it knows.
 #[derive(Default)]
@@ -21,8 +21,6 @@ pub(super) struct Line {
     came: u64,
     /// Whether the one that has the seat waits, too.
     pub(super) first_waits: bool,
-    /// Since when the line waits on the nodes, by the cluster clock. `None` when it has no place there.
-    pub(super) since: Option<NonZeroU64>,
     pub(super) seen: Seen,
 }
 
@@ -37,6 +35,16 @@ pub(crate) struct Wants {
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
+}
+
+impl Wants {
+    /// Whether a lock that another took can be used as it is: it has the time to live that was asked for, and enough of it left.
+    /// One that is not renewed wants all of it.
+    pub(crate) fn fit(&self, tenure: &Tenure) -> bool {
+        let ttl = tenure.claim.traces.ttl;
+        let left = validity(ttl, tenure.sent.elapsed());
+        self.renew && self.ttl == ttl && left.is_some_and(|left| left >= self.min_validity)
+    }
 }
 
 impl From<&LockOptions> for Wants {
@@ -86,19 +94,14 @@ impl Line {
         self.standing.len()
     }
 
-    /// Takes the next one out of the line, if it can use what there is for it.
-    pub(super) fn next_if(&mut self, fits: impl Fn(&Wants) -> bool) -> Option<oneshot::Sender<Pass>> {
-        self.standing.retain(|_, waiter| !waiter.pass.is_closed());
-        let first = self.standing.first_entry().filter(|first| fits(&first.get().wants))?;
-        Some(first.remove().pass)
-    }
-
-    /// Takes the next one out of the line.
-    pub(super) fn next(&mut self) -> Option<oneshot::Sender<Pass>> {
+    /// Takes the next one out of the line, if it is as wanted. Those in front of it that are gone leave the line, too.
+    pub(super) fn next_if(&mut self, wanted: impl Fn(&Wants) -> bool) -> Option<oneshot::Sender<Pass>> {
         loop {
-            let (_, waiter) = self.standing.pop_first()?;
-            if !waiter.pass.is_closed() {
-                return Some(waiter.pass);
+            let first = self.standing.first_entry()?;
+            if first.get().pass.is_closed() {
+                first.remove();
+            } else {
+                return wanted(&first.get().wants).then(|| first.remove().pass);
             }
         }
     }
@@ -106,9 +109,5 @@ impl Line {
     /// Takes everyone out of the line.
     pub(super) fn all(&mut self) -> impl Iterator<Item = oneshot::Sender<Pass>> + use<> {
         std::mem::take(&mut self.standing).into_values().map(|waiter| waiter.pass)
-    }
-
-    pub(super) fn seen(&self) -> Seen {
-        self.seen.clone()
     }
 }

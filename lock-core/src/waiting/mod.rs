@@ -13,7 +13,6 @@ mod seat;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -112,7 +111,7 @@ struct InLine<'a> {
 
 impl InLine<'_> {
     fn seen(&self) -> Seen {
-        self.waiting.lock().get(self.keys.lock()).map(Line::seen).unwrap_or_default()
+        self.waiting.lock().get(self.keys.lock()).map(|line| line.seen.clone()).unwrap_or_default()
     }
 }
 
@@ -122,6 +121,3 @@ impl Drop for InLine<'_> {
         let _left = self.waiting.lock().get_mut(self.keys.lock()).and_then(|line| line.leave(self.number));
     }
 }
-
-/// The longest pause between two tries of the first in line, whatever the nodes tell.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);

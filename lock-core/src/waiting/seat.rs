@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::calls::Called;
 use super::line::Pass;
-use super::{LONGEST_PAUSE, Line, Seen, Waiting, Wants};
+use super::{Line, Seen, Waiting};
 use crate::engine::{Claim, Ended, Failed, NodeSet, Tenure, Traces};
 use crate::error::NodeVote;
 use crate::lease::LONGEST_RUN;
@@ -15,6 +15,8 @@ use crate::quorum::majority;
 
 /// The pauses of the first in line when nothing better is known, as after a split vote: from, doubling, to.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
+/// The longest pause, whatever the nodes tell.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How far those part who were told the same time.
 const JITTER: Duration = Duration::from_millis(10);
 
@@ -22,6 +24,8 @@ const JITTER: Duration = Duration::from_millis(10);
 pub(crate) struct Seat {
     waiting: Arc<Waiting>,
     keys: LockKeys,
+    /// Since when the line waits, by the cluster clock. `None` while it has the lock.
+    since: Option<NonZeroU64>,
     /// Where calls arrive, while there is a place on the nodes.
     called: Option<Arc<Called>>,
     /// The nodes that may have a place for this line in their queues.
@@ -45,7 +49,7 @@ pub(crate) enum Woken {
 impl Seat {
     pub(super) fn new(waiting: &Arc<Waiting>, keys: &LockKeys) -> Self {
         let (waiting, keys, queued) = (Arc::clone(waiting), keys.clone(), NodeSet::default());
-        Self { waiting, keys, called: None, queued, asking: false, pause: PAUSE.0 }
+        Self { waiting, keys, since: None, called: None, queued, asking: false, pause: PAUSE.0 }
     }
 
     /// Begins an attempt: what was called before does not count for it. Tells since when this line waits, by which goes its
@@ -55,8 +59,8 @@ impl Seat {
             called.clear();
         }
         self.asking = true;
-        let now = NonZeroU64::new(self.waiting.engine.cluster.clock()).unwrap_or(NonZeroU64::MIN);
-        self.line(|line| *line.since.get_or_insert(now)).unwrap_or(now)
+        let cluster = &self.waiting.engine.cluster;
+        *self.since.get_or_insert_with(|| NonZeroU64::new(cluster.clock()).unwrap_or(NonZeroU64::MIN))
     }
 
     /// How many tokens to ask for: our own, one for each of those who stand behind and may be handed the lock, and one for
@@ -76,9 +80,8 @@ impl Seat {
     pub(crate) fn holds(&mut self, nodes: NodeSet, until: Instant) {
         self.forget_call();
         (self.asking, self.queued) = (false, NodeSet::default());
-        self.pause = PAUSE.0;
+        (self.since, self.pause) = (None, PAUSE.0);
         self.line(|line| {
-            line.since = None;
             line.first_waits = false;
             line.seen = Seen { votes: Arc::default(), ours: nodes, free_at: Some(until) };
         });
@@ -130,11 +133,11 @@ impl Seat {
         }
     }
 
-    /// Hands the lock to the next in line, if that one can use it as it is. Gives back what nobody took. Who fits is decided
+    /// Hands the lock to the next in line, if that one can use it as it is. Gives back what nobody took. Whom it fits is decided
     /// anew for whomever it is offered to: the one that was first may have left just now.
-    pub(crate) fn hand_over(self, tenure: Tenure, fits: impl Fn(&Wants) -> bool) -> Option<(Self, Tenure)> {
+    pub(crate) fn hand_over(self, tenure: Tenure) -> Option<(Self, Tenure)> {
         let (mut seat, mut tenure) = (self, tenure);
-        while let Some(next) = seat.line(|line| line.next_if(&fits)).flatten() {
+        while let Some(next) = seat.line(|line| line.next_if(|wants| wants.fit(&tenure))).flatten() {
             // What can not be sent comes back as it was.
             let Err(Pass::Lock(unwanted, back)) = next.send(Pass::Lock(tenure, seat)) else { return None };
             (tenure, seat) = (unwanted, back);
@@ -165,6 +168,13 @@ impl Seat {
             self.waiting.calls.forget(&self.keys);
         }
     }
+
+    fn leave_the_queues(&self, nodes: NodeSet) {
+        let engine = &self.waiting.engine;
+        let (keys, owner) = (self.keys.clone(), engine.random.owner());
+        let traces = Traces { keys, owner, ttl: LONGEST_PAUSE, nodes, place: Place::Leave };
+        drop(Claim::new(engine, traces, Ended::Attempt));
+    }
 }
 
 impl Drop for Seat {
@@ -174,10 +184,11 @@ impl Drop for Seat {
         let mut lines = self.waiting.lock();
         let Some(line) = lines.get_mut(self.keys.lock()) else { return };
         line.first_waits = false;
-        if let Some(next) = line.next() {
+        if let Some(next) = line.next_if(|_| true) {
             drop(lines);
             let (waiting, keys) = (Arc::clone(&self.waiting), self.keys.clone());
-            let seat = Self { waiting, keys, called: self.called.take(), queued, asking: false, pause: self.pause };
+            let (since, called, pause) = (self.since, self.called.take(), self.pause);
+            let seat = Self { waiting, keys, since, called, queued, asking: false, pause };
             // If that one left just now, its seat is dropped here, and passed to the one behind.
             drop(next.send(Pass::Seat(seat)));
             return;
@@ -186,14 +197,5 @@ impl Drop for Seat {
         drop(lines);
         self.forget_call();
         self.leave_the_queues(queued);
-    }
-}
-
-impl Seat {
-    fn leave_the_queues(&self, nodes: NodeSet) {
-        let engine = &self.waiting.engine;
-        let (keys, owner) = (self.keys.clone(), engine.random.owner());
-        let traces = Traces { keys, owner, ttl: LONGEST_PAUSE, nodes, place: Place::Leave };
-        drop(Claim::new(engine, traces, Ended::Attempt));
     }
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use redis::Value;
-use redis::aio::MultiplexedConnection;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::classify::connect_error;
-use super::{CONNECT_TIMEOUT, NEVER, Shared};
+use super::{CONNECT_TIMEOUT, Shared};
 use crate::node::{Call, NodeError, Turn};
 
 /// How long the server is asked to wait for a call. Then it is asked anew: a link that broke unseen shows by that.
@@ -20,7 +19,7 @@ pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Call>, No
     let mut place = node.listening.lock().await;
     let mut connection = match place.take() {
         Some(connection) => connection,
-        None => connect(node).await?,
+        None => node.connect(CancellationToken::new()).await?,
     };
     let wait = redis::cmd("BLPOP").arg(list).arg(LISTEN_FOR.as_secs()).take();
     let answer = match timeout(LISTEN_FOR + CONNECT_TIMEOUT, connection.send_packed_command(&wait)).await {
@@ -32,18 +31,6 @@ pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Call>, No
     let called: Option<(String, String)> = redis::from_redis_value(answer)
         .map_err(|error: redis::ParsingError| NodeError::Protocol { answer: error.to_string() })?;
     Ok(called.and_then(|(_, call)| read(&call)))
-}
-
-async fn connect(node: &Shared) -> Result<MultiplexedConnection, NodeError> {
-    let connecting = (node.factory)(CancellationToken::new());
-    match timeout(CONNECT_TIMEOUT, connecting).await {
-        Ok(connected) => {
-            let mut connection = connected.map_err(|error| connect_error(&error))?;
-            connection.set_response_timeout(NEVER);
-            Ok(connection)
-        }
-        Err(_) => Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
-    }
 }
 
 /// A call, as `queue.lua` writes it: whose turn, and the lock key.

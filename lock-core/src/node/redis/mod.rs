@@ -120,18 +120,23 @@ impl Shared {
             return Ok(link);
         }
         let gone = CancellationToken::new();
-        let connecting = (self.factory)(gone.clone());
-        let mut connection = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
-            Ok(connected) => connected.map_err(|error| classify::connect_error(&error))?,
-            Err(_) => return Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
-        };
-        // One from a factory has half a second by default. The engine has timeouts of its own, and a stall must show as one.
-        connection.set_response_timeout(NEVER);
+        let connection = self.connect(gone.clone()).await?;
         inspect::load_script(&mut connection.clone()).await?;
         let mailbox = Mailbox::open(connection.clone(), gone.clone());
         let link = Link { connection, mailbox, gone, epoch: Arc::default() };
         *self.link() = Some(link.clone());
         Ok(link)
+    }
+
+    /// A new connection. One that can tell that it was lost ends `gone`.
+    async fn connect(&self, gone: CancellationToken) -> Result<MultiplexedConnection, NodeError> {
+        let mut connection = match tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(gone)).await {
+            Ok(connected) => connected.map_err(|error| classify::connect_error(&error))?,
+            Err(_) => return Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
+        };
+        // One from a factory has half a second by default. The engine has timeouts of its own, and a stall must show as one.
+        connection.set_response_timeout(NEVER);
+        Ok(connection)
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
