@@ -3,14 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use lock_core::{
-    Ballot, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId, Place,
-    Reply, Request, TURN_LIFE,
+    Ballot, Call, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId,
+    Place, Reply, Request, TURN_LIFE, WaiterId,
 };
 use lock_tests::MemoryCluster;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -187,6 +189,63 @@ async fn where_calls_are_lost_a_timer_stands_behind_them() {
     let released = Instant::now();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     assert!(released.elapsed() <= Duration::from_millis(1_010), "{:?}", released.elapsed());
+}
+
+/// What happens just before a place in the queue is given up.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// A master to which something happens once.
+#[derive(Clone)]
+struct Interrupted(MemoryNode, Arc<Mutex<Option<Meanwhile>>>);
+
+impl LockNode for Interrupted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        self.0.inspect(keyspace)
+    }
+
+    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+        self.0.establish(keyspace, record)
+    }
+
+    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+        if matches!(ballot.request, Request::Release { place: Place::Leave, .. }) {
+            let meanwhile = self.1.lock().unwrap().take();
+            meanwhile.into_iter().for_each(|happens| happens());
+        }
+        self.0.vote(ballot)
+    }
+
+    fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
+        self.0.calls(keyspace, waiter)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_while_the_last_leaves_has_a_place_of_its_own() {
+    let node = Interrupted(MemoryNode::new(), Arc::default());
+    let connect = async || LockManager::builder().nodes([node.clone()]).wait(WAIT).connect().await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    let held = one.lock("r").acquire().await.unwrap();
+    let leaves = tokio::spawn(other.lock("r").acquire());
+    sleep(HOLD).await;
+    let (sender, came) = oneshot::channel();
+    *node.1.lock().unwrap() = Some(Box::new(move || {
+        let mut comes = Box::pin(other.lock("r").acquire());
+        assert!(comes.as_mut().now_or_never().is_none());
+        sender.send(comes).ok();
+    }));
+    leaves.abort();
+    let comes = came.await.unwrap();
+    let comes = tokio::spawn(comes);
+    sleep(Duration::from_millis(50)).await;
+    drop(held);
+    let released = Instant::now();
+    comes.await.unwrap().unwrap().release().await.unwrap();
+    assert!(released.elapsed() < Duration::from_millis(5), "{:?}", released.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Engine, Round, Traces};
-use crate::node::{LockKeys, NodeError, NodeFuture, Reply, Request};
+use crate::node::{LockKeys, NodeError, NodeFuture, Place, Reply, Request};
 use crate::quorum::{Release, ReleaseVerdict, ReleaseVote, drift};
+use crate::random::OwnerId;
 
 /// The verdict on a release, when it falls. The release goes on without it.
 pub(crate) type Releasing = oneshot::Receiver<ReleaseVerdict>;
@@ -44,7 +45,7 @@ impl Engine {
         }
         let telling = Telling { verdict: Some(verdict), votes, keys, ended };
         let expires = Instant::now() + ttl + drift(ttl);
-        self.spawn(settle(Arc::clone(self), answers, telling, known, request, expires));
+        self.spawn(settle(Arc::clone(self), answers, telling, known, owner, expires));
         releasing
     }
 }
@@ -55,7 +56,7 @@ async fn settle(
     mut answers: Round,
     mut telling: Telling,
     known: Option<ReleaseVerdict>,
-    request: Request,
+    owner: OwnerId,
     expires: Instant,
 ) {
     telling.tell(known);
@@ -80,7 +81,7 @@ async fn settle(
         return;
     }
     telling.tell(Some(ReleaseVerdict::Unknown));
-    let delivery = Delivery { engine: &engine, keys: telling.keys.clone(), request, expires };
+    let delivery = Delivery { engine: &engine, keys: telling.keys.clone(), owner, expires };
     let mut deliveries: FuturesUnordered<_> = FuturesUnordered::new();
     for (node, answer) in answers {
         deliveries.push(delivery.deliver(node, answer));
@@ -130,7 +131,7 @@ impl Telling {
 struct Delivery<'a> {
     engine: &'a Engine,
     keys: LockKeys,
-    request: Request,
+    owner: OwnerId,
     /// When the key has ended on its own.
     expires: Instant,
 }
@@ -139,6 +140,8 @@ impl Delivery<'_> {
     /// Sees a node's release through: until it is answered, or the key has ended.
     async fn deliver(&self, node: usize, mut answer: NodeFuture<Result<Reply, NodeError>>) {
         let cluster = &self.engine.cluster;
+        // Without the place: by now it may be another one, of one who came later.
+        let request = Request::Release { owner: self.owner, place: Place::None };
         loop {
             let error = tokio::select! {
                 biased;
@@ -155,7 +158,7 @@ impl Delivery<'_> {
             };
             tokio::select! {
                 biased;
-                () = again => answer = cluster.cast(node, &self.keys, self.request),
+                () = again => answer = cluster.cast(node, &self.keys, request),
                 () = sleep_until(self.expires) => {
                     let name = cluster.members[node].node.name();
                     tracing::debug!(name: "lock.release_given_up", node = name, key = self.keys.lock(), %error,
@@ -171,7 +174,7 @@ impl Delivery<'_> {
 mod tests {
     use super::*;
     use crate::engine::NodeSet;
-    use crate::node::{Keyspace, LockNode, MemoryNode, Place, SetConfig};
+    use crate::node::{Keyspace, LockNode, MemoryNode, SetConfig};
     use crate::random::Random;
     use crate::resource::Resource;
 

@@ -2,6 +2,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::calls::Called;
@@ -170,32 +171,45 @@ impl Seat {
     }
 
     fn leave_the_queues(&self, nodes: NodeSet) {
+        if nodes.is_empty() {
+            return;
+        }
         let engine = &self.waiting.engine;
         let (keys, owner) = (self.keys.clone(), engine.random.owner());
         let traces = Traces { keys, owner, ttl: LONGEST_PAUSE, nodes, place: Place::Leave };
         drop(Claim::new(engine, traces, Ended::Attempt));
+    }
+
+    /// Takes the next one out of the line. If there is none, and nothing is left to be done, the line ends.
+    fn next(&self, done: bool) -> Option<oneshot::Sender<Pass>> {
+        let mut lines = self.waiting.lock();
+        let line = lines.get_mut(self.keys.lock())?;
+        line.first_waits = false;
+        let next = line.next_if(|_| true);
+        if next.is_none() && done {
+            lines.remove(self.keys.lock());
+        }
+        next
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let nodes = self.waiting.engine.cluster.size();
-        let queued = if self.asking { NodeSet::all(nodes) } else { self.queued };
-        let mut lines = self.waiting.lock();
-        let Some(line) = lines.get_mut(self.keys.lock()) else { return };
-        line.first_waits = false;
-        if let Some(next) = line.next_if(|_| true) {
-            drop(lines);
-            let (waiting, keys) = (Arc::clone(&self.waiting), self.keys.clone());
-            let (since, called, pause) = (self.since, self.called.take(), self.pause);
-            let seat = Self { waiting, keys, since, called, queued, asking: false, pause };
-            // If that one left just now, its seat is dropped here, and passed to the one behind.
-            drop(next.send(Pass::Seat(seat)));
-            return;
+        let mut queued = if self.asking { NodeSet::all(nodes) } else { self.queued };
+        let done = queued.is_empty() && self.called.is_none();
+        let mut next = self.next(done);
+        if next.is_none() && !done {
+            // Before the line ends: one that comes after that has a place of its own on the nodes, and calls of its own.
+            self.forget_call();
+            self.leave_the_queues(queued);
+            queued = NodeSet::default();
+            next = self.next(true);
         }
-        lines.remove(self.keys.lock());
-        drop(lines);
-        self.forget_call();
-        self.leave_the_queues(queued);
+        let Some(next) = next else { return };
+        let (waiting, keys) = (Arc::clone(&self.waiting), self.keys.clone());
+        let (since, called, pause) = (self.since, self.called.take(), self.pause);
+        // If that one left just now, its seat is dropped here, and passed to the one behind.
+        drop(next.send(Pass::Seat(Self { waiting, keys, since, called, queued, asking: false, pause })));
     }
 }
