@@ -48,3 +48,13 @@ async fn without_the_fence_lost_updates_are_found() {
 async fn when_all_servers_forget_at_once_two_valid_holders_are_found() {
     finds(Broken::Amnesia, "two valid holders").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_a_stranger_holds_a_resource_those_who_are_stuck_are_found() {
+    finds(Broken::Stranger, "account-0 stayed free for").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_servers_forget_who_waits_processes_that_starve_are_found() {
+    finds(Broken::NoQueues, "passed over by").await;
+}

@@ -18,7 +18,7 @@ struct Options {
     /// What decides the faults. By chance if not given.
     #[arg(long)]
     seed: Option<u64>,
-    /// How long to go on, at least; with start and end it takes about ten seconds more.
+    /// How long to go on, at least. What is begun is finished, so that it takes up to half a minute more.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Print the report as JSON.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::fault::{Fault, Kind};
 use super::{SERVERS, SERVICES};
+use crate::Dice;
 
 /// What may be hurt at a time: for each service, a minority of the servers, counted together whether they are away, or have
 /// lost their memory and do not vote yet, or can not be reached by this service. So every service always reaches a majority
@@ -14,9 +15,10 @@ const MINORITY: usize = (SERVERS - 1) / 2;
 /// Whether a fault may be added to those that last.
 pub(super) fn allows<'a>(lasting: impl Iterator<Item = &'a Fault>, fault: &'a Fault) -> bool {
     let (mut servers, mut services) = (HashSet::new(), HashSet::new());
-    let mut links = HashSet::new();
+    let (mut links, mut ears) = (HashSet::new(), HashSet::new());
     for fault in lasting.chain([fault]) {
         let new = match (fault.server, fault.service) {
+            _ if Kind::OF_CALLS.contains(&fault.kind) => ears.insert(fault.service),
             (Some(server), None) => servers.insert(server),
             (None, Some(service)) => services.insert(service),
             (server, service) => links.insert((server, service)),
@@ -30,6 +32,12 @@ pub(super) fn allows<'a>(lasting: impl Iterator<Item = &'a Fault>, fault: &'a Fa
         by_link.chain(servers.iter().copied()).collect::<HashSet<_>>().len()
     };
     (0..SERVICES).all(|service| out_of_reach(service) <= MINORITY) && services.len() < SERVICES
+}
+
+/// What makes all services deaf: none of them hears when it is called.
+pub(super) fn all_deaf(dice: &mut Dice, lasts: Duration) -> Vec<Fault> {
+    let mut kind = || Kind::OF_CALLS[dice.index(Kind::OF_CALLS.len())];
+    (0..SERVICES).map(|service| Fault { kind: kind(), server: None, service: Some(service), lasts }).collect()
 }
 
 /// The servers and links that are hurt in a phase in which a majority is away. Nothing is forgotten there.
@@ -70,5 +78,14 @@ mod tests {
         let lasting: Vec<Fault> = (1..SERVICES).map(|service| fault(Kind::KillService, None, Some(service))).collect();
         assert!(!allows(lasting.iter(), &fault(Kind::StopService, None, Some(0))));
         assert!(allows(lasting[1..].iter(), &fault(Kind::StopService, None, Some(0))));
+    }
+
+    #[test]
+    fn a_service_that_does_not_hear_reaches_every_server() {
+        let mut lasting = all_deaf(&mut Dice::new(1), Duration::ZERO);
+        lasting.push(fault(Kind::StopServer, Some(0), None));
+        assert!(allows(lasting.iter(), &fault(Kind::CutLink, Some(1), Some(0))));
+        assert!(allows(lasting.iter(), &fault(Kind::KillService, None, Some(0))));
+        assert!(!allows(lasting.iter(), &fault(Kind::LoseCalls, None, Some(0))), "it is deaf already");
     }
 }

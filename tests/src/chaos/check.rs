@@ -1,19 +1,9 @@
 //! What must hold of a history, whatever was hurt. Each check returns what it found against the promises.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use super::grants::Grant;
+use super::grants::{Grant, by_resource};
 use super::ledger::Row;
-
-/// The grants of each resource, in the order of a key.
-fn by_resource<K: Ord>(grants: &[Grant], key: impl Fn(&Grant) -> K) -> HashMap<&str, Vec<&Grant>> {
-    let mut resources: HashMap<&str, Vec<&Grant>> = HashMap::new();
-    for grant in grants {
-        resources.entry(&grant.resource).or_default().push(grant);
-    }
-    resources.values_mut().for_each(|grants| grants.sort_by_key(|grant| key(grant)));
-    resources
-}
 
 /// Tokens of one resource are unique.
 pub(super) fn tokens_are_unique(grants: &[Grant]) -> Vec<String> {
@@ -39,6 +29,21 @@ pub(super) fn tokens_are_ordered(grants: &[Grant]) -> Vec<String> {
             if let Some(largest) = largest.filter(|largest| largest.token >= grant.token) {
                 violations.push(format!("a token is not larger than one of before: {grant:?} after {largest:?}"));
             }
+        }
+    }
+    violations
+}
+
+/// Each holder has a larger token than the one before it, also where it waited already when that one was granted the lock, or
+/// was handed the lock by it: the order in which they were valid is the order of their tokens.
+pub(super) fn tokens_grow_from_holder_to_holder(grants: &[Grant]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for grants in by_resource(grants, |grant| grant.granted).into_values() {
+        // What was over before its holder saw it was granted at some time before that.
+        let held: Vec<&Grant> = grants.into_iter().filter(|grant| grant.granted < grant.ends()).collect();
+        for pair in held.windows(2).filter(|pair| pair[0].token >= pair[1].token) {
+            violations
+                .push(format!("a holder has no larger token than the one before: {:?} after {:?}", pair[1], pair[0]));
         }
     }
     violations
@@ -110,10 +115,12 @@ mod tests {
             token,
             service: 0,
             generation: 0,
+            in_line: true,
             began: Moment(granted - 1),
             granted: Moment(granted),
             claimed: Moment(claimed),
             ended: ended.map(Moment),
+            released: ended.map(Moment),
             writing: true,
             wrote: Some(Write::Accepted),
         }
@@ -138,6 +145,16 @@ mod tests {
         // The second began before the first was complete: it may come before it.
         let overlapping = Grant { began: Moment(9), ..grant(1, 30, 40, None) };
         assert_eq!(tokens_are_ordered(&[grant(2, 10, 20, None), overlapping]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_holder_whose_token_is_smaller_is_found_although_it_waited() {
+        let waited = |token| Grant { began: Moment(9), ..grant(token, 30, 40, None) };
+        let smaller = |one, other| tokens_grow_from_holder_to_holder(&[one, other]).len();
+        assert_eq!(smaller(grant(2, 10, 20, None), waited(1)), 1);
+        assert_eq!(smaller(grant(2, 10, 20, None), waited(2)), 1);
+        assert_eq!(smaller(grant(2, 10, 20, None), waited(3)), 0);
+        assert_eq!(smaller(grant(2, 10, 20, None), Grant { ended: Some(Moment(30)), ..waited(1) }), 0, "never held");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(super) struct Fault {
     pub(super) kind: Kind,
     /// The server that it hurts, or that is at the other end of the link.
     pub(super) server: Option<usize>,
-    /// The service that it hurts, or whose link.
+    /// The service that it hurts, or whose link; or all of whose links, if no server is named.
     pub(super) service: Option<usize>,
     /// How long it lasts, if it lasts.
     pub(super) lasts: Duration,
@@ -45,10 +45,14 @@ pub(super) enum Kind {
     HoldAnswers,
     LoseRequests,
     LoseAnswers,
+    /// Those connections alone on which a service is called, by all servers.
+    CutCalls,
+    HoldCalls,
+    LoseCalls,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::KillServer,
         Self::RestartServer,
         Self::ReloadServer,
@@ -64,7 +68,14 @@ impl Kind {
         Self::HoldAnswers,
         Self::LoseRequests,
         Self::LoseAnswers,
+        Self::CutCalls,
+        Self::HoldCalls,
+        Self::LoseCalls,
     ];
+
+    /// Those after which a service does not hear when it is called. They cost time and can break nothing, so that all services
+    /// may have them at once.
+    pub(super) const OF_CALLS: [Self; 3] = [Self::CutCalls, Self::HoldCalls, Self::LoseCalls];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -83,6 +94,9 @@ impl Kind {
             Self::HoldAnswers => "hold_answers",
             Self::LoseRequests => "lose_requests",
             Self::LoseAnswers => "lose_answers",
+            Self::CutCalls => "cut_calls",
+            Self::HoldCalls => "hold_calls",
+            Self::LoseCalls => "lose_calls",
         }
     }
 
@@ -94,12 +108,12 @@ impl Kind {
     /// How the fault makes a link behave, if it is one of a link.
     pub(super) fn mode(self, lasts: Duration) -> Option<Mode> {
         Some(match self {
-            Self::CutLink => Mode::Cut,
+            Self::CutLink | Self::CutCalls => Mode::Cut,
             Self::DelayLink => Mode::Delay(lasts / 8),
             Self::HoldRequests => Mode::HoldBack(Direction::ToServer),
-            Self::HoldAnswers => Mode::HoldBack(Direction::ToService),
+            Self::HoldAnswers | Self::HoldCalls => Mode::HoldBack(Direction::ToService),
             Self::LoseRequests => Mode::Lose(Direction::ToServer),
-            Self::LoseAnswers => Mode::Lose(Direction::ToService),
+            Self::LoseAnswers | Self::LoseCalls => Mode::Lose(Direction::ToService),
             _ => return None,
         })
     }
@@ -119,6 +133,7 @@ impl Fault {
         let lasts = Duration::from_millis(from + dice.roll(to - from));
         match kind {
             Kind::KillService | Kind::StopService => Self { kind, server: None, service, lasts },
+            _ if Kind::OF_CALLS.contains(&kind) => Self { kind, server: None, service, lasts },
             _ if kind.mode(lasts).is_some() => Self { kind, server, service, lasts },
             _ => Self { kind, server, service: None, lasts },
         }
@@ -132,7 +147,8 @@ pub(super) struct Deck(Vec<Kind>);
 impl Deck {
     pub(super) fn draw(&mut self, dice: &mut Dice) -> Kind {
         if self.0.is_empty() {
-            self.0 = Kind::ALL.into_iter().chain([Kind::KillService, Kind::KillService, Kind::StopService]).collect();
+            let services = [Kind::KillService, Kind::KillService, Kind::StopService, Kind::StopService];
+            self.0 = Kind::ALL.into_iter().chain(services).collect();
         }
         self.0.swap_remove(dice.index(self.0.len()))
     }
@@ -145,7 +161,7 @@ mod tests {
     #[test]
     fn no_kind_is_forgotten() {
         let (mut dice, mut deck) = (Dice::new(1), Deck::default());
-        let drawn: Vec<Kind> = (0..Kind::ALL.len() + 3).map(|_| deck.draw(&mut dice)).collect();
+        let drawn: Vec<Kind> = (0..Kind::ALL.len() + 4).map(|_| deck.draw(&mut dice)).collect();
         assert!(Kind::ALL.iter().all(|kind| drawn.contains(kind)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::MAX_TTL;
 use super::clock::Moment;
 use super::history::{Event, Record, Write};
 
@@ -12,6 +13,8 @@ pub(super) struct Grant {
     pub(super) token: u64,
     pub(super) service: usize,
     pub(super) generation: u32,
+    /// Whether its acquisition was to wait if need be: only such a one can be handed the lock inside its process.
+    pub(super) in_line: bool,
     /// When its acquisition began, at the latest.
     pub(super) began: Moment,
     /// When it was granted, at the latest.
@@ -20,13 +23,23 @@ pub(super) struct Grant {
     pub(super) claimed: Moment,
     /// When the holder released it, or when it was seen to be valid for the last time before its end was told.
     pub(super) ended: Option<Moment>,
+    /// When the holder released it.
+    pub(super) released: Option<Moment>,
     /// Whether the holder was about to write.
     pub(super) writing: bool,
     /// What came of the write, if the holder lived to see it.
     pub(super) wrote: Option<Write>,
 }
 
+/// A service, and how often it was started before.
+pub(super) type Process = (usize, u32);
+
 impl Grant {
+    /// Whose it was.
+    pub(super) fn process(&self) -> Process {
+        (self.service, self.generation)
+    }
+
     /// Until when the holder took itself for the only one: it released the lock, or was told, or its claimed validity ended.
     ///
     /// A process that is stopped can not be told; while it is, its claim stands, and nobody else may be granted the lock
@@ -36,10 +49,27 @@ impl Grant {
         self.ended.map_or(self.claimed, |ended| ended.min(self.claimed))
     }
 
+    /// When the servers have forgotten it at the latest: it was released, or no key lives longer than this after its holder
+    /// claimed it for the last time. Where `max_hold` ends a lease, its key lives on until then.
+    pub(super) fn gone_by(&self) -> Moment {
+        let expired = self.ends().plus(MAX_TTL);
+        self.released.map_or(expired, |released| released.min(expired))
+    }
+
     /// Whether the holder had it at a moment, for all it knew.
     pub(super) fn is_held_at(&self, moment: Moment) -> bool {
         self.granted <= moment && moment < self.ends()
     }
+}
+
+/// The grants of each resource, in the order of a key.
+pub(super) fn by_resource<K: Ord>(grants: &[Grant], key: impl Fn(&Grant) -> K) -> HashMap<&str, Vec<&Grant>> {
+    let mut resources: HashMap<&str, Vec<&Grant>> = HashMap::new();
+    for grant in grants {
+        resources.entry(&grant.resource).or_default().push(grant);
+    }
+    resources.values_mut().for_each(|grants| grants.sort_by_key(|grant| key(grant)));
+    resources
 }
 
 /// The grants in one process's history. What does not fit together is told.
@@ -47,7 +77,7 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
     let Some(Record { event: Event::Started { service, generation }, .. }) = history.first() else {
         return if history.is_empty() { Ok(Vec::new()) } else { Err("a history without a beginning".into()) };
     };
-    let mut began = HashMap::new();
+    let mut attempts = HashMap::new();
     let mut grants: Vec<Grant> = Vec::new();
     let mut open: HashMap<(String, u64), usize> = HashMap::new();
     for Record { at, event } in history {
@@ -56,19 +86,21 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
             index.ok_or_else(|| format!("{event:?} without a grant"))
         };
         match event {
-            Event::Attempt { attempt, .. } => _ = began.insert(*attempt, *at),
+            Event::Attempt { attempt, wait, .. } => _ = attempts.insert(*attempt, (*at, *wait)),
             Event::Granted { attempt, resource, token, until } => {
-                let began = *began.get(attempt).ok_or_else(|| format!("{event:?} without an attempt"))?;
+                let (began, wait) = *attempts.get(attempt).ok_or_else(|| format!("{event:?} without an attempt"))?;
                 open.insert((resource.clone(), *token), grants.len());
                 grants.push(Grant {
                     resource: resource.clone(),
                     token: *token,
                     service: *service,
                     generation: *generation,
+                    in_line: !wait.is_zero(),
                     began,
                     granted: *at,
                     claimed: *until,
                     ended: None,
+                    released: None,
                     writing: false,
                     wrote: None,
                 });
@@ -87,6 +119,7 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
             Event::Releasing { resource, token } => {
                 let grant = &mut grants[of(resource, *token)?];
                 grant.ended = Some(grant.ended.map_or(*at, |ended| ended.min(*at)));
+                grant.released = Some(*at);
             }
             _ => {}
         }

@@ -6,9 +6,11 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::HURRIED;
 use super::clock::Moment;
 
 /// One line.
@@ -25,12 +27,14 @@ pub(super) struct Record {
 pub(super) enum Event {
     /// The first line of a service's file.
     Started { service: usize, generation: u32 },
-    /// An acquisition begins after this.
-    Attempt { attempt: u64, resource: String },
+    /// An acquisition begins after this, that waits for so long at most. If that is nothing, it does not stand in line.
+    Attempt { attempt: u64, resource: String, wait: Duration },
     /// An acquisition ended before this with a lock that claims to be valid until `until`.
     Granted { attempt: u64, resource: String, token: u64, until: Moment },
     /// An acquisition ended with an error.
     Rejected { attempt: u64, resource: String, kind: String },
+    /// The caller dropped an acquisition before this.
+    Dropped { attempt: u64 },
     /// The lease claims to be valid until `until` now.
     Renewed { resource: String, token: u64, until: Moment },
     /// The holder was told that its lease ended. When it last asked before, at `valid_at`, it was valid.
@@ -95,7 +99,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
     whole.lines().map(line).collect()
 }
 
-/// Whether a process holds a lock, as far as the end of its history tells.
+/// Whether a process holds a lock, as far as the end of its history tells. Not counted is what is only held for a moment, and
+/// is over before anybody can make use of the knowledge.
 pub(super) fn holds(path: &Path) -> std::io::Result<bool> {
     let mut file = File::open(path)?;
     let start = file.metadata()?.len().saturating_sub(TAIL);
@@ -106,7 +111,9 @@ pub(super) fn holds(path: &Path) -> std::io::Result<bool> {
     // The first line of these may be cut off, and the last one, too.
     for record in end.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Record>(line).ok()) {
         match record.event {
-            Event::Granted { resource, until, .. } | Event::Renewed { resource, until, .. } if until > now => {
+            Event::Granted { resource, until, .. } | Event::Renewed { resource, until, .. }
+                if until > now && resource != super::resource(HURRIED) =>
+            {
                 held.insert(resource);
             }
             Event::Releasing { resource, .. } => {

@@ -3,13 +3,16 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `service`, `worker`, `log` | a service process: tasks that lock, read, work, write and release |
+//! | `service`, `worker`, `round`, `log` | a service process: tasks that lock, read, work, write and release, or give up |
 //! | `ledger` | what they write to: counters in one SQLite file, behind a fence |
 //! | `history`, `clock` | what they saw, line by line, on a clock that all processes share |
-//! | `world`, `process`, `link` | what can be hurt |
+//! | `world`, `process`, `link`, `calls` | what can be hurt |
 //! | `fault`, `budget`, `nemesis` | what hurts, and how much at a time |
+//! | `beyond` | what is broken on purpose |
 //! | `grants`, `check` | the history as grants, and what must hold of it |
-//! | `run`, `report` | a run from end to end, and what came of it |
+//! | `waits`, `turns`, `healthy` | the history as waits and turns, and when those who wait must get on |
+//! | `stuck`, `fairness` | that they do, and in turn |
+//! | `run`, `report`, `queueing` | a run from end to end, and what came of it |
 //!
 //! What the checks rest on: `CLOCK_MONOTONIC` is one clock for all processes of a machine. The servers expire keys by the wall
 //! clock, which must not be set while a run goes on.
@@ -17,20 +20,29 @@
 //! Real processes can not be replayed: a seed decides which faults come in which order, and what the services are up to; the
 //! scheduler does the rest. Run a seed that found something several times.
 
+mod beyond;
 mod budget;
+mod calls;
 mod check;
 mod clock;
+mod fairness;
 mod fault;
 mod grants;
+mod healthy;
 mod history;
 mod ledger;
 mod link;
 mod log;
 mod nemesis;
 mod process;
+mod queueing;
 mod report;
+mod round;
 mod run;
 mod service;
+mod stuck;
+mod turns;
+mod waits;
 mod worker;
 mod world;
 
@@ -39,6 +51,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+pub use self::calls::Calls;
+pub use self::queueing::Queueing;
 pub use self::report::{Report, Writes};
 pub use self::run::run;
 pub use self::service::{ServiceArgs, serve};
@@ -65,6 +79,10 @@ pub enum Broken {
     Unfenced,
     /// All servers forget at once, which is more than the promises allow: there are two holders at a time.
     Amnesia,
+    /// Somebody who is in no history holds a resource: it is free, for all that is known, and those who wait do not get it.
+    Stranger,
+    /// The servers forget all the time who waits: whoever is there when a lock is released takes it, and the others starve.
+    NoQueues,
 }
 
 /// How many servers there are.
@@ -73,8 +91,12 @@ const SERVERS: usize = 5;
 const SERVICES: usize = 3;
 /// How many resources there are.
 const RESOURCES: usize = 3;
-/// How many tasks of one service want one resource.
-const TASKS: usize = 2;
+/// The resource that is never held for long, so that all who wait for it are soon served.
+const HURRIED: usize = 0;
+/// How many tasks of one service want one resource: there is a line, and someone to whom the lock can be handed over.
+const TASKS: usize = 4;
+/// How long those wait who do not give up early. Longer than any check wants to see them wait.
+const PATIENT: Duration = Duration::from_secs(6);
 /// The longest time to live of a lock. Short, so that servers that forgot come back within a run.
 const MAX_TTL: Duration = Duration::from_secs(1);
 /// More than the default, for a machine that has much else to do.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::SERVICES;
-use super::budget::{allows, majority_away};
+use super::budget::{all_deaf, allows, majority_away};
 use super::fault::{Deck, Fault, Kind};
+use super::healthy::{DEAF, QUIET};
 use super::history::Event;
 use super::world::World;
 use crate::Dice;
@@ -21,11 +22,6 @@ const AMBUSH: Duration = Duration::from_millis(400);
 const RECOVERY: Duration = Duration::from_secs(30);
 /// How long a majority is away: longer than any lock lives.
 const OUTAGE: Duration = Duration::from_millis(1_800);
-/// How often everything is forgotten, and the pause before that happens again.
-const AMNESIAS: usize = 6;
-const AMNESIA: Duration = Duration::from_millis(500);
-/// A quiet phase lasts at least this long.
-const QUIET: Duration = Duration::from_millis(1_200);
 /// Within this time, each resource must have been locked and written in a quiet phase.
 const PROGRESS: Duration = Duration::from_secs(20);
 
@@ -72,11 +68,11 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         let mut kind = self.deck.draw(&mut self.dice);
         while began.elapsed() < length {
             if Instant::now() >= next {
-                let fault = Fault::draw(kind, &mut self.dice);
+                let mut fault = Fault::draw(kind, &mut self.dice);
                 // If this can not be hurt so now, something else can next time.
-                if allows(self.lasting.iter().map(|lasting| &lasting.fault), &fault) {
-                    if let (None, Some(service)) = (fault.server, fault.service) {
-                        self.lie_in_wait(service).await;
+                if self.may(&fault) {
+                    if matches!(fault.kind, Kind::KillService | Kind::StopService) {
+                        fault = self.lie_in_wait(fault).await;
                     }
                     self.begin(fault).await;
                     kind = self.deck.draw(&mut self.dice);
@@ -88,12 +84,24 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         }
     }
 
-    /// Waits until a service holds a lock, but not for long; and only two times of three, so that it is met at other work, too.
-    async fn lie_in_wait(&mut self, service: usize) {
-        let (waits, began) = (self.dice.roll(3) > 0, Instant::now());
-        while waits && began.elapsed() < AMBUSH && !self.world.holds(service) {
+    /// Waits until the service holds a lock, or another one does that can be hurt instead, but not for long; and only three times
+    /// of four, so that they are met at other work, too.
+    async fn lie_in_wait(&mut self, fault: Fault) -> Fault {
+        let (waits, began) = (self.dice.roll(4) > 0, Instant::now());
+        while waits && began.elapsed() < AMBUSH {
+            let services = (0..SERVICES).map(|more| fault.service.map(|service| (service + more) % SERVICES));
+            let faults = services.map(|service| Fault { service, ..fault });
+            let mut holding = faults.filter(|fault| fault.service.is_some_and(|service| self.world.holds(service)));
+            if let Some(met) = holding.find(|fault| self.may(fault)) {
+                return met;
+            }
             sleep(Duration::from_millis(1)).await;
         }
+        fault
+    }
+
+    fn may(&self, fault: &Fault) -> bool {
+        allows(self.lasting.iter().map(|lasting| &lasting.fault), fault)
     }
 
     /// Takes a majority away for a while, without loss of memory.
@@ -106,26 +114,13 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         sleep(OUTAGE).await;
     }
 
-    /// Makes all servers forget, again and again: more than the promises allow.
-    pub(super) async fn amnesia(&mut self) {
-        self.phase("amnesia");
-        for _ in 0..AMNESIAS {
-            // While nobody looks: a service that finds a server that remembers puts the others into quarantine.
-            let stop =
-                |service| Fault { kind: Kind::StopService, server: None, service: Some(service), lasts: AMNESIA };
-            for service in 0..SERVICES {
-                self.world.hurt(&stop(service)).await;
-            }
-            for server in 0..self.world.servers.len() {
-                let fault =
-                    Fault { kind: Kind::FlushServer, server: Some(server), service: None, lasts: Duration::ZERO };
-                self.world.hurt(&fault).await;
-            }
-            for service in 0..SERVICES {
-                self.world.heal(&stop(service)).await;
-            }
-            sleep(AMNESIA).await;
+    /// Makes all services deaf for so long: only their timers tell them when to try again.
+    pub(super) async fn deaf(&mut self, length: Duration) {
+        self.phase(DEAF);
+        for fault in all_deaf(&mut self.dice, length) {
+            self.begin(fault).await;
         }
+        sleep(length).await;
     }
 
     /// Ends all faults and waits until everything has recovered.
@@ -145,9 +140,9 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         }
     }
 
-    /// Leaves everything alone until every resource was locked and written.
-    pub(super) async fn quiet(&mut self) {
-        self.phase("quiet");
+    /// Leaves everything alone for so long, and until every resource was locked and written.
+    pub(super) async fn quiet(&mut self, length: Duration) {
+        self.phase(QUIET);
         let (began, before) = (Instant::now(), self.world.written());
         let progressed = |now: Vec<i64>| now.iter().zip(&before).all(|(now, before)| now > before);
         while !progressed(self.world.written()) {
@@ -159,7 +154,7 @@ impl<'a, 'b> Nemesis<'a, 'b> {
             sleep(TICK).await;
         }
         self.progress.push(began.elapsed().as_millis());
-        sleep(QUIET.saturating_sub(began.elapsed())).await;
+        sleep(length.saturating_sub(began.elapsed())).await;
     }
 
     async fn begin(&mut self, fault: Fault) {
@@ -193,7 +188,8 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         }
     }
 
-    fn phase(&mut self, name: &str) {
+    /// Goes over to something else.
+    pub(super) fn phase(&mut self, name: &str) {
         eprintln!("chaos: {name}; {} writes", self.world.written().iter().sum::<i64>());
         self.world.journal.write(Event::Phase { name: name.to_owned() });
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::grants::Grant;
 use super::history::{Event, Record, Write};
+use super::queueing::Queueing;
 
 /// How often what happened, by kind.
 type Counts = BTreeMap<String, u64>;
@@ -40,11 +41,13 @@ pub struct Report {
     pub killed_while_holding: u64,
     /// The locks whose holders were stopped.
     pub stopped_while_holding: u64,
+    /// What those did who waited.
+    pub queueing: Queueing,
     /// What the engine logged.
     pub events: Counts,
     /// The milliseconds until all resources had been locked and written, in each quiet phase.
     pub progress: Vec<u128>,
-    /// The faults that did nothing to anybody. A run shows nothing if there are any.
+    /// What did nothing to anybody, or was not looked at. A run shows nothing if there are any.
     pub without_effect: Vec<String>,
     /// What must not have happened.
     pub violations: Vec<String>,
@@ -72,7 +75,7 @@ impl Report {
         self.violations.is_empty() && self.without_effect.is_empty()
     }
 
-    pub(super) fn count(&mut self, histories: &[Vec<Record>], grants: &[Grant]) {
+    pub(super) fn count(&mut self, histories: &[Vec<Record>], grants: &[Grant], queueing: Queueing) {
         let mut add = |counts: fn(&mut Self) -> &mut Counts, name: &str| {
             *counts(self).entry(name.to_owned()).or_default() += 1;
         };
@@ -117,6 +120,7 @@ impl Report {
                 _ => {}
             }
         }
+        self.queueing = queueing;
         self.look_for_effects();
     }
 
@@ -132,7 +136,7 @@ impl Report {
             (count(&self.events, "lock.node_quarantined"), "no server that forgot was put into quarantine"),
             (self.renewals, "nothing was renewed"),
         ];
-        let missing = effects.into_iter().filter(|(count, _)| *count == 0);
+        let missing = effects.into_iter().chain(self.queueing.effects()).filter(|(count, _)| *count == 0);
         self.without_effect.extend(missing.map(|(_, missing)| missing.to_owned()));
     }
 }
@@ -156,6 +160,7 @@ impl fmt::Display for Report {
         writeln!(f, "{failed} failed, {unknown} cut off by a kill")?;
         let (killed, stopped) = (self.killed_while_holding, self.stopped_while_holding);
         writeln!(f, "holders     {killed} killed, {stopped} stopped")?;
+        write!(f, "{}", self.queueing)?;
         writeln!(f, "events      {}", list(&self.events))?;
         writeln!(f, "progress    on all resources after {:?} ms without faults", self.progress)?;
         self.without_effect.iter().try_for_each(|missing| writeln!(f, "NO EFFECT   {missing}"))?;
@@ -172,9 +177,13 @@ mod tests {
     #[test]
     fn a_run_in_which_nothing_was_hurt_shows_nothing() {
         let mut report = Report::default();
-        report.count(&[], &[]);
+        report.count(&[], &[], Queueing::default());
         assert!(!report.is_clean(), "{report}");
-        assert!(report.to_string().contains("no service was killed"), "{report}");
+        for missing in
+            ["no service was killed", "no lock was handed over", "no server called", "nobody waited for so long"]
+        {
+            assert!(report.to_string().contains(missing), "{report}");
+        }
     }
 
     #[test]
@@ -184,10 +193,12 @@ mod tests {
             token: 1,
             service: 2,
             generation,
+            in_line: false,
             began: Moment(1),
             granted: Moment(10),
             claimed: Moment(20),
             ended: None,
+            released: None,
             writing: false,
             wrote: None,
         };
@@ -195,7 +206,7 @@ mod tests {
             let (kind, generation) = ("kill_service".to_owned(), Some(generation));
             let event = Event::Fault { kind, server: None, service: Some(2), generation };
             let mut report = Report::default();
-            report.count(&[vec![Record { at: Moment(at), event }]], &[of(7)]);
+            report.count(&[vec![Record { at: Moment(at), event }]], &[of(7)], Queueing::default());
             report.killed_while_holding
         };
         assert_eq!((killed(15, 7), killed(15, 8), killed(20, 7), killed(9, 7)), (1, 0, 0, 0));

@@ -3,15 +3,16 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Lease, LockError, LockGuard, LockRequest};
+use lock_core::{Lease, LockError, LockGuard};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::MAX_TTL;
 use super::clock::Moment;
 use super::history::{Event, Write};
 use super::ledger::Ledger;
+use super::round::Round;
 use super::service::Shared;
+use super::{HURRIED, resource};
 use crate::Dice;
 
 /// How often a holder looks how long its lease is valid.
@@ -27,39 +28,6 @@ pub(super) struct Worker {
     attempt: u64,
 }
 
-/// One round: how the lock is taken, and for what.
-struct Round {
-    ttl: Duration,
-    wait: Duration,
-    renew: bool,
-    max_hold: Duration,
-    work: Duration,
-    /// Whether the holder writes although it was told that its lease ended, as one does that was paused just before writing.
-    careless: bool,
-}
-
-impl Round {
-    fn draw(dice: &mut Dice) -> Self {
-        let mut ms = |from: u64, to: u64| Duration::from_millis(from + dice.roll(to - from));
-        let (short, medium, long) = (ms(2, 40), ms(100, 500), MAX_TTL + ms(100, 700));
-        let (ttl, max_hold) = (ms(600, 1001), Duration::from_secs(20));
-        let wait = [Duration::ZERO, ms(50, 400), Duration::from_secs(1), Duration::from_secs(2)][dice.index(4)];
-        let (renew, careless) = (true, dice.roll(2) == 0);
-        let round = Self { ttl, wait, renew, max_hold, work: short, careless };
-        match dice.roll(100) {
-            0..78 => round,
-            78..90 => Self { work: medium, ..round },
-            90..93 => Self { work: long, ..round },
-            93..97 => Self { work: long, renew: false, ..round },
-            _ => Self { work: long, max_hold: medium, ..round },
-        }
-    }
-
-    fn apply(&self, request: LockRequest) -> LockRequest {
-        request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
-    }
-}
-
 impl Worker {
     pub(super) fn new(shared: Arc<Shared>, resource: String, number: usize, dice: Dice) -> Self {
         Self { shared, resource, dice, attempt: number as u64 * MAX_ROUNDS }
@@ -70,7 +38,7 @@ impl Worker {
             if *stopped.borrow() {
                 return;
             }
-            let round = Round::draw(&mut self.dice);
+            let round = Round::draw(&mut self.dice, self.resource == resource(HURRIED));
             let pause = match self.round(&round).await {
                 Ok(()) => 20,
                 Err(LockError::ShuttingDown { .. }) => return,
@@ -84,13 +52,15 @@ impl Worker {
         self.attempt += 1;
         let (attempt, resource) = (self.attempt, self.resource.clone());
         let journal = &self.shared.journal;
-        journal.write(Event::Attempt { attempt, resource: resource.clone() });
-        match round.apply(self.shared.locks.lock(&resource)).acquire().await {
-            Ok(guard) => self.hold(round, guard).await,
-            Err(error) => {
+        journal.write(Event::Attempt { attempt, resource: resource.clone(), wait: round.wait });
+        let acquiring = round.apply(self.shared.locks.lock(&resource)).acquire();
+        match timeout(round.dropped_after, acquiring).await {
+            Ok(Ok(guard)) => self.hold(round, guard).await,
+            Ok(Err(error)) => {
                 journal.write(Event::Rejected { attempt, resource, kind: kind(&error).to_owned() });
                 return Err(error);
             }
+            Err(_) => journal.write(Event::Dropped { attempt }),
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! Servers, services, and the links between them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
+use super::calls::Counters;
 use super::fault::{Fault, Kind};
 use super::history::{self, Event, Journal};
 use super::ledger::Ledger;
@@ -26,6 +28,7 @@ pub(super) struct World<'a> {
     pub(super) ledger: Ledger,
     pub(super) servers: Vec<RedisServer>,
     services: Vec<Service>,
+    pub(super) calls: Arc<Counters>,
     pub(super) histories: Vec<PathBuf>,
     /// What must not happen, and did, other than in the history.
     pub(super) troubles: Vec<String>,
@@ -46,13 +49,14 @@ impl<'a> World<'a> {
         let ledger = Ledger::open(&plan.directory.join("ledger.sqlite"), true).unwrap();
         ledger.add_counters((0..RESOURCES).map(resource).collect::<Vec<_>>().iter()).unwrap();
         let servers = RedisCluster::start(SERVERS).await.servers;
-        let mut services = Vec::new();
+        let (mut services, calls) = (Vec::new(), Arc::default());
         for _ in 0..SERVICES {
-            let links = join_all(servers.iter().map(|server| Link::open(server.address()))).await;
+            let open = |server: &RedisServer| Link::open(server.address(), Arc::clone(&calls));
+            let links = join_all(servers.iter().map(open)).await;
             services.push(Service { links, process: None, starts: 0 });
         }
         let histories = vec![plan.directory.join("nemesis.jsonl")];
-        let mut world = Self { plan, journal, ledger, servers, services, histories, troubles: Vec::new() };
+        let mut world = Self { plan, journal, ledger, servers, services, calls, histories, troubles: Vec::new() };
         (0..SERVICES).for_each(|service| world.start_service(service));
         world
     }
@@ -125,7 +129,11 @@ impl<'a> World<'a> {
     }
 
     fn set(&self, fault: &Fault, mode: Mode) {
-        self.services[fault.service.unwrap()].links[fault.server.unwrap()].set(mode);
+        let links = &self.services[fault.service.unwrap()].links;
+        match fault.server {
+            Some(server) => links[server].set(mode),
+            None => links.iter().for_each(|link| link.set_calls(mode)),
+        }
     }
 
     /// Kills or stops a service, which must be running.

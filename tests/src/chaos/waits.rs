@@ -1,0 +1,99 @@
+//! The history, as waits: acquisitions that stood in line.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::clock::Moment;
+use super::grants::Process;
+use super::healthy::Window;
+use super::history::{Event, Record};
+
+/// An acquisition that was to wait if need be.
+#[derive(Clone, Debug)]
+pub(super) struct Wait {
+    pub(super) resource: String,
+    pub(super) process: Process,
+    /// When it began, at the latest.
+    pub(super) began: Moment,
+    /// When it was over, at the latest: granted, rejected, or dropped. If its process was killed before that, its last word.
+    pub(super) ended: Moment,
+    /// Whether its process was killed before it was over.
+    pub(super) cut: bool,
+    /// How long it would have waited.
+    pub(super) patience: Duration,
+    /// Whether it was granted the lock.
+    pub(super) granted: bool,
+    /// Whether its caller dropped it.
+    pub(super) dropped: bool,
+}
+
+impl Wait {
+    /// Whether it goes on at a moment at which its process is alive.
+    pub(super) fn goes_on_at(&self, moment: Moment) -> bool {
+        self.began <= moment && (self.cut || moment < self.ended)
+    }
+
+    /// The part of it that lies in a window.
+    pub(super) fn within(&self, window: Window) -> Option<Window> {
+        window.after(self.began)?.before(self.ended)
+    }
+
+    /// The part of it that would lie in a window if it had not been served.
+    pub(super) fn at_most_within(&self, window: Window) -> Option<Window> {
+        let until = if self.granted { self.began.plus(self.patience) } else { self.ended };
+        window.after(self.began)?.before(until)
+    }
+}
+
+/// The waits in one process's history.
+pub(super) fn waits(history: &[Record]) -> Vec<Wait> {
+    let Some(Record { event: Event::Started { service, generation }, .. }) = history.first() else { return Vec::new() };
+    let (process, last_word) = ((*service, *generation), history[history.len() - 1].at);
+    let mut waits: Vec<Wait> = Vec::new();
+    let mut open: HashMap<u64, usize> = HashMap::new();
+    for Record { at, event } in history {
+        let (attempt, granted, dropped) = match event {
+            Event::Attempt { attempt, resource, wait } if !wait.is_zero() => {
+                open.insert(*attempt, waits.len());
+                let (resource, began, patience) = (resource.clone(), *at, *wait);
+                let (ended, cut, granted, dropped) = (last_word, true, false, false);
+                waits.push(Wait { resource, process, began, ended, cut, patience, granted, dropped });
+                continue;
+            }
+            Event::Granted { attempt, .. } => (attempt, true, false),
+            Event::Rejected { attempt, .. } => (attempt, false, false),
+            Event::Dropped { attempt } => (attempt, false, true),
+            _ => continue,
+        };
+        if let Some(number) = open.remove(attempt) {
+            waits[number] = Wait { ended: *at, cut: false, granted, dropped, ..waits[number].clone() };
+        }
+    }
+    waits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_its_grant_or_with_the_last_word_of_its_process() {
+        let attempt = |attempt, wait| Event::Attempt { attempt, resource: "r".into(), wait: Duration::from_secs(wait) };
+        let events = [
+            (1, Event::Started { service: 1, generation: 2 }),
+            (2, attempt(1, 6)),
+            (3, attempt(2, 0)),
+            (4, attempt(3, 6)),
+            (5, Event::Granted { attempt: 1, resource: "r".into(), token: 1, until: Moment(99) }),
+            (6, attempt(4, 6)),
+            (7, Event::Dropped { attempt: 4 }),
+            (8, Event::Logged { name: "lock.lost".into() }),
+        ];
+        let waits = waits(&events.map(|(at, event)| Record { at: Moment(at), event }));
+        let of = |wait: &Wait| (wait.began.0, wait.ended.0, wait.cut, wait.granted, wait.dropped);
+        let expected = [(2, 5, false, true, false), (4, 8, true, false, false), (6, 7, false, false, true)];
+        assert_eq!(waits.iter().map(of).collect::<Vec<_>>(), expected);
+        assert!(waits[1].goes_on_at(Moment(10)), "it was killed later");
+        assert!(!waits[0].goes_on_at(Moment(5)));
+    }
+}
