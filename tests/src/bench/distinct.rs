@@ -47,7 +47,7 @@ async fn rounds(plan: &Plan, ours: &Locks, peer: &Locks, tasks: usize) -> Result
             let run = async |locks: &Locks| -> Result<Done, Failure> {
                 let keys = Keys::Distinct(fresh("distinct"));
                 let length = if round == 0 { length / 4 } else { length };
-                let done = Load { tasks, length, keys, release }.run(locks).await?;
+                let done = Load { tasks, length, keys, release, inside: Duration::ZERO }.run(locks).await?;
                 sleep(SETTLE).await;
                 Ok(done)
             };

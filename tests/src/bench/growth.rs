@@ -10,7 +10,7 @@ use super::commands::Meter;
 use super::contender::{Contender, Locks};
 use super::handover::counted;
 use super::load::{Keys, Load, Release};
-use super::processes::crowd;
+use super::processes::{Size, crowd};
 use super::{Failure, MASTERS, Plan, crew, fresh};
 use crate::RedisCluster;
 
@@ -87,7 +87,7 @@ async fn over_tasks(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, Failur
     for tasks in [1, 4, 16, 64, 256, 1024] {
         let load = || {
             let keys = Keys::Distinct(fresh("tasks"));
-            Load { tasks, length: length(plan), keys, release: Release::Awaited }
+            Load { tasks, length: length(plan), keys, release: Release::Awaited, inside: Duration::ZERO }
         };
         both.point(tasks, load).await?;
     }
@@ -100,7 +100,7 @@ async fn over_keys(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, Failure
     for keys in [1, 10, 100, 1_000, 10_000, 100_000] {
         let load = || {
             let keys = Keys::Any(fresh("keys"), keys);
-            Load { tasks: 64, length: length(plan), keys, release: Release::Awaited }
+            Load { tasks: 64, length: length(plan), keys, release: Release::Awaited, inside: Duration::ZERO }
         };
         both.point(keys, load).await?;
     }
@@ -160,7 +160,8 @@ async fn over_processes(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, Fa
     let millis = plan.pick(700, 150);
     for processes in [1, 2, 4, 8, 16] {
         for (contender, series) in [Contender::Ours, Contender::Rslock50ms].into_iter().zip(&mut both) {
-            let crowd = crowd(plan, cluster, &meter, contender, (processes, 4), millis).await?;
+            let crowd =
+                crowd(plan, cluster, &meter, contender, Size { processes, tasks: 4, millis, inside: 0 }).await?;
             series.points.push((processes as f64, crowd.per_second()));
         }
     }

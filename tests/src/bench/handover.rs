@@ -106,7 +106,8 @@ pub(super) async fn counted(
 ) -> Result<(Done, Commands), Failure> {
     let sends_set = crowd.iter().any(|(locks, _)| matches!(locks, Locks::Rslock(_)));
     let key = fresh("handover");
-    let load = |tasks| Load { tasks, length, keys: Keys::One(key.clone()), release: Release::Awaited };
+    let load =
+        |tasks| Load { tasks, length, keys: Keys::One(key.clone()), release: Release::Awaited, inside: Duration::ZERO };
     let loads: Vec<Load> = crowd.iter().map(|(_, tasks)| load(*tasks)).collect();
     let before = meter.read().await?;
     let running = crowd.iter().zip(&loads).map(|((locks, _), load)| load.run(locks));

@@ -17,6 +17,8 @@ pub(super) struct Load {
     pub(super) length: Duration,
     pub(super) keys: Keys,
     pub(super) release: Release,
+    /// How long they work with the lock.
+    pub(super) inside: Duration,
 }
 
 /// What they lock.
@@ -94,15 +96,24 @@ async fn work(locks: Locks, load: Load, task: usize, until: Instant) -> Done {
         let asked = Instant::now();
         let held = timeout_at(until, locks.lock(&name)).await;
         done.longest_wait = done.longest_wait.max(asked.elapsed().as_secs_f64());
-        let released = match held {
+        let held = match held {
             // The time is over.
             Err(_) => break,
             Ok(Err(error)) => Err(error),
-            Ok(Ok(held)) if load.release == Release::Background => {
+            Ok(Ok(held)) => {
+                if !load.inside.is_zero() {
+                    sleep(load.inside).await;
+                }
+                Ok(held)
+            }
+        };
+        let released = match held {
+            Err(error) => Err(error),
+            Ok(held) if load.release == Release::Background => {
                 held.let_go();
                 Ok(())
             }
-            Ok(Ok(held)) => held.release().await,
+            Ok(held) => held.release().await,
         };
         if released.is_ok() {
             done.cycles += u64::from(Instant::now() <= until);

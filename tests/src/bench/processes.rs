@@ -13,19 +13,31 @@ const PROCESSES: usize = 4;
 const TASKS: usize = 16;
 const CONTENDERS: [Contender; 4] = [Contender::Ours, Contender::Rslock1ms, Contender::Rslock50ms, Contender::Rslock];
 
+/// How many milliseconds of work there are inside the lock.
+const INSIDE: [u64; 2] = [1, 0];
+
 pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
-    let (rounds, millis) = plan.pick((3, 1_200), (1, 600));
     let cluster = RedisCluster::start(MASTERS).await;
     let meter = Meter::connect(&cluster).await?;
+    let mut rows = Vec::new();
+    for inside in INSIDE {
+        rows.extend(fights(plan, &cluster, &meter, inside).await?);
+    }
+    Ok(rows)
+}
+
+async fn fights(plan: &Plan, cluster: &RedisCluster, meter: &Meter, inside: u64) -> Result<Vec<Row>, Failure> {
+    let (rounds, millis) = plan.pick((3, 1_200), (1, 600));
     let mut all: [Vec<Crowd>; 4] = Default::default();
     for _ in 0..rounds {
         for (contender, crowds) in CONTENDERS.into_iter().zip(&mut all) {
-            crowds.push(crowd(plan, &cluster, &meter, contender, (PROCESSES, TASKS), millis).await?);
+            let size = Size { processes: PROCESSES, tasks: TASKS, millis, inside };
+            crowds.push(crowd(plan, cluster, meter, contender, size).await?);
         }
     }
     let [ours, tightest, ..] = &all;
     let figures = |crowds: &[Crowd], of: fn(&Crowd) -> f64| -> Vec<f64> { crowds.iter().map(of).collect() };
-    let figure = format!("one key, {PROCESSES} processes x {TASKS} tasks");
+    let figure = format!("one key, {PROCESSES} processes x {TASKS} tasks, {inside} ms inside");
     let failures = |crowds: &[Crowd]| crowds.iter().flat_map(|crowd| &crowd.each).map(|done| done.failures).sum();
     let row = |what: &str, unit, of: fn(&Crowd) -> f64, peer: usize| {
         let (ours, theirs) = (figures(ours, of), figures(&all[peer], of));
@@ -52,6 +64,17 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
         row("commands a cycle", Unit::Number, |crowd| crowd.commands, 1).own_at_most(20.0),
         row("share of a process off its due, at most", Unit::Number, Crowd::unfairness, 1).own_at_most(0.1),
     ])
+}
+
+/// How many fight, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub(super) processes: usize,
+    /// In each process.
+    pub(super) tasks: usize,
+    pub(super) millis: u64,
+    /// How many milliseconds each works with the lock.
+    pub(super) inside: u64,
 }
 
 /// What came of some processes.
@@ -93,11 +116,11 @@ pub(super) async fn crowd(
     cluster: &RedisCluster,
     meter: &Meter,
     contender: Contender,
-    (processes, tasks): (usize, usize),
-    millis: u64,
+    Size { processes, tasks, millis, inside }: Size,
 ) -> Result<Crowd, Failure> {
     let (masters, key) = (crew::urls(cluster), fresh("crowd"));
-    let more = vec!["--tasks".to_owned(), tasks.to_string(), "--millis".to_owned(), millis.to_string()];
+    let more = [("--tasks", tasks as u64), ("--millis", millis), ("--inside", inside)];
+    let more = more.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_string()]).collect();
     let errand = Errand { role: "load", contender, masters: &masters, key: &key, more };
     let mut hands = Vec::new();
     for _ in 0..processes {

@@ -54,6 +54,9 @@ pub struct LoadArgs {
     /// For how long.
     #[arg(long)]
     pub millis: u64,
+    /// How many milliseconds each works with the lock.
+    #[arg(long)]
+    pub inside: u64,
 }
 
 /// What [`Role::Waiter`] is told.
@@ -120,8 +123,8 @@ async fn load(args: LoadArgs, input: &mut Input) -> Result<(), Failure> {
     let locks = contender.connect(&masters).await?;
     say(&"ready")?;
     if input.next_line().await?.is_some() {
-        let length = Duration::from_millis(args.millis);
-        let load = Load { tasks: args.tasks, length, keys: Keys::One(key), release: Release::Awaited };
+        let (length, inside) = (Duration::from_millis(args.millis), Duration::from_millis(args.inside));
+        let load = Load { tasks: args.tasks, length, keys: Keys::One(key), release: Release::Awaited, inside };
         say(&load.run(&locks).await?)?;
     }
     Ok(())
