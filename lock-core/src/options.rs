@@ -8,7 +8,7 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 pub const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest a caller may wait for a lock.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest that renewal may keep a lock. A node keeps the fencing number of a lock for this long, too.
+/// The longest that renewal may keep a lock.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How one lock is taken and kept.

@@ -51,6 +51,8 @@ impl Random {
     }
 }
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 macro_rules! random_id {
     ($(#[$docs:meta])* $name:ident) => {
         $(#[$docs])*
@@ -63,6 +65,16 @@ macro_rules! random_id {
             #[must_use]
             pub const fn from_bits(bits: u128) -> Self {
                 Self(bits)
+            }
+
+            /// What [`Display`](fmt::Display) writes, for where it is written often.
+            pub(crate) fn hex(self) -> [u8; 32] {
+                let mut digits = [0; 32];
+                for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
+                    pair[0] = HEX[usize::from(byte >> 4)];
+                    pair[1] = HEX[usize::from(byte & 15)];
+                }
+                digits
             }
         }
 
@@ -117,5 +129,6 @@ mod tests {
     fn an_epoch_reads_what_it_wrote() {
         let epoch = Random::from_system().epoch();
         assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
+        assert_eq!(epoch.hex(), epoch.to_string().as_bytes());
     }
 }

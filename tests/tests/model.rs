@@ -121,6 +121,27 @@ fn a_quarantine_is_longer_by_what_the_clock_may_be_behind() {
     is_caught(Setting { time: Some(short), ..LAGGING }, UNIQUE);
 }
 
+/// Another lock with the same fence moves it on, between any two steps.
+const NEIGHBOURS: Setting =
+    Setting { neighbours: 1, doubled: false, held_is_told: false, ..Setting::attempts(2, [0; NODES], 2) };
+
+#[test]
+fn locks_that_share_a_fence_only_skip_each_others_tokens() {
+    check(NEIGHBOURS, 200_000, &[Sight::MovedOn, Sight::OneAfterTheOther, Sight::Confirm]);
+}
+
+#[test]
+fn locks_that_share_a_fence_leave_each_other_one_holder() {
+    let setting = Setting::sharing(2, 0, 1, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
+    check(setting, 400_000, &[Sight::MovedOn, Sight::OneAfterTheOther, Sight::SecondConfirmGranted]);
+}
+
+#[test]
+fn a_lock_that_moves_a_shared_fence_back_is_caught() {
+    is_caught(NEIGHBOURS.under(Rules::NeighboursCountApart), UNIQUE);
+    is_caught(NEIGHBOURS.under(Rules::NeighboursCountApart), ORDERED);
+}
+
 /// One of two attempts reserves two tokens.
 const BLOCKS: Setting =
     Setting { tokens: [2, 1, 1], doubled: false, held_is_told: false, ..Setting::attempts(2, [0; NODES], 3) };

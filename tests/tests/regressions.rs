@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use lock_core::{ConfigError, LockError, LockManager, MemoryNode, quorum};
+use lock_core::{ConfigError, Keyspace, LockError, LockManager, MemoryNode, quorum};
 use lock_tests::{MemoryCluster, Recorder, RedisCluster, eventually, eventually_async};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -194,9 +194,21 @@ async fn bug_12_fences_for_ever_and_tokens_that_are_not_the_holders() {
     let next = locks.lock("r").acquire().await.unwrap();
     assert!(next.token() > token);
     assert_eq!(lease.token(), token, "a lease tells its own token, not the latest");
+    next.release().await.unwrap();
+
+    futures_util::future::join_all((0..2_000).map(async |number| {
+        let guard = locks.lock(format!("r-{number}")).acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }))
+    .await;
     for server in &cluster.servers {
-        let expires: i64 = server.query("PTTL {lock:r}:fence").await;
-        assert!(expires > 0, "a fence that nobody uses ends");
+        let meta = vec!["lock:{node}".to_owned()];
+        eventually_async("no key is left of any of them", async || server.keys("*").await == meta).await;
+        let fields: Vec<String> = server.query("HKEYS lock:{node}").await;
+        let is_fence = |field: &&String| field.parse::<u16>().is_ok_and(|fence| fence < Keyspace::FENCES);
+        let fences = fields.iter().filter(is_fence).count();
+        assert_eq!(fields.len() - fences, 6, "the record, and fences, of which there is a fixed number");
+        assert!(fences > 1_500, "of 2,000 locks few share one: {fences}");
     }
 }
 

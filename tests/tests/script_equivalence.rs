@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(1000);
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// A request about one of two resources, in the present epoch or in one that never was.
+    /// A request about one of three resources, in the present epoch or in one that never was.
     Vote {
         resource: usize,
         present: bool,
@@ -58,7 +58,7 @@ const WAITERS: u128 = 3;
 
 fn action() -> impl Strategy<Value = Action> {
     let waiter = (1..=WAITERS).prop_map(WaiterId::from_bits);
-    let vote = (0..2_usize, prop::bool::weighted(0.95), waiter, request())
+    let vote = (0..3_usize, prop::bool::weighted(0.95), waiter, request())
         .prop_map(|(resource, present, waiter, request)| Action::Vote { resource, present, waiter, request });
     let establish = (any::<bool>(), prop::bool::weighted(0.2), 1..3_u64)
         .prop_map(|(expected, quarantine, max_ttl)| Action::Establish { expected, quarantine, max_ttl });
@@ -69,6 +69,8 @@ fn action() -> impl Strategy<Value = Action> {
 struct Side {
     node: Box<dyn LockNode>,
     keyspace: Arc<Keyspace>,
+    /// The last one's lock shares the fence of the first one's.
+    resources: [String; 3],
     run_id: String,
 }
 
@@ -76,7 +78,10 @@ impl Side {
     async fn new(node: impl LockNode, prefix: &str) -> Self {
         let keyspace = Arc::new(Keyspace::new(prefix));
         let run_id = node.inspect(&keyspace).await.unwrap().run_id;
-        Self { node: Box::new(node), keyspace, run_id }
+        let fence = |resource: &str| LockKeys::new(&keyspace, resource).fence();
+        let third = (0..).map(|number| format!("three-{number}")).find(|third| fence(third) == fence("one")).unwrap();
+        let resources = ["one".to_owned(), "two".to_owned(), third];
+        Self { node: Box::new(node), keyspace, resources, run_id }
     }
 
     async fn vote(&self, resource: usize, epoch: Epoch, request: Request) -> Result<Reply, NodeError> {
@@ -90,7 +95,7 @@ impl Side {
         epoch: Epoch,
         request: Request,
     ) -> Result<Reply, NodeError> {
-        let keys = LockKeys::new(&self.keyspace, ["one", "two"][resource]);
+        let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
         self.node.vote(Ballot { keys, epoch, waiter, request }).await.map(without_time).map_err(|error| match error {
             NodeError::Quarantined { remaining } => NodeError::Quarantined { remaining: rounded(remaining) },
             error => error,

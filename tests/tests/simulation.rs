@@ -40,9 +40,8 @@ fn assert_kept(report: &Report, faults: &[&str]) {
 }
 
 /// What servers and clients do in every run.
-const DONE: [&str; 10] = [
+const DONE: [&str; 9] = [
     "acquire",
-    "confirm",
     "extend",
     "replace",
     "release",
@@ -52,6 +51,12 @@ const DONE: [&str; 10] = [
     "call delivered",
     "handed over",
 ];
+
+/// That grants differed, and were put to a confirmation. Where all servers forget at once, their clocks make nearly all numbers, and
+/// these are alike: that is seldom there.
+fn assert_confirmed(report: &Report) {
+    assert!(report.runs < 20 || report.done.contains_key("confirm"), "no confirm: {report}");
+}
 
 /// Of every run.
 const FAULTS: [&str; 11] = [
@@ -73,11 +78,14 @@ fn the_promises_hold_whatever_happens() {
     let report = run_all(seeds(70), Scenario::Promised, None, 3);
     let forgetting = ["crash of a server, with an old memory", "crash of a server, without its memory", "flushall"];
     assert_kept(&report, &[&FAULTS[..], &forgetting[..]].concat());
+    assert_confirmed(&report);
 }
 
 #[test]
 fn tokens_stay_unique_and_ordered_when_clocks_jump() {
-    assert_kept(&run_all(seeds(15), Scenario::ClockJumps, None, 3), &["clock jump"]);
+    let report = run_all(seeds(15), Scenario::ClockJumps, None, 3);
+    assert_kept(&report, &["clock jump"]);
+    assert_confirmed(&report);
 }
 
 #[test]

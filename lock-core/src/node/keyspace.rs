@@ -9,9 +9,15 @@ pub struct Keyspace {
     prefix: String,
     meta: String,
     quarantine: String,
+    queued: String,
 }
 
 impl Keyspace {
+    /// How many fences a node has. Locks share them, so that they need no room that grows, and none has to be forgotten: a node
+    /// that has granted millions of locks keeps sixteen thousand numbers. Two locks that have the same fence only skip each
+    /// other's numbers.
+    pub const FENCES: u16 = 1 << 14;
+
     /// The key space under a prefix. A prefix with braces can not be used with a manager.
     #[must_use]
     pub fn new(prefix: &str) -> Self {
@@ -19,6 +25,7 @@ impl Keyspace {
             prefix: prefix.to_owned(),
             meta: format!("{prefix}{{node}}"),
             quarantine: format!("{prefix}{{node}}:quarantine"),
+            queued: format!("{prefix}{{node}}:queued"),
         }
     }
 
@@ -32,6 +39,12 @@ impl Keyspace {
     #[must_use]
     pub fn quarantine(&self) -> &str {
         &self.quarantine
+    }
+
+    /// The key that is there while someone may wait for a lock of the node.
+    #[must_use]
+    pub fn queued(&self) -> &str {
+        &self.queued
     }
 
     /// The key of the list in which the node leaves its calls for a process.
@@ -53,19 +66,16 @@ pub struct LockKeys(Arc<Names>);
 struct Names {
     keyspace: Arc<Keyspace>,
     lock: Arc<str>,
-    fence: String,
-    queue: String,
-    turn: String,
+    fence: u16,
 }
 
 impl LockKeys {
     /// The keys of the lock on `resource`, whose name is not checked here.
     #[must_use]
     pub fn new(keyspace: &Arc<Keyspace>, resource: &str) -> Self {
-        let lock = format!("{}{resource}", keyspace.prefix);
-        let beside = |what: &str| ["{", &lock, "}:", what].concat();
-        let (fence, queue, turn) = (beside("fence"), beside("queue"), beside("turn"));
-        Self(Arc::new(Names { keyspace: Arc::clone(keyspace), lock: lock.into(), fence, queue, turn }))
+        let lock = [&keyspace.prefix, resource].concat();
+        let fence = fence_of(&lock);
+        Self(Arc::new(Names { keyspace: Arc::clone(keyspace), lock: lock.into(), fence }))
     }
 
     /// The key space that they are in.
@@ -84,23 +94,22 @@ impl LockKeys {
         Arc::clone(&self.0.lock)
     }
 
-    /// The key that holds the highest fencing number.
+    /// Which of the node's [fences](Keyspace::FENCES) counts the numbers of this lock: a field of its record.
     #[must_use]
-    pub fn fence(&self) -> &str {
-        &self.0.fence
+    pub fn fence(&self) -> u16 {
+        self.0.fence
     }
+}
 
-    /// The key that holds the queue, while someone waits.
-    #[must_use]
-    pub fn queue(&self) -> &str {
-        &self.0.queue
-    }
-
-    /// The key that says for whom the lock is kept, while it is.
-    #[must_use]
-    pub fn turn(&self) -> &str {
-        &self.0.turn
-    }
+/// The same in every process and every version, or they would count apart: FNV-1a of 64 bits (Fowler, Noll, Vo;
+/// draft-eastlake-fnv).
+fn fence_of(lock: &str) -> u16 {
+    const { assert!(Keyspace::FENCES.is_power_of_two()) };
+    let hash = lock
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let [low, next, ..] = hash.to_le_bytes();
+    u16::from_le_bytes([low, next]) % Keyspace::FENCES
 }
 
 #[cfg(test)]
@@ -114,6 +123,21 @@ mod tests {
         assert_eq!(keyspace.quarantine(), "shop:{node}:quarantine");
         let keys = LockKeys::new(&keyspace, "stock:42");
         assert_eq!(keys.lock(), "shop:stock:42");
-        assert_eq!(keys.fence(), "{shop:stock:42}:fence");
+    }
+
+    #[test]
+    fn a_lock_has_the_same_fence_for_ever() {
+        let fence = |resource| LockKeys::new(&Arc::new(Keyspace::new("lock:")), resource).fence();
+        assert_eq!([fence(""), fence("a"), fence("stock:42")], [13064, 7019, 10918]);
+    }
+
+    #[test]
+    fn locks_are_spread_over_the_fences() {
+        let mut counts = vec![0; usize::from(Keyspace::FENCES)];
+        for stock in 0..10 * u32::from(Keyspace::FENCES) {
+            counts[usize::from(fence_of(&format!("lock:stock:{stock}")))] += 1;
+        }
+        let (most, none) = (counts.iter().max().unwrap(), counts.iter().filter(|count| **count == 0).count());
+        assert!(*most < 40 && none < 20, "{most} locks have one fence, {none} fences have no lock");
     }
 }

@@ -20,7 +20,8 @@ pub struct Ballot {
 
 /// What can be asked of a node. Each is atomic on its node, and none touches a lock of another owner.
 ///
-/// `L` is the lock key, `F` the fencing number, 0 when there is none.
+/// `L` is the lock key, `F` its fence: the highest number that the node has given to any lock that has this fence (see
+/// [`Keyspace::FENCES`](crate::Keyspace::FENCES)), 0 when there is none.
 ///
 /// # The queue
 ///

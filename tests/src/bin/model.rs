@@ -22,7 +22,7 @@ struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Which {
-    /// Two and three attempts, without time: keys end at any step.
+    /// Two and three attempts, without time: keys end at any step; and with other locks that count on the same fences.
     Attempts,
     /// Two attempts in time, while nodes forget.
     Forgetting,

@@ -58,7 +58,8 @@ impl Nemesis<'_, '_> {
         self.phase(QUIET);
         let mut delete = redis::cmd("DEL");
         for keys in (0..RESOURCES).map(keys) {
-            delete.arg(keys.queue()).arg(keys.turn());
+            let beside = |what: &str| format!("{{{}}}:{what}", keys.lock());
+            delete.arg(beside("queue")).arg(beside("turn"));
         }
         let began = Instant::now();
         let deleting = self.world.servers.iter().map(async |server| {

@@ -44,6 +44,13 @@ pub enum Event {
         /// Where.
         node: usize,
     },
+    /// Another lock, which has the same fence, moves that of a node on.
+    MoveOn {
+        /// Where.
+        node: usize,
+        /// To which number.
+        fence: u8,
+    },
     /// A node restarts and has forgotten everything.
     Forget {
         /// Which.
@@ -111,6 +118,12 @@ impl Locks {
             self.events_of(state, client, events);
         }
         let nodes = state.nodes.iter().enumerate();
+        if state.neighbours < self.setting.neighbours {
+            events.extend(nodes.clone().flat_map(|(node, place)| {
+                let numbers = self.setting.moved_on_to(place.fence, state.now);
+                numbers.map(move |fence| Event::MoveOn { node, fence })
+            }));
+        }
         if let Some(time) = self.setting.time {
             if state.now < time.horizon {
                 events.push(Event::Tick);

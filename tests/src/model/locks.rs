@@ -164,6 +164,15 @@ impl Locks {
         state.nodes[node].forget(sits_out);
     }
 
+    fn move_on(&self, state: &mut State, node: usize, fence: u8) {
+        let holder = state.nodes[node].key.and_then(|key| state.clients.get(key.owner));
+        if holder.is_some_and(|holder| matches!(holder.phase, Phase::Asking(_))) {
+            self.sights.note(Sight::MovedOn);
+        }
+        state.neighbours += 1;
+        state.nodes[node].fence = fence;
+    }
+
     fn note_split(&self, state: &State) {
         let asks = |client: usize| matches!(state.clients[client].phase, Phase::Asking(_));
         let holds = |client: usize| state.nodes.iter().filter(|node| node.is_held_by(client)).count() == 1;
@@ -218,7 +227,14 @@ impl Model for Locks {
     fn init_states(&self) -> Vec<State> {
         let nodes = self.setting.fences.map(|fence| Node { fence, ..Node::default() });
         let now = u8::from(self.setting.time.is_some());
-        vec![State { now, forgets: 0, nodes, clients: Default::default(), breaches: Breaches::default() }]
+        vec![State {
+            now,
+            forgets: 0,
+            neighbours: 0,
+            nodes,
+            clients: Default::default(),
+            breaches: Breaches::default(),
+        }]
     }
 
     fn actions(&self, state: &State, events: &mut Vec<Event>) {
@@ -241,6 +257,7 @@ impl Model for Locks {
             Event::Leave { client } => self.end(&mut state, client),
             Event::Renew { client } => self.renew(&mut state, client),
             Event::Expire { node } => state.nodes[node].pass_time(u8::MAX, self.setting.rules),
+            Event::MoveOn { node, fence } => self.move_on(&mut state, node, fence),
             Event::Forget { node } => self.forget(&mut state, node),
             Event::Tick => self.tick(&mut state),
         }

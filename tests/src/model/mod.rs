@@ -11,6 +11,7 @@
 //! - **Time**, where there is one, passes in ticks, for all alike, at any step. A key lives for its ticks, and a holder is valid
 //!   for as many from before it asked; so is a quarantine as long. Exclusion is checked here.
 //! - **Nodes** forget all they know, one at a time, and sit out.
+//! - **Other locks** that share the fence move a node's on, at any step, to any number.
 //!
 //! # Reductions
 //!
@@ -27,7 +28,8 @@
 //!
 //! # Bounds
 //!
-//! Two or three attempts; numbers up to [`Setting::highest`]; with time, its last tick, and counters that do not outrun the clock.
+//! Two or three attempts; numbers up to [`Setting::highest`]; with time, its last tick, and counters that do not outrun the clock;
+//! of other locks, [`Setting::neighbours`] moves.
 
 mod calm;
 mod client;

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use super::state::{CLIENTS, NODES};
 
@@ -33,6 +34,8 @@ pub enum Rules {
     KeysWithoutEnd,
     /// A node counts a block of tokens as one.
     BlockOfOne,
+    /// A lock that shares the fence writes its own number there, even over a larger one.
+    NeighboursCountApart,
 }
 
 /// What a model is of: how many attempts, and what can go wrong.
@@ -58,6 +61,8 @@ pub struct Setting {
     pub time: Option<Time>,
     /// How many times a node forgets; never while another is in quarantine.
     pub forgets: u8,
+    /// How many times another lock, which has the same fence, moves that of a node on.
+    pub neighbours: u8,
     /// How many rounds of renewal a holder may begin.
     pub renewals: u8,
     /// Whether a message may be executed more than once.
@@ -101,6 +106,7 @@ impl Setting {
             highest,
             time: None,
             forgets: 0,
+            neighbours: 0,
             renewals: 0,
             doubled: true,
             held_is_told: true,
@@ -119,6 +125,17 @@ impl Setting {
             doubled: false,
             held_is_told: false,
             ..Self::attempts(attempts, [0; NODES], 0)
+        }
+    }
+
+    /// Attempts in time, while other locks that have the same fence move it on.
+    #[must_use]
+    pub const fn sharing(attempts: usize, forgets: u8, neighbours: u8, time: Time) -> Self {
+        Self {
+            name: "sharing",
+            about: "other locks count on the same fences; clients pause for any time",
+            neighbours,
+            ..Self::forgetting(attempts, forgets, time)
         }
     }
 
@@ -159,6 +176,12 @@ impl Setting {
         self.tokens[..self.attempts].iter().all(|tokens| *tokens == self.tokens[0])
     }
 
+    /// To which numbers another lock may move a fence of this number at a tick: by a grant of its own, a confirm or a replace.
+    pub(super) fn moved_on_to(&self, fence: u8, now: u8) -> RangeInclusive<u8> {
+        let lowest = if self.rules == Rules::NeighboursCountApart { 0 } else { fence + 1 };
+        lowest..=self.ceiling(now)
+    }
+
     /// The largest number that is followed.
     #[must_use]
     pub fn ceiling(&self, now: u8) -> u8 {
@@ -170,19 +193,23 @@ impl Setting {
 }
 
 impl Setting {
-    /// Three attempts.
+    /// Three attempts, and two while other locks count on the same fences.
     #[must_use]
     pub fn long_attempts() -> Vec<Self> {
         let three = Self { held_is_told: false, doubled: false, ..Self::attempts(3, [0; NODES], 2) };
         let blocks = Self { tokens: [2, 1, 1], doubled: false, ..Self::attempts(2, [0, 1, 2], 4) };
-        vec![Self::attempts(2, [0, 1, 2], 3), blocks, three]
+        let shared = Self { neighbours: 1, held_is_told: false, ..blocks.clone() };
+        let shared = Self { fences: [0; NODES], highest: 3, ..shared };
+        let in_time = Self::sharing(2, 0, 2, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
+        vec![Self::attempts(2, [0, 1, 2], 3), blocks, three, shared, in_time]
     }
 
     /// Two attempts, while nodes forget.
     #[must_use]
     pub fn long_forgetting() -> Vec<Self> {
         let lagging = Self::forgetting(2, 1, Time { ttl: 2, lag: 1, quarantine: 3, horizon: 5 });
-        vec![Self { hesitant: true, ..lagging }]
+        let shared = Self::sharing(2, 1, 1, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
+        vec![Self { hesitant: true, ..lagging }, shared]
     }
 
     /// Leases that are renewed, while nodes forget.
@@ -194,7 +221,7 @@ impl Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, attempts, fences, highest, forgets, renewals, .. } = self;
+        let Self { name, attempts, fences, highest, forgets, neighbours, renewals, .. } = self;
         write!(f, "{name}: {attempts} attempts")?;
         match self.time {
             None => write!(f, ", keys end at any step, F from {fences:?} to {highest}")?,
@@ -207,6 +234,9 @@ impl fmt::Display for Setting {
         }
         if !self.asks_for_blocks_alike() {
             write!(f, ", tokens {:?}", &self.tokens[..*attempts])?;
+        }
+        if *neighbours > 0 {
+            write!(f, ", {neighbours} moves by a lock with the same fence")?;
         }
         if self.hesitant {
             write!(f, ", pauses before sending")?;

@@ -37,6 +37,8 @@ pub enum Sight {
     LateReplace,
     /// A lease was renewed on a node where it had been put back.
     KeptAfterReplace,
+    /// Another lock moved the fence on between a grant and its confirm.
+    MovedOn,
 }
 
 /// What was seen so far, in all runs.

@@ -19,6 +19,8 @@ pub struct State {
     pub now: u8,
     /// How many nodes have forgotten so far.
     pub forgets: u8,
+    /// How many times another lock has moved a node's fence on so far.
+    pub neighbours: u8,
     /// The nodes.
     pub nodes: [Node; NODES],
     /// Each makes one attempt.

@@ -20,21 +20,20 @@ pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisR
         ("PTTL", Ok(Value::Int(real)), Ok(Value::Int(fake))) => real == fake || near(*real, *fake),
         ("INFO", Ok(real), Ok(fake)) => facts(real) == facts(fake),
         ("HELLO", Ok(real), Ok(fake)) => hello(real) == hello(fake),
-        (_, Ok(real), Ok(fake)) => alike(real, fake),
+        ("EVAL" | "EVALSHA", Ok(real), Ok(fake)) => alike(real, fake),
+        (_, Ok(real), Ok(fake)) => real == fake,
         _ => false,
     };
     if same { Ok(()) } else { Err(format!("{words:?}: the real server answers {real:?}, the fake {fake:?}")) }
 }
 
 /// The same answers to ballots, but for how long something is held or kept, or a quarantine lasts: what follows these codes.
-/// Each element by itself, for where a fencing number is none, its place is missing, and codes and numbers change theirs.
 fn alike(real: &Value, fake: &Value) -> bool {
-    let (Value::Array(real), Value::Array(fake)) = (real, fake) else { return real == fake };
-    let same = |at: usize| match (&real[at], &fake[at]) {
-        (Value::Int(one), Value::Int(other)) if at > 0 && matches!(real[at - 1], Value::Int(2 | 3)) => {
-            one == other || near(*one, *other)
-        }
-        (one, other) => one == other,
+    let (Value::BulkString(real), Value::BulkString(fake)) = (real, fake) else { return real == fake };
+    let [real, fake] = [real, fake].map(|text| std::str::from_utf8(text).unwrap().split('\n').collect::<Vec<_>>());
+    let same = |at: usize| match (real[at].parse(), fake[at].parse()) {
+        (Ok(one), Ok(other)) if at % 2 == 1 && matches!(real[at - 1], "2" | "3") => one == other || near(one, other),
+        _ => real[at] == fake[at],
     };
     real.len() == fake.len() && (0..real.len()).all(same)
 }
@@ -73,28 +72,29 @@ fn hello(answer: &Value) -> BTreeMap<String, String> {
 }
 
 /// Counts what an answer tells: of one to ballots, each code.
-pub(crate) fn answer_kinds(answer: &RedisResult<Value>, kinds: &mut BTreeMap<String, u64>) {
-    let mut count = |kind: String| *kinds.entry(kind).or_default() += 1;
+pub(crate) fn answer_kinds(words: &[String], answer: &RedisResult<Value>, kinds: &mut BTreeMap<String, u64>) {
+    let mut count = |kind: &str| *kinds.entry(kind.to_owned()).or_default() += 1;
     match answer {
-        Ok(Value::Array(items)) => match items.as_slice() {
-            [Value::Int(0)] => count("unadmitted".to_owned()),
-            [Value::Int(_), _, ..] => {
-                for answer in items.chunks(2) {
-                    match answer {
-                        [Value::Int(-1), Value::BulkString(error)] => {
-                            let error = String::from_utf8_lossy(error);
-                            let first = error.split([' ', ':']).next().unwrap_or_default();
-                            count(format!("failed: {first}"));
-                        }
-                        [Value::Int(code), _] => count(format!("code {code}")),
-                        _ => count("half an answer".to_owned()),
+        Ok(Value::BulkString(text)) if words[0].starts_with("EVAL") => {
+            let text = std::str::from_utf8(text).unwrap();
+            for answer in text.split('\n').collect::<Vec<_>>().chunks(2) {
+                match answer {
+                    ["0"] => count("unadmitted"),
+                    ["-1", error] => {
+                        // The server's own have a code before them.
+                        let code = error.split(' ').next().filter(|word| *word == word.to_uppercase());
+                        count(&format!("failed: {}", code.unwrap_or(error)));
                     }
+                    [code, _] => count(&format!("code {code}")),
+                    _ => count("half an answer"),
                 }
             }
-            [first, ..] => count(redis::from_redis_value_ref(first).unwrap_or_default()),
-            [] => count("nothing".to_owned()),
-        },
-        Ok(_) => count("plain".to_owned()),
-        Err(error) => count(error.code().map_or_else(|| format!("{:?}", error.kind()), ToOwned::to_owned)),
+        }
+        Ok(Value::Array(items)) => {
+            let first = items.first().and_then(|first| redis::from_redis_value_ref::<String>(first).ok());
+            count(first.as_deref().unwrap_or("nothing"));
+        }
+        Ok(_) => count("plain"),
+        Err(error) => count(&error.code().map_or_else(|| format!("{:?}", error.kind()), ToOwned::to_owned)),
     }
 }

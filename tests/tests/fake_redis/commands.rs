@@ -1,8 +1,10 @@
-//! Random commands: those that the engine sends, with their arguments right and wrong, and those that disturb them.
+//! Random commands: calls of the scripts as the engine makes them, whatever is stored in the keys, and commands, right and wrong,
+//! that store it.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use lock_core::{Keyspace, LockKeys};
 use proptest::prelude::*;
 
 macro_rules! source {
@@ -13,19 +15,39 @@ macro_rules! source {
 
 /// The scripts: that of the ballots, and the one that establishes.
 const SCRIPTS: [&str; 2] = [
-    source!("begin", "queue", "confirm", "extend", "replace", "end_of_rest", "acquire", "release", "ballots"),
+    source!("begin", "queue", "confirm", "extend", "replace", "end_of_rest", "acquire", "release", "end"),
     source!("establish"),
 ];
 static HASHES: LazyLock<[String; 2]> =
     LazyLock::new(|| SCRIPTS.map(|script| redis::Script::new(script).get_hash().to_owned()));
 
-/// The keys of two locks and of their node.
-const LOCKS: [[&str; 4]; 2] = [
-    ["lock:r", "{lock:r}:fence", "{lock:r}:queue", "{lock:r}:turn"],
-    ["lock:s", "{lock:s}:fence", "{lock:s}:queue", "{lock:s}:turn"],
-];
-const META: &str = "lock:{node}";
+/// What a node has of a lock.
+pub(crate) struct Lock {
+    pub(crate) lock: String,
+    pub(crate) queue: String,
+    turn: String,
+    /// The field of the node's record.
+    pub(crate) fence: String,
+}
+
+/// Three locks with fences of their own, and one that shares the fence of the first.
+pub(crate) static LOCKS: LazyLock<[Lock; 4]> = LazyLock::new(|| {
+    let fence = |lock: &str| LockKeys::new(&Arc::new(Keyspace::new("")), lock).fence();
+    let shares = |lock: &String| fence(lock) == fence("lock:r");
+    let neighbour = (0..).map(|number| format!("lock:t{number}")).find(shares).unwrap();
+    ["lock:r", "lock:s", "lock:u", &neighbour].map(|lock| Lock {
+        lock: lock.to_owned(),
+        queue: format!("{{{lock}}}:queue"),
+        turn: format!("{{{lock}}}:turn"),
+        fence: fence(lock).to_string(),
+    })
+});
+/// Those that may be in one call: each fence once.
+const TOGETHER: [&[usize]; 9] = [&[0], &[0], &[0], &[0], &[0, 1], &[1, 0], &[0, 1, 2], &[3], &[1, 3]];
+
+pub(crate) const META: &str = "lock:{node}";
 const QUARANTINE: &str = "lock:{node}:quarantine";
+const QUEUED: &str = "lock:{node}:queued";
 /// Where the calls are left for those who wait.
 pub(crate) const CALLS: [&str; 3] = ["lock:{node}:calls:aa", "lock:{node}:calls:bb", "lock:{node}:calls:cc"];
 const WAITERS: [&str; 3] = ["aa", "bb", "cc"];
@@ -68,18 +90,20 @@ fn one_of(words: &'static [&'static str]) -> impl Strategy<Value = &'static str>
 }
 
 fn key() -> impl Strategy<Value = &'static str> {
-    let [lock, fence, queue, turn] = LOCKS[0];
-    prop::sample::select(vec![lock, lock, lock, lock, fence, fence, queue, turn, META, QUARANTINE, CALLS[0], CALLS[1]])
+    let Lock { lock, queue, turn, .. } = &LOCKS[0];
+    let one_each = [queue, turn, META, QUARANTINE, QUEUED, CALLS[0], CALLS[1]];
+    prop::sample::select([&[lock.as_str(); 4][..], &one_each].concat())
 }
 
 fn epoch() -> impl Strategy<Value = &'static str> {
-    one_of(&["e1", "e1", "e1", "e1", "e1", "e1", "e1", "e1", "e1", "e1", "e1", "e1", "e1", "e2", ""])
+    prop_oneof![26 => Just("e1"), 3 => one_of(&["e2", ""])]
 }
 
 fn owner() -> impl Strategy<Value = &'static str> {
     one_of(&["a", "a", "b"])
 }
 
+/// A time to live, right or wrong.
 fn life() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         20 => one_of(&["60000", "90000", "90000"]),
@@ -87,67 +111,61 @@ fn life() -> impl Strategy<Value = &'static str> {
     ]
 }
 
-fn number() -> impl Strategy<Value = &'static str> {
+/// What a key may hold, with or without a meaning there.
+fn text() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         8 => one_of(&["0", "1", "5", "7", "100", "1700000000000000"]),
         2 => one_of(&["9007199254740990", "9007199254740991", "9007199254740992", "-1", "x", "", "1e3", "2.5"]),
     ]
 }
 
-fn retention() -> impl Strategy<Value = &'static str> {
-    prop_oneof![20 => Just("604800000"), 1 => one_of(&["0", "x", ""])]
+/// A ballot on one of the locks: its place by its kind, its words, and how long what it sets may live.
+type Ballot = (usize, Vec<&'static str>, &'static str);
+
+fn ballot(lock: usize) -> impl Strategy<Value = (usize, Ballot)> {
+    let fence = LOCKS[lock].fence.as_str();
+    let life = prop_oneof![20 => one_of(&["60000", "90000", "90000"]), 3 => one_of(&["20", "1", "0"])];
+    let number = prop_oneof![
+        8 => one_of(&["0", "1", "5", "7", "100", "1700000000000000"]),
+        1 => one_of(&["9007199254740990", "9007199254740991", "9007199254740992"]),
+    ];
+    let (tokens, since) = (one_of(&["1", "2", "16"]), one_of(&["1", "2", "3", "1700000000000000"]));
+    let ballot = (0..12, owner(), life, number, tokens, since);
+    ballot.prop_map(move |(kind, owner, life, number, tokens, since)| {
+        let ballot = match kind {
+            0 | 1 => (0, vec![owner, life, number, tokens, "0"], life),
+            2..=4 => (0, vec![owner, life, number, tokens, since], life),
+            5 => (1, vec![owner, ""], ""),
+            6 => (1, vec![owner, "leave"], ""),
+            7 | 8 => (1, vec![owner, since], ""),
+            9 => (2, vec!["C", owner, number, fence], ""),
+            10 => (2, vec!["E", owner, life], life),
+            _ => (2, vec!["P", owner, life, number, fence], life),
+        };
+        (lock, ballot)
+    })
 }
 
-fn since() -> impl Strategy<Value = &'static str> {
-    prop_oneof![20 => one_of(&["1", "2", "3", "1700000000000000"]), 1 => one_of(&["x", "", "2.5", "-1"])]
-}
-
-/// A ballot: its words, and how long what it sets may live.
-fn ballot() -> impl Strategy<Value = (Vec<&'static str>, &'static str)> {
-    let tokens = prop_oneof![12 => one_of(&["1", "2", "16"]), 1 => one_of(&["0", "x"])];
-    (0..12, owner(), life(), number(), tokens, since()).prop_map(
-        |(kind, owner, life, number, tokens, since)| match kind {
-            0 | 1 => (vec!["A", owner, life, number, tokens, "0"], life),
-            2..=4 => (vec!["A", owner, life, number, tokens, since], life),
-            5 => (vec!["C", owner, number], ""),
-            6 => (vec!["E", owner, life], life),
-            7 => (vec!["P", owner, life, number], life),
-            8 => (vec!["R", owner, ""], ""),
-            9 => (vec!["R", owner, "leave"], ""),
-            _ => (vec!["R", owner, since], ""),
-        },
-    )
-}
-
-/// The keys of a ballot of this kind.
-fn keys_of(kind: &str, [lock, fence, queue, turn]: [&'static str; 4]) -> Vec<&'static str> {
-    match kind {
-        "A" => vec![lock, fence, queue, turn],
-        "E" => vec![lock],
-        "R" => vec![lock, queue, turn],
-        _ => vec![lock, fence],
-    }
+/// The words of a call of the script.
+fn votes(by_source: bool, epoch: &str, waiter: &str, mut ballots: Vec<(usize, Ballot)>) -> Vec<String> {
+    ballots.sort_by_key(|(_, (place, ..))| *place);
+    let count = |wanted: usize| ballots.iter().filter(|(_, (place, ..))| *place == wanted).count();
+    let counts = [count(0).to_string(), count(1).to_string()];
+    let (mut keys, mut arguments) = (vec![META, QUARANTINE, QUEUED], vec![epoch, waiter, &counts[0], &counts[1]]);
+    keys.extend(ballots.iter().map(|(lock, _)| LOCKS[*lock].lock.as_str()));
+    arguments.extend(ballots.iter().take(count(0)).map(|(lock, _)| LOCKS[*lock].fence.as_str()));
+    arguments.extend(ballots.iter().flat_map(|(_, (_, words, _))| words));
+    call(0, by_source, &keys, &arguments)
 }
 
 /// A call of the script with a few ballots, by its hash or its source.
-fn ballots() -> impl Strategy<Value = Step> {
-    let lock = prop::bool::weighted(0.2);
-    let ballots = prop::collection::vec((lock, ballot()), 1..4);
-    (any::<bool>(), epoch(), retention(), one_of(&WAITERS), ballots).prop_map(
-        |(by_source, epoch, retention, waiter, ballots)| {
-            let mut keys = vec![META, QUARANTINE];
-            let mut arguments = vec![epoch, retention, waiter];
-            let mut soon = false;
-            for (lock, (words, life)) in &ballots {
-                keys.extend(keys_of(words[0], LOCKS[usize::from(*lock)]));
-                arguments.extend(words);
-                soon |= SOON.contains(life);
-            }
-            let mut step = Step::new(call(0, by_source, &keys, &arguments));
-            step.pause = soon.then_some(Pause::Soon);
-            step
-        },
-    )
+fn call_of_votes() -> impl Strategy<Value = Step> {
+    let ballots = prop::sample::select(&TOGETHER[..])
+        .prop_flat_map(|locks| locks.iter().map(|lock| ballot(*lock)).collect::<Vec<_>>());
+    (any::<bool>(), epoch(), one_of(&WAITERS), ballots).prop_map(|(by_source, epoch, waiter, ballots)| {
+        let soon = ballots.iter().any(|(_, (.., life))| SOON.contains(life));
+        Step { words: votes(by_source, epoch, waiter, ballots), pause: soon.then_some(Pause::Soon) }
+    })
 }
 
 fn establish() -> impl Strategy<Value = Step> {
@@ -168,7 +186,7 @@ fn call(script: usize, by_source: bool, keys: &[&str], arguments: &[&str]) -> Ve
 
 /// A command that sets how long a key lives.
 fn life_command() -> impl Strategy<Value = Step> {
-    let set = (key(), number(), one_of(&["", "NX", "XX"]), life()).prop_map(|(key, value, only_if, life)| {
+    let set = (key(), text(), one_of(&["", "NX", "XX"]), life()).prop_map(|(key, value, only_if, life)| {
         let only_if = if only_if.is_empty() { vec![] } else { vec![only_if] };
         Step::with_life(words(&[&["SET", key, value][..], &only_if, &["PX", life]].concat()), life)
     });
@@ -178,7 +196,7 @@ fn life_command() -> impl Strategy<Value = Step> {
 
 /// Commands on lists, some of them on what is none. None that is blocked for long.
 fn list_command() -> impl Strategy<Value = Step> {
-    let list = || prop_oneof![8 => one_of(&CALLS), 1 => Just(LOCKS[0][0])];
+    let list = || prop_oneof![8 => one_of(&CALLS), 1 => Just(LOCKS[0].lock.as_str())];
     let place = || one_of(&["0", "1", "-1", "-2", "5", "-9"]);
     let command = prop_oneof![
         2 => (list(), one_of(&["Tx", "Sx"])).prop_map(|(list, element)| words(&["RPUSH", list, element])),
@@ -192,56 +210,73 @@ fn list_command() -> impl Strategy<Value = Step> {
     command.prop_map(Step::new)
 }
 
-/// Any other command.
-fn command() -> impl Strategy<Value = Step> {
-    let names = one_of(&["GET", "DEL", "EXISTS", "PTTL", "HGETALL"]);
-    let on_key = (names, key()).prop_map(|(name, key)| words(&[name, key]));
-    let queue = prop_oneof![
+/// A command that changes what votes go by, into what a node may have and what it should not.
+fn disturbance() -> impl Strategy<Value = Vec<String>> {
+    let Lock { lock, queue, turn, fence } = &LOCKS[0];
+    let queues = prop_oneof![
         3 => one_of(&["1 aa", "1 aa 2 bb", "2 bb 2 cc 3 aa", "x 1  aa 2 b 9 zz 3 4 cc", ""]),
-        1 => number(),
+        1 => text(),
     ];
-    let fields = ["epoch", "e1", "run_id", "run"];
-    let lock = [&LOCKS[0][..], &[META]].concat();
-    let command = prop_oneof![
-        6 => on_key,
-        2 => (key(), number()).prop_map(|(key, value)| words(&["SET", key, value])),
-        2 => queue.prop_map(|queue| words(&["SET", LOCKS[0][2], queue])),
-        1 => Just(words(&["SET", LOCKS[0][1], "x"])),
-        1 => one_of(&WAITERS).prop_map(|waiter| words(&["SET", LOCKS[0][3], waiter])),
-        1 => Just(words(&[&["MGET"][..], &lock].concat())),
-        1 => key().prop_map(move |key| words(&[&["HSET", key][..], &fields].concat())),
-        2 => Just(words(&[&["HSET", META][..], &fields].concat())),
+    prop_oneof![
+        2 => (key(), text()).prop_map(|(key, value)| words(&["SET", key, value])),
+        3 => queues.prop_map(move |line| words(&["SET", queue, line])),
+        2 => one_of(&WAITERS).prop_map(move |waiter| words(&["SET", turn, waiter])),
+        3 => Just(words(&["SET", QUEUED, ""])),
+        1 => Just(words(&["DEL", QUEUED])),
+        1 => Just(words(&["DEL", QUARANTINE])),
+        2 => text().prop_map(move |number| words(&["HSET", META, fence, number])),
+        1 => key().prop_map(|key| words(&["HSET", key, "epoch", "e1", "run_id", "run"])),
+        1 => Just(words(&["HSET", lock, "epoch", "e1"])),
+        2 => Just(words(&["HSET", META, "epoch", "e1", "run_id", "run"])),
+    ]
+}
+
+/// Any other command.
+fn command() -> impl Strategy<Value = Vec<String>> {
+    let names = one_of(&["GET", "DEL", "EXISTS", "PTTL"]);
+    let Lock { lock, queue, turn, fence } = &LOCKS[0];
+    prop_oneof![
+        6 => (names, key()).prop_map(|(name, key)| words(&[name, key])),
+        2 => Just(words(&["MGET", lock, queue, turn, META])),
         1 => key().prop_map(|key| words(&["HGET", key, "epoch"])),
+        2 => key().prop_map(move |key| words(&["HMGET", key, "epoch", fence])),
+        2 => Just(words(&["HMGET", META, fence, "epoch", "set_name", fence])),
         1 => (0..2usize).prop_map(|script| words(&["SCRIPT", "LOAD", SCRIPTS[script]])),
         1 => (0..2usize).prop_map(|script| words(&["SCRIPT", "EXISTS", &HASHES[script]])),
         1 => Just(words(&["SCRIPT", "FLUSH"])),
-        1 => one_of(&["FLUSHALL", "PING", "GET", "TIME", "INFO", "LPOP"]).prop_map(|name| words(&[name])),
+        1 => one_of(&["FLUSHALL", "PING", "GET", "TIME", "INFO", "LPOP", "HMGET"]).prop_map(|name| words(&[name])),
         1 => Just(words(&["CONFIG", "GET", "appendfsync"])),
         1 => one_of(&["0", "99", "x"]).prop_map(|database| words(&["SELECT", database])),
         1 => Just(words(&["CLIENT", "SETINFO", "LIB-NAME", "redis-rs"])),
         1 => Just(words(&["AUTH", "secret"])),
         1 => one_of(&["2", "3", "4", "x"]).prop_map(|protocol| words(&["HELLO", protocol])),
-    ];
-    command.prop_map(Step::new)
+    ]
 }
 
 pub(crate) fn step() -> impl Strategy<Value = Step> {
     let outlast = Just(Step { words: words(&["PING"]), pause: Some(Pause::Turns) });
-    prop_oneof![60 => ballots(), 3 => establish(), 7 => life_command(), 7 => list_command(), 20 => command(), 1 => outlast]
+    prop_oneof![
+        60 => call_of_votes(),
+        3 => establish(),
+        7 => life_command(),
+        7 => list_command(),
+        10 => disturbance().prop_map(Step::new),
+        10 => command().prop_map(Step::new),
+        1 => outlast,
+    ]
 }
 
 /// Beginnings from which more than refusals are seen: a node that was established, with or without a holder, and a queue.
 pub(crate) fn beginning() -> impl Strategy<Value = Vec<Step>> {
     let establish = ["", "run", "e1", "1", "3", "1000", "", "0"];
     let establish = Step::new(call(1, true, &[META, QUARANTINE], &establish));
-    let keys = [&[META, QUARANTINE], &LOCKS[0][..]].concat();
-    let vote = |waiter, arguments: &[&str]| {
-        Step::new(call(0, true, &keys, &[&["e1", "604800000", waiter], arguments].concat()))
+    let acquire = |waiter, owner, since| {
+        let ballot = (0, (0, vec![owner, "60000", "5", "1", since], "60000"));
+        Step::new(votes(true, "e1", waiter, vec![ballot]))
     };
-    let acquire = vote("cc", &["A", "a", "60000", "5", "1", "0"]);
-    let wait = ["bb", "aa"].map(|waiter| vote(waiter, &["A", "b", "60000", "5", "1", "3"]));
+    let wait = ["bb", "aa"].map(|waiter| acquire(waiter, "b", "3"));
     let load = SCRIPTS.map(|script| Step::new(words(&["SCRIPT", "LOAD", script])));
-    let held = [&load[..], &[establish.clone(), acquire]].concat();
+    let held = [&load[..], &[establish.clone(), acquire("cc", "a", "0")]].concat();
     prop_oneof![
         1 => Just(Vec::new()),
         3 => Just([&load[..], &[establish]].concat()),

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use self::answers::{answer_kinds, compare};
-use self::commands::{CALLS, PAUSE, Pause, Step, beginning, step, words};
+use self::commands::{CALLS, LOCKS, Lock, META, PAUSE, Pause, Step, beginning, step, words};
 
 /// Both servers.
 struct Servers {
@@ -182,7 +182,7 @@ async fn compare_sequence(
             return Ok(());
         }
         compare(words, &real, &fake)?;
-        answer_kinds(&real, kinds);
+        answer_kinds(words, &real, kinds);
         if servers.offers() > offers {
             turns.0.push((began, ended));
             *kinds.entry("offered".to_owned()).or_default() += 1;
@@ -197,8 +197,12 @@ async fn compare_sequence(
             _ => {}
         }
     }
-    for list in &CALLS[1..] {
-        let command = words(&["LRANGE", list, "0", "-1"]);
+    // What stands there in the end, but for the turns, which may be just ending.
+    let of_lock = |Lock { lock, queue, fence, .. }: &'static Lock| {
+        [words(&["MGET", lock, queue]), words(&["HMGET", META, fence])]
+    };
+    let calls = CALLS[1..].iter().map(|list| words(&["LRANGE", list, "0", "-1"]));
+    for command in LOCKS.iter().flat_map(of_lock).chain(calls) {
         let (real, fake) = pair.ask(&command).await;
         compare(&command, &real, &fake)?;
     }
@@ -223,10 +227,9 @@ fn the_fake_answers_as_redis_does() {
     let codes = (1..=9).map(|code| format!("code {code}"));
     let others = [
         "unadmitted",
-        "failed: WRONGTYPE",
         "failed: ERR",
-        "failed: user_script",
-        "failed: acquire",
+        "failed: the fence is not a number",
+        "failed: the fence is used up",
         "offered",
         "ESTABLISHED",
         "CHANGED",

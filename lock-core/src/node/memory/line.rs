@@ -45,6 +45,7 @@ impl Line {
 
     pub(super) fn enter(&mut self, waiter: WaiterId, since: NonZeroU64, now: Duration) {
         self.leave(waiter, now);
+        self.expires = now + LINE_LIFE;
         if self.queue.len() < MAX_WAITERS {
             let place = self.queue.partition_point(|(other, _)| *other <= since);
             self.queue.insert(place, (since, waiter));
@@ -53,8 +54,11 @@ impl Line {
 
     /// Every change lets the line live on.
     pub(super) fn leave(&mut self, waiter: WaiterId, now: Duration) {
+        let places = self.queue.len();
         self.queue.retain(|(_, other)| *other != waiter);
-        self.expires = now + LINE_LIFE;
+        if self.queue.len() < places {
+            self.expires = now + LINE_LIFE;
+        }
     }
 
     pub(super) fn end_turn(&mut self) {

@@ -6,19 +6,17 @@ use super::line::Line;
 use crate::node::{
     Ballot, Call, Establish, Keyspace, LockKeys, Meta, NodeError, Place, Reply, Request, TURN_LIFE, Turn,
 };
-use crate::options::LONGEST_HOLD;
 use crate::random::{OwnerId, WaiterId};
 
 /// The keys of an in-memory master and the rules of the scripts, as told at [`Request`]. Times are on the node's clock.
 pub(super) struct Store {
     run_id: String,
     locks: HashMap<String, Lock>,
-    fences: HashMap<String, Fence>,
     lines: HashMap<String, Line>,
     /// What processes are to be told, and when that ends.
     calls: HashMap<WaiterId, (Vec<Call>, Duration)>,
     has_called: bool,
-    metas: HashMap<String, Meta>,
+    records: HashMap<String, Record>,
     quarantines: HashMap<String, Duration>,
     /// How many votes may be answered before expired keys are swept.
     votes_until_sweep: usize,
@@ -29,9 +27,10 @@ struct Lock {
     expires: Duration,
 }
 
-struct Fence {
-    number: u64,
-    expires: Duration,
+/// What the node must not forget: without the fences there is no epoch, and so no vote.
+struct Record {
+    meta: Meta,
+    fences: HashMap<u16, u64>,
 }
 
 /// How long a call waits for its process.
@@ -44,7 +43,7 @@ const SWEEP_INTERVAL: usize = 1024;
 const MAX_FENCE: u64 = (1 << 53) - 1;
 
 fn used_up() -> NodeError {
-    NodeError::Rejected { code: "ERR".into(), detail: "acquire: the fence is used up".into() }
+    NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() }
 }
 
 impl Store {
@@ -52,11 +51,10 @@ impl Store {
         Self {
             run_id,
             locks: HashMap::new(),
-            fences: HashMap::new(),
             lines: HashMap::new(),
             calls: HashMap::new(),
             has_called: false,
-            metas: HashMap::new(),
+            records: HashMap::new(),
             quarantines: HashMap::new(),
             votes_until_sweep: SWEEP_INTERVAL,
         }
@@ -67,7 +65,7 @@ impl Store {
     }
 
     pub(super) fn meta(&self, keyspace: &Keyspace) -> Option<Meta> {
-        self.metas.get(keyspace.meta()).cloned()
+        self.records.get(keyspace.meta()).map(|record| record.meta.clone())
     }
 
     pub(super) fn quarantine(&self, keyspace: &Keyspace, now: Duration) -> Option<Duration> {
@@ -83,11 +81,15 @@ impl Store {
     }
 
     pub(super) fn establish(&mut self, keyspace: &Keyspace, record: Establish, now: Duration) -> bool {
-        if self.metas.get(keyspace.meta()).map(|meta| meta.epoch) != record.expected || record.run_id != self.run_id {
+        let present = self.records.get_mut(keyspace.meta());
+        if present.as_ref().map(|present| present.meta.epoch) != record.expected || record.run_id != self.run_id {
             return false;
         }
         let meta = Meta { run_id: record.run_id, epoch: record.epoch, config: record.config };
-        self.metas.insert(keyspace.meta().to_owned(), meta);
+        match present {
+            Some(present) => present.meta = meta,
+            None => _ = self.records.insert(keyspace.meta().to_owned(), Record { meta, fences: HashMap::new() }),
+        }
         if !record.quarantine.is_zero() {
             self.quarantines.insert(keyspace.quarantine().to_owned(), now + record.quarantine);
         }
@@ -97,11 +99,11 @@ impl Store {
     pub(super) fn vote(&mut self, ballot: &Ballot, now: Duration) -> Result<Reply, NodeError> {
         self.sweep(now);
         let Ballot { keys, epoch, waiter, request } = ballot;
-        if self.metas.get(keys.keyspace().meta()).map(|meta| meta.epoch) != Some(*epoch) {
+        let Some(record) = self.records.get(keys.keyspace().meta()).filter(|record| record.meta.epoch == *epoch) else {
             return Err(NodeError::Unadmitted);
-        }
+        };
+        let fence = record.fences.get(&keys.fence()).copied().unwrap_or(0);
         let holder = self.holder(keys, now);
-        let fence = self.fence(keys, now);
         Ok(match *request {
             Request::Acquire { owner, ttl, hint, tokens, since } => {
                 if let Some(remaining) = self.quarantine(keys.keyspace(), now) {
@@ -117,7 +119,7 @@ impl Store {
                 if fence > MAX_FENCE {
                     return Err(used_up());
                 }
-                self.set_fence(keys, fence, now);
+                self.set_fence(keys, fence);
                 self.set_lock(keys, owner, ttl, now);
                 if let (Some(_), Some(line)) = (since, self.lines.get_mut(keys.lock())) {
                     line.end_turn();
@@ -127,7 +129,7 @@ impl Store {
             }
             Request::Confirm { owner, fence: wanted } => {
                 if holder.is_some_and(|(holder, _)| holder == owner) && fence <= wanted {
-                    self.set_fence(keys, wanted, now);
+                    self.set_fence(keys, wanted);
                     Reply::Confirmed
                 } else {
                     Reply::Refused { fence }
@@ -144,7 +146,7 @@ impl Store {
                 Some((holder, _)) if holder == owner => Reply::Kept,
                 Some(_) => Reply::Gone,
                 None => {
-                    self.set_fence(keys, fence.max(token), now);
+                    self.set_fence(keys, fence.max(token));
                     self.set_lock(keys, owner, ttl, now);
                     Reply::Kept
                 }
@@ -246,10 +248,6 @@ impl Store {
         Some((lock.owner, remaining))
     }
 
-    fn fence(&self, keys: &LockKeys, now: Duration) -> u64 {
-        self.fences.get(keys.fence()).filter(|fence| fence.expires > now).map_or(0, |fence| fence.number)
-    }
-
     fn set_lock(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) {
         let lock = Lock { owner, expires: now + ttl };
         match self.locks.get_mut(keys.lock()) {
@@ -258,11 +256,9 @@ impl Store {
         }
     }
 
-    fn set_fence(&mut self, keys: &LockKeys, number: u64, now: Duration) {
-        let fence = Fence { number, expires: now + LONGEST_HOLD };
-        match self.fences.get_mut(keys.fence()) {
-            Some(slot) => *slot = fence,
-            None => _ = self.fences.insert(keys.fence().to_owned(), fence),
+    fn set_fence(&mut self, keys: &LockKeys, number: u64) {
+        if let Some(record) = self.records.get_mut(keys.keyspace().meta()) {
+            record.fences.insert(keys.fence(), number);
         }
     }
 
@@ -271,10 +267,9 @@ impl Store {
         self.votes_until_sweep -= 1;
         if self.votes_until_sweep == 0 {
             self.locks.retain(|_, lock| lock.expires > now);
-            self.fences.retain(|_, fence| fence.expires > now);
             self.lines.retain(|_, line| line.age(now));
             self.calls.retain(|_, (_, expire)| *expire > now);
-            self.votes_until_sweep = SWEEP_INTERVAL + self.locks.len() + self.fences.len();
+            self.votes_until_sweep = SWEEP_INTERVAL + self.locks.len();
         }
     }
 }

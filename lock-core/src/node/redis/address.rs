@@ -1,15 +1,6 @@
-use redis::io::tcp::TcpSettings;
 use redis::{ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
-use socket2::TcpKeepalive;
-use std::time::Duration;
 
 use crate::error::ConfigError;
-
-/// How long a connection is silent before the kernel probes it, and between probes.
-const KEEPALIVE: Duration = Duration::from_secs(5);
-/// How long written bytes may stay unacknowledged before the kernel gives a connection up.
-#[cfg(target_os = "linux")]
-const USER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where a Redis server is, as a connection needs it and as people may read it.
 pub(super) struct Address {
@@ -35,17 +26,8 @@ impl Address {
             database => format!("{}/{database}", info.addr()),
         };
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let info = info.set_redis_settings(settings).set_tcp_settings(tcp_settings());
-        Ok(Self { name, info })
+        Ok(Self { name, info: info.set_redis_settings(settings) })
     }
-}
-
-fn tcp_settings() -> TcpSettings {
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
-    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    #[cfg(target_os = "linux")]
-    let settings = settings.set_user_timeout(USER_TIMEOUT);
-    settings
 }
 
 /// The URL for an error message. What stands before the last `@` may be a password, however broken the URL is.
@@ -68,7 +50,6 @@ mod tests {
         assert_eq!(address.info.redis_settings().username(), Some("app"));
         assert_eq!(address.info.redis_settings().password(), Some("s3cret"));
         assert_eq!(address.info.redis_settings().db(), 3);
-        assert!(address.info.tcp_settings().nodelay());
         assert_eq!(Address::parse("redis://10.0.0.1").unwrap().name, "10.0.0.1:6379");
     }
 

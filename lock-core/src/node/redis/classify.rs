@@ -5,12 +5,7 @@ use crate::node::{NodeError, Refusal};
 /// What an error of redis-rs means for a vote. By code and kind; the text is only passed on.
 pub(super) fn node_error(error: &RedisError) -> NodeError {
     if let Some(code) = error.code() {
-        let detail = error.detail().unwrap_or_default().to_owned();
-        return match code {
-            "NOAUTH" | "WRONGPASS" => Refusal::Login { detail }.into(),
-            "NOPERM" => Refusal::Permission { detail }.into(),
-            code => NodeError::Rejected { code: code.to_owned(), detail },
-        };
+        return told(code, error.detail().unwrap_or_default());
     }
     match error.kind() {
         ErrorKind::AuthenticationFailed => Refusal::Login { detail: error.to_string() }.into(),
@@ -18,6 +13,16 @@ pub(super) fn node_error(error: &RedisError) -> NodeError {
         _ if error.is_timeout() => NodeError::TimedOut,
         ErrorKind::Io => NodeError::ConnectionLost { reason: error.to_string() },
         _ => NodeError::Protocol { answer: error.to_string() },
+    }
+}
+
+/// What an error means that the server told, by its code.
+pub(super) fn told(code: &str, detail: &str) -> NodeError {
+    let detail = detail.to_owned();
+    match code {
+        "NOAUTH" | "WRONGPASS" => Refusal::Login { detail }.into(),
+        "NOPERM" => Refusal::Permission { detail }.into(),
+        code => NodeError::Rejected { code: code.to_owned(), detail },
     }
 }
 

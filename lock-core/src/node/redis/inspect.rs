@@ -22,7 +22,7 @@ pub(super) async fn inspect(
     keyspace: &Keyspace,
 ) -> Result<Inspection, NodeError> {
     let mut pipeline = Pipeline::new();
-    pipeline.cmd("INFO").cmd("TIME").cmd("HGETALL").arg(keyspace.meta());
+    pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.meta()).arg(&META_FIELDS);
     pipeline.cmd("PTTL").arg(keyspace.quarantine()).cmd("CONFIG").arg("GET").arg("appendfsync");
     let answers = ask(connection, &pipeline, 5).await?;
     let [info, time, meta, quarantine, fsync] = <[Value; 5]>::try_from(answers)
@@ -93,20 +93,23 @@ fn version(text: &str) -> Result<(u32, u32), NodeError> {
     }
 }
 
-fn read_meta(fields: &HashMap<String, String>) -> Result<Option<Meta>, NodeError> {
-    if fields.is_empty() {
+/// The fields of the record, without the fences.
+const META_FIELDS: [&str; 6] = ["run_id", "epoch", "format", "nodes", "max_ttl", "set_name"];
+
+fn read_meta(fields: &[Option<String>; META_FIELDS.len()]) -> Result<Option<Meta>, NodeError> {
+    if fields.iter().all(Option::is_none) {
         return Ok(None);
     }
-    let get = |name: &str| fields.get(name).map(String::as_str);
     let meta = || {
+        let [run_id, epoch, format, nodes, max_ttl, name] = fields;
         Some(Meta {
-            run_id: get("run_id")?.to_owned(),
-            epoch: Epoch::parse(get("epoch")?)?,
+            run_id: run_id.clone()?,
+            epoch: Epoch::parse(epoch.as_deref()?)?,
             config: SetConfig {
-                format: get("format")?.parse().ok()?,
-                nodes: get("nodes")?.parse().ok()?,
-                max_ttl: Duration::from_millis(get("max_ttl")?.parse().ok()?),
-                name: get("set_name")?.to_owned(),
+                format: format.as_deref()?.parse().ok()?,
+                nodes: nodes.as_deref()?.parse().ok()?,
+                max_ttl: Duration::from_millis(max_ttl.as_deref()?.parse().ok()?),
+                name: name.clone()?,
             },
         })
     };
@@ -128,12 +131,11 @@ mod tests {
 
     #[test]
     fn a_record_is_read_whole_or_reported() {
-        assert_eq!(read_meta(&HashMap::new()), Ok(None));
-        let field = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let fields = [("run_id", "r"), ("epoch", "ff"), ("format", "1"), ("nodes", "5"), ("max_ttl", "60000")];
-        let mut record: HashMap<_, _> = fields.into_iter().map(field).collect();
+        assert_eq!(read_meta(&[const { None }; 6]), Ok(None));
+        let mut record = ["r", "ff", "1", "5", "60000", ""].map(|value| Some(value.to_owned()));
+        let name = record[5].take();
         assert!(matches!(read_meta(&record), Err(NodeError::Protocol { .. })), "the name of the set is missing");
-        record.insert("set_name".into(), String::new());
+        record[5] = name;
         let meta = read_meta(&record).unwrap().unwrap();
         assert_eq!((meta.epoch, meta.config.nodes), (Epoch::from_bits(255), 5));
         assert_eq!(meta.config.max_ttl, Duration::from_secs(60));

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::classify::connect_error;
+use super::connect::Connected;
 use super::{CONNECT_TIMEOUT, Shared};
 use crate::node::{Call, NodeError, Turn};
 
@@ -19,7 +20,11 @@ pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Call>, No
     let mut place = node.listening.lock().await;
     let mut connection = match place.take() {
         Some(connection) => connection,
-        None => node.connect(CancellationToken::new()).await?,
+        None => {
+            let Connected { connection, driver } = node.connect(CancellationToken::new()).await?;
+            tokio::spawn(driver);
+            connection
+        }
     };
     let wait = redis::cmd("BLPOP").arg(list).arg(LISTEN_FOR.as_secs()).take();
     let answer = match timeout(LISTEN_FOR + CONNECT_TIMEOUT, connection.send_packed_command(&wait)).await {

@@ -1,16 +1,19 @@
+use std::collections::VecDeque;
+use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, RedisResult, Value};
+use redis::{RedisResult, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::calls::{Call, deal};
 use super::classify::{is_no_script, node_error};
-use super::scripts::{By, decode, encode, travel_together};
+use super::scripts::{By, decode, encode};
 use crate::node::{Ballot, NodeError, NodeFuture, Reply, Request};
 
 /// Ballots that may wait to be written. Beyond it a node is not keeping up, and says so.
@@ -33,16 +36,26 @@ struct Letter {
     answer: oneshot::Sender<Result<Reply, NodeError>>,
 }
 
+impl AsRef<Ballot> for Letter {
+    fn as_ref(&self) -> &Ballot {
+        &self.ballot
+    }
+}
+
 impl Mailbox {
     /// Starts the delivery over `connection`. It ends, and `gone` with it, when the connection is lost or stalls, or when
     /// the mailbox was dropped and everything in it is answered.
-    pub(super) fn open(connection: MultiplexedConnection, gone: CancellationToken) -> Self {
+    pub(super) fn open(
+        connection: MultiplexedConnection,
+        driver: BoxFuture<'static, ()>,
+        gone: CancellationToken,
+    ) -> Self {
         let (sender, letters) = mpsc::channel(CAPACITY);
         // A runtime that is shut down takes the task with it; the connection is gone then, too.
         let ended = gone.clone().drop_guard();
         tokio::spawn(async move {
             let _ended = ended;
-            Delivery { connection, gone, in_flight: FuturesUnordered::new() }.run(letters).await;
+            Delivery { connection, gone, in_flight: VecDeque::new() }.run(driver, letters).await;
         });
         Self(sender)
     }
@@ -66,27 +79,32 @@ impl Mailbox {
 struct Delivery {
     connection: MultiplexedConnection,
     gone: CancellationToken,
-    in_flight: FuturesUnordered<BoxFuture<'static, Answered>>,
+    /// In the order in which they were written, which is that of the answers.
+    in_flight: VecDeque<BoxFuture<'static, Answered>>,
 }
 
 /// What came back for one write.
 struct Answered {
-    letters: Vec<Letter>,
+    call: Call<Letter>,
     by: By,
     result: RedisResult<Value>,
 }
 
 impl Delivery {
-    async fn run(mut self, mut letters: mpsc::Receiver<Letter>) {
+    async fn run(mut self, mut driver: BoxFuture<'static, ()>, mut letters: mpsc::Receiver<Letter>) {
         let gone = self.gone.clone();
-        let mut batch = Vec::new();
-        let mut open = true;
+        let mut batch = Vec::with_capacity(MAX_BATCH);
+        let (mut open, mut driven) = (true, true);
         let mut moved = Instant::now();
+        let mut stalled = pin!(sleep_until(moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
             tokio::select! {
                 biased;
                 () = gone.cancelled() => return,
-                Some(answered) = self.in_flight.next() => {
+                // It writes what was sent in the last pass, and reads what is handed out in the next.
+                () = &mut driver, if driven => driven = false,
+                answered = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
+                    self.in_flight.pop_front();
                     if answered.result.is_ok() {
                         moved = Instant::now();
                     }
@@ -97,50 +115,52 @@ impl Delivery {
                     if self.in_flight.is_empty() {
                         moved = Instant::now();
                     }
-                    self.write(std::mem::take(&mut batch), By::Hash).await;
+                    self.write(batch.drain(..), By::Hash).await;
                 }
-                () = sleep_until(moved + STALLED_AFTER), if !self.in_flight.is_empty() => return,
+                () = &mut stalled, if !self.in_flight.is_empty() => {
+                    if moved.elapsed() >= STALLED_AFTER {
+                        return;
+                    }
+                    stalled.as_mut().reset(moved + STALLED_AFTER);
+                }
             }
         }
     }
 
     /// Writes ballots. When this returns, their bytes stand in the connection's queue, before those of any later ones.
-    async fn write(&mut self, mut letters: Vec<Letter>, by: By) {
-        while let Some(first) = letters.first() {
-            let others = letters.iter().skip(1).map(|letter| &letter.ballot);
-            let others: Vec<_> = others.take_while(|other| travel_together(&first.ballot, other)).collect();
-            let (command, together) = (encode(&first.ballot, &others, by), 1 + others.len());
-            let rest = letters.split_off(together);
-            self.send(letters, command, by).await;
-            letters = rest;
+    async fn write(&mut self, letters: impl ExactSizeIterator<Item = Letter>, by: By) {
+        for call in deal(letters) {
+            self.send(call, by).await;
         }
     }
 
-    /// Sends the command that carries these ballots.
-    async fn send(&mut self, letters: Vec<Letter>, command: Cmd, by: By) {
-        let mut connection = self.connection.clone();
+    async fn send(&mut self, call: Call<Letter>, by: By) {
+        let (mut connection, command) = (self.connection.clone(), encode(&call, by));
         // Unconstrained: the first poll writes. With tokio's budget spent it would not, and a later batch could overtake.
         let mut write: BoxFuture<'static, Answered> = Box::pin(unconstrained(async move {
             let result = connection.send_packed_command(&command).await;
-            Answered { letters, by, result }
+            Answered { call, by, result }
         }));
         match futures_util::poll!(&mut write) {
             std::task::Poll::Ready(answered) => Box::pin(self.hand_out(answered)).await,
-            std::task::Poll::Pending => self.in_flight.push(write),
+            std::task::Poll::Pending => self.in_flight.push_back(write),
         }
     }
 
-    async fn hand_out(&mut self, Answered { letters, by, result }: Answered) {
+    async fn hand_out(&mut self, Answered { call, by, result }: Answered) {
+        let letters = call.into_letters();
         match result {
             Ok(value) if matches!(by, By::Hash) && is_no_script(&value) => {
-                let (again, never): (Vec<_>, Vec<_>) = letters.into_iter().partition(Letter::may_be_sent_again);
-                for letter in never {
-                    _ = letter.answer.send(decode(value.clone(), 1).remove(0));
+                let (again, never): (Vec<_>, Vec<_>) = letters.partition(Letter::may_be_sent_again);
+                let answers = decode(&value, never.len());
+                for (letter, answer) in never.into_iter().zip(answers) {
+                    _ = letter.answer.send(answer);
                 }
-                self.write(again, By::Source).await;
+                self.write(again.into_iter(), By::Source).await;
             }
             Ok(value) => {
-                let answers = decode(value, letters.len());
+                let letters: Vec<_> = letters.collect();
+                let answers = decode(&value, letters.len());
                 for (letter, answer) in letters.into_iter().zip(answers) {
                     _ = letter.answer.send(answer);
                 }
@@ -154,6 +174,14 @@ impl Delivery {
                 }
             }
         }
+    }
+}
+
+/// The answer to the first of the writes.
+async fn first(in_flight: &mut VecDeque<BoxFuture<'static, Answered>>) -> Answered {
+    match in_flight.front_mut() {
+        Some(first) => first.await,
+        None => pending().await,
     }
 }
 

@@ -2,22 +2,25 @@
 //! over.
 
 mod address;
+mod calls;
 mod classify;
+mod connect;
 mod inspect;
 mod listening;
 mod mailbox;
 mod scripts;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ConnectionInfo, PushInfo, PushKind, RedisResult};
 use tokio_util::sync::CancellationToken;
 
 use self::address::Address;
+use self::connect::{Connected, connect};
 use self::mailbox::Mailbox;
 use crate::error::ConfigError;
 use crate::node::{Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply};
@@ -27,21 +30,20 @@ use crate::random::{Epoch, WaiterId};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A response timeout that does not come.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Writes that redis-rs may hold. Its default of 50 is too small to keep a fast connection busy.
-const PIPELINE_BUFFER: usize = 2048;
 
 /// Opens a connection; one that can tell that it was lost ends the token.
-type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<MultiplexedConnection>> + Send + Sync;
+type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> + Send + Sync;
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `unix://`) or from a factory of connections.
 ///
-/// All requests go over one connection, and over a second one the server calls a process that waits. When the first is lost, or nothing moves on it for a second though answers are due, it is
-/// given up and a new one is opened at the next inspection; the engine does that on its own, with a randomised backoff.
+/// All requests go over one connection, and over a second one the server calls a process that waits. When the first is lost, or
+/// nothing moves on it for a second though answers are due, it is given up and a new one is opened at the next inspection; the
+/// engine does that on its own, with a randomised backoff.
 ///
 /// # Rights
 ///
 /// With ACLs, the user needs the keys under the prefix and in braces around it (`~lock:*`, `~{lock:*`) and:
-/// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hget +hset +hgetall +rpush +blpop`
+/// `+select +info +time +script|load +evalsha +eval +mget +set +del +pttl +pexpire +hget +hmget +hset +rpush +blpop`
 /// (`+select` only for a database other than 0). With `+config|get`, a server that has every write on disk (`appendfsync always`) need not sit
 /// out a quarantine after a restart.
 pub struct RedisNode(Arc<Shared>);
@@ -94,12 +96,21 @@ impl RedisNode {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
-        Self::new(name.into(), move |_| factory())
+        Self::new(name.into(), move |_| {
+            let connecting = factory();
+            async {
+                let mut connection = connecting.await?;
+                // By default it has half a second. The engine has timeouts of its own, and a stall must show as one.
+                connection.set_response_timeout(NEVER);
+                // Its driver is a task of its own already.
+                Ok(Connected { connection, driver: Box::pin(pending()) })
+            }
+        })
     }
 
     fn new<Fut>(name: String, connect: impl Fn(CancellationToken) -> Fut + Send + Sync + 'static) -> Self
     where
-        Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
+        Fut: Future<Output = RedisResult<Connected>> + Send + 'static,
     {
         let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
         Self(Arc::new(Shared {
@@ -120,23 +131,20 @@ impl Shared {
             return Ok(link);
         }
         let gone = CancellationToken::new();
-        let connection = self.connect(gone.clone()).await?;
-        inspect::load_script(&mut connection.clone()).await?;
-        let mailbox = Mailbox::open(connection.clone(), gone.clone());
+        let Connected { mut connection, driver } = self.connect(gone.clone()).await?;
+        let mailbox = Mailbox::open(connection.clone(), driver, gone.clone());
+        inspect::load_script(&mut connection).await?;
         let link = Link { connection, mailbox, gone, epoch: Arc::default() };
         *self.link() = Some(link.clone());
         Ok(link)
     }
 
     /// A new connection. One that can tell that it was lost ends `gone`.
-    async fn connect(&self, gone: CancellationToken) -> Result<MultiplexedConnection, NodeError> {
-        let mut connection = match tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(gone)).await {
-            Ok(connected) => connected.map_err(|error| classify::connect_error(&error))?,
-            Err(_) => return Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
-        };
-        // One from a factory has half a second by default. The engine has timeouts of its own, and a stall must show as one.
-        connection.set_response_timeout(NEVER);
-        Ok(connection)
+    async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
+        match tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(gone)).await {
+            Ok(connected) => connected.map_err(|error| classify::connect_error(&error)),
+            Err(_) => Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
+        }
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
@@ -206,20 +214,4 @@ impl fmt::Debug for RedisNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisNode").field("name", &self.0.name).finish_non_exhaustive()
     }
-}
-
-async fn connect(info: ConnectionInfo, gone: CancellationToken) -> RedisResult<MultiplexedConnection> {
-    let notice = move |push: PushInfo| {
-        if push.kind == PushKind::Disconnection {
-            gone.cancel();
-        }
-        Ok::<(), std::convert::Infallible>(())
-    };
-    // No response timeout here: the engine has its own, and a request that redis-rs gave up may be executed all the same.
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_TIMEOUT))
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(PIPELINE_BUFFER)
-        .set_push_sender(notice);
-    redis::Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await
 }

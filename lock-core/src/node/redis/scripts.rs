@@ -1,13 +1,12 @@
 use std::num::NonZeroU64;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use redis::{Cmd, RedisWrite as _, Value};
+use redis::{Cmd, Value};
 
+use super::calls::Call;
 use super::classify;
 use crate::node::{Ballot, Establish, Keyspace, NodeError, Place, Reply, Request};
-use crate::options::LONGEST_HOLD;
-use crate::random::OwnerId;
 
 /// A script and its hash, which is computed once.
 pub(super) struct Script {
@@ -32,7 +31,7 @@ static BALLOTS: LazyLock<Script> = LazyLock::new(|| {
         include_str!("scripts/end_of_rest.lua"),
         include_str!("scripts/acquire.lua"),
         include_str!("scripts/release.lua"),
-        include_str!("scripts/ballots.lua"),
+        include_str!("scripts/end.lua"),
     ))
 });
 
@@ -53,139 +52,121 @@ pub(super) enum By {
 }
 
 impl Script {
-    fn call(&self, by: By) -> Cmd {
+    /// The beginning of a command that is to have so many words and bytes, or about so many.
+    fn call(&self, by: By, words: usize, bytes: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(words, bytes);
         match by {
-            By::Hash => redis::cmd("EVALSHA").arg(&self.hash).take(),
-            By::Source => redis::cmd("EVAL").arg(self.source).take(),
-        }
+            By::Hash => command.arg("EVALSHA").arg(&self.hash),
+            By::Source => command.arg("EVAL").arg(self.source),
+        };
+        command
     }
 }
 
-/// Whether two ballots can travel in one call: what is told once must be the same.
-pub(super) fn travel_together(one: &Ballot, other: &Ballot) -> bool {
-    let same_keyspace = Arc::ptr_eq(one.keys.keyspace(), other.keys.keyspace());
-    (one.epoch, one.waiter) == (other.epoch, other.waiter) && same_keyspace
-}
-
-/// The command that carries ballots that [travel together](travel_together).
-pub(super) fn encode(first: &Ballot, others: &[&Ballot], by: By) -> Cmd {
-    let mut command = BALLOTS.call(by);
-    let ballots = || std::iter::once(first).chain(others.iter().copied());
-    command.arg(2 + ballots().map(|ballot| keys(ballot).count()).sum::<usize>());
-    command.arg(first.keys.keyspace().meta()).arg(first.keys.keyspace().quarantine());
-    for key in ballots().flat_map(keys) {
-        command.arg(key);
-    }
-    command.write_arg_fmt(first.epoch);
-    command.arg(millis(LONGEST_HOLD));
-    command.write_arg_fmt(first.waiter);
+/// The command that carries the ballots of a call.
+pub(super) fn encode<T: AsRef<Ballot>>(call: &Call<T>, by: By) -> Cmd {
+    let ballots = || call.letters().map(AsRef::as_ref);
+    let Some(first) = ballots().next() else { return Cmd::new() };
+    let (count, keyspace) = (ballots().count(), first.keys.keyspace());
+    let mut command = BALLOTS.call(by, 9 + 8 * count, 256 + 160 * count);
+    command.arg(3 + count).arg(keyspace.meta()).arg(keyspace.quarantine()).arg(keyspace.queued());
     for ballot in ballots() {
-        encode_request(&mut command, &ballot.request);
+        command.arg(ballot.keys.lock());
+    }
+    command.arg(&first.epoch.hex()).arg(&first.waiter.hex()).arg(call.acquires.len()).arg(call.releases.len());
+    for letter in &call.acquires {
+        command.arg(letter.as_ref().keys.fence());
+    }
+    for ballot in ballots() {
+        encode_words(&mut command, ballot);
     }
     command
 }
 
-/// The keys that a ballot is about, in the order in which its script has them.
-fn keys(ballot: &Ballot) -> impl Iterator<Item = &str> {
-    let keys = &ballot.keys;
-    let (fence, queue) = match ballot.request {
-        Request::Acquire { .. } => (true, true),
-        Request::Confirm { .. } | Request::Replace { .. } => (true, false),
-        Request::Extend { .. } => (false, false),
-        Request::Release { .. } => (false, true),
-    };
-    let wanted = |key, wanted: bool| wanted.then_some(key);
-    let beside = [wanted(keys.fence(), fence), wanted(keys.queue(), queue), wanted(keys.turn(), queue)];
-    std::iter::once(keys.lock()).chain(beside.into_iter().flatten())
-}
-
-fn encode_request(command: &mut Cmd, request: &Request) {
-    let begin = |command: &mut Cmd, kind: &str, owner: &OwnerId| {
-        command.arg(kind);
-        command.write_arg_fmt(owner);
-    };
+fn encode_words(command: &mut Cmd, Ballot { keys, request, .. }: &Ballot) {
     match request {
         Request::Acquire { owner, ttl, hint, tokens, since } => {
-            begin(command, "A", owner);
+            command.arg(&owner.hex());
             let last = hint.saturating_add(u64::from(*tokens) - 1);
-            command.arg(millis(*ttl)).arg(hint).arg(last).arg(since.map_or(0, NonZeroU64::get));
-        }
-        Request::Confirm { owner, fence } => {
-            begin(command, "C", owner);
-            command.arg(fence);
-        }
-        Request::Extend { owner, ttl } => {
-            begin(command, "E", owner);
-            command.arg(millis(*ttl));
-        }
-        Request::Replace { owner, ttl, fence } => {
-            begin(command, "P", owner);
-            command.arg(millis(*ttl)).arg(fence);
+            command.arg(millis(*ttl)).arg(last).arg(tokens).arg(since.map_or(0, NonZeroU64::get));
         }
         Request::Release { owner, place } => {
-            begin(command, "R", owner);
+            command.arg(&owner.hex());
             match place {
                 Place::None => command.arg(""),
                 Place::Leave => command.arg("leave"),
                 Place::Keep(since) => command.arg(since.get()),
             };
         }
+        Request::Confirm { owner, fence } => {
+            command.arg("C").arg(&owner.hex()).arg(fence).arg(keys.fence());
+        }
+        Request::Extend { owner, ttl } => {
+            command.arg("E").arg(&owner.hex()).arg(millis(*ttl));
+        }
+        Request::Replace { owner, ttl, fence } => {
+            command.arg("P").arg(&owner.hex()).arg(millis(*ttl)).arg(fence).arg(keys.fence());
+        }
     }
 }
 
 /// The answers in what the server sent to `count` ballots.
-pub(super) fn decode(value: Value, count: usize) -> Vec<Result<Reply, NodeError>> {
+pub(super) fn decode(value: &Value, count: usize) -> Vec<Result<Reply, NodeError>> {
     let all = |error: NodeError| vec![Err(error); count];
-    match value {
-        Value::ServerError(error) => all(classify::node_error(&error.into())),
-        Value::Array(values) if values == [Value::Int(UNADMITTED)] => all(NodeError::Unadmitted),
-        Value::Array(values) if values.len() == 2 * count => {
-            values.chunks_exact(2).map(|answer| decode_one(&answer[0], &answer[1])).collect()
-        }
-        other => all(unexpected(&other)),
-    }
-}
-
-/// The one code that stands for all ballots; the others are in `begin.lua`.
-const UNADMITTED: i64 = 0;
-
-fn decode_one(code: &Value, detail: &Value) -> Result<Reply, NodeError> {
-    let Value::Int(code) = code else { return Err(unexpected(code)) };
-    if let (-1, Value::BulkString(error)) = (code, detail) {
-        return Err(failed(&String::from_utf8_lossy(error)));
-    }
-    let Value::Int(number) = detail else { return Err(unexpected(detail)) };
-    let fence = u64::try_from(*number).map_err(|_| unexpected(detail));
-    let remaining = u64::try_from(*number).ok().map(Duration::from_millis);
-    match code {
-        1 => Ok(Reply::Granted { fence: fence? }),
-        2 => Ok(Reply::Held { remaining }),
-        3 => Err(NodeError::Quarantined { remaining: remaining.unwrap_or_default() }),
-        4 => Ok(Reply::Confirmed),
-        5 => Ok(Reply::Refused { fence: fence? }),
-        6 => Ok(Reply::Kept),
-        7 => Ok(Reply::Gone),
-        8 => Ok(Reply::Released),
-        9 => Ok(Reply::NotOwner),
-        _ => Err(unexpected(&Value::Int(*code))),
-    }
-}
-
-/// What made one ballot fail, in the form in which Redis tells errors: a code, if there is one, and words.
-fn failed(error: &str) -> NodeError {
-    let error = error.trim_start_matches('-');
-    let (code, detail) = match error.split_once(' ') {
-        Some((code, detail)) if code.chars().all(|c| c.is_ascii_uppercase()) => (code, detail),
-        _ => ("ERR", error),
+    let text = match value {
+        Value::ServerError(error) => return all(classify::node_error(&error.clone().into())),
+        Value::BulkString(text) => std::str::from_utf8(text).unwrap_or_default(),
+        _ => "",
     };
-    NodeError::Rejected { code: code.to_owned(), detail: detail.to_owned() }
+    if text == UNADMITTED {
+        return all(NodeError::Unadmitted);
+    }
+    let (mut lines, mut answers) = (text.split('\n'), Vec::with_capacity(count));
+    while let Some(code) = lines.next() {
+        let Some(detail) = lines.next() else { break };
+        answers.push(decode_one(code, detail));
+    }
+    if answers.len() == count { answers } else { all(NodeError::Protocol { answer: format!("{value:?}") }) }
+}
+
+/// The answer of a node that is in another epoch.
+const UNADMITTED: &str = "0";
+
+fn decode_one(code: &str, detail: &str) -> Result<Reply, NodeError> {
+    let unexpected = || NodeError::Protocol { answer: format!("{code} {detail}") };
+    let fence = || detail.parse().map_err(|_| unexpected());
+    // Negative for a key that does not expire.
+    let remaining = || detail.parse().ok().map(Duration::from_millis);
+    match code {
+        "1" => Ok(Reply::Granted { fence: fence()? }),
+        "2" => Ok(Reply::Held { remaining: remaining() }),
+        "3" => Err(NodeError::Quarantined { remaining: remaining().unwrap_or_default() }),
+        "4" => Ok(Reply::Confirmed),
+        "5" => Ok(Reply::Refused { fence: fence()? }),
+        "6" => Ok(Reply::Kept),
+        "7" => Ok(Reply::Gone),
+        "8" => Ok(Reply::Released),
+        "9" => Ok(Reply::NotOwner),
+        "-1" => Err(failed(detail)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// What made one ballot fail, in the form in which Redis tells errors: a code, if there is one, and words. Redis 6 has the
+/// line of the script before it: `@user_script: 12: -OOM ...`.
+fn failed(error: &str) -> NodeError {
+    let error = error.rsplit_once(": -").map_or(error, |(_line, error)| error).trim_start_matches('-');
+    match error.split_once(' ') {
+        Some((code, detail)) if code.chars().all(|c| c.is_ascii_uppercase()) => classify::told(code, detail),
+        _ => classify::told("ERR", error),
+    }
 }
 
 /// The command that establishes a node.
 pub(super) fn encode_establish(keyspace: &Keyspace, record: &Establish) -> Cmd {
     let expected = record.expected.map(|epoch| epoch.to_string()).unwrap_or_default();
     ESTABLISH
-        .call(By::Source)
+        .call(By::Source, 13, 1024)
         .arg(2)
         .arg(keyspace.meta())
         .arg(keyspace.quarantine())
@@ -200,10 +181,6 @@ pub(super) fn encode_establish(keyspace: &Keyspace, record: &Establish) -> Cmd {
         .take()
 }
 
-fn unexpected(answer: &Value) -> NodeError {
-    NodeError::Protocol { answer: format!("{answer:?}") }
-}
-
 /// Whole milliseconds, rounded up: a key must not expire before the holder thinks it does.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
@@ -212,6 +189,7 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Refusal;
 
     #[test]
     fn a_time_is_never_rounded_down() {
@@ -220,26 +198,31 @@ mod tests {
         assert_eq!(millis(Duration::ZERO), 0);
     }
 
+    fn answers(text: &str, count: usize) -> Vec<Result<Reply, NodeError>> {
+        decode(&Value::BulkString(text.as_bytes().to_vec()), count)
+    }
+
     #[test]
     fn an_answer_is_read_or_reported_as_it_came() {
-        let answer = |code, number| decode(Value::Array(vec![Value::Int(code), Value::Int(number)]), 1).remove(0);
-        assert_eq!(answer(1, 9_007_199_254_740_991), Ok(Reply::Granted { fence: 9_007_199_254_740_991 }));
-        assert_eq!(answer(2, 1500), Ok(Reply::Held { remaining: Some(Duration::from_millis(1500)) }));
-        assert_eq!(answer(2, -1), Ok(Reply::Held { remaining: None }));
-        assert!(matches!(answer(1, -7), Err(NodeError::Protocol { .. })));
-        assert!(matches!(answer(77, 7), Err(NodeError::Protocol { .. })));
-        assert_eq!(decode(Value::Array(vec![Value::Int(0)]), 3), vec![Err(NodeError::Unadmitted); 3]);
-        assert!(matches!(decode(Value::Nil, 1)[..], [Err(NodeError::Protocol { .. })]));
-        assert!(matches!(decode(Value::Array(vec![Value::Int(8)]), 1)[..], [Err(NodeError::Protocol { .. })]));
+        let answer = |text| answers(text, 1).remove(0);
+        assert_eq!(answer("1\n9007199254740991"), Ok(Reply::Granted { fence: 9_007_199_254_740_991 }));
+        assert_eq!(answer("2\n1500"), Ok(Reply::Held { remaining: Some(Duration::from_millis(1500)) }));
+        assert_eq!(answer("2\n-1"), Ok(Reply::Held { remaining: None }));
+        for odd in ["1\n-7", "1\n1e15", "77\n7", "8", ""] {
+            assert!(matches!(answer(odd), Err(NodeError::Protocol { .. })), "{odd:?}");
+        }
+        assert_eq!(answers("0", 3), vec![Err(NodeError::Unadmitted); 3]);
+        assert!(matches!(decode(&Value::Nil, 1)[..], [Err(NodeError::Protocol { .. })]));
     }
 
     #[test]
     fn a_ballot_that_failed_does_not_take_the_others_along() {
-        let error = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let values = vec![Value::Int(-1), error("OOM command not allowed"), Value::Int(8), Value::Int(0)];
         let oom = NodeError::Rejected { code: "OOM".into(), detail: "command not allowed".into() };
-        assert_eq!(decode(Value::Array(values), 2), [Err(oom), Ok(Reply::Released)]);
-        let plain = NodeError::Rejected { code: "ERR".into(), detail: "extend: not a number".into() };
-        assert_eq!(failed("extend: not a number"), plain);
+        assert_eq!(answers("-1\nOOM command not allowed\n8\n0", 2), [Err(oom), Ok(Reply::Released)]);
+        let plain = NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() };
+        assert_eq!(failed("the fence is used up"), plain);
+        let denied = Refusal::Permission { detail: "no 'set'".into() };
+        assert_eq!(failed("NOPERM no 'set'"), denied.clone().into());
+        assert_eq!(failed("@user_script: 12: -NOPERM no 'set'"), denied.into(), "as Redis 6.2 has it");
     }
 }

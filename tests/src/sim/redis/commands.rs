@@ -196,7 +196,7 @@ impl State {
         }
         let (keys, arguments) = rest.split_at(count);
         let (store, done, now, flaw) = (&mut self.store, &mut self.done, command.now, self.flaw);
-        Call { store, now, keys, arguments, flaw, done, quarantine: None }.run(script)
+        Call { store, now, keys, arguments, flaw, done }.run(script)
     }
 
     fn on_keys(&mut self, command: &Command<'_>) -> Answer {
@@ -221,9 +221,12 @@ impl State {
                 None => error(NOT_AN_INTEGER),
             },
             ("HGET", [key, field]) => text(store.field(key, field, now)?),
-            ("HGETALL", [key]) => {
-                let pair = |(name, value): &(Vec<u8>, Vec<u8>)| (Answer::text(name), Answer::text(value));
-                Answer::Map(store.hash(key, now)?.iter().map(pair).collect())
+            ("HMGET", [key, fields @ ..]) if !fields.is_empty() => {
+                let mut values = Vec::new();
+                for field in fields {
+                    values.push(text(store.field(key, field, now)?));
+                }
+                Answer::List(values)
             }
             ("HSET", [key, fields @ ..]) if !fields.is_empty() && fields.len() % 2 == 0 => {
                 let pairs = fields.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()));
@@ -254,7 +257,7 @@ impl State {
 /// The version that the server says it is: that to which it is compared.
 const VERSION: &str = "7.0.15";
 const KNOWN: [&str; 18] = [
-    "GET", "SET", "MGET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HGETALL", "HSET", "EVAL", "EVALSHA", "TIME",
+    "GET", "SET", "MGET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HMGET", "HSET", "EVAL", "EVALSHA", "TIME",
     "RPUSH", "LPOP", "LRANGE", "LLEN", "BLPOP",
 ];
 

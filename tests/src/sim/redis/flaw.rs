@@ -9,7 +9,7 @@ pub enum Flaw {
     IgnoresReleases,
     /// All grants of a lock have one fencing number.
     RepeatsFences,
-    /// The fencing number of a lock is lost together with the lock: only the clock is left to order tokens.
+    /// The fencing number of a lock is lost together with the lock, and the node votes on: only the clock is left to order tokens.
     ForgetsFences,
 }
 

@@ -6,8 +6,8 @@ pub(super) struct Store {
     keys: BTreeMap<Vec<u8>, Entry>,
 }
 
-/// The name and the value of a field of a hash.
-type Field = (Vec<u8>, Vec<u8>);
+/// The fields of a hash, by their names.
+type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -18,8 +18,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 enum Value {
     Text(Vec<u8>),
-    /// In the order in which the fields came.
-    Hash(Vec<Field>),
+    Hash(Fields),
     /// Never empty: a list without elements is no key.
     List(VecDeque<Vec<u8>>),
 }
@@ -43,41 +42,40 @@ impl Store {
         self.keys.insert(key.to_vec(), Entry { value: Value::Text(text.to_vec()), expires });
     }
 
-    /// The fields of a hash.
-    pub(super) fn hash(&mut self, key: &[u8], now: i64) -> Result<&[Field], WrongType> {
-        match self.entry(key, now).map(|entry| &entry.value) {
-            None => Ok(&[]),
-            Some(Value::Hash(fields)) => Ok(fields),
+    /// The fields of a hash; none if there is no such key.
+    fn hash(&mut self, key: &[u8], now: i64) -> Result<Option<&mut Fields>, WrongType> {
+        match self.entry(key, now).map(|entry| &mut entry.value) {
+            None => Ok(None),
+            Some(Value::Hash(fields)) => Ok(Some(fields)),
             Some(_) => Err(WrongType),
         }
     }
 
     /// One field of a hash.
     pub(super) fn field(&mut self, key: &[u8], name: &[u8], now: i64) -> Result<Option<&[u8]>, WrongType> {
-        let fields = self.hash(key, now)?;
-        Ok(fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_slice()))
+        Ok(self.hash(key, now)?.and_then(|fields| fields.get(name)).map(Vec::as_slice))
+    }
+
+    /// Deletes a field of a hash that has others.
+    pub(super) fn delete_field(&mut self, key: &[u8], name: &[u8], now: i64) -> Result<(), WrongType> {
+        self.hash(key, now)?.and_then(|fields| fields.remove(name));
+        Ok(())
     }
 
     /// Sets fields of a hash. How many are new.
     pub(super) fn set_fields(
         &mut self,
         key: &[u8],
-        fields: impl IntoIterator<Item = Field>,
+        fields: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
         now: i64,
     ) -> Result<i64, WrongType> {
         self.hash(key, now)?;
-        let empty = || Entry { value: Value::Hash(Vec::new()), expires: None };
+        let empty = || Entry { value: Value::Hash(Fields::new()), expires: None };
         let entry = self.keys.entry(key.to_vec()).or_insert_with(empty);
         let Value::Hash(hash) = &mut entry.value else { return Err(WrongType) };
         let mut new = 0;
         for (name, value) in fields {
-            match hash.iter_mut().find(|(field, _)| *field == name) {
-                Some((_, old)) => *old = value,
-                None => {
-                    hash.push((name, value));
-                    new += 1;
-                }
-            }
+            new += i64::from(hash.insert(name, value).is_none());
         }
         Ok(new)
     }

@@ -113,7 +113,7 @@ fn expired_keys_are_swept() {
         node.keys = LockKeys::new(&Arc::new(Keyspace::new("lock:")), &format!("r{n}"));
         node.vote(Request::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0, tokens: 1, since: None })
             .unwrap();
-        node.now += LONGEST_HOLD;
+        node.now += TTL;
     }
     assert!(node.store.locks.len() <= SWEEP_INTERVAL + 2, "{}", node.store.locks.len());
 }

@@ -1,34 +1,53 @@
--- lock, fence, queue, turn    owner, ttl, hint, last (of the tokens, if the hint is the first), since (0 for one that does not wait)
-local quarantine
-
-local function acquire(at, from)
-  quarantine = quarantine or call('PTTL', KEYS[2])
-  if quarantine ~= -2 then return 3, quarantine end
-
-  local owner, ttl, hint, last, since = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3], ARGV[from + 4]
-  local number = tonumber(last)
-  if not (number and tonumber(ttl)) then error('acquire: not a number', 0) end
-
-  local values = call('MGET', KEYS[at], KEYS[at + 1], KEYS[at + 2], KEYS[at + 3])
-  local holder, fence, queue, turn = values[1], values[2] or '0', values[3], values[4]
-  if holder == owner then return 1, tonumber(fence) end
-  if holder or queue or turn then
-    local free_in = rest().kept_from(at, holder, queue, turn, tonumber(since))
-    if free_in then return 2, free_in end
+-- To acquire: owner, ttl, last (the highest of the tokens that are asked for), tokens (how many), since (0 for one that does
+-- not wait)
+local granted, fences = {}, {KEYS[1]}
+for ballot = 1, ACQUIRES do
+  local holder, text, free_in = stored[2 + ballot], record[1 + ballot] or '0', nil
+  local fence = tonumber(text)
+  if stored[1] then
+    answer(ballot, 3, call('PTTL', KEYS[2]))
+  elseif not fence then
+    answer(ballot, -1, 'the fence is not a number')
+  elseif holder == ARGV[word] then
+    answer(ballot, 1, text)
+  else
+    if holder or lines then free_in = rest().kept_from(ballot, holder, tonumber(ARGV[word + 4])) end
+    local last, tokens = ARGV[word + 2], tonumber(ARGV[word + 3])
+    local number = tonumber(last)
+    -- Nearly always the clock is ahead of what was counted, and the numbers are as they stand.
+    if number - fence < tokens then
+      number = fence + tokens
+      last = string.format('%.0f', number)
+    end
+    if free_in then
+      answer(ballot, 2, free_in)
+    elseif number > 9007199254740991 then
+      -- Beyond 2^53 - 1 numbers are no longer exact: one more would be the same one again.
+      answer(ballot, -1, 'the fence is used up')
+    else
+      answer(ballot, 1, last)
+      granted[#granted + 1] = ballot
+      fences[#fences + 1] = ARGV[4 + ballot]
+      fences[#fences + 1] = last
+    end
   end
+  word = word + 5
+end
 
-  -- Nearly always the clock is ahead of what was counted, and the numbers are as they stand.
-  if #hint < #fence or (#hint == #fence and hint <= fence) then
-    number = tonumber(fence) + 1 + (number - tonumber(hint))
-    last = string.format('%.0f', number)
+if granted[1] then
+  -- The fences before the locks: a script that is cut short leaves numbers unused, never a lock without one.
+  local written = try('HSET', unpack(fences))
+  for _, ballot in ipairs(granted) do
+    local at, set = 5 * ballot + ACQUIRES, written
+    -- NX: a key of another type is nobody's lock, and nothing to write over.
+    if type(written) ~= 'table' then set = try('SET', KEYS[3 + ballot], ARGV[at], 'NX', 'PX', ARGV[at + 1]) end
+    if not set then
+      answer(ballot, 2, call('PTTL', KEYS[3 + ballot]))
+    elseif set.err then
+      answer(ballot, -1, set.err)
+    elseif lines and ARGV[at + 4] ~= '0' then
+      rest().end_turn(ballot)
+    end
   end
-  -- Beyond 2^53 - 1 numbers are no longer exact: one more would be the same one again.
-  if number > 9007199254740991 then error('acquire: the fence is used up', 0) end
-  -- The fence before the key: a script that is cut short leaves a number unused, never a lock without one.
-  call('SET', KEYS[at + 1], last, 'PX', RETENTION)
-  -- NX: a key of another type is nobody's lock, and nothing to write over.
-  if not call('SET', KEYS[at], owner, 'NX', 'PX', ttl) then return 2, call('PTTL', KEYS[at]) end
-  if (queue or turn) and since ~= '0' then rest().end_turn(at, queue, turn) end
-  return 1, number
 end
 

@@ -1,9 +1,8 @@
--- lock    owner, ttl
-local function extend(at, owner, ttl)
-  local life = tonumber(ttl)
-  if not life then error('extend: not a number', 0) end
-
-  if call('GET', KEYS[at]) ~= owner then return 7, 0 end
-  if call('PTTL', KEYS[at]) < life then call('PEXPIRE', KEYS[at], ttl) end
-  return 6, 0
+-- To extend: 'E', owner, ttl
+local function extend(ballot, owner, ttl)
+  local lock = KEYS[3 + ballot]
+  if stored[2 + ballot] ~= owner then return answer(ballot, 7, 0) end
+  if call('PTTL', lock) < tonumber(ttl) then call('PEXPIRE', lock, ttl) end
+  answer(ballot, 6, 0)
 end
+

@@ -1,12 +1,12 @@
--- lock, queue, turn    owner, place: '' for one that is not in line, 'leave', or since when it waits on
-local function release(at, from)
-  local place, values = ARGV[from + 1], call('MGET', KEYS[at], KEYS[at + 1], KEYS[at + 2])
-  local holder, queue, turn = values[1], values[2], values[3]
-  local ours = holder == ARGV[from]
-  if ours then call('DEL', KEYS[at]) end
-  if queue or turn or (place ~= '' and place ~= 'leave') then
-    rest().move_on(at, ours or not holder, queue, turn, place)
-  end
-  return ours and 8 or 9, 0
+-- To release: owner, place: '' for one that is not in line, 'leave', or since when it waits on
+local gone = {}
+for ballot = ACQUIRES + 1, ACQUIRES + RELEASES do
+  local holder, place = stored[2 + ballot], ARGV[word + 1]
+  local ours = holder == ARGV[word]
+  answer(ballot, ours and 8 or 9, 0)
+  if ours then gone[#gone + 1] = KEYS[3 + ballot] end
+  if lines or (place ~= '' and place ~= 'leave') then rest().move_on(ballot, ours or not holder, place) end
+  word = word + 2
 end
+if gone[1] then call('DEL', unpack(gone)) end
 

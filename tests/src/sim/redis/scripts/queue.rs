@@ -1,33 +1,34 @@
-use super::Call;
-use super::lua::{Broken, number, whole};
+use super::lua::{Broken, float, number, texts, whole};
+use super::votes::{Votes, sent};
 
 /// How long queue, turn and calls live, in milliseconds.
-const QUEUE_LIFE: &[u8] = b"10000";
+const QUEUE_LIFE: i64 = 10_000;
 const TURN_LIFE: i64 = 100;
-const CALL_LIFE: i64 = 2000;
+const CALL_LIFE: i64 = 2_000;
 const MAX_WAITERS: usize = 64;
 
 /// Who waits, in order.
 struct Queue(Vec<Entry>);
 
 struct Entry {
-    /// Nil, if that is what came for a number.
-    since: Option<f64>,
+    since: f64,
     waiter: Vec<u8>,
 }
 
 impl Queue {
-    /// `read_queue`: all that matches `(%d+) (%x+)`
-    fn read(text: Option<&[u8]>) -> Self {
-        let (mut entries, mut rest) = (Vec::new(), text.unwrap_or_default());
+    /// `queue_of`: all that matches `(%d+) (%x+)`
+    fn read(text: &[u8]) -> Self {
+        let (mut entries, mut rest) = (Vec::new(), text);
         while let Some(begins) = rest.iter().position(u8::is_ascii_digit) {
             let (since, after) = split(&rest[begins..], u8::is_ascii_digit);
-            let (waiter, later) = after.strip_prefix(b" ").map_or((&[][..], after), |after| split(after, hex));
-            if waiter.is_empty() {
-                rest = after;
-            } else {
-                entries.push(Entry { since: number(since), waiter: waiter.to_vec() });
-                rest = later;
+            let (waiter, later) =
+                after.strip_prefix(b" ").map_or((&[][..], after), |after| split(after, u8::is_ascii_hexdigit));
+            match number(since) {
+                Some(since) if !waiter.is_empty() => {
+                    entries.push(Entry { since, waiter: waiter.to_vec() });
+                    rest = later;
+                }
+                _ => rest = after,
             }
         }
         Self(entries)
@@ -43,31 +44,15 @@ impl Queue {
     }
 
     /// True for one that was not there before.
-    fn enter(&mut self, waiter: &[u8], since: Option<f64>) -> Result<bool, Broken> {
+    fn enter(&mut self, waiter: &[u8], since: f64) -> bool {
         let known = self.leave(waiter);
         if self.0.len() >= MAX_WAITERS {
-            return Ok(false);
+            return false;
         }
-        let mut place = self.0.len();
-        while place > 0 {
-            match (self.0[place - 1].since, since) {
-                (Some(other), Some(since)) if other > since => place -= 1,
-                (Some(_), Some(_)) => break,
-                _ => {
-                    return Err(Broken::on_line(
-                        "queue[place - 1].since > since",
-                        "attempt to compare nil with number",
-                    ));
-                }
-            }
-        }
-        self.0.insert(place, Entry { since, waiter: waiter.to_vec() });
-        Ok(!known)
+        let behind = self.0.iter().rposition(|entry| entry.since <= since);
+        self.0.insert(behind.map_or(0, |place| place + 1), Entry { since, waiter: waiter.to_vec() });
+        !known
     }
-}
-
-fn hex(byte: &u8) -> bool {
-    byte.is_ascii_hexdigit()
 }
 
 /// The bytes for which `kind` holds, from the first one on, and the others.
@@ -75,116 +60,133 @@ fn split(bytes: &[u8], kind: fn(&u8) -> bool) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.iter().position(|byte| !kind(byte)).unwrap_or(bytes.len()))
 }
 
-impl Call<'_> {
-    fn enter(&mut self, queue: &mut Queue, waiter: &[u8], since: Option<f64>) -> Result<(), Broken> {
-        if queue.enter(waiter, since)? {
-            self.count("entered a queue");
-        }
-        Ok(())
+impl Votes<'_> {
+    /// `name`
+    fn name(&self, ballot: usize, what: &str) -> Vec<u8> {
+        [b"{", self.locks[ballot].as_slice(), b"}:", what.as_bytes()].concat()
     }
 
-    fn write_queue(&mut self, at: usize, queue: &Queue) -> Result<(), Broken> {
+    /// Of the first ballots, `count` of them.
+    pub(super) fn read_lines(&mut self, count: usize) -> Vec<Option<Vec<u8>>> {
+        let of = |ballot| ["queue", "turn"].map(|what| self.name(ballot, what));
+        let names: Vec<_> = (0..count).flat_map(of).collect();
+        texts(self.call.store, &names, self.call.now)
+    }
+
+    fn queue_of(&self, ballot: usize) -> Queue {
+        let text = self.lines.as_ref().and_then(|lines| lines[2 * ballot].as_deref());
+        Queue::read(text.unwrap_or_default())
+    }
+
+    fn turn_of(&self, ballot: usize) -> Option<Vec<u8>> {
+        self.lines.as_ref().and_then(|lines| lines[2 * ballot + 1].clone())
+    }
+
+    fn set(&mut self, key: &[u8], text: &[u8], life: i64) {
+        self.call.store.set(key, text, Some(self.call.now + life));
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.call.store.delete(key, self.call.now);
+    }
+
+    fn note(&mut self) {
+        let queued = &self.call.keys[2];
+        if !self.noted && self.call.store.pttl(queued, self.call.now) < QUEUE_LIFE {
+            self.set(queued, b"", 2 * QUEUE_LIFE);
+        }
+        self.noted = true;
+    }
+
+    fn write_queue(&mut self, ballot: usize, queue: &Queue) {
+        let name = self.name(ballot, "queue");
         if queue.0.is_empty() {
-            return self.delete(at);
+            return self.delete(&name);
         }
-        let mut words = Vec::new();
-        for Entry { since, waiter } in &queue.0 {
-            let Some(since) = since else {
-                let error = "bad argument #2 to 'format' (number expected, got nil)";
-                return Err(Broken::on_line("string.format('%.0f %s'", error));
-            };
-            words.push([whole(*since).as_bytes(), b" ", waiter].concat());
-        }
-        self.set(at, &words.join(&b' '), QUEUE_LIFE)
+        let words = queue.0.iter().map(|Entry { since, waiter }| [whole(*since).as_bytes(), b" ", waiter].concat());
+        let words: Vec<_> = words.collect();
+        self.note();
+        self.set(&name, &words.join(&b' '), QUEUE_LIFE);
     }
 
-    fn tell(&mut self, waiter: &[u8], what: &[u8], lock: &[u8]) -> Result<(), Broken> {
-        let calls = [self.key(0)?, b":calls:", waiter].concat();
-        // Tried, and let be.
-        _ = self.store.push(&calls, &[what, lock].concat(), self.now);
-        self.store.expire(&calls, self.now + CALL_LIFE, self.now);
-        Ok(())
+    fn count_entered(&mut self, entered: bool) {
+        if entered {
+            self.call.count("entered a queue");
+        }
     }
 
-    fn offer(&mut self, lock: usize, turn: usize, queue: &mut Queue) -> Result<(), Broken> {
+    fn tell(&mut self, waiter: &[u8], what: &[u8], ballot: usize) {
+        let calls = [self.call.keys[0].as_slice(), b":calls:", waiter].concat();
+        let (store, now) = (&mut *self.call.store, self.call.now);
+        // Tried, and let be: a key of another type is no list.
+        _ = store.push(&calls, &[what, &self.locks[ballot]].concat(), now);
+        store.expire(&calls, now + CALL_LIFE, now);
+    }
+
+    fn offer(&mut self, ballot: usize, queue: &mut Queue) {
         let first = queue.0.remove(0).waiter;
-        let second = queue.first().map(<[u8]>::to_vec);
-        self.count("offered");
-        self.set(turn, &first, TURN_LIFE.to_string().as_bytes())?;
-        self.tell(&first, b"T", self.key(lock)?)?;
-        match second {
-            Some(second) => self.tell(&second, b"S", self.key(lock)?),
-            None => Ok(()),
+        self.call.count("offered");
+        self.note();
+        self.set(&self.name(ballot, "turn"), &first, TURN_LIFE);
+        self.tell(&first, b"T", ballot);
+        if let Some(second) = queue.first() {
+            self.tell(second, b"S", ballot);
         }
     }
 
-    pub(super) fn kept_from(
-        &mut self,
-        at: usize,
-        held: bool,
-        queue: Option<&[u8]>,
-        turn: Option<&[u8]>,
-        since: Option<f64>,
-    ) -> Result<Option<i64>, Broken> {
-        let mut queue = Queue::read(queue);
-        let Some(since) = since else {
-            return Err(Broken::on_line("since > 0, false", "attempt to compare number with nil"));
+    pub(super) fn kept_from(&mut self, ballot: usize, held: bool, since: f64) -> Option<f64> {
+        let (mut queue, waits) = (self.queue_of(ballot), since > 0.0);
+        let entered = waits && queue.enter(self.waiter, since);
+        let (waiter, mut offered) = (self.waiter, false);
+        let another = |first: &[u8]| first != waiter || !waits;
+        let free_in = if held {
+            Some(self.pttl(&self.locks[ballot]))
+        } else if let Some(turn) = self.turn_of(ballot) {
+            another(&turn).then(|| self.pttl(&self.name(ballot, "turn")))
+        } else {
+            offered = queue.first().is_some_and(another);
+            if offered {
+                self.offer(ballot, &mut queue);
+            }
+            offered.then_some(float(TURN_LIFE))
         };
-        let (waits, waiter) = (since > 0.0, self.waiter()?.to_vec());
-        if waits {
-            self.enter(&mut queue, &waiter, Some(since))?;
-        }
-        let (mut free_in, mut offered) = (None, false);
-        if held {
-            free_in = Some(self.pttl(at)?);
-        } else if let Some(turn) = turn {
-            if turn != waiter || !waits {
-                free_in = Some(self.pttl(at + 3)?);
-            }
-        } else if queue.first().is_some_and(|first| first != waiter || !waits) {
-            self.offer(at, at + 3, &mut queue)?;
-            (free_in, offered) = (Some(TURN_LIFE), true);
-        }
         if free_in.is_some() && (waits || offered) {
-            self.write_queue(at + 2, &queue)?;
+            self.write_queue(ballot, &queue);
+            self.count_entered(entered);
         }
-        Ok(free_in)
+        free_in
     }
 
-    pub(super) fn end_turn(&mut self, at: usize, queue: Option<&[u8]>, turn: bool) -> Result<(), Broken> {
-        if turn {
-            self.delete(at + 3)?;
+    pub(super) fn end_turn(&mut self, ballot: usize) {
+        let mut queue = self.queue_of(ballot);
+        if self.turn_of(ballot).is_some() {
+            self.delete(&self.name(ballot, "turn"));
         }
-        let mut queue = Queue::read(queue);
-        queue.leave(self.waiter()?);
-        self.write_queue(at + 2, &queue)
+        if queue.leave(self.waiter) {
+            self.write_queue(ballot, &queue);
+        }
     }
 
-    pub(super) fn move_on(
-        &mut self,
-        at: usize,
-        free: bool,
-        queue: Option<&[u8]>,
-        mut turn: Option<Vec<u8>>,
-        place: &[u8],
-    ) -> Result<(), Broken> {
-        let (mut queue, mut changed) = (Queue::read(queue), !place.is_empty());
-        let waiter = self.waiter()?.to_vec();
-        if place == b"leave" {
-            queue.leave(&waiter);
-            if turn.as_ref() == Some(&waiter) {
-                self.delete(at + 2)?;
-                turn = None;
+    pub(super) fn move_on(&mut self, ballot: usize, free: bool, place: &[u8]) -> Result<(), Broken> {
+        let (mut queue, mut turn) = (self.queue_of(ballot), self.turn_of(ballot));
+        let mut changed = match place {
+            b"" => false,
+            b"leave" => queue.leave(self.waiter),
+            since => {
+                self.count_entered(queue.enter(self.waiter, sent(since)?));
+                true
             }
-        } else if changed {
-            self.enter(&mut queue, &waiter, number(place))?;
+        };
+        if place == b"leave" && turn.as_deref() == Some(self.waiter) {
+            self.delete(&self.name(ballot, "turn"));
+            turn = None;
         }
         if free && turn.is_none() && queue.first().is_some() {
-            self.offer(at, at + 2, &mut queue)?;
+            self.offer(ballot, &mut queue);
             changed = true;
         }
         if changed {
-            self.write_queue(at + 1, &queue)?;
+            self.write_queue(ballot, &queue);
         }
         Ok(())
     }
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_read_as_the_pattern_has_it() {
-        let read = |text: &[u8]| Queue::read(Some(text)).0.into_iter().map(|entry| entry.waiter).collect::<Vec<_>>();
+        let read = |text: &[u8]| Queue::read(text).0.into_iter().map(|entry| entry.waiter).collect::<Vec<_>>();
         assert_eq!(read(b"1 aa 2 bB 30 0c"), [&b"aa"[..], b"bB", b"0c"]);
         assert_eq!(read(b"x 1  aa 2 zz 3 4 ee"), [b"4"], "4 is taken for a waiter");
         assert!(read(b"").is_empty() && read(b"12").is_empty() && read(b"12 ").is_empty());

@@ -1,133 +1,267 @@
-use super::lua::{Broken, float, number, whole};
-use super::{CONFIRMED, Call, GONE, GRANTED, HELD, KEPT, NOT_OWNER, QUARANTINED, REFUSED, RELEASED, Voted};
+use std::sync::Arc;
+
+use lock_core::{Keyspace, LockKeys};
+
+use super::Call;
+use super::lua::{Broken, float, number, set_new, texts, whole};
+use crate::sim::redis::commands::integer;
 use crate::sim::redis::flaw::Flaw;
+use crate::sim::redis::resp::Answer;
+
+// The answers' codes, as in `begin.lua`.
+const GRANTED: i64 = 1;
+const HELD: i64 = 2;
+const QUARANTINED: i64 = 3;
+const CONFIRMED: i64 = 4;
+const REFUSED: i64 = 5;
+const KEPT: i64 = 6;
+const GONE: i64 = 7;
+const RELEASED: i64 = 8;
+const NOT_OWNER: i64 = 9;
 
 /// 2^53 - 1: beyond it, Lua can not tell a number from the next.
 const LARGEST_FENCE: f64 = 9_007_199_254_740_991.0;
 
-/// A ballot that has not the words of its kind.
-fn half() -> Broken {
-    Broken::new("ERR half a ballot")
+/// A code and a number as it is told, or why the ballot failed.
+type Voted = Result<(i64, Vec<u8>), String>;
+
+/// The script of the votes while it runs. Ballots are told by their place, from 0 on.
+pub(super) struct Votes<'a> {
+    pub(super) call: Call<'a>,
+    pub(super) waiter: &'a [u8],
+    /// The locks of the ballots.
+    pub(super) locks: &'a [Vec<u8>],
+    /// Who holds them.
+    holders: Vec<Option<Vec<u8>>>,
+    /// If there may be any: of each ballot that acquires or releases the queue, and then the turn.
+    pub(super) lines: Option<Vec<Option<Vec<u8>>>>,
+    /// Whether it was noted that there are queues or turns.
+    pub(super) noted: bool,
+    /// The words of the ballots that are to come.
+    words: &'a [Vec<u8>],
+    answers: Vec<Voted>,
 }
 
-impl Call<'_> {
-    pub(super) fn acquire(&mut self, at: usize, words: &[Vec<u8>]) -> Voted {
-        let [owner, ttl, hint, last, since] = words else { return Err(half()) };
-        let quarantine = self.quarantine.map_or_else(|| self.pttl(1), Ok)?;
-        self.quarantine = Some(quarantine);
-        if quarantine != -2 {
-            return Ok((QUARANTINED, float(quarantine)));
-        }
+/// What is to be written for an acquire that is granted.
+struct Grant<'a> {
+    ballot: usize,
+    field: &'a [u8],
+    fence: Vec<u8>,
+    owner: &'a [u8],
+    ttl: &'a [u8],
+    since: &'a [u8],
+}
 
-        let (Some(mut given), Some(_)) = (number(last), number(ttl)) else {
-            return Err(Broken::new("acquire: not a number"));
+impl<'a> Votes<'a> {
+    /// `begin.lua`, and what follows it.
+    pub(super) fn run(call: Call<'a>) -> Result<Answer, Broken> {
+        let ([meta, quarantine, queued, locks @ ..], [epoch, waiter, acquires, releases, words @ ..]) =
+            (call.keys, call.arguments)
+        else {
+            return Err(Broken::malformed());
         };
-
-        let [holder, fence, queue, turn] = self.mget([at, at + 1, at + 2, at + 3])?;
-        let fence = fence.unwrap_or_else(|| b"0".to_vec());
-        if holder.as_ref() == Some(owner) {
-            return Ok((GRANTED, number(&fence).ok_or(not_a_fence())?));
+        let [acquires, releases] =
+            [acquires, releases].map(|count| integer(count).and_then(|count| usize::try_from(count).ok()));
+        let (acquires, releases) = acquires.zip(releases).ok_or_else(Broken::malformed)?;
+        let (fields, words) = words.split_at_checked(acquires).ok_or_else(Broken::malformed)?;
+        if acquires + releases > locks.len() {
+            return Err(Broken::malformed());
         }
-        if holder.is_some() || queue.is_some() || turn.is_some() {
-            let free_in = self.kept_from(at, holder.is_some(), queue.as_deref(), turn.as_deref(), number(since))?;
-            if let Some(free_in) = free_in {
-                return Ok((HELD, float(free_in)));
+        let (store, now) = (&mut *call.store, call.now);
+
+        if store.field(meta, b"epoch", now)? != Some(epoch.as_slice()) {
+            return Ok(Answer::text("0"));
+        }
+        let mut fences = Vec::new();
+        for field in fields {
+            fences.push((field.as_slice(), store.field(meta, field, now)?.unwrap_or(b"0").to_vec()));
+        }
+        let [in_quarantine, may_wait] = [quarantine, queued].map(|key| matches!(store.get(key, now), Ok(Some(_))));
+        let holders = texts(store, locks, now);
+        let mut votes = Self { call, waiter, locks, holders, lines: None, noted: false, words, answers: Vec::new() };
+        votes.lines = may_wait.then(|| votes.read_lines(acquires + releases));
+
+        votes.acquires(&fences, in_quarantine)?;
+        for ballot in acquires..locks.len() {
+            let voted = if ballot < acquires + releases { votes.release(ballot)? } else { votes.other(ballot)? };
+            votes.answers.push(voted);
+        }
+        Ok(Answer::text(votes.answers.into_iter().map(told).collect::<Vec<_>>().join(&b'\n')))
+    }
+
+    fn take_words<const N: usize>(&mut self) -> Result<[&'a [u8]; N], Broken> {
+        let (words, later) = self.words.split_first_chunk().ok_or_else(Broken::malformed)?;
+        self.words = later;
+        Ok(words.each_ref().map(Vec::as_slice))
+    }
+
+    fn is_held_by(&self, ballot: usize, owner: &[u8]) -> bool {
+        self.holders[ballot].as_deref() == Some(owner)
+    }
+
+    pub(super) fn pttl(&mut self, key: &[u8]) -> f64 {
+        float(self.call.store.pttl(key, self.call.now))
+    }
+
+    fn set_fence(&mut self, field: &[u8], number: &[u8]) -> Result<(), Broken> {
+        let Call { store, keys, now, .. } = &mut self.call;
+        store.set_fields(&keys[0], [(field.to_vec(), number.to_vec())], *now)?;
+        Ok(())
+    }
+
+    /// Whether the lock was free, or why not even that is known.
+    fn set_lock(&mut self, ballot: usize, owner: &[u8], ttl: &[u8]) -> Result<bool, String> {
+        set_new(self.call.store, &self.locks[ballot], owner, ttl, self.call.now)
+    }
+
+    /// `acquire.lua`
+    fn acquires(&mut self, fences: &[(&'a [u8], Vec<u8>)], in_quarantine: bool) -> Result<(), Broken> {
+        let mut granted = Vec::new();
+        for (ballot, (field, text)) in fences.iter().enumerate() {
+            self.call.count("acquire");
+            let [owner, ttl, last, tokens, since] = self.take_words()?;
+            let voted = match number(text) {
+                _ if in_quarantine => Ok((QUARANTINED, time(self.pttl(&self.call.keys[1])))),
+                None => Err(not_a_fence()),
+                Some(_) if self.is_held_by(ballot, owner) => Ok((GRANTED, text.clone())),
+                Some(fence) => {
+                    let (held, since_when) = (self.holders[ballot].is_some(), sent(since)?);
+                    let kept = held || self.lines.is_some();
+                    let free_in = if kept { self.kept_from(ballot, held, since_when) } else { None };
+                    let (number, fence) = self.next(fence, last, sent(tokens)?)?;
+                    match free_in {
+                        Some(free_in) => Ok((HELD, time(free_in))),
+                        None if number > LARGEST_FENCE => Err("the fence is used up".to_owned()),
+                        None => {
+                            granted.push(Grant { ballot, field, fence: fence.clone(), owner, ttl, since });
+                            Ok((GRANTED, fence))
+                        }
+                    }
+                }
+            };
+            self.answers.push(voted);
+        }
+        for Grant { ballot, field, fence, owner, ttl, since } in granted {
+            self.set_fence(field, &fence)?;
+            match self.set_lock(ballot, owner, ttl) {
+                Err(error) => self.answers[ballot] = Err(error),
+                Ok(false) => self.answers[ballot] = Ok((HELD, time(self.pttl(&self.locks[ballot])))),
+                Ok(true) if self.lines.is_some() && since != b"0" => self.end_turn(ballot),
+                Ok(true) => {}
             }
         }
-
-        let mut written = last.clone();
-        if hint.len() < fence.len() || (hint.len() == fence.len() && *hint <= fence) {
-            let line = "number = tonumber(fence) + 1 + (number - tonumber(hint))";
-            let arithmetic = || Broken::on_line(line, "attempt to perform arithmetic on a nil value");
-            let (fence, hint) = (number(&fence).ok_or_else(arithmetic)?, number(hint).ok_or_else(arithmetic)?);
-            given = fence + 1.0 + (given - hint);
-            written = whole(given).into_bytes();
-        }
-        if given > LARGEST_FENCE {
-            return Err(Broken::new("acquire: the fence is used up"));
-        }
-        if self.flaw == Some(Flaw::RepeatsFences) {
-            (given, written) = (1.0, b"1".to_vec());
-        }
-        self.set(at + 1, &written, self.retention()?)?;
-        if !self.set_new(at, owner, ttl)? {
-            return Ok((HELD, float(self.pttl(at)?)));
-        }
-        if (queue.is_some() || turn.is_some()) && since != b"0" {
-            self.end_turn(at, queue.as_deref(), turn.is_some())?;
-        }
-        Ok((GRANTED, given))
+        Ok(())
     }
 
-    pub(super) fn confirm(&mut self, at: usize, words: &[Vec<u8>]) -> Voted {
-        let [owner, wanted] = words else { return Err(half()) };
-        let Some(wanted) = number(wanted) else { return Err(Broken::new("confirm: not a number")) };
-
-        let fence = number(self.get(at + 1)?.as_deref().unwrap_or(b"0"));
-        if self.get(at)?.as_ref() != Some(owner) {
-            return Ok((REFUSED, fence.ok_or(not_a_fence())?));
-        }
-        match fence {
-            None => return Err(Broken::on_line("or fence > number", "attempt to compare number with nil")),
-            Some(fence) if fence > wanted => return Ok((REFUSED, fence)),
-            Some(_) => {}
-        }
-        self.set(at + 1, whole(wanted).as_bytes(), self.retention()?)?;
-        Ok((CONFIRMED, 0.0))
+    /// The last of the numbers that are granted, and as it is written.
+    fn next(&self, fence: f64, last: &[u8], tokens: f64) -> Result<(f64, Vec<u8>), Broken> {
+        let number = sent(last)?;
+        Ok(if self.call.flaw == Some(Flaw::RepeatsFences) {
+            (1.0, b"1".to_vec())
+        } else if number - fence < tokens {
+            (fence + tokens, whole(fence + tokens).into_bytes())
+        } else {
+            (number, last.to_vec())
+        })
     }
 
-    pub(super) fn extend(&mut self, at: usize, words: &[Vec<u8>]) -> Voted {
-        let [owner, ttl] = words else { return Err(half()) };
-        let Some(life) = number(ttl) else { return Err(Broken::new("extend: not a number")) };
-
-        if self.get(at)?.as_ref() != Some(owner) {
-            return Ok((GONE, 0.0));
+    /// `release.lua`
+    fn release(&mut self, ballot: usize) -> Result<Voted, Broken> {
+        self.call.count("release");
+        let [owner, place] = self.take_words()?;
+        let (flaw, free) = (self.call.flaw, self.holders[ballot].is_none());
+        let ours = self.is_held_by(ballot, owner) || flaw == Some(Flaw::ReleasesForAnyone) && !free;
+        if ours && flaw != Some(Flaw::IgnoresReleases) {
+            self.call.store.delete(&self.locks[ballot], self.call.now);
         }
-        if float(self.pttl(at)?) < life {
-            self.expire(at, ttl)?;
+        if ours && flaw == Some(Flaw::ForgetsFences) {
+            let field = fence_of(&self.locks[ballot]);
+            self.call.store.delete_field(&self.call.keys[0], field.as_bytes(), self.call.now)?;
         }
-        Ok((KEPT, 0.0))
+        if self.lines.is_some() || !matches!(place, b"" | b"leave") {
+            self.move_on(ballot, ours || free, place)?;
+        }
+        Ok(Ok((if ours { RELEASED } else { NOT_OWNER }, nothing())))
     }
 
-    pub(super) fn replace(&mut self, at: usize, words: &[Vec<u8>]) -> Voted {
-        let [owner, ttl, token] = words else { return Err(half()) };
-        let (Some(_), Some(token)) = (number(ttl), number(token)) else {
-            return Err(Broken::new("replace: not a number"));
-        };
-
-        if let Some(holder) = self.get(at)? {
-            return Ok((if holder == *owner { KEPT } else { GONE }, 0.0));
+    /// `others`
+    fn other(&mut self, ballot: usize) -> Result<Voted, Broken> {
+        let [kind] = self.take_words()?;
+        match kind {
+            b"C" => self.confirm(ballot),
+            b"E" => self.extend(ballot),
+            _ => self.replace(ballot),
         }
-
-        let Some(fence) = number(self.get(at + 1)?.as_deref().unwrap_or(b"0")) else {
-            let error = "bad argument #1 to 'max' (number expected, got nil)";
-            return Err(Broken::on_line("math.max(fence, number)", error));
-        };
-        self.set(at + 1, whole(fence.max(token)).as_bytes(), self.retention()?)?;
-        self.set(at, owner, ttl)?;
-        Ok((KEPT, 0.0))
     }
 
-    pub(super) fn release(&mut self, at: usize, words: &[Vec<u8>]) -> Voted {
-        let [owner, place] = words else { return Err(half()) };
-        let [holder, queue, turn] = self.mget([at, at + 1, at + 2])?;
-        let anyone = self.flaw == Some(Flaw::ReleasesForAnyone) && holder.is_some();
-        let ours = holder.as_ref() == Some(owner) || anyone;
-        if ours && self.flaw != Some(Flaw::IgnoresReleases) {
-            self.delete(at)?;
+    fn confirm(&mut self, ballot: usize) -> Result<Voted, Broken> {
+        self.call.count("confirm");
+        let [owner, wanted, field] = self.take_words()?;
+        let text = self.fence(field)?;
+        let Some(fence) = number(&text) else { return Ok(Err(not_a_fence())) };
+        if !self.is_held_by(ballot, owner) || fence > sent(wanted)? {
+            return Ok(Ok((REFUSED, text)));
         }
-        if ours && self.flaw == Some(Flaw::ForgetsFences) {
-            let fence = [b"{", self.key(at)?, b"}:fence"].concat();
-            self.store.delete(&fence, self.now);
+        self.set_fence(field, wanted)?;
+        Ok(Ok((CONFIRMED, nothing())))
+    }
+
+    fn extend(&mut self, ballot: usize) -> Result<Voted, Broken> {
+        self.call.count("extend");
+        let [owner, ttl] = self.take_words()?;
+        if !self.is_held_by(ballot, owner) {
+            return Ok(Ok((GONE, nothing())));
         }
-        let waits = !place.is_empty() && place != b"leave";
-        if queue.is_some() || turn.is_some() || waits {
-            self.move_on(at, ours || holder.is_none(), queue.as_deref(), turn, place)?;
+        let (lock, life) = (&self.locks[ballot], integer(ttl).ok_or_else(Broken::malformed)?);
+        if self.pttl(lock) < float(life) {
+            self.call.store.expire(lock, self.call.now + life, self.call.now);
         }
-        Ok((if ours { RELEASED } else { NOT_OWNER }, 0.0))
+        Ok(Ok((KEPT, nothing())))
+    }
+
+    fn replace(&mut self, ballot: usize) -> Result<Voted, Broken> {
+        self.call.count("replace");
+        let [owner, ttl, token, field] = self.take_words()?;
+        if self.holders[ballot].is_some() {
+            return Ok(Ok((if self.is_held_by(ballot, owner) { KEPT } else { GONE }, nothing())));
+        }
+        let Some(fence) = number(&self.fence(field)?) else { return Ok(Err(not_a_fence())) };
+        if fence < sent(token)? {
+            self.set_fence(field, token)?;
+        }
+        Ok(self.set_lock(ballot, owner, ttl).map(|written| (if written { KEPT } else { GONE }, nothing())))
+    }
+
+    fn fence(&mut self, field: &[u8]) -> Result<Vec<u8>, Broken> {
+        let Call { store, keys, now, .. } = &mut self.call;
+        Ok(store.field(&keys[0], field, *now)?.unwrap_or(b"0").to_vec())
     }
 }
 
-fn not_a_fence() -> Broken {
-    Broken::new("the fence is not a number")
+/// The two lines of an answer.
+fn told(voted: Voted) -> Vec<u8> {
+    let (code, rest) = voted.unwrap_or_else(|error| (-1, error.into_bytes()));
+    [code.to_string().as_bytes(), b"\n", &rest].concat()
+}
+
+fn time(millis: f64) -> Vec<u8> {
+    whole(millis).into_bytes()
+}
+
+fn nothing() -> Vec<u8> {
+    b"0".to_vec()
+}
+
+/// A number that a client sent.
+pub(super) fn sent(word: &[u8]) -> Result<f64, Broken> {
+    number(word).ok_or_else(Broken::malformed)
+}
+
+fn not_a_fence() -> String {
+    "the fence is not a number".to_owned()
+}
+
+/// The field that counts for a lock, which a release does not tell.
+fn fence_of(lock: &[u8]) -> String {
+    LockKeys::new(&Arc::new(Keyspace::new("")), &String::from_utf8_lossy(lock)).fence().to_string()
 }

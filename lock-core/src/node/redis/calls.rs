@@ -1,0 +1,124 @@
+//! Which ballots travel together: what one call of the script carries.
+
+use std::sync::Arc;
+
+use crate::node::{Ballot, Request};
+
+/// What is sent with one call, in the order in which the script takes it. No two ballots have the same fence, and so none the same
+/// lock: they have no order among them.
+pub(super) struct Call<T> {
+    pub(super) acquires: Vec<T>,
+    pub(super) releases: Vec<T>,
+    pub(super) others: Vec<T>,
+    fences: Vec<u16>,
+}
+
+impl<T: AsRef<Ballot>> Call<T> {
+    fn new() -> Self {
+        Self { acquires: Vec::new(), releases: Vec::new(), others: Vec::new(), fences: Vec::new() }
+    }
+
+    pub(super) fn letters(&self) -> impl Iterator<Item = &T> {
+        self.acquires.iter().chain(&self.releases).chain(&self.others)
+    }
+
+    pub(super) fn into_letters(self) -> impl Iterator<Item = T> {
+        self.acquires.into_iter().chain(self.releases).chain(self.others)
+    }
+
+    /// Adds a letter, behind which at most so many come.
+    fn add(&mut self, letter: T, left: usize) {
+        let Ballot { keys, request, .. } = letter.as_ref();
+        let fence = keys.fence();
+        let letters = match request {
+            Request::Acquire { .. } => &mut self.acquires,
+            Request::Release { .. } => &mut self.releases,
+            Request::Confirm { .. } | Request::Extend { .. } | Request::Replace { .. } => &mut self.others,
+        };
+        if letters.is_empty() {
+            letters.reserve(1 + left);
+        }
+        letters.push(letter);
+        self.fences.push(fence);
+    }
+}
+
+/// Deals ballots out to calls, which are to be sent in this order: those of one lock stay in the order in which they came.
+pub(super) fn deal<T: AsRef<Ballot>>(letters: impl ExactSizeIterator<Item = T>) -> Vec<Call<T>> {
+    let (mut calls, mut left): (Vec<Call<T>>, _) = (Vec::with_capacity(1), letters.len());
+    // The calls before this one have another head.
+    let mut from = 0;
+    for letter in letters {
+        let ballot = letter.as_ref();
+        let same = |call: &Call<T>| call.letters().next().is_none_or(|first| same_head(first.as_ref(), ballot));
+        if !calls.last().is_none_or(same) {
+            from = calls.len();
+        }
+        let fence = ballot.keys.fence();
+        let behind = calls[from..].iter().rposition(|call| call.fences.contains(&fence));
+        let place = behind.map_or(from, |behind| from + behind + 1);
+        if place == calls.len() {
+            calls.push(Call::new());
+        }
+        left -= 1;
+        calls[place].add(letter, left);
+    }
+    calls
+}
+
+/// Whether what is told once for a call is the same for both.
+fn same_head(one: &Ballot, other: &Ballot) -> bool {
+    let same_keyspace = Arc::ptr_eq(one.keys.keyspace(), other.keys.keyspace());
+    same_keyspace && (one.epoch, one.waiter) == (other.epoch, other.waiter)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::node::{Keyspace, LockKeys, Place};
+    use crate::random::{Epoch, OwnerId, WaiterId};
+
+    struct Letter(&'static str, Ballot);
+
+    impl AsRef<Ballot> for Letter {
+        fn as_ref(&self) -> &Ballot {
+            &self.1
+        }
+    }
+
+    const A: Request =
+        Request::Acquire { owner: OwnerId::from_bits(1), ttl: Duration::ZERO, hint: 0, tokens: 1, since: None };
+    const R: Request = Request::Release { owner: OwnerId::from_bits(1), place: Place::None };
+    const E: Request = Request::Extend { owner: OwnerId::from_bits(1), ttl: Duration::ZERO };
+
+    /// The calls that ballots make: resource, request, epoch.
+    fn dealt(ballots: &[(&'static str, Request, u128)]) -> Vec<Vec<&'static str>> {
+        let keyspace = Arc::new(Keyspace::new(""));
+        let letter = |(resource, request, epoch): &(&'static str, Request, u128)| {
+            let (epoch, waiter) = (Epoch::from_bits(*epoch), WaiterId::from_bits(1));
+            Letter(resource, Ballot { keys: LockKeys::new(&keyspace, resource), epoch, waiter, request: *request })
+        };
+        let calls = deal(ballots.iter().map(letter));
+        calls.into_iter().map(|call| call.into_letters().map(|letter| letter.0).collect()).collect()
+    }
+
+    #[test]
+    fn a_lock_comes_once_in_a_call_and_keeps_its_order() {
+        let calls = dealt(&[("x", R, 1), ("x", A, 1), ("y", R, 1), ("y", A, 1), ("z", E, 1), ("x", R, 1)]);
+        assert_eq!(calls, [vec!["x", "y", "z"], vec!["x", "y"], vec!["x"]]);
+    }
+
+    #[test]
+    fn those_that_acquire_come_first() {
+        let calls = dealt(&[("v", E, 1), ("w", R, 1), ("x", A, 1), ("y", R, 1), ("z", A, 1)]);
+        assert_eq!(calls, [["x", "z", "w", "y", "v"]]);
+    }
+
+    #[test]
+    fn another_epoch_is_another_call_behind_it() {
+        let calls = dealt(&[("x", A, 1), ("y", A, 2), ("x", R, 2), ("z", A, 2), ("y", A, 1)]);
+        assert_eq!(calls, [vec!["x"], vec!["y", "z", "x"], vec!["y"]]);
+    }
+}

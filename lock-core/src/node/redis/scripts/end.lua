@@ -1,0 +1,2 @@
+if ARGV[word] then rest().others() end
+return table.concat(answers, '\n')
