@@ -8,8 +8,8 @@ pub const MAX_RESOURCE_LEN: usize = 512;
 
 /// A checked name: 1 to 512 bytes of UTF-8 without control characters and braces.
 ///
-/// Braces are kept out because Redis reads them as a hash tag, and because the names of the fence and of the node's
-/// own records are built with them: no resource can collide with either.
+/// Braces are kept out because Redis reads them as a hash tag, and because the names of queues and of the node's own
+/// records are built with them: no resource can collide with either.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Resource(Arc<str>);
 

@@ -33,7 +33,7 @@ pub struct Ballot {
 /// [called](crate::LockNode::calls); and the second is told that it is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
-    /// `L` is ours: [`Reply::Granted`] with `F` unchanged, for it is the same attempt again. `L` exists, or is kept for
+    /// `L` is ours: [`Reply::Granted`] with `F` as it stands, for it is the same attempt again. `L` exists, or is kept for
     /// another waiter: [`Reply::Held`], and one that waits enters the queue. Else `F` becomes
     /// `max(F + 1, hint) + tokens - 1`, `L` ours for `ttl`: [`Reply::Granted`]. The only request that a node in quarantine
     /// refuses.

@@ -15,7 +15,7 @@ macro_rules! source {
 
 /// The scripts: that of the ballots, and the one that establishes.
 const SCRIPTS: [&str; 2] = [
-    source!("begin", "queue", "confirm", "extend", "replace", "end_of_rest", "acquire", "release", "end"),
+    source!("begin", "queue", "confirm", "extend", "replace", "end_of_rest", "release", "acquire", "end"),
     source!("establish"),
 ];
 static HASHES: LazyLock<[String; 2]> =
@@ -122,7 +122,12 @@ fn text() -> impl Strategy<Value = &'static str> {
 /// A ballot on one of the locks: its place by its kind, its words, and how long what it sets may live.
 type Ballot = (usize, Vec<&'static str>, &'static str);
 
-fn ballot(lock: usize) -> impl Strategy<Value = (usize, Ballot)> {
+const RELEASES: usize = 0;
+const ACQUIRES: usize = 1;
+const OTHERS: usize = 2;
+
+/// The ballots on one lock: one, or a pair.
+fn ballots(lock: usize) -> impl Strategy<Value = (usize, Vec<Ballot>)> {
     let fence = LOCKS[lock].fence.as_str();
     let life = prop_oneof![20 => one_of(&["60000", "90000", "90000"]), 3 => one_of(&["20", "1", "0"])];
     let number = prop_oneof![
@@ -130,41 +135,52 @@ fn ballot(lock: usize) -> impl Strategy<Value = (usize, Ballot)> {
         1 => one_of(&["9007199254740990", "9007199254740991", "9007199254740992"]),
     ];
     let (tokens, since) = (one_of(&["1", "2", "16"]), one_of(&["1", "2", "3", "1700000000000000"]));
-    let ballot = (0..12, owner(), life, number, tokens, since);
-    ballot.prop_map(move |(kind, owner, life, number, tokens, since)| {
-        let ballot = match kind {
-            0 | 1 => (0, vec![owner, life, number, tokens, "0"], life),
-            2..=4 => (0, vec![owner, life, number, tokens, since], life),
-            5 => (1, vec![owner, ""], ""),
-            6 => (1, vec![owner, "leave"], ""),
-            7 | 8 => (1, vec![owner, since], ""),
-            9 => (2, vec!["C", owner, number, fence], ""),
-            10 => (2, vec!["E", owner, life], life),
-            _ => (2, vec!["P", owner, life, number, fence], life),
+    let place = (one_of(&["", "leave", "leave"]), any::<bool>());
+    let ballots = (0..14, [owner(), owner()], life, number, tokens, since, place);
+    ballots.prop_map(move |(kind, [owner, other], life, number, tokens, since, (place, keeps))| {
+        let release = (RELEASES, vec![owner, if keeps { since } else { place }], "");
+        let acquire = |owner, since| (ACQUIRES, vec![owner, life, number, tokens, since], life);
+        let ballots = match kind {
+            0 | 1 => vec![acquire(owner, "0")],
+            2..=4 => vec![acquire(owner, since)],
+            5..=7 => vec![release],
+            8 => vec![release, acquire(other, "0")],
+            9 | 10 => vec![release, acquire(other, since)],
+            11 => vec![(OTHERS, vec!["C", owner, number, fence], "")],
+            12 => vec![(OTHERS, vec!["E", owner, life], life)],
+            _ => vec![(OTHERS, vec!["P", owner, life, number, fence], life)],
         };
-        (lock, ballot)
+        (lock, ballots)
     })
 }
 
 /// The words of a call of the script.
-fn votes(by_source: bool, epoch: &str, waiter: &str, mut ballots: Vec<(usize, Ballot)>) -> Vec<String> {
+fn votes(by_source: bool, epoch: &str, waiter: &str, mut locks: Vec<(usize, Vec<Ballot>)>) -> Vec<String> {
+    // Pairs first.
+    locks.sort_by_key(|(_, ballots)| 2 - ballots.len());
+    let pairs = locks.iter().filter(|(_, ballots)| ballots.len() == 2).count();
+    let ballots = locks.iter().flat_map(|(lock, ballots)| ballots.iter().map(|ballot| (&LOCKS[*lock], ballot)));
+    let mut ballots: Vec<_> = ballots.collect();
     ballots.sort_by_key(|(_, (place, ..))| *place);
     let count = |wanted: usize| ballots.iter().filter(|(_, (place, ..))| *place == wanted).count();
-    let counts = [count(0).to_string(), count(1).to_string()];
-    let (mut keys, mut arguments) = (vec![META, QUARANTINE, QUEUED], vec![epoch, waiter, &counts[0], &counts[1]]);
-    keys.extend(ballots.iter().map(|(lock, _)| LOCKS[*lock].lock.as_str()));
-    arguments.extend(ballots.iter().take(count(0)).map(|(lock, _)| LOCKS[*lock].fence.as_str()));
+    let (releases, acquires) = (count(RELEASES), count(ACQUIRES));
+    let counts = [pairs, releases, acquires].map(|count| count.to_string());
+    let mut keys = vec![META, QUARANTINE, QUEUED];
+    keys.extend(ballots.iter().map(|(lock, _)| lock.lock.as_str()));
+    let mut arguments = vec![epoch, waiter];
+    arguments.extend(counts.iter().map(String::as_str));
+    arguments.extend(ballots.iter().skip(releases).take(acquires).map(|(lock, _)| lock.fence.as_str()));
     arguments.extend(ballots.iter().flat_map(|(_, (_, words, _))| words));
     call(0, by_source, &keys, &arguments)
 }
 
 /// A call of the script with a few ballots, by its hash or its source.
 fn call_of_votes() -> impl Strategy<Value = Step> {
-    let ballots = prop::sample::select(&TOGETHER[..])
-        .prop_flat_map(|locks| locks.iter().map(|lock| ballot(*lock)).collect::<Vec<_>>());
-    (any::<bool>(), epoch(), one_of(&WAITERS), ballots).prop_map(|(by_source, epoch, waiter, ballots)| {
-        let soon = ballots.iter().any(|(_, (.., life))| SOON.contains(life));
-        Step { words: votes(by_source, epoch, waiter, ballots), pause: soon.then_some(Pause::Soon) }
+    let locks = prop::sample::select(&TOGETHER[..])
+        .prop_flat_map(|locks| locks.iter().map(|lock| ballots(*lock)).collect::<Vec<_>>());
+    (any::<bool>(), epoch(), one_of(&WAITERS), locks).prop_map(|(by_source, epoch, waiter, locks)| {
+        let soon = locks.iter().flat_map(|(_, ballots)| ballots).any(|(.., life)| SOON.contains(life));
+        Step { words: votes(by_source, epoch, waiter, locks), pause: soon.then_some(Pause::Soon) }
     })
 }
 
@@ -271,8 +287,8 @@ pub(crate) fn beginning() -> impl Strategy<Value = Vec<Step>> {
     let establish = ["", "run", "e1", "1", "3", "1000", "", "0"];
     let establish = Step::new(call(1, true, &[META, QUARANTINE], &establish));
     let acquire = |waiter, owner, since| {
-        let ballot = (0, (0, vec![owner, "60000", "5", "1", since], "60000"));
-        Step::new(votes(true, "e1", waiter, vec![ballot]))
+        let acquire = (ACQUIRES, vec![owner, "60000", "5", "1", since], "60000");
+        Step::new(votes(true, "e1", waiter, vec![(0, vec![acquire])]))
     };
     let wait = ["bb", "aa"].map(|waiter| acquire(waiter, "b", "3"));
     let load = SCRIPTS.map(|script| Step::new(words(&["SCRIPT", "LOAD", script])));

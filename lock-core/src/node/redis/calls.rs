@@ -4,26 +4,45 @@ use std::sync::Arc;
 
 use crate::node::{Ballot, Request};
 
-/// What is sent with one call, in the order in which the script takes it. No two ballots have the same fence, and so none the same
-/// lock: they have no order among them.
+/// What is sent with one call, in the order in which the script takes it. No two ballots have the same fence, and so none the
+/// same lock: they have no order among them. But for pairs: a lock is released, and then acquired.
 pub(super) struct Call<T> {
-    pub(super) acquires: Vec<T>,
+    /// How many pairs there are: the first of both.
+    pub(super) pairs: usize,
     pub(super) releases: Vec<T>,
+    pub(super) acquires: Vec<T>,
     pub(super) others: Vec<T>,
     fences: Vec<u16>,
 }
 
 impl<T: AsRef<Ballot>> Call<T> {
     fn new() -> Self {
-        Self { acquires: Vec::new(), releases: Vec::new(), others: Vec::new(), fences: Vec::new() }
+        Self { pairs: 0, releases: Vec::new(), acquires: Vec::new(), others: Vec::new(), fences: Vec::new() }
     }
 
     pub(super) fn letters(&self) -> impl Iterator<Item = &T> {
-        self.acquires.iter().chain(&self.releases).chain(&self.others)
+        self.releases.iter().chain(&self.acquires).chain(&self.others)
     }
 
     pub(super) fn into_letters(self) -> impl Iterator<Item = T> {
-        self.acquires.into_iter().chain(self.releases).chain(self.others)
+        self.releases.into_iter().chain(self.acquires).chain(self.others)
+    }
+
+    /// The release that an acquire of the same lock can make a pair with.
+    fn release_before(&self, ballot: &Ballot) -> Option<usize> {
+        let acquires = matches!(ballot.request, Request::Acquire { .. });
+        let mut alone = self.releases.iter().skip(self.pairs);
+        let found = alone.position(|release| release.as_ref().keys.lock() == ballot.keys.lock());
+        found.filter(|_| acquires).map(|found| self.pairs + found)
+    }
+
+    /// Adds an acquire that makes a pair with this release.
+    fn pair(&mut self, release: usize, acquire: T) {
+        self.releases.swap(release, self.pairs);
+        self.acquires.push(acquire);
+        let last = self.acquires.len() - 1;
+        self.acquires.swap(last, self.pairs);
+        self.pairs += 1;
     }
 
     /// Adds a letter, behind which at most so many come.
@@ -31,8 +50,8 @@ impl<T: AsRef<Ballot>> Call<T> {
         let Ballot { keys, request, .. } = letter.as_ref();
         let fence = keys.fence();
         let letters = match request {
-            Request::Acquire { .. } => &mut self.acquires,
             Request::Release { .. } => &mut self.releases,
+            Request::Acquire { .. } => &mut self.acquires,
             Request::Confirm { .. } | Request::Extend { .. } | Request::Replace { .. } => &mut self.others,
         };
         if letters.is_empty() {
@@ -49,18 +68,23 @@ pub(super) fn deal<T: AsRef<Ballot>>(letters: impl ExactSizeIterator<Item = T>) 
     // The calls before this one have another head.
     let mut from = 0;
     for letter in letters {
+        left -= 1;
         let ballot = letter.as_ref();
         let same = |call: &Call<T>| call.letters().next().is_none_or(|first| same_head(first.as_ref(), ballot));
         if !calls.last().is_none_or(same) {
             from = calls.len();
         }
         let fence = ballot.keys.fence();
-        let behind = calls[from..].iter().rposition(|call| call.fences.contains(&fence));
-        let place = behind.map_or(from, |behind| from + behind + 1);
+        let last = calls[from..].iter().rposition(|call| call.fences.contains(&fence)).map(|last| from + last);
+        let pair = last.and_then(|last| Some((last, calls[last].release_before(ballot)?)));
+        if let Some((call, release)) = pair {
+            calls[call].pair(release, letter);
+            continue;
+        }
+        let place = last.map_or(from, |last| last + 1);
         if place == calls.len() {
             calls.push(Call::new());
         }
-        left -= 1;
         calls[place].add(letter, left);
     }
     calls
@@ -106,19 +130,26 @@ mod tests {
 
     #[test]
     fn a_lock_comes_once_in_a_call_and_keeps_its_order() {
-        let calls = dealt(&[("x", R, 1), ("x", A, 1), ("y", R, 1), ("y", A, 1), ("z", E, 1), ("x", R, 1)]);
-        assert_eq!(calls, [vec!["x", "y", "z"], vec!["x", "y"], vec!["x"]]);
+        let calls = dealt(&[("x", A, 1), ("x", R, 1), ("y", A, 1), ("y", R, 1), ("z", E, 1), ("x", E, 1), ("y", E, 1)]);
+        assert_eq!(calls, [vec!["x", "y", "z"], vec!["x", "y"], vec!["x", "y"]]);
     }
 
     #[test]
-    fn those_that_acquire_come_first() {
+    fn a_release_and_the_next_acquire_are_a_pair() {
+        let calls = dealt(&[("v", A, 1), ("w", R, 1), ("x", R, 1), ("x", A, 1), ("w", A, 1), ("y", R, 1), ("x", R, 1)]);
+        assert_eq!(calls, [vec!["x", "w", "y", "x", "w", "v"], vec!["x"]]);
+        assert_eq!(dealt(&[("x", R, 1), ("x", A, 2)]), [["x"], ["x"]], "not where the epoch changed");
+    }
+
+    #[test]
+    fn those_that_release_come_first_and_then_those_that_acquire() {
         let calls = dealt(&[("v", E, 1), ("w", R, 1), ("x", A, 1), ("y", R, 1), ("z", A, 1)]);
-        assert_eq!(calls, [["x", "z", "w", "y", "v"]]);
+        assert_eq!(calls, [["w", "y", "x", "z", "v"]]);
     }
 
     #[test]
     fn another_epoch_is_another_call_behind_it() {
         let calls = dealt(&[("x", A, 1), ("y", A, 2), ("x", R, 2), ("z", A, 2), ("y", A, 1)]);
-        assert_eq!(calls, [vec!["x"], vec!["y", "z", "x"], vec!["y"]]);
+        assert_eq!(calls, [vec!["x"], vec!["x", "y", "z"], vec!["y"]]);
     }
 }

@@ -29,8 +29,8 @@ static BALLOTS: LazyLock<Script> = LazyLock::new(|| {
         include_str!("scripts/extend.lua"),
         include_str!("scripts/replace.lua"),
         include_str!("scripts/end_of_rest.lua"),
-        include_str!("scripts/acquire.lua"),
         include_str!("scripts/release.lua"),
+        include_str!("scripts/acquire.lua"),
         include_str!("scripts/end.lua"),
     ))
 });
@@ -68,12 +68,13 @@ pub(super) fn encode<T: AsRef<Ballot>>(call: &Call<T>, by: By) -> Cmd {
     let ballots = || call.letters().map(AsRef::as_ref);
     let Some(first) = ballots().next() else { return Cmd::new() };
     let (count, keyspace) = (ballots().count(), first.keys.keyspace());
-    let mut command = BALLOTS.call(by, 9 + 8 * count, 256 + 160 * count);
+    let mut command = BALLOTS.call(by, 11 + 7 * count, 256 + 160 * count);
     command.arg(3 + count).arg(keyspace.meta()).arg(keyspace.quarantine()).arg(keyspace.queued());
     for ballot in ballots() {
         command.arg(ballot.keys.lock());
     }
-    command.arg(&first.epoch.hex()).arg(&first.waiter.hex()).arg(call.acquires.len()).arg(call.releases.len());
+    command.arg(&first.epoch.hex()).arg(&first.waiter.hex());
+    command.arg(call.pairs).arg(call.releases.len()).arg(call.acquires.len());
     for letter in &call.acquires {
         command.arg(letter.as_ref().keys.fence());
     }

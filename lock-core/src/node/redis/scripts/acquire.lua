@@ -1,8 +1,9 @@
 -- To acquire: owner, ttl, last (the highest of the tokens that are asked for), tokens (how many), since (0 for one that does
 -- not wait)
 local granted, fences = {}, {KEYS[1]}
-for ballot = 1, ACQUIRES do
-  local holder, text, free_in = stored[2 + ballot], record[1 + ballot] or '0', nil
+for acquire = 1, ACQUIRES do
+  local ballot = RELEASES + acquire
+  local holder, text, free_in = stored[2 + ballot], record[1 + acquire] or '0', nil
   local fence = tonumber(text)
   if stored[1] then
     answer(ballot, 3, call('PTTL', KEYS[2]))
@@ -26,8 +27,8 @@ for ballot = 1, ACQUIRES do
       answer(ballot, -1, 'the fence is used up')
     else
       answer(ballot, 1, last)
-      granted[#granted + 1] = ballot
-      fences[#fences + 1] = ARGV[4 + ballot]
+      granted[#granted + 1] = acquire
+      fences[#fences + 1] = ARGV[5 + acquire]
       fences[#fences + 1] = last
     end
   end
@@ -37,8 +38,8 @@ end
 if granted[1] then
   -- The fences before the locks: a script that is cut short leaves numbers unused, never a lock without one.
   local written = try('HSET', unpack(fences))
-  for _, ballot in ipairs(granted) do
-    local at, set = 5 * ballot + ACQUIRES, written
+  for _, acquire in ipairs(granted) do
+    local ballot, at, set = RELEASES + acquire, 1 + ACQUIRES + 2 * RELEASES + 5 * acquire, written
     -- NX: a key of another type is nobody's lock, and nothing to write over.
     if type(written) ~= 'table' then set = try('SET', KEYS[3 + ballot], ARGV[at], 'NX', 'PX', ARGV[at + 1]) end
     if not set then

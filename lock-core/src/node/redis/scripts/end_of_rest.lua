@@ -1,5 +1,5 @@
   local function others()
-    for ballot = ACQUIRES + RELEASES + 1, #KEYS - 3 do
+    for ballot = RELEASES + ACQUIRES + 1, #KEYS - 3 do
       local kind, words = ARGV[word], {unpack(ARGV, word + 1, word + 4)}
       if kind == 'E' then
         extend(ballot, words[1], words[2])

@@ -11,7 +11,7 @@ local function name(ballot, what) return '{' .. KEYS[3 + ballot] .. '}:' .. what
 -- Of each ballot the queue, and then the turn.
 local function read_lines()
   local names = {}
-  for ballot = 1, ACQUIRES + RELEASES do
+  for ballot = 1, RELEASES + ACQUIRES do
     names[2 * ballot - 1], names[2 * ballot] = name(ballot, 'queue'), name(ballot, 'turn')
   end
   return names[1] and call('MGET', unpack(names))

@@ -29,7 +29,7 @@ macro_rules! source {
 }
 
 const BALLOTS: &str =
-    source!("begin", "queue", "confirm", "extend", "replace", "end_of_rest", "acquire", "release", "end");
+    source!("begin", "queue", "confirm", "extend", "replace", "end_of_rest", "release", "acquire", "end");
 const SOURCES: [(Script, &str); 2] = [(Script::Ballots, BALLOTS), (Script::Establish, source!("establish"))];
 
 static HASHES: LazyLock<Vec<(Script, String)>> = LazyLock::new(|| {

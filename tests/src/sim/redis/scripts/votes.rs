@@ -55,16 +55,16 @@ struct Grant<'a> {
 impl<'a> Votes<'a> {
     /// `begin.lua`, and what follows it.
     pub(super) fn run(call: Call<'a>) -> Result<Answer, Broken> {
-        let ([meta, quarantine, queued, locks @ ..], [epoch, waiter, acquires, releases, words @ ..]) =
+        let ([meta, quarantine, queued, locks @ ..], [epoch, waiter, pairs, releases, acquires, words @ ..]) =
             (call.keys, call.arguments)
         else {
             return Err(Broken::malformed());
         };
-        let [acquires, releases] =
-            [acquires, releases].map(|count| integer(count).and_then(|count| usize::try_from(count).ok()));
-        let (acquires, releases) = acquires.zip(releases).ok_or_else(Broken::malformed)?;
+        let count = |word: &Vec<u8>| integer(word).and_then(|count| usize::try_from(count).ok());
+        let counts = count(pairs).zip(count(releases)).zip(count(acquires));
+        let ((pairs, releases), acquires) = counts.ok_or_else(Broken::malformed)?;
         let (fields, words) = words.split_at_checked(acquires).ok_or_else(Broken::malformed)?;
-        if acquires + releases > locks.len() {
+        if acquires + releases > locks.len() || pairs > acquires.min(releases) {
             return Err(Broken::malformed());
         }
         let (store, now) = (&mut *call.store, call.now);
@@ -79,11 +79,21 @@ impl<'a> Votes<'a> {
         let [in_quarantine, may_wait] = [quarantine, queued].map(|key| matches!(store.get(key, now), Ok(Some(_))));
         let holders = texts(store, locks, now);
         let mut votes = Self { call, waiter, locks, holders, lines: None, noted: false, words, answers: Vec::new() };
-        votes.lines = may_wait.then(|| votes.read_lines(acquires + releases));
+        votes.lines = may_wait.then(|| votes.read_lines(releases + acquires));
 
-        votes.acquires(&fences, in_quarantine)?;
-        for ballot in acquires..locks.len() {
-            let voted = if ballot < acquires + releases { votes.release(ballot)? } else { votes.other(ballot)? };
+        let mut moved = false;
+        for ballot in 0..releases {
+            moved |= votes.release(ballot)?;
+        }
+        for pair in 0..pairs {
+            votes.holders[releases + pair] = texts(votes.call.store, &locks[pair..=pair], now).remove(0);
+        }
+        if moved && pairs > 0 {
+            votes.lines = Some(votes.read_lines(releases + acquires));
+        }
+        votes.acquires(releases, &fences, in_quarantine)?;
+        for ballot in releases + acquires..locks.len() {
+            let voted = votes.other(ballot)?;
             votes.answers.push(voted);
         }
         Ok(Answer::text(votes.answers.into_iter().map(told).collect::<Vec<_>>().join(&b'\n')))
@@ -115,9 +125,9 @@ impl<'a> Votes<'a> {
     }
 
     /// `acquire.lua`
-    fn acquires(&mut self, fences: &[(&'a [u8], Vec<u8>)], in_quarantine: bool) -> Result<(), Broken> {
+    fn acquires(&mut self, from: usize, fences: &[(&'a [u8], Vec<u8>)], in_quarantine: bool) -> Result<(), Broken> {
         let mut granted = Vec::new();
-        for (ballot, (field, text)) in fences.iter().enumerate() {
+        for (ballot, (field, text)) in (from..).zip(fences) {
             self.call.count("acquire");
             let [owner, ttl, last, tokens, since] = self.take_words()?;
             let voted = match number(text) {
@@ -165,8 +175,8 @@ impl<'a> Votes<'a> {
         })
     }
 
-    /// `release.lua`
-    fn release(&mut self, ballot: usize) -> Result<Voted, Broken> {
+    /// `release.lua`. Whether the queue was looked at.
+    fn release(&mut self, ballot: usize) -> Result<bool, Broken> {
         self.call.count("release");
         let [owner, place] = self.take_words()?;
         let (flaw, free) = (self.call.flaw, self.holders[ballot].is_none());
@@ -178,10 +188,12 @@ impl<'a> Votes<'a> {
             let field = fence_of(&self.locks[ballot]);
             self.call.store.delete_field(&self.call.keys[0], field.as_bytes(), self.call.now)?;
         }
-        if self.lines.is_some() || !matches!(place, b"" | b"leave") {
+        let moves = self.lines.is_some() || !matches!(place, b"" | b"leave");
+        if moves {
             self.move_on(ballot, ours || free, place)?;
         }
-        Ok(Ok((if ours { RELEASED } else { NOT_OWNER }, nothing())))
+        self.answers.push(Ok((if ours { RELEASED } else { NOT_OWNER }, nothing())));
+        Ok(moves)
     }
 
     /// `others`
