@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
 
+use std::future::pending;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -155,31 +156,46 @@ async fn a_free_key_is_kept_for_the_one_that_was_called() {
     drop(late);
 }
 
-/// A master that nobody hears calling.
-#[derive(Clone)]
-struct Mute(MemoryNode);
+/// What happens just before a place in the queue is given up.
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
-impl LockNode for Mute {
+/// A master that nobody hears calling, or to which something happens once.
+#[derive(Clone, Default)]
+struct Odd {
+    node: MemoryNode,
+    mute: bool,
+    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
+}
+
+impl LockNode for Odd {
     fn name(&self) -> &str {
-        self.0.name()
+        self.node.name()
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        self.0.inspect(keyspace)
+        self.node.inspect(keyspace)
     }
 
     fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-        self.0.establish(keyspace, record)
+        self.node.establish(keyspace, record)
     }
 
     fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
-        self.0.vote(ballot)
+        if matches!(ballot.request, Request::Release { place: Place::Leave, .. }) {
+            let meanwhile = self.meanwhile.lock().unwrap().take();
+            meanwhile.into_iter().for_each(|happens| happens());
+        }
+        self.node.vote(ballot)
+    }
+
+    fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
+        if self.mute { Box::pin(pending()) } else { self.node.calls(keyspace, waiter) }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_calls_are_lost_a_timer_stands_behind_them() {
-    let nodes: Vec<_> = (0..5).map(|_| Mute(MemoryNode::new())).collect();
+    let nodes: Vec<_> = (0..5).map(|_| Odd { mute: true, ..Odd::default() }).collect();
     let connect = async || LockManager::builder().nodes(nodes.clone()).wait(WAIT).connect().await.unwrap();
     let (one, other) = (connect().await, connect().await);
     let held = one.lock("r").acquire().await.unwrap();
@@ -191,49 +207,16 @@ async fn where_calls_are_lost_a_timer_stands_behind_them() {
     assert!(released.elapsed() <= Duration::from_millis(1_010), "{:?}", released.elapsed());
 }
 
-/// What happens just before a place in the queue is given up.
-type Meanwhile = Box<dyn FnOnce() + Send>;
-
-/// A master to which something happens once.
-#[derive(Clone)]
-struct Interrupted(MemoryNode, Arc<Mutex<Option<Meanwhile>>>);
-
-impl LockNode for Interrupted {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        self.0.inspect(keyspace)
-    }
-
-    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-        self.0.establish(keyspace, record)
-    }
-
-    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
-        if matches!(ballot.request, Request::Release { place: Place::Leave, .. }) {
-            let meanwhile = self.1.lock().unwrap().take();
-            meanwhile.into_iter().for_each(|happens| happens());
-        }
-        self.0.vote(ballot)
-    }
-
-    fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
-        self.0.calls(keyspace, waiter)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn one_that_comes_while_the_last_leaves_has_a_place_of_its_own() {
-    let node = Interrupted(MemoryNode::new(), Arc::default());
+    let node = Odd::default();
     let connect = async || LockManager::builder().nodes([node.clone()]).wait(WAIT).connect().await.unwrap();
     let (one, other) = (connect().await, connect().await);
     let held = one.lock("r").acquire().await.unwrap();
     let leaves = tokio::spawn(other.lock("r").acquire());
     sleep(HOLD).await;
     let (sender, came) = oneshot::channel();
-    *node.1.lock().unwrap() = Some(Box::new(move || {
+    *node.meanwhile.lock().unwrap() = Some(Box::new(move || {
         let mut comes = Box::pin(other.lock("r").acquire());
         assert!(comes.as_mut().now_or_never().is_none());
         sender.send(comes).ok();

@@ -96,7 +96,7 @@ async fn work(locks: Locks, load: Load, task: usize, until: Instant) -> Done {
         let asked = Instant::now();
         let held = timeout_at(until, locks.lock(&name)).await;
         done.longest_wait = done.longest_wait.max(asked.elapsed().as_secs_f64());
-        let held = match held {
+        let released = match held {
             // The time is over.
             Err(_) => break,
             Ok(Err(error)) => Err(error),
@@ -104,16 +104,14 @@ async fn work(locks: Locks, load: Load, task: usize, until: Instant) -> Done {
                 if !load.inside.is_zero() {
                     sleep(load.inside).await;
                 }
-                Ok(held)
+                match load.release {
+                    Release::Awaited => held.release().await,
+                    Release::Background => {
+                        held.let_go();
+                        Ok(())
+                    }
+                }
             }
-        };
-        let released = match held {
-            Err(error) => Err(error),
-            Ok(held) if load.release == Release::Background => {
-                held.let_go();
-                Ok(())
-            }
-            Ok(held) => held.release().await,
         };
         if released.is_ok() {
             done.cycles += u64::from(Instant::now() <= until);
