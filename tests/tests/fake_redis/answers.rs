@@ -27,13 +27,16 @@ pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisR
     if same { Ok(()) } else { Err(format!("{words:?}: the real server answers {real:?}, the fake {fake:?}")) }
 }
 
-/// The same answers to ballots, but for how long something is held or kept, or a quarantine lasts: what follows these codes.
+/// The same answers to ballots, but for how long something is held or kept, or a quarantine lasts.
 fn alike(real: &Value, fake: &Value) -> bool {
     let (Value::BulkString(real), Value::BulkString(fake)) = (real, fake) else { return real == fake };
     let [real, fake] = [real, fake].map(|text| std::str::from_utf8(text).unwrap().split('\n').collect::<Vec<_>>());
-    let same = |at: usize| match (real[at].parse(), fake[at].parse()) {
-        (Ok(one), Ok(other)) if at % 2 == 1 && matches!(real[at - 1], "2" | "3") => one == other || near(one, other),
-        _ => real[at] == fake[at],
+    let same = |at: usize| {
+        let time = |line: &str| line.strip_prefix(&real[at][..1])?.parse().ok();
+        match (time(real[at]), time(fake[at])) {
+            (Some(one), Some(other)) if real[at].starts_with(['H', 'Q']) => one == other || near(one, other),
+            _ => real[at] == fake[at],
+        }
     };
     real.len() == fake.len() && (0..real.len()).all(same)
 }
@@ -77,16 +80,16 @@ pub(crate) fn answer_kinds(words: &[String], answer: &RedisResult<Value>, kinds:
     match answer {
         Ok(Value::BulkString(text)) if words[0].starts_with("EVAL") => {
             let text = std::str::from_utf8(text).unwrap();
-            for answer in text.split('\n').collect::<Vec<_>>().chunks(2) {
-                match answer {
-                    ["0"] => count("unadmitted"),
-                    ["-1", error] => {
+            for line in text.split('\n') {
+                match line.split_at_checked(1) {
+                    Some(("E", error)) => {
                         // The server's own have a code before them.
                         let code = error.split(' ').next().filter(|word| *word == word.to_uppercase());
                         count(&format!("failed: {}", code.unwrap_or(error)));
                     }
-                    [code, _] => count(&format!("code {code}")),
-                    _ => count("half an answer"),
+                    Some((digit, _)) if digit.parse::<u8>().is_ok() => count("a number"),
+                    Some((letter, _)) => count(letter),
+                    None => count("nothing at all"),
                 }
             }
         }

@@ -5,19 +5,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use lock_core::{Keyspace, LockKeys};
+use lock_tests::sim::redis::SCRIPTS;
 use proptest::prelude::*;
 
-macro_rules! source {
-    ($($name:literal),+) => {
-        concat!($(include_str!(concat!("../../../lock-core/src/node/redis/scripts/", $name, ".lua"))),+)
-    };
-}
-
 /// The scripts: that of the ballots, and the one that establishes.
-const SCRIPTS: [&str; 2] = [
-    source!("begin", "queue", "confirm", "extend", "replace", "end_of_rest", "release", "acquire", "end"),
-    source!("establish"),
-];
 static HASHES: LazyLock<[String; 2]> =
     LazyLock::new(|| SCRIPTS.map(|script| redis::Script::new(script).get_hash().to_owned()));
 
@@ -119,12 +110,24 @@ fn text() -> impl Strategy<Value = &'static str> {
     ]
 }
 
-/// A ballot on one of the locks: its place by its kind, its words, and how long what it sets may live.
-type Ballot = (usize, Vec<&'static str>, &'static str);
+/// A ballot on one of the locks.
+#[derive(Clone, Debug)]
+struct Ballot {
+    kind: Kind,
+    words: Vec<&'static str>,
+    /// How long what it sets may live.
+    life: &'static str,
+    /// What becomes of its caller's place, of one that releases.
+    place: &'static str,
+}
 
-const RELEASES: usize = 0;
-const ACQUIRES: usize = 1;
-const OTHERS: usize = 2;
+/// In the order in which the script takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Release,
+    Acquire,
+    Other,
+}
 
 /// The ballots on one lock: one, or a pair.
 fn ballots(lock: usize) -> impl Strategy<Value = (usize, Vec<Ballot>)> {
@@ -134,43 +137,53 @@ fn ballots(lock: usize) -> impl Strategy<Value = (usize, Vec<Ballot>)> {
         8 => one_of(&["0", "1", "5", "7", "100", "1700000000000000"]),
         1 => one_of(&["9007199254740990", "9007199254740991", "9007199254740992"]),
     ];
-    let (tokens, since) = (one_of(&["1", "2", "16"]), one_of(&["1", "2", "3", "1700000000000000"]));
-    let place = (one_of(&["", "leave", "leave"]), any::<bool>());
-    let ballots = (0..14, [owner(), owner()], life, number, tokens, since, place);
-    ballots.prop_map(move |(kind, [owner, other], life, number, tokens, since, (place, keeps))| {
-        let release = (RELEASES, vec![owner, if keeps { since } else { place }], "");
-        let acquire = |owner, since| (ACQUIRES, vec![owner, life, number, tokens, since], life);
-        let ballots = match kind {
-            0 | 1 => vec![acquire(owner, "0")],
-            2..=4 => vec![acquire(owner, since)],
-            5..=7 => vec![release],
-            8 => vec![release, acquire(other, "0")],
-            9 | 10 => vec![release, acquire(other, since)],
-            11 => vec![(OTHERS, vec!["C", owner, number, fence], "")],
-            12 => vec![(OTHERS, vec!["E", owner, life], life)],
-            _ => vec![(OTHERS, vec!["P", owner, life, number, fence], life)],
+    let since = one_of(&["1", "2", "3", "1700000000000000"]);
+    let place = one_of(&["1", "3", "1700000000000000", "leave", "leave", ""]);
+    let ballots = (0..14, [owner(), owner()], life, number, since, place);
+    ballots.prop_map(move |(kind, [owner, other], life, number, since, place)| {
+        let release = Ballot { kind: Kind::Release, words: vec![owner], life: "", place };
+        let acquire = |owner, since| Ballot { kind: Kind::Acquire, words: vec![owner, number, since], life, place: "" };
+        let other = match kind {
+            0 | 1 => return (lock, vec![acquire(owner, "0")]),
+            2..=4 => return (lock, vec![acquire(owner, since)]),
+            5..=7 => return (lock, vec![release]),
+            8 => return (lock, vec![release, acquire(other, "0")]),
+            9 | 10 => return (lock, vec![release, acquire(other, since)]),
+            11 => vec!["C", owner, number, fence],
+            12 => vec!["E", owner, life],
+            _ => vec!["P", owner, life, number, fence],
         };
-        (lock, ballots)
+        (lock, vec![Ballot { kind: Kind::Other, words: other, life, place: "" }])
     })
 }
 
-/// The words of a call of the script.
-fn votes(by_source: bool, epoch: &str, waiter: &str, mut locks: Vec<(usize, Vec<Ballot>)>) -> Vec<String> {
+/// The words of a call of the script. What is told once is that of the first that releases or acquires.
+fn votes(
+    by_source: bool,
+    epoch: &str,
+    waiter: &str,
+    tokens: &str,
+    mut locks: Vec<(usize, Vec<Ballot>)>,
+) -> Vec<String> {
     // Pairs first.
     locks.sort_by_key(|(_, ballots)| 2 - ballots.len());
     let pairs = locks.iter().filter(|(_, ballots)| ballots.len() == 2).count();
     let ballots = locks.iter().flat_map(|(lock, ballots)| ballots.iter().map(|ballot| (&LOCKS[*lock], ballot)));
     let mut ballots: Vec<_> = ballots.collect();
-    ballots.sort_by_key(|(_, (place, ..))| *place);
-    let count = |wanted: usize| ballots.iter().filter(|(_, (place, ..))| *place == wanted).count();
-    let (releases, acquires) = (count(RELEASES), count(ACQUIRES));
-    let counts = [pairs, releases, acquires].map(|count| count.to_string());
+    ballots.sort_by_key(|(_, ballot)| ballot.kind);
+    let of = |kind| ballots.iter().filter(move |(_, ballot)| ballot.kind == kind);
+    let counts = [pairs, of(Kind::Release).count(), of(Kind::Acquire).count()].map(|count| count.to_string());
+
     let mut keys = vec![META, QUARANTINE, QUEUED];
     keys.extend(ballots.iter().map(|(lock, _)| lock.lock.as_str()));
     let mut arguments = vec![epoch, waiter];
     arguments.extend(counts.iter().map(String::as_str));
-    arguments.extend(ballots.iter().skip(releases).take(acquires).map(|(lock, _)| lock.fence.as_str()));
-    arguments.extend(ballots.iter().flat_map(|(_, (_, words, _))| words));
+    arguments.extend(of(Kind::Acquire).map(|(lock, _)| lock.fence.as_str()));
+    arguments.extend(of(Kind::Release).take(1).map(|(_, ballot)| ballot.place));
+    arguments.extend(of(Kind::Release).flat_map(|(_, ballot)| &ballot.words));
+    arguments.extend(of(Kind::Acquire).take(1).flat_map(|(_, ballot)| [ballot.life, tokens]));
+    arguments.extend(of(Kind::Acquire).flat_map(|(_, ballot)| &ballot.words));
+    arguments.extend(of(Kind::Other).flat_map(|(_, ballot)| &ballot.words));
     call(0, by_source, &keys, &arguments)
 }
 
@@ -178,9 +191,10 @@ fn votes(by_source: bool, epoch: &str, waiter: &str, mut locks: Vec<(usize, Vec<
 fn call_of_votes() -> impl Strategy<Value = Step> {
     let locks = prop::sample::select(&TOGETHER[..])
         .prop_flat_map(|locks| locks.iter().map(|lock| ballots(*lock)).collect::<Vec<_>>());
-    (any::<bool>(), epoch(), one_of(&WAITERS), locks).prop_map(|(by_source, epoch, waiter, locks)| {
-        let soon = locks.iter().flat_map(|(_, ballots)| ballots).any(|(.., life)| SOON.contains(life));
-        Step { words: votes(by_source, epoch, waiter, locks), pause: soon.then_some(Pause::Soon) }
+    let tokens = one_of(&["1", "2", "16"]);
+    (any::<bool>(), epoch(), one_of(&WAITERS), tokens, locks).prop_map(|(by_source, epoch, waiter, tokens, locks)| {
+        let soon = locks.iter().flat_map(|(_, ballots)| ballots).any(|ballot| SOON.contains(&ballot.life));
+        Step { words: votes(by_source, epoch, waiter, tokens, locks), pause: soon.then_some(Pause::Soon) }
     })
 }
 
@@ -287,8 +301,8 @@ pub(crate) fn beginning() -> impl Strategy<Value = Vec<Step>> {
     let establish = ["", "run", "e1", "1", "3", "1000", "", "0"];
     let establish = Step::new(call(1, true, &[META, QUARANTINE], &establish));
     let acquire = |waiter, owner, since| {
-        let acquire = (ACQUIRES, vec![owner, "60000", "5", "1", since], "60000");
-        Step::new(votes(true, "e1", waiter, vec![(0, vec![acquire])]))
+        let acquire = Ballot { kind: Kind::Acquire, words: vec![owner, "5", since], life: "60000", place: "" };
+        Step::new(votes(true, "e1", waiter, "1", vec![(0, vec![acquire])]))
     };
     let wait = ["bb", "aa"].map(|waiter| acquire(waiter, "b", "3"));
     let load = SCRIPTS.map(|script| Step::new(words(&["SCRIPT", "LOAD", script])));

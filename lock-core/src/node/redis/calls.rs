@@ -1,8 +1,9 @@
 //! Which ballots travel together: what one call of the script carries.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::node::{Ballot, Request};
+use crate::node::{Ballot, Place, Request};
 
 /// What is sent with one call, in the order in which the script takes it. No two ballots have the same fence, and so none the
 /// same lock: they have no order among them. But for pairs: a lock is released, and then acquired.
@@ -12,12 +13,33 @@ pub(super) struct Call<T> {
     pub(super) releases: Vec<T>,
     pub(super) acquires: Vec<T>,
     pub(super) others: Vec<T>,
+    /// What becomes of the places of those that release.
+    pub(super) place: Option<Place>,
+    /// What those that acquire have in common.
+    pub(super) terms: Option<Terms>,
     fences: Vec<u16>,
+}
+
+/// What those that acquire in one call have in common, as it is told once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) ttl: Duration,
+    pub(super) tokens: u32,
+}
+
+impl Terms {
+    fn of(ballot: &Ballot) -> Option<Self> {
+        match ballot.request {
+            Request::Acquire { ttl, tokens, .. } => Some(Self { ttl, tokens }),
+            _ => None,
+        }
+    }
 }
 
 impl<T: AsRef<Ballot>> Call<T> {
     fn new() -> Self {
-        Self { pairs: 0, releases: Vec::new(), acquires: Vec::new(), others: Vec::new(), fences: Vec::new() }
+        let (releases, acquires, others) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pairs: 0, releases, acquires, others, place: None, terms: None, fences: Vec::new() }
     }
 
     pub(super) fn letters(&self) -> impl Iterator<Item = &T> {
@@ -28,9 +50,17 @@ impl<T: AsRef<Ballot>> Call<T> {
         self.releases.into_iter().chain(self.acquires).chain(self.others)
     }
 
-    /// The release that an acquire of the same lock can make a pair with.
+    /// Whether a ballot can be added, as far as what is told once goes.
+    fn suits(&self, ballot: &Ballot) -> bool {
+        match ballot.request {
+            Request::Release { place, .. } => self.place.is_none_or(|present| present == place),
+            _ => Terms::of(ballot).is_none_or(|terms| self.terms.is_none_or(|present| present == terms)),
+        }
+    }
+
+    /// The release that a ballot can make a pair with, if it acquires the same lock.
     fn release_before(&self, ballot: &Ballot) -> Option<usize> {
-        let acquires = matches!(ballot.request, Request::Acquire { .. });
+        let acquires = Terms::of(ballot).is_some() && self.suits(ballot);
         let mut alone = self.releases.iter().skip(self.pairs);
         let found = alone.position(|release| release.as_ref().keys.lock() == ballot.keys.lock());
         found.filter(|_| acquires).map(|found| self.pairs + found)
@@ -38,6 +68,7 @@ impl<T: AsRef<Ballot>> Call<T> {
 
     /// Adds an acquire that makes a pair with this release.
     fn pair(&mut self, release: usize, acquire: T) {
+        self.terms = Terms::of(acquire.as_ref());
         self.releases.swap(release, self.pairs);
         self.acquires.push(acquire);
         let last = self.acquires.len() - 1;
@@ -48,7 +79,10 @@ impl<T: AsRef<Ballot>> Call<T> {
     /// Adds a letter, behind which at most so many come.
     fn add(&mut self, letter: T, left: usize) {
         let Ballot { keys, request, .. } = letter.as_ref();
-        let fence = keys.fence();
+        let (fence, terms) = (keys.fence(), Terms::of(letter.as_ref()));
+        if let Request::Release { place, .. } = request {
+            self.place = Some(*place);
+        }
         let letters = match request {
             Request::Release { .. } => &mut self.releases,
             Request::Acquire { .. } => &mut self.acquires,
@@ -58,6 +92,7 @@ impl<T: AsRef<Ballot>> Call<T> {
             letters.reserve(1 + left);
         }
         letters.push(letter);
+        self.terms = self.terms.or(terms);
         self.fences.push(fence);
     }
 }
@@ -81,7 +116,9 @@ pub(super) fn deal<T: AsRef<Ballot>>(letters: impl ExactSizeIterator<Item = T>) 
             calls[call].pair(release, letter);
             continue;
         }
-        let place = last.map_or(from, |last| last + 1);
+        let earliest = last.map_or(from, |last| last + 1);
+        let place = calls[earliest..].iter().position(|call| call.suits(ballot));
+        let place = place.map_or(calls.len(), |place| earliest + place);
         if place == calls.len() {
             calls.push(Call::new());
         }
@@ -98,10 +135,8 @@ fn same_head(one: &Ballot, other: &Ballot) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::node::{Keyspace, LockKeys, Place};
+    use crate::node::{Keyspace, LockKeys};
     use crate::random::{Epoch, OwnerId, WaiterId};
 
     struct Letter(&'static str, Ballot);
@@ -145,6 +180,16 @@ mod tests {
     fn those_that_release_come_first_and_then_those_that_acquire() {
         let calls = dealt(&[("v", E, 1), ("w", R, 1), ("x", A, 1), ("y", R, 1), ("z", A, 1)]);
         assert_eq!(calls, [["w", "y", "x", "z", "v"]]);
+    }
+
+    #[test]
+    fn what_is_told_once_is_the_same_for_all_of_a_call() {
+        let owner = OwnerId::from_bits(2);
+        let longer = Request::Acquire { owner, ttl: Duration::from_secs(1), hint: 0, tokens: 1, since: None };
+        let calls = dealt(&[("v", longer, 1), ("w", A, 1), ("x", R, 1), ("y", A, 1), ("z", longer, 1), ("x", A, 1)]);
+        assert_eq!(calls, [vec!["x", "v", "z"], vec!["w", "y", "x"]]);
+        let leave = Request::Release { owner, place: Place::Leave };
+        assert_eq!(dealt(&[("x", leave, 1), ("y", R, 1), ("z", leave, 1)]), [vec!["x", "z"], vec!["y"]]);
     }
 
     #[test]

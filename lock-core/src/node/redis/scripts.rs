@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::calls::Call;
+use super::calls::{Call, Terms};
 use super::classify;
 use crate::node::{Ballot, Establish, Keyspace, NodeError, Place, Reply, Request};
 
@@ -24,14 +24,14 @@ impl Script {
 static BALLOTS: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("scripts/begin.lua"),
+        include_str!("scripts/release.lua"),
+        include_str!("scripts/busy.lua"),
         include_str!("scripts/queue.lua"),
         include_str!("scripts/confirm.lua"),
         include_str!("scripts/extend.lua"),
         include_str!("scripts/replace.lua"),
-        include_str!("scripts/end_of_rest.lua"),
-        include_str!("scripts/release.lua"),
+        include_str!("scripts/end_of_busy.lua"),
         include_str!("scripts/acquire.lua"),
-        include_str!("scripts/end.lua"),
     ))
 });
 
@@ -68,7 +68,7 @@ pub(super) fn encode<T: AsRef<Ballot>>(call: &Call<T>, by: By) -> Cmd {
     let ballots = || call.letters().map(AsRef::as_ref);
     let Some(first) = ballots().next() else { return Cmd::new() };
     let (count, keyspace) = (ballots().count(), first.keys.keyspace());
-    let mut command = BALLOTS.call(by, 11 + 7 * count, 256 + 160 * count);
+    let mut command = BALLOTS.call(by, 13 + 6 * count, 256 + 140 * count);
     command.arg(3 + count).arg(keyspace.meta()).arg(keyspace.quarantine()).arg(keyspace.queued());
     for ballot in ballots() {
         command.arg(ballot.keys.lock());
@@ -78,27 +78,36 @@ pub(super) fn encode<T: AsRef<Ballot>>(call: &Call<T>, by: By) -> Cmd {
     for letter in &call.acquires {
         command.arg(letter.as_ref().keys.fence());
     }
-    for ballot in ballots() {
-        encode_words(&mut command, ballot);
+    if let Some(place) = call.place {
+        match place {
+            Place::None => command.arg(""),
+            Place::Leave => command.arg("leave"),
+            Place::Keep(since) => command.arg(since.get()),
+        };
+    }
+    for letter in &call.releases {
+        if let Request::Release { owner, .. } = letter.as_ref().request {
+            command.arg(&owner.hex());
+        }
+    }
+    if let Some(Terms { ttl, tokens }) = call.terms {
+        command.arg(millis(ttl)).arg(tokens);
+    }
+    for letter in &call.acquires {
+        if let Request::Acquire { owner, hint, tokens, since, .. } = letter.as_ref().request {
+            let last = hint.saturating_add(u64::from(tokens) - 1);
+            command.arg(&owner.hex()).arg(last).arg(since.map_or(0, NonZeroU64::get));
+        }
+    }
+    for letter in &call.others {
+        encode_other(&mut command, letter.as_ref());
     }
     command
 }
 
-fn encode_words(command: &mut Cmd, Ballot { keys, request, .. }: &Ballot) {
+fn encode_other(command: &mut Cmd, Ballot { keys, request, .. }: &Ballot) {
     match request {
-        Request::Acquire { owner, ttl, hint, tokens, since } => {
-            command.arg(&owner.hex());
-            let last = hint.saturating_add(u64::from(*tokens) - 1);
-            command.arg(millis(*ttl)).arg(last).arg(tokens).arg(since.map_or(0, NonZeroU64::get));
-        }
-        Request::Release { owner, place } => {
-            command.arg(&owner.hex());
-            match place {
-                Place::None => command.arg(""),
-                Place::Leave => command.arg("leave"),
-                Place::Keep(since) => command.arg(since.get()),
-            };
-        }
+        Request::Acquire { .. } | Request::Release { .. } => {}
         Request::Confirm { owner, fence } => {
             command.arg("C").arg(&owner.hex()).arg(fence).arg(keys.fence());
         }
@@ -122,34 +131,31 @@ pub(super) fn decode(value: &Value, count: usize) -> Vec<Result<Reply, NodeError
     if text == UNADMITTED {
         return all(NodeError::Unadmitted);
     }
-    let (mut lines, mut answers) = (text.split('\n'), Vec::with_capacity(count));
-    while let Some(code) = lines.next() {
-        let Some(detail) = lines.next() else { break };
-        answers.push(decode_one(code, detail));
-    }
+    let mut answers = Vec::with_capacity(count);
+    answers.extend(text.split('\n').map(decode_one));
     if answers.len() == count { answers } else { all(NodeError::Protocol { answer: format!("{value:?}") }) }
 }
 
 /// The answer of a node that is in another epoch.
-const UNADMITTED: &str = "0";
+const UNADMITTED: &str = "U";
 
-fn decode_one(code: &str, detail: &str) -> Result<Reply, NodeError> {
-    let unexpected = || NodeError::Protocol { answer: format!("{code} {detail}") };
-    let fence = || detail.parse().map_err(|_| unexpected());
+fn decode_one(line: &str) -> Result<Reply, NodeError> {
+    let unexpected = || NodeError::Protocol { answer: line.to_owned() };
+    let Some((letter, detail)) = line.split_at_checked(1) else { return Err(unexpected()) };
+    let fence = |digits: &str| digits.parse().map_err(|_| unexpected());
     // Negative for a key that does not expire.
     let remaining = || detail.parse().ok().map(Duration::from_millis);
-    match code {
-        "1" => Ok(Reply::Granted { fence: fence()? }),
-        "2" => Ok(Reply::Held { remaining: remaining() }),
-        "3" => Err(NodeError::Quarantined { remaining: remaining().unwrap_or_default() }),
-        "4" => Ok(Reply::Confirmed),
-        "5" => Ok(Reply::Refused { fence: fence()? }),
-        "6" => Ok(Reply::Kept),
-        "7" => Ok(Reply::Gone),
-        "8" => Ok(Reply::Released),
-        "9" => Ok(Reply::NotOwner),
-        "-1" => Err(failed(detail)),
-        _ => Err(unexpected()),
+    match letter {
+        "H" => Ok(Reply::Held { remaining: remaining() }),
+        "Q" => Err(NodeError::Quarantined { remaining: remaining().unwrap_or_default() }),
+        "D" => Ok(Reply::Released),
+        "N" => Ok(Reply::NotOwner),
+        "C" => Ok(Reply::Confirmed),
+        "R" => Ok(Reply::Refused { fence: fence(detail)? }),
+        "K" => Ok(Reply::Kept),
+        "G" => Ok(Reply::Gone),
+        "E" => Err(failed(detail)),
+        _ => Ok(Reply::Granted { fence: fence(line)? }),
     }
 }
 
@@ -206,20 +212,20 @@ mod tests {
     #[test]
     fn an_answer_is_read_or_reported_as_it_came() {
         let answer = |text| answers(text, 1).remove(0);
-        assert_eq!(answer("1\n9007199254740991"), Ok(Reply::Granted { fence: 9_007_199_254_740_991 }));
-        assert_eq!(answer("2\n1500"), Ok(Reply::Held { remaining: Some(Duration::from_millis(1500)) }));
-        assert_eq!(answer("2\n-1"), Ok(Reply::Held { remaining: None }));
-        for odd in ["1\n-7", "1\n1e15", "77\n7", "8", ""] {
+        assert_eq!(answer("9007199254740991"), Ok(Reply::Granted { fence: 9_007_199_254_740_991 }));
+        assert_eq!(answer("H1500"), Ok(Reply::Held { remaining: Some(Duration::from_millis(1500)) }));
+        assert_eq!(answer("H-1"), Ok(Reply::Held { remaining: None }));
+        for odd in ["-7", "1e15", "R", "Rx", "X7", "é", "D\nD", ""] {
             assert!(matches!(answer(odd), Err(NodeError::Protocol { .. })), "{odd:?}");
         }
-        assert_eq!(answers("0", 3), vec![Err(NodeError::Unadmitted); 3]);
+        assert_eq!(answers("U", 3), vec![Err(NodeError::Unadmitted); 3]);
         assert!(matches!(decode(&Value::Nil, 1)[..], [Err(NodeError::Protocol { .. })]));
     }
 
     #[test]
     fn a_ballot_that_failed_does_not_take_the_others_along() {
         let oom = NodeError::Rejected { code: "OOM".into(), detail: "command not allowed".into() };
-        assert_eq!(answers("-1\nOOM command not allowed\n8\n0", 2), [Err(oom), Ok(Reply::Released)]);
+        assert_eq!(answers("EOOM command not allowed\nD", 2), [Err(oom), Ok(Reply::Released)]);
         let plain = NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() };
         assert_eq!(failed("the fence is used up"), plain);
         let denied = Refusal::Permission { detail: "no 'set'".into() };

@@ -16,4 +16,5 @@ mod store;
 
 pub use self::clock::NodeClock;
 pub use self::flaw::Flaw;
+pub use self::scripts::SCRIPTS;
 pub use self::server::{FakeRedis, Memory};

@@ -6,6 +6,9 @@
 local QUEUE_LIFE, MAX_WAITERS = 10000, 64
 local TURN_LIFE, CALL_LIFE = 100, 2000
 
+-- The queues and turns, when there are any.
+local lines
+
 local function name(ballot, what) return '{' .. KEYS[3 + ballot] .. '}:' .. what end
 
 -- Of each ballot the queue, and then the turn.
@@ -14,7 +17,7 @@ local function read_lines()
   for ballot = 1, RELEASES + ACQUIRES do
     names[2 * ballot - 1], names[2 * ballot] = name(ballot, 'queue'), name(ballot, 'turn')
   end
-  return names[1] and call('MGET', unpack(names))
+  lines = names[1] and call('MGET', unpack(names))
 end
 
 local function queue_of(ballot)
@@ -72,12 +75,33 @@ local function offer(ballot, queue)
   if second then tell(second.waiter, 'S', ballot) end
 end
 
+-- What a release does to the queue.
+local function move_on(ballot)
+  local free = answers[ballot] == 'D' or not stored[2 + ballot]
+  local queue, turn, changed = queue_of(ballot), turn_of(ballot), false
+  if PLACE == 'leave' then
+    changed = leave(queue)
+    if turn == WAITER then
+      try('DEL', name(ballot, 'turn'))
+      turn = false
+    end
+  elseif waits_on then
+    enter(queue, tonumber(PLACE))
+    changed = true
+  end
+  if free and not turn and queue[1] then
+    offer(ballot, queue)
+    changed = true
+  end
+  if changed then write_queue(ballot, queue) end
+end
+
 -- For how long yet the lock is held, or kept for another; nil if the caller can have it. One that waits, and has to, enters the
 -- queue.
-local function kept_from(ballot, holder, since)
-  local queue, turn, waits, offered = queue_of(ballot), turn_of(ballot), since > 0, false
+kept_from = function(ballot, holder, since)
+  local queue, turn, waits = queue_of(ballot), turn_of(ballot), since > 0
+  local free_in, offered
   if waits then enter(queue, since) end
-  local free_in
   if holder then
     free_in = call('PTTL', KEYS[3 + ballot])
   elseif turn then
@@ -91,29 +115,9 @@ local function kept_from(ballot, holder, since)
 end
 
 -- One that waited has the lock: its turn and its place are over.
-local function end_turn(ballot)
+end_turn = function(ballot)
   local queue, turn = queue_of(ballot), turn_of(ballot)
   if turn then try('DEL', name(ballot, 'turn')) end
   if leave(queue) then write_queue(ballot, queue) end
-end
-
--- What a release does to the queue; place as told at release.lua.
-local function move_on(ballot, free, place)
-  local queue, turn, changed = queue_of(ballot), turn_of(ballot), false
-  if place == 'leave' then
-    changed = leave(queue)
-    if turn == WAITER then
-      try('DEL', name(ballot, 'turn'))
-      turn = false
-    end
-  elseif place ~= '' then
-    enter(queue, tonumber(place))
-    changed = true
-  end
-  if free and not turn and queue[1] then
-    offer(ballot, queue)
-    changed = true
-  end
-  if changed then write_queue(ballot, queue) end
 end
 

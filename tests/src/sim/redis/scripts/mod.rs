@@ -29,8 +29,10 @@ macro_rules! source {
 }
 
 const BALLOTS: &str =
-    source!("begin", "queue", "confirm", "extend", "replace", "end_of_rest", "release", "acquire", "end");
-const SOURCES: [(Script, &str); 2] = [(Script::Ballots, BALLOTS), (Script::Establish, source!("establish"))];
+    source!("begin", "release", "busy", "queue", "confirm", "extend", "replace", "end_of_busy", "acquire");
+/// The sources of the scripts: that of the ballots, and the one that establishes.
+pub const SCRIPTS: [&str; 2] = [BALLOTS, source!("establish")];
+const SOURCES: [(Script, &str); 2] = [(Script::Ballots, SCRIPTS[0]), (Script::Establish, SCRIPTS[1])];
 
 static HASHES: LazyLock<Vec<(Script, String)>> = LazyLock::new(|| {
     SOURCES.iter().map(|(script, source)| (*script, redis::Script::new(source).get_hash().to_owned())).collect()

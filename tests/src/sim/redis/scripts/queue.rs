@@ -167,17 +167,17 @@ impl Votes<'_> {
         }
     }
 
-    pub(super) fn move_on(&mut self, ballot: usize, free: bool, place: &[u8]) -> Result<(), Broken> {
+    pub(super) fn move_on(&mut self, ballot: usize, free: bool) -> Result<(), Broken> {
         let (mut queue, mut turn) = (self.queue_of(ballot), self.turn_of(ballot));
-        let mut changed = match place {
-            b"" => false,
-            b"leave" => queue.leave(self.waiter),
-            since => {
+        let mut changed = match self.place {
+            None | Some(b"") => false,
+            Some(b"leave") => queue.leave(self.waiter),
+            Some(since) => {
                 self.count_entered(queue.enter(self.waiter, sent(since)?));
                 true
             }
         };
-        if place == b"leave" && turn.as_deref() == Some(self.waiter) {
+        if self.place == Some(b"leave") && turn.as_deref() == Some(self.waiter) {
             self.delete(&self.name(ballot, "turn"));
             turn = None;
         }

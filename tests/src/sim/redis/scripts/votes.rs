@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lock_core::{Keyspace, LockKeys};
@@ -8,22 +9,11 @@ use crate::sim::redis::commands::integer;
 use crate::sim::redis::flaw::Flaw;
 use crate::sim::redis::resp::Answer;
 
-// The answers' codes, as in `begin.lua`.
-const GRANTED: i64 = 1;
-const HELD: i64 = 2;
-const QUARANTINED: i64 = 3;
-const CONFIRMED: i64 = 4;
-const REFUSED: i64 = 5;
-const KEPT: i64 = 6;
-const GONE: i64 = 7;
-const RELEASED: i64 = 8;
-const NOT_OWNER: i64 = 9;
-
 /// 2^53 - 1: beyond it, Lua can not tell a number from the next.
 const LARGEST_FENCE: f64 = 9_007_199_254_740_991.0;
 
-/// A code and a number as it is told, or why the ballot failed.
-type Voted = Result<(i64, Vec<u8>), String>;
+/// The line that answers a ballot, or why it failed.
+type Voted = Result<Vec<u8>, String>;
 
 /// The script of the votes while it runs. Ballots are told by their place, from 0 on.
 pub(super) struct Votes<'a> {
@@ -33,13 +23,15 @@ pub(super) struct Votes<'a> {
     pub(super) locks: &'a [Vec<u8>],
     /// Who holds them.
     holders: Vec<Option<Vec<u8>>>,
+    /// What becomes of the places of those that release.
+    pub(super) place: Option<&'a [u8]>,
     /// If there may be any: of each ballot that acquires or releases the queue, and then the turn.
     pub(super) lines: Option<Vec<Option<Vec<u8>>>>,
     /// Whether it was noted that there are queues or turns.
     pub(super) noted: bool,
     /// The words of the ballots that are to come.
     words: &'a [Vec<u8>],
-    answers: Vec<Voted>,
+    answers: BTreeMap<usize, Voted>,
 }
 
 /// What is to be written for an acquire that is granted.
@@ -48,8 +40,7 @@ struct Grant<'a> {
     field: &'a [u8],
     fence: Vec<u8>,
     owner: &'a [u8],
-    ttl: &'a [u8],
-    since: &'a [u8],
+    since: f64,
 }
 
 impl<'a> Votes<'a> {
@@ -70,33 +61,53 @@ impl<'a> Votes<'a> {
         let (store, now) = (&mut *call.store, call.now);
 
         if store.field(meta, b"epoch", now)? != Some(epoch.as_slice()) {
-            return Ok(Answer::text("0"));
+            return Ok(Answer::text("U"));
         }
         let mut fences = Vec::new();
         for field in fields {
             fences.push((field.as_slice(), store.field(meta, field, now)?.unwrap_or(b"0").to_vec()));
         }
         let [in_quarantine, may_wait] = [quarantine, queued].map(|key| matches!(store.get(key, now), Ok(Some(_))));
-        let holders = texts(store, locks, now);
-        let mut votes = Self { call, waiter, locks, holders, lines: None, noted: false, words, answers: Vec::new() };
-        votes.lines = may_wait.then(|| votes.read_lines(releases + acquires));
+        let (holders, answers) = (texts(store, locks, now), BTreeMap::new());
+        let mut votes = Self { call, waiter, locks, holders, place: None, lines: None, noted: false, words, answers };
 
-        let mut moved = false;
+        if releases > 0 {
+            let [place] = votes.take_words()?;
+            votes.place = Some(place);
+        }
         for ballot in 0..releases {
-            moved |= votes.release(ballot)?;
+            votes.release(ballot)?;
         }
         for pair in 0..pairs {
             votes.holders[releases + pair] = texts(votes.call.store, &locks[pair..=pair], now).remove(0);
         }
-        if moved && pairs > 0 {
-            votes.lines = Some(votes.read_lines(releases + acquires));
-        }
+        let of_acquires = if acquires > 0 { 2 + 3 * acquires } else { 0 };
+        let (of_acquires, of_the_rest) = votes.words.split_at_checked(of_acquires).ok_or_else(Broken::malformed)?;
+        votes.words = of_the_rest;
+        votes.busy(pairs, releases, acquires, may_wait)?;
+        votes.words = of_acquires;
         votes.acquires(releases, &fences, in_quarantine)?;
-        for ballot in releases + acquires..locks.len() {
-            let voted = votes.other(ballot)?;
-            votes.answers.push(voted);
+        Ok(Answer::text(votes.answers.into_values().map(told).collect::<Vec<_>>().join(&b'\n')))
+    }
+
+    /// What is in the block of `busy.lua`. Where nothing is held or waited for, it comes to nothing.
+    fn busy(&mut self, pairs: usize, releases: usize, acquires: usize, may_wait: bool) -> Result<(), Broken> {
+        let waits_on = self.place.is_some_and(|place| !matches!(place, b"" | b"leave"));
+        self.lines = may_wait.then(|| self.read_lines(releases + acquires));
+        if may_wait || waits_on {
+            for ballot in 0..releases {
+                let deleted = self.answers.get(&ballot) == Some(&line("D", b""));
+                self.move_on(ballot, deleted || self.holders[ballot].is_none())?;
+            }
+            if pairs > 0 {
+                self.lines = Some(self.read_lines(releases + acquires));
+            }
         }
-        Ok(Answer::text(votes.answers.into_iter().map(told).collect::<Vec<_>>().join(&b'\n')))
+        for ballot in releases + acquires..self.locks.len() {
+            let voted = self.other(ballot)?;
+            self.answers.insert(ballot, voted);
+        }
+        Ok(())
     }
 
     fn take_words<const N: usize>(&mut self) -> Result<[&'a [u8]; N], Broken> {
@@ -126,37 +137,43 @@ impl<'a> Votes<'a> {
 
     /// `acquire.lua`
     fn acquires(&mut self, from: usize, fences: &[(&'a [u8], Vec<u8>)], in_quarantine: bool) -> Result<(), Broken> {
+        if fences.is_empty() {
+            return Ok(());
+        }
+        let [ttl, tokens] = self.take_words()?;
         let mut granted = Vec::new();
         for (ballot, (field, text)) in (from..).zip(fences) {
             self.call.count("acquire");
-            let [owner, ttl, last, tokens, since] = self.take_words()?;
+            let [owner, last, since] = self.take_words()?;
+            let since = sent(since)?;
             let voted = match number(text) {
-                _ if in_quarantine => Ok((QUARANTINED, time(self.pttl(&self.call.keys[1])))),
+                _ if in_quarantine => line("Q", time(self.pttl(&self.call.keys[1]))),
                 None => Err(not_a_fence()),
-                Some(_) if self.is_held_by(ballot, owner) => Ok((GRANTED, text.clone())),
+                Some(_) if self.is_held_by(ballot, owner) => Ok(text.clone()),
                 Some(fence) => {
-                    let (held, since_when) = (self.holders[ballot].is_some(), sent(since)?);
-                    let kept = held || self.lines.is_some();
-                    let free_in = if kept { self.kept_from(ballot, held, since_when) } else { None };
+                    let free_in = self.kept_from(ballot, self.holders[ballot].is_some(), since);
                     let (number, fence) = self.next(fence, last, sent(tokens)?)?;
                     match free_in {
-                        Some(free_in) => Ok((HELD, time(free_in))),
+                        Some(free_in) => line("H", time(free_in)),
                         None if number > LARGEST_FENCE => Err("the fence is used up".to_owned()),
                         None => {
-                            granted.push(Grant { ballot, field, fence: fence.clone(), owner, ttl, since });
-                            Ok((GRANTED, fence))
+                            granted.push(Grant { ballot, field, fence: fence.clone(), owner, since });
+                            Ok(fence)
                         }
                     }
                 }
             };
-            self.answers.push(voted);
+            self.answers.insert(ballot, voted);
         }
-        for Grant { ballot, field, fence, owner, ttl, since } in granted {
+        for Grant { ballot, field, fence, owner, since } in granted {
             self.set_fence(field, &fence)?;
             match self.set_lock(ballot, owner, ttl) {
-                Err(error) => self.answers[ballot] = Err(error),
-                Ok(false) => self.answers[ballot] = Ok((HELD, time(self.pttl(&self.locks[ballot])))),
-                Ok(true) if self.lines.is_some() && since != b"0" => self.end_turn(ballot),
+                Err(error) => _ = self.answers.insert(ballot, Err(error)),
+                Ok(false) => {
+                    let held = line("H", time(self.pttl(&self.locks[ballot])));
+                    self.answers.insert(ballot, held);
+                }
+                Ok(true) if since > 0.0 => self.end_turn(ballot),
                 Ok(true) => {}
             }
         }
@@ -175,10 +192,10 @@ impl<'a> Votes<'a> {
         })
     }
 
-    /// `release.lua`. Whether the queue was looked at.
-    fn release(&mut self, ballot: usize) -> Result<bool, Broken> {
+    /// `release.lua`
+    fn release(&mut self, ballot: usize) -> Result<(), Broken> {
         self.call.count("release");
-        let [owner, place] = self.take_words()?;
+        let [owner] = self.take_words()?;
         let (flaw, free) = (self.call.flaw, self.holders[ballot].is_none());
         let ours = self.is_held_by(ballot, owner) || flaw == Some(Flaw::ReleasesForAnyone) && !free;
         if ours && flaw != Some(Flaw::IgnoresReleases) {
@@ -188,15 +205,11 @@ impl<'a> Votes<'a> {
             let field = fence_of(&self.locks[ballot]);
             self.call.store.delete_field(&self.call.keys[0], field.as_bytes(), self.call.now)?;
         }
-        let moves = self.lines.is_some() || !matches!(place, b"" | b"leave");
-        if moves {
-            self.move_on(ballot, ours || free, place)?;
-        }
-        self.answers.push(Ok((if ours { RELEASED } else { NOT_OWNER }, nothing())));
-        Ok(moves)
+        self.answers.insert(ballot, line(if ours { "D" } else { "N" }, b""));
+        Ok(())
     }
 
-    /// `others`
+    /// `end_of_busy.lua`, for one of them
     fn other(&mut self, ballot: usize) -> Result<Voted, Broken> {
         let [kind] = self.take_words()?;
         match kind {
@@ -212,36 +225,36 @@ impl<'a> Votes<'a> {
         let text = self.fence(field)?;
         let Some(fence) = number(&text) else { return Ok(Err(not_a_fence())) };
         if !self.is_held_by(ballot, owner) || fence > sent(wanted)? {
-            return Ok(Ok((REFUSED, text)));
+            return Ok(line("R", text));
         }
         self.set_fence(field, wanted)?;
-        Ok(Ok((CONFIRMED, nothing())))
+        Ok(line("C", b""))
     }
 
     fn extend(&mut self, ballot: usize) -> Result<Voted, Broken> {
         self.call.count("extend");
         let [owner, ttl] = self.take_words()?;
         if !self.is_held_by(ballot, owner) {
-            return Ok(Ok((GONE, nothing())));
+            return Ok(line("G", b""));
         }
         let (lock, life) = (&self.locks[ballot], integer(ttl).ok_or_else(Broken::malformed)?);
         if self.pttl(lock) < float(life) {
             self.call.store.expire(lock, self.call.now + life, self.call.now);
         }
-        Ok(Ok((KEPT, nothing())))
+        Ok(line("K", b""))
     }
 
     fn replace(&mut self, ballot: usize) -> Result<Voted, Broken> {
         self.call.count("replace");
         let [owner, ttl, token, field] = self.take_words()?;
         if self.holders[ballot].is_some() {
-            return Ok(Ok((if self.is_held_by(ballot, owner) { KEPT } else { GONE }, nothing())));
+            return Ok(kept(self.is_held_by(ballot, owner)));
         }
         let Some(fence) = number(&self.fence(field)?) else { return Ok(Err(not_a_fence())) };
         if fence < sent(token)? {
             self.set_fence(field, token)?;
         }
-        Ok(self.set_lock(ballot, owner, ttl).map(|written| (if written { KEPT } else { GONE }, nothing())))
+        Ok(self.set_lock(ballot, owner, ttl).and_then(kept))
     }
 
     fn fence(&mut self, field: &[u8]) -> Result<Vec<u8>, Broken> {
@@ -250,18 +263,22 @@ impl<'a> Votes<'a> {
     }
 }
 
-/// The two lines of an answer.
+/// The answer that a letter, and what belongs to it, make.
+fn line(letter: &str, detail: impl AsRef<[u8]>) -> Voted {
+    Ok([letter.as_bytes(), detail.as_ref()].concat())
+}
+
+fn kept(kept: bool) -> Voted {
+    line(if kept { "K" } else { "G" }, b"")
+}
+
+/// An answer as it is told.
 fn told(voted: Voted) -> Vec<u8> {
-    let (code, rest) = voted.unwrap_or_else(|error| (-1, error.into_bytes()));
-    [code.to_string().as_bytes(), b"\n", &rest].concat()
+    voted.unwrap_or_else(|error| [b"E", error.as_bytes()].concat())
 }
 
 fn time(millis: f64) -> Vec<u8> {
     whole(millis).into_bytes()
-}
-
-fn nothing() -> Vec<u8> {
-    b"0".to_vec()
 }
 
 /// A number that a client sent.

@@ -1,2 +1,0 @@
-if ARGV[word] then rest().others() end
-return table.concat(answers, '\n')
