@@ -255,6 +255,7 @@ fn disturbance() -> impl Strategy<Value = Vec<String>> {
         1 => Just(words(&["DEL", QUEUED])),
         1 => Just(words(&["DEL", QUARANTINE])),
         2 => text().prop_map(move |number| words(&["HSET", META, fence, number])),
+        1 => Just(words(&["HSET", META, fence, "x"])),
         1 => key().prop_map(|key| words(&["HSET", key, "epoch", "e1", "run_id", "run"])),
         1 => Just(words(&["HSET", lock, "epoch", "e1"])),
         2 => Just(words(&["HSET", META, "epoch", "e1", "run_id", "run"])),
