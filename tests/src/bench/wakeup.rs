@@ -24,10 +24,12 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
     let raw = RawQuorum::connect(&cluster).await?;
     let mut ours = Pair::start(plan, &masters, Contender::Ours).await?;
     let mut peer = Pair::start(plan, &masters, Contender::Rslock1ms).await?;
-    let (mut us, mut them, mut floor, mut here) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut us, mut them, mut here) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut floor, mut rested) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         us.push(ours.wakes(wakes).await?);
         floor.push(fan_out(&raw, PLAIN, false).await?);
+        rested.push(ours.fan_out_after_rest(&raw, wakes).await?);
         them.push(peer.wakes(wakes).await?);
         here.push(within(&ours.locks, wakes).await?);
     }
@@ -37,6 +39,7 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
     let other = "a waiter of another process has the lock after a release, p50";
     Ok(vec![
         row(other, &us).against("raw quorum fan-out (SET NX PX)", &us, &floor).at_most(6.0),
+        row(other, &us).against("raw quorum fan-out after the same rest", &us, &rested),
         row(other, &us).against(Contender::Rslock1ms.name(), &us, &them),
         row("a waiter of the same process, p50", &here).at_most(50e-6),
     ])
@@ -65,11 +68,26 @@ impl Pair {
             let held = self.locks.lock(&self.key).await?;
             self.waiter.begin().await?;
             self.waiter.answer::<String>().await?;
-            // It waits by now. Not for ever the same time, so that no pause of its own fits to it.
-            sleep(Duration::from_millis(10 + self.dice.roll(10))).await;
+            // It waits by now.
+            self.rest().await;
             let released = tokio::spawn(release(held)).await??;
             let came: f64 = self.waiter.answer().await?;
             times.push(Duration::try_from_secs_f64(came - released)?);
+        }
+        Ok(p50(times))
+    }
+
+    /// Not for ever the same time, so that no pause of the waiter's fits to it.
+    async fn rest(&mut self) {
+        sleep(Duration::from_millis(10 + self.dice.roll(10))).await;
+    }
+
+    /// A round when everybody has slept as long as before a wake.
+    async fn fan_out_after_rest(&mut self, raw: &RawQuorum, rounds: usize) -> Result<f64, Failure> {
+        let mut times = Vec::new();
+        for _ in 0..rounds {
+            self.rest().await;
+            times.push(Duration::try_from_secs_f64(fan_out(raw, 1, false).await?)?);
         }
         Ok(p50(times))
     }
