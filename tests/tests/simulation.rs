@@ -10,6 +10,8 @@ use lock_tests::sim::{Report, Scenario, run, run_all};
 
 /// How many seeds an ordinary run takes, and from which one on.
 const SEEDS: u64 = 240;
+/// How many are looked through for what a broken server shows in few of them.
+const MOST_SEEDS: u64 = 600;
 const FIRST: u64 = 1;
 
 fn number(variable: &str, otherwise: u64) -> u64 {
@@ -132,15 +134,16 @@ fn a_seed_replays_to_the_byte() {
     assert_ne!(run(1, Scenario::Promised, None).history, run(2, Scenario::Promised, None).history);
 }
 
-/// The checkers notice servers that are broken, within the seeds of an ordinary run.
+/// The checkers notice servers that are broken, within a few hundred seeds. The rarest sign shows in two seeds of a hundred, and in
+/// which ones changes with every change of the engine.
 fn assert_caught(flaw: Flaw, sign: &str) {
     let shows = |seed: u64| {
         let outcome = run(seed, Scenario::Promised, Some(flaw));
         outcome.violations.iter().any(|told| told.contains(sign))
     };
-    let caught = (FIRST..FIRST + SEEDS).find(|seed| shows(*seed));
+    let caught = (FIRST..FIRST + MOST_SEEDS).find(|seed| shows(*seed));
     println!("{flaw:?} is caught by seed {caught:?}: {sign}");
-    assert!(caught.is_some(), "{flaw:?} was not caught: no seed of {SEEDS} shows {sign:?}");
+    assert!(caught.is_some(), "{flaw:?} was not caught: no seed of {MOST_SEEDS} shows {sign:?}");
 }
 
 #[test]
