@@ -64,8 +64,8 @@ pub use self::extract::NoLease;
 pub use self::lease::{Lease, LockGuard};
 pub use self::manager::{Health, LockManager, LockManagerBuilder, LockRequest, NodeHealth, ShutdownReport};
 pub use self::node::{
-    Ballot, Call, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, Meta, NodeError, NodeFuture, Place,
-    RedisNode, Refusal, Reply, Request, Role, SetConfig, TURN_LIFE, Turn,
+    Answer, Ballot, Call, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, Meta, NodeError, NodeFuture,
+    Place, RedisNode, Refusal, Reply, Request, Role, SetConfig, TURN_LIFE, Turn,
 };
 pub use self::options::{LONGEST_HOLD, LONGEST_TTL, LONGEST_WAIT, MIN_TTL, OutOfRange};
 pub use self::random::{Epoch, OwnerId, WaiterId};

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
-    Ballot, Epoch, Keyspace, LockKeys, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError, OwnerId,
-    Place, Reply, Request, WaiterId,
+    Answer, Ballot, Epoch, Keyspace, LockKeys, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError,
+    OwnerId, Place, Reply, Request, WaiterId,
 };
 
 /// Some in-memory masters, for any number of managers.
@@ -79,7 +79,9 @@ impl RawNode {
     /// As the node.
     pub async fn vote(&self, resource: &str, request: Request) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, resource);
-        self.node.vote(Ballot { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), request }).await
+        let (answer, answered) = Answer::channel();
+        self.node.vote(Ballot { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), request }, answer);
+        answered.await
     }
 
     /// Makes the fencing number `fence`, which must be higher than it was.

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lock_core::{
-    Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, OwnerId, Reply, Request, WaiterId,
+    Answer, Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, OwnerId, Request, WaiterId,
 };
 
 /// A node that writes down what it is asked.
@@ -50,9 +50,9 @@ impl<N: LockNode> LockNode for Recorder<N> {
         self.node.establish(keyspace, record)
     }
 
-    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+    fn vote(&self, ballot: Ballot, answer: Answer) {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(ballot.request);
-        self.node.vote(ballot)
+        self.node.vote(ballot, answer);
     }
 
     fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {

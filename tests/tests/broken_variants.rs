@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lock_core::quorum::{AcquireVote, Acquisition, ConfirmVote, Step, Terms, majority};
 use lock_core::{
-    Ballot, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId, Place,
-    Reply, Request,
+    Answer, Ballot, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId,
+    Place, Reply, Request,
 };
 use lock_tests::{MemoryCluster, Referee, eventually_async};
 use tokio::time::sleep;
@@ -53,25 +53,26 @@ impl LockNode for WrongNode {
         self.node.establish(keyspace, record)
     }
 
-    fn vote(&self, mut ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+    fn vote(&self, mut ballot: Ballot, answer: Answer) {
         if let (Request::Release { .. }, Wrong::ReleaseWithoutOwner) = (ballot.request, self.wrong)
             && let Some(owner) = *self.owner.lock().unwrap()
         {
             ballot.request = Request::Release { owner, place: Place::None };
         }
         if let (Request::Extend { owner, ttl }, Wrong::CountReplaced) = (ballot.request, self.wrong) {
-            drop(self.node.vote(ballot.clone()));
+            self.node.vote(ballot.clone(), Answer::channel().0);
             ballot.request = Request::Replace { owner, ttl, fence: 0 };
         }
         let (owner, asked) = (Arc::clone(&self.owner), ballot.request);
-        let answer = self.node.vote(ballot);
-        Box::pin(async move {
-            let reply = answer.await?;
-            if let (Request::Acquire { owner: asked, .. }, Reply::Granted { .. }) = (asked, reply) {
+        let (own, answered) = Answer::channel();
+        self.node.vote(ballot, own);
+        tokio::spawn(async move {
+            let reply = answered.await;
+            if let (Request::Acquire { owner: asked, .. }, Ok(Reply::Granted { .. })) = (asked, &reply) {
                 *owner.lock().unwrap() = Some(asked);
             }
-            Ok(reply)
-        })
+            answer.send(reply);
+        });
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use lock_core::{
-    Ballot, Call, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId,
-    Place, Reply, Request, TURN_LIFE, WaiterId,
+    Answer, Ballot, Call, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture,
+    OwnerId, Place, Reply, Request, TURN_LIFE, WaiterId,
 };
 use lock_tests::MemoryCluster;
 use tokio::sync::oneshot;
@@ -180,12 +180,12 @@ impl LockNode for Odd {
         self.node.establish(keyspace, record)
     }
 
-    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+    fn vote(&self, ballot: Ballot, answer: Answer) {
         if matches!(ballot.request, Request::Release { place: Place::Leave, .. }) {
             let meanwhile = self.meanwhile.lock().unwrap().take();
             meanwhile.into_iter().for_each(|happens| happens());
         }
-        self.node.vote(ballot)
+        self.node.vote(ballot, answer);
     }
 
     fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use lock_core::{
-    Ballot, Call, Epoch, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, NodeError, OwnerId, Place,
-    RedisNode, Reply, Request, SetConfig, TURN_LIFE, Turn, WaiterId,
+    Answer, Ballot, Call, Epoch, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, NodeError, OwnerId,
+    Place, RedisNode, Reply, Request, SetConfig, TURN_LIFE, Turn, WaiterId,
 };
 use lock_tests::RedisServer;
 use proptest::prelude::*;
@@ -96,7 +96,9 @@ impl Side {
         request: Request,
     ) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
-        self.node.vote(Ballot { keys, epoch, waiter, request }).await.map(without_time).map_err(|error| match error {
+        let (answer, answered) = Answer::channel();
+        self.node.vote(Ballot { keys, epoch, waiter, request }, answer);
+        answered.await.map(without_time).map_err(|error| match error {
             NodeError::Quarantined { remaining } => NodeError::Quarantined { remaining: rounded(remaining) },
             error => error,
         })

@@ -45,12 +45,13 @@ impl Engine {
         let mut claim = Claim::new(self, traces, Ended::Attempt);
         let mut queued = NodeSet::default();
         let sent = Instant::now();
-        let mut acquires = Round::new(cluster, cluster.deadline(node_timeout));
+        let mut acquires = Round::new(cluster, keys, cluster.deadline(node_timeout));
+        acquires.await_majority_but(0);
         let mut confirms = None;
 
         let request = Request::Acquire { owner, ttl, hint: cluster.clock(), tokens, since };
         for node in 0..cluster.size() {
-            acquires.add(node, cluster.cast_when_joined(node, keys, request));
+            acquires.cast_when_joined(node, request);
         }
         loop {
             let step = tokio::select! {
@@ -76,11 +77,11 @@ impl Engine {
                 Step::Wait => {}
                 Step::Confirm { round, fence, nodes } => {
                     if confirms.as_ref().is_none_or(|(present, _)| *present != round) {
-                        confirms = Some((round, Round::new(cluster, Instant::now() + node_timeout)));
+                        confirms = Some((round, Round::new(cluster, keys, Instant::now() + node_timeout)));
                     }
                     let Some((_, confirms)) = &mut confirms else { continue };
                     for node in nodes {
-                        confirms.add(node, cluster.cast(node, keys, Request::Confirm { owner, fence }));
+                        confirms.cast(node, Request::Confirm { owner, fence });
                     }
                 }
                 Step::Granted { token, .. } => {

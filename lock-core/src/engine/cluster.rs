@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::watched::Watched;
-use crate::node::{Ballot, Keyspace, LockKeys, LockNode, NodeError, NodeFuture, Refusal, Reply, Request, SetConfig};
+use crate::node::{Answer, Ballot, Keyspace, LockKeys, LockNode, NodeError, NodeFuture, Refusal, Request, SetConfig};
 use crate::quorum::{cluster_clock, majority};
 use crate::random::{Epoch, Random, WaiterId};
 
@@ -177,31 +177,23 @@ impl Cluster {
         _ = timeout_at(deadline, joined).await;
     }
 
-    /// Casts a request: when this returns, it is handed over, or it never will be and the future says why.
-    pub(crate) fn cast(&self, node: usize, keys: &LockKeys, request: Request) -> NodeFuture<Result<Reply, NodeError>> {
+    /// Casts a request: when this returns, it is handed over, or it never will be and the answer says why.
+    pub(crate) fn cast(&self, node: usize, keys: &LockKeys, request: Request, answer: Answer) {
         let member = &self.members[node];
         let epoch = member.standing.borrow().epoch_for(&request);
         match epoch {
-            Ok(epoch) => member.node.vote(Ballot { keys: keys.clone(), epoch, waiter: self.waiter, request }),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Ok(epoch) => member.node.vote(Ballot { keys: keys.clone(), epoch, waiter: self.waiter, request }, answer),
+            Err(error) => answer.send(Err(error)),
         }
     }
 
-    /// Casts a request to a node that may be connecting for the first time, in which case it is awaited first.
-    pub(crate) fn cast_when_joined(
-        self: &Arc<Self>,
-        node: usize,
-        keys: &LockKeys,
-        request: Request,
-    ) -> NodeFuture<Result<Reply, NodeError>> {
+    /// If a node is being connected to for the first time: until that succeeded or failed.
+    pub(crate) fn joining(self: &Arc<Self>, node: usize) -> Option<NodeFuture<()>> {
         if *self.members[node].standing.borrow() != Standing::Joining {
-            return self.cast(node, keys, request);
+            return None;
         }
-        let (cluster, keys) = (Arc::clone(self), keys.clone());
-        Box::pin(async move {
-            cluster.joined(&cluster.members[node]).await;
-            cluster.cast(node, &keys, request).await
-        })
+        let cluster = Arc::clone(self);
+        Some(Box::pin(async move { cluster.joined(&cluster.members[node]).await }))
     }
 
     /// Until when answers to requests that are cast now are to be awaited.

@@ -6,29 +6,59 @@ use std::task::{Context, Poll};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Cluster;
-use crate::node::{NodeError, NodeFuture, Reply};
+use crate::node::{Answers, LockKeys, NodeError, NodeFuture, Reply, Request};
+use crate::quorum::majority;
 
 /// Which node answered, and what.
 type Answer = (usize, Result<Reply, NodeError>);
 
-/// Requests that were cast to some nodes together, and their answers until a deadline.
+/// Requests that are cast to some nodes together, and their answers until a deadline.
 pub(crate) struct Round {
     cluster: Arc<Cluster>,
-    answers: Vec<Option<NodeFuture<Result<Reply, NodeError>>>>,
+    keys: LockKeys,
+    answers: Answers,
+    /// What is cast when a node that is being connected to for the first time stands one way or another. Cast from in here, so
+    /// that nothing is cast after the round was dropped.
+    joining: Vec<(usize, Request, NodeFuture<()>)>,
     deadline: Instant,
     /// Set when an answer is waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Round {
-    pub(crate) fn new(cluster: &Arc<Cluster>, deadline: Instant) -> Self {
-        let answers = (0..cluster.size()).map(|_| None).collect();
-        Self { cluster: Arc::clone(cluster), answers, deadline, timer: None }
+    pub(crate) fn new(cluster: &Arc<Cluster>, keys: &LockKeys, deadline: Instant) -> Self {
+        let (cluster, keys, answers) = (Arc::clone(cluster), keys.clone(), Answers::new(cluster.size()));
+        Self { cluster, keys, answers, joining: Vec::new(), deadline, timer: None }
     }
 
-    /// Adds the answer that is due from a node.
-    pub(crate) fn add(&mut self, node: usize, answer: NodeFuture<Result<Reply, NodeError>>) {
-        self.answers[node] = Some(answer);
+    /// Casts a request to a node: when this returns, it is handed over, or never will be.
+    pub(crate) fn cast(&self, node: usize, request: Request) {
+        self.cluster.cast(node, &self.keys, request, self.answers.due_from(node));
+    }
+
+    /// Casts a request to a node that may be connecting for the first time, in which case it is awaited first.
+    pub(crate) fn cast_when_joined(&mut self, node: usize, request: Request) {
+        match self.cluster.joining(node) {
+            None => self.cast(node, request),
+            Some(joined) => self.joining.push((node, request, joined)),
+        }
+    }
+
+    /// Leaves the first answers until there are enough for a verdict: so many, or a majority of the nodes. A task that is woken for
+    /// each of them does little else.
+    pub(crate) fn await_majority_but(&self, known: usize) {
+        self.answers.wake_at(majority(self.cluster.size()).saturating_sub(known));
+    }
+
+    /// Leaves the answers until all have come.
+    pub(crate) fn await_all(&self) {
+        self.answers.wake_at(usize::MAX);
+    }
+
+    /// Waits on, until another time.
+    pub(crate) fn extend(&mut self, deadline: Instant) {
+        (self.deadline, self.timer) = (deadline, None);
+        self.answers.wake_at(1);
     }
 
     /// The next answer before the deadline; `None` when it is over, or all have come.
@@ -37,18 +67,11 @@ impl Round {
     ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn next_in_time(&mut self) -> Option<Answer> {
-        poll_fn(|cx| {
-            if let Some(polled) = self.poll_answers(cx) {
-                return polled;
-            }
-            self.poll_deadline(cx).map(|()| None)
+        poll_fn(|cx| match self.poll_answers(cx) {
+            Poll::Ready(answer) => Poll::Ready(answer),
+            Poll::Pending => self.poll_deadline(cx).map(|()| None),
         })
         .await
-    }
-
-    /// The answers that have not come.
-    pub(crate) fn into_open(self) -> impl Iterator<Item = (usize, NodeFuture<Result<Reply, NodeError>>)> {
-        self.answers.into_iter().enumerate().filter_map(|(node, answer)| Some((node, answer?)))
     }
 
     /// The next answer; after the deadline, [`NodeError::TimedOut`] for each that is missing. `None` when all have come.
@@ -58,33 +81,49 @@ impl Round {
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn next(&mut self) -> Option<Answer> {
         poll_fn(|cx| {
-            if let Some(polled) = self.poll_answers(cx) {
-                return polled;
+            if let Poll::Ready(answer) = self.poll_answers(cx) {
+                return Poll::Ready(answer);
             }
-            let open = self.answers.iter().rposition(Option::is_some);
-            let Some(node) = open else { return Poll::Ready(None) };
             std::task::ready!(self.poll_deadline(cx));
-            self.answers[node] = None;
-            Poll::Ready(Some((node, Err(NodeError::TimedOut))))
+            let given_up = self.answers.give_up_one().or_else(|| self.joining.pop().map(|(node, ..)| node));
+            Poll::Ready(given_up.map(|node| (node, Err(NodeError::TimedOut))))
         })
         .await
     }
 
-    /// The next answer that has come, or that none is due; `None` while they are awaited.
-    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Option<Poll<Option<Answer>>> {
-        let mut open = false;
-        for (node, slot) in self.answers.iter_mut().enumerate() {
-            let Some(answer) = slot else { continue };
-            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-                *slot = None;
-                if let Err(error) = &answer {
-                    self.cluster.note(node, error);
-                }
-                return Some(Poll::Ready(Some((node, answer))));
-            }
-            open = true;
+    /// An answer that has come.
+    pub(crate) fn take(&self) -> Option<Answer> {
+        self.answers.take().map(|answer| self.noted(answer))
+    }
+
+    fn noted(&self, (node, answer): Answer) -> Answer {
+        if let Err(error) = &answer {
+            self.cluster.note(node, error);
         }
-        (!open).then_some(Poll::Ready(None))
+        (node, answer)
+    }
+
+    /// Whether nothing is to come any more, before another request is cast.
+    pub(crate) fn is_over(&self) -> bool {
+        self.joining.is_empty() && self.answers.is_over()
+    }
+
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+        let mut at = 0;
+        while let Some((node, request, joined)) = self.joining.get_mut(at) {
+            if joined.as_mut().poll(cx).is_ready() {
+                let (node, request) = (*node, *request);
+                drop(self.joining.remove(at));
+                self.cast(node, request);
+            } else {
+                at += 1;
+            }
+        }
+        match self.answers.poll_next(cx) {
+            Poll::Ready(Some(answer)) => Poll::Ready(Some(self.noted(answer))),
+            Poll::Ready(None) if !self.joining.is_empty() => Poll::Pending,
+            polled => polled,
+        }
     }
 
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -84,10 +84,10 @@ impl LockGuard {
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
         let Some(releasing) = self.release_now() else { return Ok(was_valid) };
-        match releasing.await {
-            Ok(ReleaseVerdict::StillOurs) => Ok(was_valid),
-            Ok(ReleaseVerdict::NotOurs) => Ok(false),
-            Ok(ReleaseVerdict::Unknown) | Err(_) => Err(LockError::NoQuorum {
+        match releasing.verdict().await {
+            ReleaseVerdict::StillOurs => Ok(was_valid),
+            ReleaseVerdict::NotOurs => Ok(false),
+            ReleaseVerdict::Unknown => Err(LockError::NoQuorum {
                 resource: self.lease.resource().to_owned(),
                 waited: Duration::ZERO,
                 votes: Vec::new(),

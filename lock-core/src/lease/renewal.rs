@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::Lease;
 use crate::engine::{Engine, Round};
 use crate::error::LossReason;
-use crate::node::{NodeError, Reply, Request};
+use crate::node::{Answer, NodeError, Reply, Request};
 use crate::quorum::{Renewal, RenewalVerdict, RenewalVote};
 
 /// Renews a lease that is due, and tells when it is due again; ends it if the nodes lost it. One that has ended is left alone.
@@ -39,9 +39,10 @@ async fn ask(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVerdi
     let (owner, ttl) = (lease.0.owner, lease.0.options.ttl);
     let cluster = &engine.cluster;
     let ends = sent + lease.remaining();
-    let mut round = Round::new(cluster, ends.min(sent + engine.node_timeout(ttl)));
+    let mut round = Round::new(cluster, &lease.0.keys, ends.min(sent + engine.node_timeout(ttl)));
+    round.await_majority_but(0);
     for node in 0..cluster.size() {
-        round.add(node, cluster.cast(node, &lease.0.keys, Request::Extend { owner, ttl }));
+        round.cast(node, Request::Extend { owner, ttl });
     }
     let mut renewal = Renewal::new(cluster.size());
     let mut verdict = RenewalVerdict::Unknown;
@@ -78,7 +79,7 @@ fn replace(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usize
         }
         upkeep.nodes.insert(node);
         // Cast while the gate is held, so that the release can only come behind it. Nobody needs the answer.
-        drop(engine.cluster.cast(node, &lease.0.keys, Request::Replace { owner, ttl, fence }));
+        engine.cluster.cast(node, &lease.0.keys, Request::Replace { owner, ttl, fence }, Answer::unwanted());
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`LockNode`] is all that the engine knows of a master. [`RedisNode`] is a Redis server, [`MemoryNode`] one in this
 //! process; both answer the same requests by the same rules, which are told at [`Request`].
 
+mod answer;
 mod error;
 mod inspection;
 mod keyspace;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 use crate::random::WaiterId;
 
+pub use answer::Answer;
+pub(crate) use answer::Answers;
 pub use error::{NodeError, Refusal};
 pub use inspection::{Inspection, Meta, Role, SetConfig};
 pub use keyspace::{Keyspace, LockKeys};
@@ -30,8 +33,8 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// # The order of requests
 ///
-/// [`vote`](Self::vote) hands the ballot over **when it is called**, not when its future is polled: what was handed over
-/// first is executed first, and a ballot may be executed though its future was dropped. The engine builds on that order:
+/// [`vote`](Self::vote) hands the ballot over **when it is called**: what was handed over first is executed first, and a ballot
+/// may be executed though nobody waits for its answer any more. The engine builds on that order:
 /// a release that is handed over after its acquire can never be overtaken by it. Where the order can not be kept, as
 /// across a broken connection, the lock's time to live is the bound.
 ///
@@ -57,13 +60,9 @@ pub trait LockNode: Send + Sync + 'static {
     /// Whatever kept the node from answering.
     fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>>;
 
-    /// Hands a ballot over and returns the future of its answer.
-    ///
-    /// # Errors
-    ///
-    /// A ballot that got no vote says why, and [`NodeError::may_have_executed`] says whether it may have had an effect
-    /// all the same.
-    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>>;
+    /// Hands a ballot over, and returns at once; the answer is given when there is one. A ballot that got no vote is answered
+    /// with why, and [`NodeError::may_have_executed`] says whether it may have had an effect all the same.
+    fn vote(&self, ballot: Ballot, answer: Answer);
 
     /// Waits for calls to a process that waits, and takes them. A call is a hint: where it comes late, or never, a timer stands
     /// behind it. The default never resolves.
@@ -94,8 +93,8 @@ macro_rules! delegate {
             fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
                 (**self).establish(keyspace, record)
             }
-            fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
-                (**self).vote(ballot)
+            fn vote(&self, ballot: Ballot, answer: Answer) {
+                (**self).vote(ballot, answer);
             }
             fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
                 (**self).calls(keyspace, waiter)

@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use self::store::Store;
-use crate::node::{Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply, Role};
+use crate::node::{Answer, Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Role};
 use crate::random::WaiterId;
 
 /// One in-memory master: the rules of the scripts, without Redis. For development, tests and demos.
@@ -46,6 +48,12 @@ struct State {
     /// What was handed over and is not executed yet, in order. Bounded by the requests that callers have under way: each
     /// is executed or lost within the delay.
     queue: VecDeque<Parcel>,
+    /// Executes the queue, while there is one and requests take their time.
+    driver: Option<JoinHandle<()>>,
+    /// Where the driver runs: a release may come from where no runtime is.
+    runtime: Option<Handle>,
+    /// Answers that are lost. They are given up when the link ends, as by a connection.
+    unanswered: Vec<Answer>,
     /// Ends when the node goes down or restarts, as a connection does.
     link: CancellationToken,
     down: bool,
@@ -79,6 +87,9 @@ impl MemoryNode {
             state: Mutex::new(State {
                 store: Store::new(fresh_run_id(number)),
                 queue: VecDeque::new(),
+                driver: None,
+                runtime: None,
+                unanswered: Vec::new(),
                 link: CancellationToken::new(),
                 down: false,
                 delay: Duration::ZERO,
@@ -147,46 +158,57 @@ impl MemoryNode {
         &self,
         operation: impl FnOnce(&mut Store, Duration) -> T + Send + 'static,
     ) -> NodeFuture<Result<T, NodeError>> {
-        let (answer, mut answered) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let mut state = self.0.lock();
-        if state.down || state.link.is_cancelled() {
-            return Box::pin(async { Err(NodeError::Unreachable { reason: "the node is down".into() }) });
+        if state.is_cut() {
+            return Box::pin(async { Err(is_down()) });
         }
         let (link, unanswered) = (state.link.clone(), state.drop_replies);
-        let execute = Box::new(move |store: &mut Store, now| _ = answer.send(operation(store, now)));
-        // What comes later is executed later, whatever the delay was set to in between.
-        let queued = state.queue.back().map(|last| last.due);
-        let due = (Instant::now() + state.delay).max(queued.unwrap_or(state.started));
-        state.queue.push_back(Parcel { due, execute });
-        self.0.execute_due(&mut state);
+        self.queue(&mut state, move |store: &mut Store, now| _ = answer.send(operation(store, now)));
         drop(state);
-
-        let node = self.clone();
         Box::pin(async move {
-            let answer = tokio::select! {
-                biased;
-                answer = &mut answered => answer,
-                () = link.cancelled() => return Err(connection_lost()),
-                () = node.execute_queue() => answered.await,
-            };
             if unanswered {
                 link.cancelled().await;
                 return Err(connection_lost());
             }
-            answer.map_err(|_| connection_lost())
+            answered.await.map_err(|_| connection_lost())
         })
+    }
+
+    /// Queues an operation, and executes what is due.
+    fn queue(&self, state: &mut State, operation: impl FnOnce(&mut Store, Duration) + Send + 'static) {
+        // As nearly always.
+        if state.delay.is_zero() && state.queue.is_empty() {
+            let now = state.now();
+            operation(&mut state.store, now);
+            return self.0.wake_called(state);
+        }
+        // What comes later is executed later, whatever the delay was set to in between.
+        let queued = state.queue.back().map(|last| last.due);
+        let due = (Instant::now() + state.delay).max(queued.unwrap_or(state.started));
+        state.queue.push_back(Parcel { due, execute: Box::new(operation) });
+        self.0.execute_due(state);
+        let driven = state.driver.as_ref().is_some_and(|driver| !driver.is_finished());
+        if !state.queue.is_empty() && !driven {
+            let runtime = Handle::try_current().ok().or_else(|| state.runtime.clone());
+            let node = self.clone();
+            state.driver = runtime.map(|runtime| runtime.spawn(async move { node.execute_queue().await }));
+        }
     }
 
     /// Executes what comes due, until nothing is queued.
     async fn execute_queue(&self) {
         loop {
             let hurried = self.0.hurried.notified();
-            let next = {
+            let due = {
                 let mut state = self.0.lock();
                 self.0.execute_due(&mut state);
-                state.queue.front().map(|parcel| parcel.due)
+                let Some(next) = state.queue.front() else {
+                    state.driver = None;
+                    return;
+                };
+                next.due
             };
-            let Some(due) = next else { return };
             tokio::select! {
                 biased;
                 () = sleep_until(due) => {}
@@ -221,6 +243,11 @@ impl Shared {
                 (parcel.execute)(&mut state.store, node_time);
             }
         }
+        self.wake_called(state);
+    }
+
+    /// Wakes those who are called.
+    fn wake_called(&self, state: &mut State) {
         if state.store.has_called() {
             self.called.notify_waiters();
         }
@@ -233,9 +260,16 @@ impl State {
         self.started.elapsed() + self.clock_offset
     }
 
+    /// Loses what is under way, as with a connection.
     fn cut(&mut self) {
         self.queue.clear();
+        self.unanswered.clear();
         self.link.cancel();
+    }
+
+    /// Whether requests do not get through: it is down, or nobody connected to it since.
+    fn is_cut(&self) -> bool {
+        self.down || self.link.is_cancelled()
     }
 }
 
@@ -250,6 +284,7 @@ impl LockNode for MemoryNode {
             if state.link.is_cancelled() && !state.down {
                 state.link = CancellationToken::new();
             }
+            state.runtime = Handle::try_current().ok();
             state.started_micros
         };
         let keyspace = Arc::clone(keyspace);
@@ -270,9 +305,16 @@ impl LockNode for MemoryNode {
         self.submit(move |store, now| store.establish(&keyspace, record, now))
     }
 
-    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
-        let answer = self.submit(move |store, now| store.vote(&ballot, now));
-        Box::pin(async move { answer.await? })
+    fn vote(&self, ballot: Ballot, answer: Answer) {
+        let mut state = self.0.lock();
+        if state.is_cut() {
+            return answer.send(Err(is_down()));
+        }
+        if state.drop_replies {
+            state.unanswered.push(answer);
+            return self.queue(&mut state, move |store, now| _ = store.vote(&ballot, now));
+        }
+        self.queue(&mut state, move |store, now| answer.send(store.vote(&ballot, now)));
     }
 
     fn calls(&self, _: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
@@ -304,6 +346,10 @@ impl LockNode for MemoryNode {
         let link = self.0.lock().link.clone();
         Box::pin(async move { link.cancelled().await })
     }
+}
+
+fn is_down() -> NodeError {
+    NodeError::Unreachable { reason: "the node is down".into() }
 }
 
 fn connection_lost() -> NodeError {

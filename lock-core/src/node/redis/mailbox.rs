@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::{Call, deal};
 use super::classify::{is_no_script, node_error};
 use super::scripts::{By, decode, encode};
-use crate::node::{Ballot, NodeError, NodeFuture, Reply, Request};
+use crate::node::{Answer, Ballot, NodeError, Request};
 
 /// Ballots that may wait to be written. Beyond it a node is not keeping up, and says so.
 const CAPACITY: usize = 8192;
@@ -33,7 +33,7 @@ pub(super) struct Mailbox(mpsc::Sender<Letter>);
 
 struct Letter {
     ballot: Ballot,
-    answer: oneshot::Sender<Result<Reply, NodeError>>,
+    answer: Answer,
 }
 
 impl AsRef<Ballot> for Letter {
@@ -61,18 +61,13 @@ impl Mailbox {
     }
 
     /// Hands a ballot over, now.
-    pub(super) fn send(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
-        let (answer, answered) = oneshot::channel();
-        match self.0.try_send(Letter { ballot, answer }) {
-            Ok(()) => Box::pin(async {
-                let lost = || NodeError::ConnectionLost { reason: "it was closed or stalled".into() };
-                answered.await.unwrap_or_else(|_| Err(lost()))
-            }),
-            Err(mpsc::error::TrySendError::Full(_)) => Box::pin(async { Err(NodeError::Overloaded) }),
-            Err(mpsc::error::TrySendError::Closed(_)) => {
-                Box::pin(async { Err(NodeError::Unreachable { reason: "connection lost".into() }) })
-            }
-        }
+    pub(super) fn send(&self, ballot: Ballot, answer: Answer) {
+        let (error, letter) = match self.0.try_send(Letter { ballot, answer }) {
+            Ok(()) => return,
+            Err(TrySendError::Full(letter)) => (NodeError::Overloaded, letter),
+            Err(TrySendError::Closed(letter)) => (NodeError::Unreachable { reason: "connection lost".into() }, letter),
+        };
+        letter.answer.send(Err(error));
     }
 }
 
@@ -159,7 +154,7 @@ impl Delivery {
                 let (again, never): (Vec<_>, Vec<_>) = letters.partition(Letter::may_be_sent_again);
                 let answers = decode(&value, never.len());
                 for (letter, answer) in never.into_iter().zip(answers) {
-                    _ = letter.answer.send(answer);
+                    letter.answer.send(answer);
                 }
                 self.write(again.into_iter(), By::Source).await;
             }
@@ -167,7 +162,7 @@ impl Delivery {
                 let letters: Vec<_> = letters.collect();
                 let answers = decode(&value, letters.len());
                 for (letter, answer) in letters.into_iter().zip(answers) {
-                    _ = letter.answer.send(answer);
+                    letter.answer.send(answer);
                 }
             }
             Err(error) => {
@@ -175,7 +170,7 @@ impl Delivery {
                     self.gone.cancel();
                 }
                 for letter in letters {
-                    _ = letter.answer.send(Err(node_error(&error)));
+                    letter.answer.send(Err(node_error(&error)));
                 }
             }
         }
@@ -195,7 +190,7 @@ impl Letter {
     /// nobody waits for any more, nor a replace: their release may be what was written since. They had no effect.
     fn may_be_sent_again(&self) -> bool {
         match self.ballot.request {
-            Request::Acquire { .. } => !self.answer.is_closed(),
+            Request::Acquire { .. } => self.answer.is_awaited(),
             Request::Replace { .. } => false,
             Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. } => true,
         }

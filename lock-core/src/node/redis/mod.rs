@@ -23,7 +23,7 @@ use self::address::Address;
 use self::connect::{Connected, connect};
 use self::mailbox::Mailbox;
 use crate::error::ConfigError;
-use crate::node::{Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Reply};
+use crate::node::{Answer, Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture};
 use crate::random::{Epoch, WaiterId};
 
 /// How long connecting may take.
@@ -187,11 +187,11 @@ impl LockNode for RedisNode {
         })
     }
 
-    fn vote(&self, ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+    fn vote(&self, ballot: Ballot, answer: Answer) {
         match &*self.0.link() {
-            Some(link) if *link.epoch() == Some(ballot.epoch) => link.mailbox.send(ballot),
-            Some(_) => Box::pin(async { Err(NodeError::Unadmitted) }),
-            None => Box::pin(async { Err(NodeError::Unreachable { reason: "not connected yet".into() }) }),
+            Some(link) if *link.epoch() == Some(ballot.epoch) => link.mailbox.send(ballot, answer),
+            Some(_) => answer.send(Err(NodeError::Unadmitted)),
+            None => answer.send(Err(NodeError::Unreachable { reason: "not connected yet".into() })),
         }
     }
 
