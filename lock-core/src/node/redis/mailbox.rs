@@ -20,8 +20,11 @@ use crate::node::{Answer, Ballot, NodeError, Request};
 const CAPACITY: usize = 8192;
 /// Ballots that travel in one write at most, so that one answer is not held up by too many others.
 const MAX_BATCH: usize = 64;
-/// Writes that may be unanswered; far below the pipeline buffer, so that a write never waits for room in it.
-const MAX_IN_FLIGHT: usize = 256;
+/// Writes that may be unanswered. What comes while there are so many travels together, a little later; and it is far below the
+/// pipeline buffer, so that a write never waits for room in it.
+const MAX_IN_FLIGHT: usize = 8;
+/// So many ballots are worth a write before further answers are handed out.
+const WORTH_A_WRITE: usize = 8;
 /// A connection on which nothing moved for this long, though something is expected, is given up: a hung server, or a link
 /// of which only one half is left. redis-rs itself never reconnects after a timeout.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
@@ -55,7 +58,7 @@ impl Mailbox {
         let ended = gone.clone().drop_guard();
         tokio::spawn(async move {
             let _ended = ended;
-            Delivery { connection, gone, in_flight: VecDeque::new() }.run(driver, letters).await;
+            Delivery { connection, gone, in_flight: VecDeque::new(), moved: Instant::now() }.run(driver, letters).await;
         });
         Self(sender)
     }
@@ -76,6 +79,8 @@ struct Delivery {
     gone: CancellationToken,
     /// In the order in which they were written, which is that of the answers.
     in_flight: VecDeque<BoxFuture<'static, Answered>>,
+    /// When something was answered last, or began to be expected.
+    moved: Instant,
 }
 
 /// What came back for one write.
@@ -90,8 +95,7 @@ impl Delivery {
         let gone = self.gone.clone();
         let mut batch = Vec::with_capacity(MAX_BATCH);
         let (mut open, mut driven) = (true, true);
-        let mut moved = Instant::now();
-        let mut stalled = pin!(sleep_until(moved + STALLED_AFTER));
+        let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
             tokio::select! {
                 biased;
@@ -101,30 +105,45 @@ impl Delivery {
                 answered = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
                     self.in_flight.pop_front();
                     if answered.result.is_ok() {
-                        moved = Instant::now();
+                        self.moved = Instant::now();
                     }
+                    let together = answered.call.letters().count();
                     self.hand_out(answered).await;
+                    // Of many who were answered, many vote again at once. The node is to work while others are answered.
+                    if together >= WORTH_A_WRITE {
+                        yield_now().await;
+                        if letters.len() >= WORTH_A_WRITE {
+                            self.write_waiting(&mut batch, &mut letters).await;
+                        }
+                    }
                 }
                 count = letters.recv_many(&mut batch, MAX_BATCH), if open && self.in_flight.len() < MAX_IN_FLIGHT => {
                     open = count > 0;
                     // Whoever is ready to vote, too, goes first: their votes travel with this one. It waits for nobody else.
                     yield_now().await;
-                    while batch.len() < MAX_BATCH && let Ok(letter) = letters.try_recv() {
-                        batch.push(letter);
-                    }
-                    if self.in_flight.is_empty() {
-                        moved = Instant::now();
-                    }
-                    self.write(batch.drain(..), By::Hash).await;
+                    self.write_waiting(&mut batch, &mut letters).await;
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
-                    if moved.elapsed() >= STALLED_AFTER {
+                    if self.moved.elapsed() >= STALLED_AFTER {
                         return;
                     }
-                    stalled.as_mut().reset(moved + STALLED_AFTER);
+                    stalled.as_mut().reset(self.moved + STALLED_AFTER);
                 }
             }
         }
+    }
+
+    /// Writes a batch, filled up with what waits in the mailbox.
+    async fn write_waiting(&mut self, batch: &mut Vec<Letter>, letters: &mut mpsc::Receiver<Letter>) {
+        while batch.len() < MAX_BATCH
+            && let Ok(letter) = letters.try_recv()
+        {
+            batch.push(letter);
+        }
+        if self.in_flight.is_empty() {
+            self.moved = Instant::now();
+        }
+        self.write(batch.drain(..), By::Hash).await;
     }
 
     /// Writes ballots. When this returns, their bytes stand in the connection's queue, before those of any later ones.
