@@ -58,7 +58,9 @@ impl Mailbox {
         let ended = gone.clone().drop_guard();
         tokio::spawn(async move {
             let _ended = ended;
-            Delivery { connection, gone, in_flight: VecDeque::new(), moved: Instant::now() }.run(driver, letters).await;
+            Delivery { connection, gone, in_flight: VecDeque::new(), dealt: VecDeque::new(), moved: Instant::now() }
+                .run(driver, letters)
+                .await;
         });
         Self(sender)
     }
@@ -79,6 +81,9 @@ struct Delivery {
     gone: CancellationToken,
     /// In the order in which they were written, which is that of the answers.
     in_flight: VecDeque<BoxFuture<'static, Answered>>,
+    /// What there was no room for yet, to be written before anything else. At most one batch, and what a server that lost the
+    /// script is to be sent once more.
+    dealt: VecDeque<(Call<Letter>, By)>,
     /// When something was answered last, or began to be expected.
     moved: Instant,
 }
@@ -108,16 +113,17 @@ impl Delivery {
                         self.moved = Instant::now();
                     }
                     let together = answered.call.letters().count();
-                    self.hand_out(answered).await;
+                    self.hand_out(answered);
+                    self.write_dealt().await;
                     // Of many who were answered, many vote again at once. The node is to work while others are answered.
                     if together >= WORTH_A_WRITE {
                         yield_now().await;
-                        if letters.len() >= WORTH_A_WRITE {
+                        if letters.len() >= WORTH_A_WRITE && self.has_room() {
                             self.write_waiting(&mut batch, &mut letters).await;
                         }
                     }
                 }
-                count = letters.recv_many(&mut batch, MAX_BATCH), if open && self.in_flight.len() < MAX_IN_FLIGHT => {
+                count = letters.recv_many(&mut batch, MAX_BATCH), if open && self.has_room() => {
                     open = count > 0;
                     // Whoever is ready to vote, too, goes first: their votes travel with this one. It waits for nobody else.
                     yield_now().await;
@@ -143,12 +149,21 @@ impl Delivery {
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
-        self.write(batch.drain(..), By::Hash).await;
+        self.dealt.extend(deal(batch.drain(..)).into_iter().map(|call| (call, By::Hash)));
+        self.write_dealt().await;
     }
 
-    /// Writes ballots. When this returns, their bytes stand in the connection's queue, before those of any later ones.
-    async fn write(&mut self, letters: impl ExactSizeIterator<Item = Letter>, by: By) {
-        for call in deal(letters) {
+    /// Whether more letters can be taken out of the mailbox.
+    fn has_room(&self) -> bool {
+        self.dealt.is_empty() && self.in_flight.len() < MAX_IN_FLIGHT
+    }
+
+    /// Writes calls while there is room. When this returns, their bytes stand in the connection's queue, before those of any later
+    /// ones.
+    async fn write_dealt(&mut self) {
+        while self.in_flight.len() < MAX_IN_FLIGHT
+            && let Some((call, by)) = self.dealt.pop_front()
+        {
             self.send(call, by).await;
         }
     }
@@ -161,12 +176,12 @@ impl Delivery {
             Answered { call, by, result }
         }));
         match futures_util::poll!(&mut write) {
-            std::task::Poll::Ready(answered) => Box::pin(self.hand_out(answered)).await,
+            std::task::Poll::Ready(answered) => self.hand_out(answered),
             std::task::Poll::Pending => self.in_flight.push_back(write),
         }
     }
 
-    async fn hand_out(&mut self, Answered { call, by, result }: Answered) {
+    fn hand_out(&mut self, Answered { call, by, result }: Answered) {
         let letters = call.into_letters();
         match result {
             Ok(value) if matches!(by, By::Hash) && is_no_script(&value) => {
@@ -175,7 +190,10 @@ impl Delivery {
                 for (letter, answer) in never.into_iter().zip(answers) {
                     letter.answer.send(answer);
                 }
-                self.write(again.into_iter(), By::Source).await;
+                // Before what is not written yet, and so behind what is.
+                for call in deal(again.into_iter()).into_iter().rev() {
+                    self.dealt.push_front((call, By::Source));
+                }
             }
             Ok(value) => {
                 let letters: Vec<_> = letters.collect();
