@@ -138,10 +138,10 @@ fn ballots(lock: usize) -> impl Strategy<Value = (usize, Vec<Ballot>)> {
         1 => one_of(&["9007199254740990", "9007199254740991", "9007199254740992"]),
     ];
     let since = one_of(&["1", "2", "3", "1700000000000000"]);
-    let place = one_of(&["1", "3", "1700000000000000", "leave", "leave", ""]);
+    let place = one_of(&["keep", "keep", "keep", "leave", "leave", ""]);
     let ballots = (0..14, [owner(), owner()], life, number, since, place);
     ballots.prop_map(move |(kind, [owner, other], life, number, since, place)| {
-        let release = Ballot { kind: Kind::Release, words: vec![owner], life: "", place };
+        let release = Ballot { kind: Kind::Release, words: vec![owner, since], life: "", place };
         let acquire = |owner, since| Ballot { kind: Kind::Acquire, words: vec![owner, number, since], life, place: "" };
         let other = match kind {
             0 | 1 => return (lock, vec![acquire(owner, "0")]),
@@ -180,7 +180,9 @@ fn votes(
     arguments.extend(counts.iter().map(String::as_str));
     arguments.extend(of(Kind::Acquire).map(|(lock, _)| lock.fence.as_str()));
     arguments.extend(of(Kind::Release).take(1).map(|(_, ballot)| ballot.place));
-    arguments.extend(of(Kind::Release).flat_map(|(_, ballot)| &ballot.words));
+    let keeps = of(Kind::Release).next().is_some_and(|(_, ballot)| ballot.place == "keep");
+    let told = if keeps { 2 } else { 1 };
+    arguments.extend(of(Kind::Release).flat_map(|(_, ballot)| ballot.words.iter().take(told)));
     arguments.extend(of(Kind::Acquire).take(1).flat_map(|(_, ballot)| [ballot.life, tokens]));
     arguments.extend(of(Kind::Acquire).flat_map(|(_, ballot)| &ballot.words));
     arguments.extend(of(Kind::Other).flat_map(|(_, ballot)| &ballot.words));

@@ -14,10 +14,37 @@ pub(super) struct Call<T> {
     pub(super) acquires: Vec<T>,
     pub(super) others: Vec<T>,
     /// What becomes of the places of those that release.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<PlaceKind>,
     /// What those that acquire have in common.
     pub(super) terms: Option<Terms>,
     fences: Vec<u16>,
+}
+
+/// What becomes of a place, but for since when.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlaceKind {
+    None,
+    Leave,
+    Keep,
+}
+
+impl PlaceKind {
+    fn of(place: Place) -> Self {
+        match place {
+            Place::None => Self::None,
+            Place::Leave => Self::Leave,
+            Place::Keep(_) => Self::Keep,
+        }
+    }
+
+    /// As the script knows it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Leave => "leave",
+            Self::Keep => "keep",
+        }
+    }
 }
 
 /// What those that acquire in one call have in common, as it is told once.
@@ -53,7 +80,7 @@ impl<T: AsRef<Ballot>> Call<T> {
     /// Whether a ballot can be added, as far as what is told once goes.
     fn suits(&self, ballot: &Ballot) -> bool {
         match ballot.request {
-            Request::Release { place, .. } => self.place.is_none_or(|present| present == place),
+            Request::Release { place, .. } => self.place.is_none_or(|present| present == PlaceKind::of(place)),
             _ => Terms::of(ballot).is_none_or(|terms| self.terms.is_none_or(|present| present == terms)),
         }
     }
@@ -81,7 +108,7 @@ impl<T: AsRef<Ballot>> Call<T> {
         let Ballot { keys, request, .. } = letter.as_ref();
         let (fence, terms) = (keys.fence(), Terms::of(letter.as_ref()));
         if let Request::Release { place, .. } = request {
-            self.place = Some(*place);
+            self.place = Some(PlaceKind::of(*place));
         }
         let letters = match request {
             Request::Release { .. } => &mut self.releases,
@@ -135,6 +162,8 @@ fn same_head(one: &Ballot, other: &Ballot) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
     use crate::node::{Keyspace, LockKeys};
     use crate::random::{Epoch, OwnerId, WaiterId};
@@ -190,6 +219,8 @@ mod tests {
         assert_eq!(calls, [vec!["x", "v", "z"], vec!["w", "y", "x"]]);
         let leave = Request::Release { owner, place: Place::Leave };
         assert_eq!(dealt(&[("x", leave, 1), ("y", R, 1), ("z", leave, 1)]), [vec!["x", "z"], vec!["y"]]);
+        let keep = |since| Request::Release { owner, place: Place::Keep(NonZeroU64::new(since).unwrap()) };
+        assert_eq!(dealt(&[("x", keep(1), 1), ("y", keep(2), 1)]), [["x", "y"]], "since when is told for each");
     }
 
     #[test]

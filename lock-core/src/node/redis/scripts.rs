@@ -79,15 +79,14 @@ pub(super) fn encode<T: AsRef<Ballot>>(call: &Call<T>, by: By) -> Cmd {
         command.arg(letter.as_ref().keys.fence());
     }
     if let Some(place) = call.place {
-        match place {
-            Place::None => command.arg(""),
-            Place::Leave => command.arg("leave"),
-            Place::Keep(since) => command.arg(since.get()),
-        };
+        command.arg(place.name());
     }
     for letter in &call.releases {
-        if let Request::Release { owner, .. } = letter.as_ref().request {
+        if let Request::Release { owner, place } = letter.as_ref().request {
             command.arg(&owner.hex());
+            if let Place::Keep(since) = place {
+                command.arg(since.get());
+            }
         }
     }
     if let Some(Terms { ttl, tokens }) = call.terms {

@@ -1,11 +1,12 @@
 -- Whether there is more to do than to release, and to acquire what is free and not waited for. A script runs from its first line
 -- at every call, and to make a function takes as long as a command: those that are needed only then are made only then.
-local waits_on = PLACE and PLACE ~= '' and PLACE ~= 'leave'
+local waits_on = PLACE == 'keep'
 local next_word = word + 1
 if ACQUIRES > 0 then next_word = next_word + 2 + 3 * ACQUIRES end
 local busy = stored[2] or waits_on or ARGV[next_word]
 for at = 3 + RELEASES, 2 + RELEASES + ACQUIRES do busy = busy or stored[at] end
 
 local kept_from, end_turn
+-- All that follows, up to the end of end_of_busy.lua.
 if busy then
 

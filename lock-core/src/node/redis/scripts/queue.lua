@@ -86,7 +86,7 @@ local function move_on(ballot)
       turn = false
     end
   elseif waits_on then
-    enter(queue, tonumber(PLACE))
+    enter(queue, tonumber(ARGV[before_releases + step * ballot + 1]))
     changed = true
   end
   if free and not turn and queue[1] then

@@ -1,11 +1,15 @@
--- To release: place, once for all: '' if they are not in line, 'leave', or since when they wait on; and for each owner
-local gone, PLACE = {}, nil
+-- To release: place, once for all: '' if they are not in line, 'leave', or 'keep'; and for each owner, and if it is 'keep' since
+-- when it waits on
+local gone, PLACE, step = {}, nil, 1
 if RELEASES > 0 then
   word = word + 1
   PLACE = ARGV[word]
+  if PLACE == 'keep' then step = 2 end
 end
+-- The owner of a ballot stands so many steps behind this word.
+local before_releases = word + 1 - step
 for ballot = 1, RELEASES do
-  if stored[2 + ballot] == ARGV[word + ballot] then
+  if stored[2 + ballot] == ARGV[before_releases + step * ballot] then
     answers[ballot] = 'D'
     gone[#gone + 1] = KEYS[3 + ballot]
     if ballot <= PAIRS then stored[2 + RELEASES + ballot] = false end
@@ -14,5 +18,5 @@ for ballot = 1, RELEASES do
   end
 end
 if gone[1] then call('DEL', unpack(gone)) end
-word = word + RELEASES
+word = word + step * RELEASES
 

@@ -1,5 +1,5 @@
-use super::lua::{Broken, float, number, texts, whole};
-use super::votes::{Votes, sent};
+use super::lua::{float, number, texts, whole};
+use super::votes::Votes;
 
 /// How long queue, turn and calls live, in milliseconds.
 const QUEUE_LIFE: i64 = 10_000;
@@ -167,15 +167,15 @@ impl Votes<'_> {
         }
     }
 
-    pub(super) fn move_on(&mut self, ballot: usize, free: bool) -> Result<(), Broken> {
+    pub(super) fn move_on(&mut self, ballot: usize, free: bool) {
         let (mut queue, mut turn) = (self.queue_of(ballot), self.turn_of(ballot));
-        let mut changed = match self.place {
-            None | Some(b"") => false,
-            Some(b"leave") => queue.leave(self.waiter),
-            Some(since) => {
-                self.count_entered(queue.enter(self.waiter, sent(since)?));
+        let mut changed = match (self.place, self.since.get(&ballot)) {
+            (_, Some(since)) => {
+                self.count_entered(queue.enter(self.waiter, *since));
                 true
             }
+            (Some(b"leave"), None) => queue.leave(self.waiter),
+            _ => false,
         };
         if self.place == Some(b"leave") && turn.as_deref() == Some(self.waiter) {
             self.delete(&self.name(ballot, "turn"));
@@ -188,7 +188,6 @@ impl Votes<'_> {
         if changed {
             self.write_queue(ballot, &queue);
         }
-        Ok(())
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Votes<'a> {
     holders: Vec<Option<Vec<u8>>>,
     /// What becomes of the places of those that release.
     pub(super) place: Option<&'a [u8]>,
+    /// Since when those of them wait on that keep it.
+    pub(super) since: BTreeMap<usize, f64>,
     /// If there may be any: of each ballot that acquires or releases the queue, and then the turn.
     pub(super) lines: Option<Vec<Option<Vec<u8>>>>,
     /// Whether it was noted that there are queues or turns.
@@ -69,7 +71,8 @@ impl<'a> Votes<'a> {
         }
         let [in_quarantine, may_wait] = [quarantine, queued].map(|key| matches!(store.get(key, now), Ok(Some(_))));
         let (holders, answers) = (texts(store, locks, now), BTreeMap::new());
-        let mut votes = Self { call, waiter, locks, holders, place: None, lines: None, noted: false, words, answers };
+        let (place, since, lines) = (None, BTreeMap::new(), None);
+        let mut votes = Self { call, waiter, locks, holders, place, since, lines, noted: false, words, answers };
 
         if releases > 0 {
             let [place] = votes.take_words()?;
@@ -92,12 +95,12 @@ impl<'a> Votes<'a> {
 
     /// What is in the block of `busy.lua`. Where nothing is held or waited for, it comes to nothing.
     fn busy(&mut self, pairs: usize, releases: usize, acquires: usize, may_wait: bool) -> Result<(), Broken> {
-        let waits_on = self.place.is_some_and(|place| !matches!(place, b"" | b"leave"));
+        let waits_on = self.place == Some(b"keep");
         self.lines = may_wait.then(|| self.read_lines(releases + acquires));
         if may_wait || waits_on {
             for ballot in 0..releases {
                 let deleted = self.answers.get(&ballot) == Some(&line("D", b""));
-                self.move_on(ballot, deleted || self.holders[ballot].is_none())?;
+                self.move_on(ballot, deleted || self.holders[ballot].is_none());
             }
             if pairs > 0 {
                 self.lines = Some(self.read_lines(releases + acquires));
@@ -196,6 +199,10 @@ impl<'a> Votes<'a> {
     fn release(&mut self, ballot: usize) -> Result<(), Broken> {
         self.call.count("release");
         let [owner] = self.take_words()?;
+        if self.place == Some(b"keep") {
+            let [since] = self.take_words()?;
+            self.since.insert(ballot, sent(since)?);
+        }
         let (flaw, free) = (self.call.flaw, self.holders[ballot].is_none());
         let ours = self.is_held_by(ballot, owner) || flaw == Some(Flaw::ReleasesForAnyone) && !free;
         if ours && flaw != Some(Flaw::IgnoresReleases) {
