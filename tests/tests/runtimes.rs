@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
 
 use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, Thread};
 
 use lock_core::LockManager;
 use lock_tests::{MemoryCluster, RedisCluster};
@@ -43,7 +47,38 @@ fn a_guard_that_is_dropped_by_a_thread_without_a_runtime_releases_on_the_one_tha
         (cluster, locks)
     });
     let guard = runtime.block_on(locks.lock("r").acquire()).unwrap();
-    std::thread::spawn(move || drop(guard)).join().unwrap();
+    thread::spawn(move || drop(guard)).join().unwrap();
+    runtime.block_on(cluster.no_lock_is_left());
+}
+
+/// Runs on no runtime at all.
+fn without_a_runtime<T>(work: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let (waker, mut work) = (Arc::new(Unpark(thread::current())).into(), pin!(work));
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        thread::park();
+    }
+}
+
+#[test]
+fn a_release_is_awaited_without_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (cluster, guard) = runtime.block_on(async {
+        let cluster = RedisCluster::start(3).await;
+        let locks = cluster.builder().connect().await.unwrap();
+        let guard = locks.lock("r").acquire().await.unwrap();
+        (cluster, guard)
+    });
+    let released = thread::spawn(|| without_a_runtime(guard.release())).join().unwrap();
+    assert!(released.unwrap());
     runtime.block_on(cluster.no_lock_is_left());
 }
 

@@ -2,6 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -23,8 +25,9 @@ pub(crate) enum Ended {
 }
 
 impl Engine {
-    /// Deletes a lock's key on the nodes that may hold it. When this returns, the requests are cast; the rest goes on in the
-    /// background, tracked: a node that can not be reached is tried again until the key has expired by itself.
+    /// Deletes a lock's key on the nodes that may hold it. When this returns, the requests are cast; the rest is for whoever awaits the
+    /// verdict, and then goes on in the background, tracked: a node that can not be reached is tried again until the key has expired by
+    /// itself.
     pub(crate) fn release(self: &Arc<Self>, traces: Traces, ended: Ended) -> Releasing {
         let Traces { keys, owner, ttl, nodes, place } = traces;
         let request = Request::Release { owner, place };
@@ -68,6 +71,11 @@ impl Releasing {
     ///
     /// Dropping the future only gives up the verdict.
     pub(crate) async fn verdict(mut self) -> ReleaseVerdict {
+        if Handle::try_current().is_err()
+            && let Some(settling) = self.0.take()
+        {
+            return settling.verdict_from_elsewhere().await;
+        }
         match &mut self.0 {
             Some(settling) => settling.verdict().await,
             // It is there until this is dropped.
@@ -86,6 +94,7 @@ impl Drop for Releasing {
         if settling.answers.is_over() && settling.failed.is_empty() {
             return;
         }
+        settling.answers.move_on();
         let engine = Arc::clone(&settling.engine);
         engine.spawn(settling.finish());
     }
@@ -123,6 +132,17 @@ impl Settling {
                 () = self.engine.finished.cancelled() => self.decide(ReleaseVerdict::Unknown),
             }
         }
+    }
+
+    /// The verdict where no runtime is: the timers are on the manager's.
+    async fn verdict_from_elsewhere(mut self) -> ReleaseVerdict {
+        let (tell, told) = oneshot::channel();
+        let engine = Arc::clone(&self.engine);
+        engine.spawn(async move {
+            _ = tell.send(self.verdict().await);
+            self.finish().await;
+        });
+        told.await.unwrap_or(ReleaseVerdict::Unknown)
     }
 
     fn answered(&mut self, node: usize, answer: Result<Reply, NodeError>) {

@@ -10,7 +10,7 @@ use crate::node::{Answers, LockKeys, NodeError, NodeFuture, Reply, Request};
 use crate::quorum::majority;
 
 /// Which node answered, and what.
-type Answer = (usize, Result<Reply, NodeError>);
+type Answered = (usize, Result<Reply, NodeError>);
 
 /// Requests that are cast to some nodes together, and their answers until a deadline.
 pub(crate) struct Round {
@@ -44,15 +44,22 @@ impl Round {
         }
     }
 
-    /// Leaves the first answers until there are enough for a verdict: so many, or a majority of the nodes. A task that is woken for
-    /// each of them does little else.
+    /// Wakes the task that waits only when there can be a verdict: when a majority of the nodes has answered, where it is `known`
+    /// beforehand what so many of them would say. A task that is woken for each answer does little else.
     pub(crate) fn await_majority_but(&self, known: usize) {
-        self.answers.wake_at(majority(self.cluster.size()).saturating_sub(known));
+        let (nodes, majority) = (self.cluster.size(), majority(self.cluster.size()));
+        // Of an even number of nodes, half can refuse.
+        self.answers.wake_at(majority.min(nodes - majority + 1).saturating_sub(known));
     }
 
-    /// Leaves the answers until all have come.
+    /// Wakes the task that waits only when all have answered.
     pub(crate) fn await_all(&self) {
         self.answers.wake_at(usize::MAX);
+    }
+
+    /// Waits on in another task, which may be on another runtime.
+    pub(crate) fn move_on(&mut self) {
+        self.timer = None;
     }
 
     /// Waits on, until another time.
@@ -66,7 +73,7 @@ impl Round {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_in_time(&mut self) -> Option<Answer> {
+    pub(crate) async fn next_in_time(&mut self) -> Option<Answered> {
         poll_fn(|cx| match self.poll_answers(cx) {
             Poll::Ready(answer) => Poll::Ready(answer),
             Poll::Pending => self.poll_deadline(cx).map(|()| None),
@@ -79,7 +86,7 @@ impl Round {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Option<Answer> {
+    pub(crate) async fn next(&mut self) -> Option<Answered> {
         poll_fn(|cx| {
             if let Poll::Ready(answer) = self.poll_answers(cx) {
                 return Poll::Ready(answer);
@@ -92,11 +99,11 @@ impl Round {
     }
 
     /// An answer that has come.
-    pub(crate) fn take(&self) -> Option<Answer> {
+    pub(crate) fn take(&self) -> Option<Answered> {
         self.answers.take().map(|answer| self.noted(answer))
     }
 
-    fn noted(&self, (node, answer): Answer) -> Answer {
+    fn noted(&self, (node, answer): Answered) -> Answered {
         if let Err(error) = &answer {
             self.cluster.note(node, error);
         }
@@ -108,7 +115,7 @@ impl Round {
         self.joining.is_empty() && self.answers.is_over()
     }
 
-    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answered>> {
         let mut at = 0;
         while let Some((node, request, joined)) = self.joining.get_mut(at) {
             if joined.as_mut().poll(cx).is_ready() {

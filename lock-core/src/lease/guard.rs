@@ -80,7 +80,8 @@ impl LockGuard {
     ///
     /// # Cancel safety
     ///
-    /// The requests are sent when this is called for the first time; dropping the future only gives up the answer.
+    /// The requests are sent when the future is polled for the first time; dropping it only gives up the answer. One that is kept and
+    /// not polled keeps a shutdown waiting.
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
         let Some(releasing) = self.release_now() else { return Ok(was_valid) };

@@ -125,7 +125,7 @@ impl LockManager {
         engine.tracker.close();
         if timeout(RELEASE_GRACE, engine.tracker.wait()).await.is_err() {
             engine.finished.cancel();
-            // An acquisition that nobody polls any more would be waited for in vain.
+            // An acquisition or a release that nobody polls any more would be waited for in vain.
             _ = timeout(RELEASE_GRACE, engine.tracker.wait()).await;
         }
         if revoked > 0 {

@@ -40,7 +40,7 @@ impl Answer {
     /// Whether somebody wants it yet.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
-        self.to.as_ref().is_some_and(|state| lock(state).wanted)
+        self.to.as_ref().is_some_and(|state| lock(state).is_awaited(self.node))
     }
 
     fn give(&mut self, answer: Result<Reply, NodeError>) {
@@ -151,7 +151,11 @@ impl Answers {
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        lock(&self.0).wanted = false;
+        let mut state = lock(&self.0);
+        state.wanted = false;
+        let waker = state.waker.take();
+        drop(state);
+        drop(waker);
     }
 }
 
@@ -163,6 +167,10 @@ impl State {
             Slot::Come(answer) => Some((here, answer)),
             Slot::Empty | Slot::Open => None,
         }
+    }
+
+    fn is_awaited(&self, node: usize) -> bool {
+        self.wanted && self.slots.get(node).is_some_and(|slot| matches!(slot, Slot::Open))
     }
 
     /// Takes an answer in, if it is due. Who is to be woken.
@@ -235,6 +243,7 @@ mod tests {
         let answers = Answers::new(2);
         let [early, late] = [answers.due_from(0), answers.due_from(1)];
         assert_eq!(answers.give_up_one(), Some(1));
+        assert!(early.is_awaited() && !late.is_awaited());
         late.send(Ok(Reply::Kept));
         assert!(poll!(std::pin::pin!(next(&answers))).is_pending());
         early.send(Ok(Reply::Gone));

@@ -311,6 +311,7 @@ impl LockNode for MemoryNode {
             return answer.send(Err(is_down()));
         }
         if state.drop_replies {
+            state.unanswered.retain(Answer::is_awaited);
             state.unanswered.push(answer);
             return self.queue(&mut state, move |store, now| _ = store.vote(&ballot, now));
         }
