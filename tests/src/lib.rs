@@ -21,7 +21,7 @@ pub mod sim;
 mod wait;
 
 pub use self::dice::Dice;
-pub use self::memory::{MemoryCluster, RawNode};
+pub use self::memory::{MemoryCluster, RawNode, ask};
 pub use self::polling::{Polled, poll_times};
 pub use self::recorder::Recorder;
 pub use self::redis::{RedisCluster, RedisServer, alone};

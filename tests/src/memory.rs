@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use lock_core::{
     Answer, Ballot, Epoch, Keyspace, LockKeys, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError,
-    OwnerId, Place, Reply, Request, WaiterId,
+    NodeFuture, OwnerId, Place, Reply, Request, WaiterId,
 };
 
 /// Some in-memory masters, for any number of managers.
@@ -56,6 +56,13 @@ impl MemoryCluster {
     }
 }
 
+/// Hands a ballot over to a node, now; the answer when there is one.
+pub fn ask(node: &(impl LockNode + ?Sized), ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
+    let (answer, answered) = Answer::channel();
+    node.vote(ballot, answer);
+    answered
+}
+
 /// A master that is talked to past every manager, in the epoch that it is in.
 pub struct RawNode {
     node: Arc<dyn LockNode>,
@@ -79,9 +86,7 @@ impl RawNode {
     /// As the node.
     pub async fn vote(&self, resource: &str, request: Request) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, resource);
-        let (answer, answered) = Answer::channel();
-        self.node.vote(Ballot { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), request }, answer);
-        answered.await
+        ask(&*self.node, Ballot { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), request }).await
     }
 
     /// Makes the fencing number `fence`, which must be higher than it was.

@@ -11,7 +11,7 @@ use lock_core::{
     Answer, Ballot, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId,
     Place, Reply, Request,
 };
-use lock_tests::{MemoryCluster, Referee, eventually_async};
+use lock_tests::{MemoryCluster, Referee, ask, eventually_async};
 use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_secs(1);
@@ -60,12 +60,11 @@ impl LockNode for WrongNode {
             ballot.request = Request::Release { owner, place: Place::None };
         }
         if let (Request::Extend { owner, ttl }, Wrong::CountReplaced) = (ballot.request, self.wrong) {
-            self.node.vote(ballot.clone(), Answer::channel().0);
+            drop(ask(&self.node, ballot.clone()));
             ballot.request = Request::Replace { owner, ttl, fence: 0 };
         }
         let (owner, asked) = (Arc::clone(&self.owner), ballot.request);
-        let (own, answered) = Answer::channel();
-        self.node.vote(ballot, own);
+        let answered = ask(&self.node, ballot);
         tokio::spawn(async move {
             let reply = answered.await;
             if let (Request::Acquire { owner: asked, .. }, Ok(Reply::Granted { .. })) = (asked, &reply) {

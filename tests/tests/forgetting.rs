@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::{
-    Answer, Ballot, ConfigError, ConnectError, Keyspace, LockError, LockKeys, LockManager, LockNode, NodeError,
-    OwnerId, RedisNode, Refusal, Reply, Request, VoteAnswer, WaiterId,
+    Ballot, ConfigError, ConnectError, Keyspace, LockError, LockKeys, LockManager, LockNode, NodeError, OwnerId,
+    RedisNode, Refusal, Reply, Request, VoteAnswer, WaiterId,
 };
-use lock_tests::{MemoryCluster, RedisCluster, Referee, eventually, eventually_async};
+use lock_tests::{MemoryCluster, RedisCluster, Referee, ask, eventually, eventually_async};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -252,9 +252,8 @@ async fn behind_a_new_connection_nothing_is_voted_before_the_server_was_looked_o
     let epoch = node.inspect(&keyspace).await.unwrap().meta.unwrap().epoch;
     let vote = || {
         let request = Request::Acquire { owner: OwnerId::from_bits(7), ttl: TTL, hint: 0, tokens: 1, since: None };
-        let (keys, (answer, answered)) = (LockKeys::new(&keyspace, "r"), Answer::channel());
-        node.vote(Ballot { keys, epoch, waiter: WaiterId::from_bits(1), request }, answer);
-        answered
+        let keys = LockKeys::new(&keyspace, "r");
+        ask(&node, Ballot { keys, epoch, waiter: WaiterId::from_bits(1), request })
     };
     assert!(matches!(vote().await, Ok(Reply::Granted { .. })));
 

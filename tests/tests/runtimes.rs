@@ -8,12 +8,25 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 
-use lock_core::LockManager;
+use lock_core::{LockGuard, LockManager};
 use lock_tests::{MemoryCluster, RedisCluster};
+use tokio::runtime::Runtime;
 
 /// Runs on a runtime of its own that ends with the work.
 fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// A lock that is held on real masters, and the runtime that it came from, which goes on by itself.
+fn held_on_redis() -> (Runtime, RedisCluster, LockGuard) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (cluster, guard) = runtime.block_on(async {
+        let cluster = RedisCluster::start(3).await;
+        let locks = cluster.builder().connect().await.unwrap();
+        let guard = locks.lock("r").acquire().await.unwrap();
+        (cluster, guard)
+    });
+    (runtime, cluster, guard)
 }
 
 #[test]
@@ -40,13 +53,7 @@ fn a_guard_that_is_dropped_outside_of_a_runtime_releases_and_does_not_panic() {
 
 #[test]
 fn a_guard_that_is_dropped_by_a_thread_without_a_runtime_releases_on_the_one_that_it_came_from() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (cluster, locks) = runtime.block_on(async {
-        let cluster = RedisCluster::start(3).await;
-        let locks = cluster.builder().connect().await.unwrap();
-        (cluster, locks)
-    });
-    let guard = runtime.block_on(locks.lock("r").acquire()).unwrap();
+    let (runtime, cluster, guard) = held_on_redis();
     thread::spawn(move || drop(guard)).join().unwrap();
     runtime.block_on(cluster.no_lock_is_left());
 }
@@ -70,13 +77,7 @@ fn without_a_runtime<T>(work: impl Future<Output = T>) -> T {
 
 #[test]
 fn a_release_is_awaited_without_a_runtime() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (cluster, guard) = runtime.block_on(async {
-        let cluster = RedisCluster::start(3).await;
-        let locks = cluster.builder().connect().await.unwrap();
-        let guard = locks.lock("r").acquire().await.unwrap();
-        (cluster, guard)
-    });
+    let (runtime, cluster, guard) = held_on_redis();
     let released = thread::spawn(|| without_a_runtime(guard.release())).join().unwrap();
     assert!(released.unwrap());
     runtime.block_on(cluster.no_lock_is_left());

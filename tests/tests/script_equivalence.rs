@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use lock_core::{
-    Answer, Ballot, Call, Epoch, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, NodeError, OwnerId,
-    Place, RedisNode, Reply, Request, SetConfig, TURN_LIFE, Turn, WaiterId,
+    Ballot, Call, Epoch, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, NodeError, OwnerId, Place,
+    RedisNode, Reply, Request, SetConfig, TURN_LIFE, Turn, WaiterId,
 };
-use lock_tests::RedisServer;
+use lock_tests::{RedisServer, ask};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
@@ -96,9 +96,7 @@ impl Side {
         request: Request,
     ) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
-        let (answer, answered) = Answer::channel();
-        self.node.vote(Ballot { keys, epoch, waiter, request }, answer);
-        answered.await.map(without_time).map_err(|error| match error {
+        ask(&self.node, Ballot { keys, epoch, waiter, request }).await.map(without_time).map_err(|error| match error {
             NodeError::Quarantined { remaining } => NodeError::Quarantined { remaining: rounded(remaining) },
             error => error,
         })

@@ -1,5 +1,6 @@
 //! Which ballots travel together: what one call of the script carries.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,38 +14,11 @@ pub(super) struct Call<T> {
     pub(super) releases: Vec<T>,
     pub(super) acquires: Vec<T>,
     pub(super) others: Vec<T>,
-    /// What becomes of the places of those that release.
-    pub(super) place: Option<PlaceKind>,
+    /// What becomes of the places of those that release: as of the first, for since when is each one's own.
+    pub(super) place: Option<Place>,
     /// What those that acquire have in common.
     pub(super) terms: Option<Terms>,
     fences: Vec<u16>,
-}
-
-/// What becomes of a place, but for since when.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum PlaceKind {
-    None,
-    Leave,
-    Keep,
-}
-
-impl PlaceKind {
-    fn of(place: Place) -> Self {
-        match place {
-            Place::None => Self::None,
-            Place::Leave => Self::Leave,
-            Place::Keep(_) => Self::Keep,
-        }
-    }
-
-    /// As the script knows it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Leave => "leave",
-            Self::Keep => "keep",
-        }
-    }
 }
 
 /// What those that acquire in one call have in common, as it is told once.
@@ -80,7 +54,9 @@ impl<T: AsRef<Ballot>> Call<T> {
     /// Whether a ballot can be added, as far as what is told once goes.
     fn suits(&self, ballot: &Ballot) -> bool {
         match ballot.request {
-            Request::Release { place, .. } => self.place.is_none_or(|present| present == PlaceKind::of(place)),
+            Request::Release { place, .. } => {
+                self.place.is_none_or(|present| discriminant(&present) == discriminant(&place))
+            }
             _ => Terms::of(ballot).is_none_or(|terms| self.terms.is_none_or(|present| present == terms)),
         }
     }
@@ -108,7 +84,7 @@ impl<T: AsRef<Ballot>> Call<T> {
         let Ballot { keys, request, .. } = letter.as_ref();
         let (fence, terms) = (keys.fence(), Terms::of(letter.as_ref()));
         if let Request::Release { place, .. } = request {
-            self.place = Some(PlaceKind::of(*place));
+            self.place = Some(*place);
         }
         let letters = match request {
             Request::Release { .. } => &mut self.releases,

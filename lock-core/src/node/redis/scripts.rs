@@ -79,7 +79,11 @@ pub(super) fn encode<T: AsRef<Ballot>>(call: &Call<T>, by: By) -> Cmd {
         command.arg(letter.as_ref().keys.fence());
     }
     if let Some(place) = call.place {
-        command.arg(place.name());
+        command.arg(match place {
+            Place::None => "",
+            Place::Leave => "leave",
+            Place::Keep(_) => "keep",
+        });
     }
     for letter in &call.releases {
         if let Request::Release { owner, place } = letter.as_ref().request {
