@@ -167,6 +167,24 @@ async fn dropped_at_any_point_nothing_is_left_on_real_servers() {
     masters.release().await;
 }
 
+#[tokio::test]
+async fn a_caller_that_leaves_while_it_asks_is_in_no_queue() {
+    let cluster = RedisCluster::start(3).await;
+    let locks = cluster.builder().ttl(TTL).connect().await.unwrap();
+    for polls in 1..MOST_POLLS {
+        let left = poll_times(polls, locks.lock("r").acquire()).await;
+        let done = matches!(left, Polled::Done(_));
+        drop(left);
+        cluster.no_lock_is_left().await;
+        // With it, a master looks for queues at every ballot.
+        assert_eq!(cluster.keys("lock:{node}:queued").await, [""; 0], "dropped after {polls} polls");
+        if done {
+            return;
+        }
+    }
+    panic!("it did not complete within {MOST_POLLS} polls");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_while_masters_hang_is_released_when_they_go_on() {
     let cluster = MemoryCluster::new(5);

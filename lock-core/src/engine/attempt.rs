@@ -24,7 +24,8 @@ impl Engine {
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any point, it leaves a release behind on every node that may have granted. The place in the queue is kept.
+    /// Dropped at any point, it leaves a release behind on every node that may have granted, and no place in the queue there:
+    /// nobody may be left who waits for a turn. Who is comes back with the same `since`.
     pub(crate) async fn attempt(
         self: &Arc<Self>,
         keys: &LockKeys,
@@ -40,7 +41,7 @@ impl Engine {
 
         // In this order, so that on a drop the answers are given up before the undoing is cast: a node then does not repeat an
         // acquire that nobody waits for.
-        let place = since.map_or(Place::None, Place::Keep);
+        let place = since.map_or(Place::None, |_| Place::Leave);
         let traces = Traces { keys: keys.clone(), owner, ttl, nodes: NodeSet::all(cluster.size()), place };
         let mut claim = Claim::new(self, traces, Ended::Attempt);
         let mut queued = NodeSet::default();
@@ -88,7 +89,6 @@ impl Engine {
                     claim.ended = Ended::Lease;
                     if since.is_some() {
                         claim.traces.nodes.extend(queued);
-                        claim.traces.place = Place::Leave;
                     }
                     let spare = token + 1..=token + u64::from(tokens) - 1;
                     return Ok(Tenure { claim, token, spare, sent, granted: Instant::now() });
@@ -97,6 +97,7 @@ impl Engine {
                     let names = cluster.members.iter().map(|member| member.node.name().to_owned());
                     let votes = names.zip(votes).map(|(node, answer)| NodeVote { node, answer }).collect();
                     queued.extend(claim.traces.nodes);
+                    claim.traces.place = since.map_or(Place::None, Place::Keep);
                     return Err(Failed { failure, votes, queued });
                 }
             }

@@ -139,6 +139,7 @@ impl Waiters {
         let ended = &mut world.processes[process];
         let place = match ended.standing {
             Standing::Holding => Some(Place::Leave),
+            Standing::Asking(_) if then == Standing::Gone => Some(Place::Leave),
             Standing::Asking(_) => Some(Place::Keep),
             Standing::Waiting | Standing::Gone => None,
         };
