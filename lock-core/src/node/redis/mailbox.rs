@@ -19,7 +19,7 @@ use crate::node::{Answer, Ballot, NodeError, Request};
 /// Ballots that may wait to be written. Beyond it a node is not keeping up, and says so.
 const CAPACITY: usize = 8192;
 /// Ballots that travel in one write at most, so that one answer is not held up by too many others.
-const MAX_BATCH: usize = 64;
+const MAX_BATCH: usize = 128;
 /// Writes that may be unanswered. What comes while there are so many travels together, a little later; and it is far below the
 /// pipeline buffer, so that a write never waits for room in it.
 const MAX_IN_FLIGHT: usize = 8;

@@ -1,7 +1,7 @@
 -- To acquire: ttl and tokens (how many numbers each is to have), once for all; and for each owner, last (the highest of the
 -- numbers that are asked for), since (0 for one that does not wait)
 local ttl, tokens = ARGV[word + 1], tonumber(ARGV[word + 2])
-local granted, fences = {}, {KEYS[1]}
+local granted, fences, count = {}, {KEYS[1]}, 0
 for acquire = 1, ACQUIRES do
   local ballot, at = RELEASES + acquire, word + 3 * acquire
   local owner, last, since = ARGV[at], ARGV[at + 1], ARGV[at + 2]
@@ -27,20 +27,22 @@ for acquire = 1, ACQUIRES do
       answers[ballot] = 'Ethe fence is used up'
     else
       answers[ballot] = last
-      granted[#granted + 1] = acquire
-      fences[#fences + 1] = ARGV[5 + acquire]
-      fences[#fences + 1] = last
+      count = count + 1
+      granted[count] = acquire
+      fences[2 * count], fences[2 * count + 1] = ARGV[5 + acquire], last
     end
   end
 end
 
-if granted[1] then
+if count > 0 then
   -- The fences before the locks: a script that is cut short leaves numbers unused, never a lock without one.
   local written = try('HSET', unpack(fences))
-  for _, acquire in ipairs(granted) do
-    local ballot, at, set = RELEASES + acquire, word + 3 * acquire, written
+  local failed = type(written) == 'table' and written
+  for number = 1, count do
+    local acquire = granted[number]
+    local ballot, at = RELEASES + acquire, word + 3 * acquire
     -- NX: a key of another type is nobody's lock, and nothing to write over.
-    if type(written) ~= 'table' then set = try('SET', KEYS[3 + ballot], ARGV[at], 'NX', 'PX', ttl) end
+    local set = failed or try('SET', KEYS[3 + ballot], ARGV[at], 'NX', 'PX', ttl)
     if not set then
       answers[ballot] = 'H' .. call('PTTL', KEYS[3 + ballot])
     elseif set.err then

@@ -10,7 +10,7 @@
 -- Answers with a line for each ballot, which is read faster than a list: the number that is granted, or a letter, and behind it
 -- what belongs to it. H(eld), Q(uarantined): for how many milliseconds yet. D(eleted), N(ot the owner): to a release.
 -- C(onfirmed). R(efused): the fence. K(ept). G(one). E(rror): its text. Or with U(nadmitted) alone if the node is in another epoch.
-local call, try = redis.call, redis.pcall
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local WAITER, PAIRS, RELEASES, ACQUIRES = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
 -- A fence is a field of the record, so that a node can not forget it and keep its epoch.

@@ -1,6 +1,6 @@
 -- To release: place, once for all: '' if they are not in line, 'leave', or 'keep'; and for each owner, and if it is 'keep' since
 -- when it waits on
-local gone, PLACE, step = {}, nil, 1
+local gone, count, PLACE, step = {}, 0, nil, 1
 if RELEASES > 0 then
   word = word + 1
   PLACE = ARGV[word]
@@ -11,12 +11,13 @@ local before_releases = word + 1 - step
 for ballot = 1, RELEASES do
   if stored[2 + ballot] == ARGV[before_releases + step * ballot] then
     answers[ballot] = 'D'
-    gone[#gone + 1] = KEYS[3 + ballot]
+    count = count + 1
+    gone[count] = KEYS[3 + ballot]
     if ballot <= PAIRS then stored[2 + RELEASES + ballot] = false end
   else
     answers[ballot] = 'N'
   end
 end
-if gone[1] then call('DEL', unpack(gone)) end
+if count > 0 then call('DEL', unpack(gone)) end
 word = word + step * RELEASES
 
