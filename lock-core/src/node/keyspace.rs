@@ -41,7 +41,7 @@ impl Keyspace {
         &self.quarantine
     }
 
-    /// The key that is there while someone may wait for a lock of the node.
+    /// The key of the list of locks that may be waited for, which is there while there are any.
     #[must_use]
     pub fn queued(&self) -> &str {
         &self.queued

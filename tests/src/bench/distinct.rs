@@ -26,8 +26,27 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
             let measured = rounds(plan, &ours, &peer, tasks).await?;
             rows.extend(measured.rows(tasks, masters, least, aim));
         }
+        if masters == MASTERS {
+            rows.push(beside_a_queue(plan, &urls, &ours, &peer).await?);
+        }
     }
     Ok(rows)
+}
+
+/// The same while a lock that none of them wants is waited for by another client.
+async fn beside_a_queue(plan: &Plan, urls: &[String], ours: &Locks, peer: &Locks) -> Result<Row, Failure> {
+    let (holder, waiter, key) =
+        (Contender::Ours.connect(urls).await?, Contender::Ours.connect(urls).await?, fresh("hot"));
+    let held = holder.lock(&key).await?;
+    let waiting = tokio::spawn(async move { waiter.lock(&key).await?.release().await });
+    let [tasks, _] = TASKS;
+    let Rounds { ours: [awaited, _], peer: [theirs, _], failures } = rounds(plan, ours, peer, tasks).await?;
+    held.release().await?;
+    waiting.await??;
+    let figure =
+        format!("cycles at {tasks} tasks, {MASTERS} masters, release awaited, while another lock is waited for");
+    let row = Row::new(PART, figure, Unit::PerSecond, &awaited).against("rslock", &awaited, &theirs);
+    Ok(row.failures("ours", failures[0]).failures("rslock", failures[1]))
 }
 
 /// Cycles a second, round by round, and failures: awaited, in the background.

@@ -253,7 +253,8 @@ fn disturbance() -> impl Strategy<Value = Vec<String>> {
         2 => (key(), text()).prop_map(|(key, value)| words(&["SET", key, value])),
         3 => queues.prop_map(move |line| words(&["SET", queue, line])),
         2 => one_of(&WAITERS).prop_map(move |waiter| words(&["SET", turn, waiter])),
-        3 => Just(words(&["SET", QUEUED, ""])),
+        3 => one_of(&["*", "\nlock:r\nlock:s\n", "\nlock:u\n", "lock:r\n"])
+            .prop_map(|list| words(&["SET", QUEUED, list])),
         1 => Just(words(&["DEL", QUEUED])),
         1 => Just(words(&["DEL", QUARANTINE])),
         2 => text().prop_map(move |number| words(&["HSET", META, fence, number])),

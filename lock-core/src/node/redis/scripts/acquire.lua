@@ -14,7 +14,8 @@ for acquire = 1, ACQUIRES do
   elseif holder == owner then
     answers[ballot] = text
   else
-    local free_in, number = busy and kept_from(ballot, holder, tonumber(since)), tonumber(last)
+    local waits = busy and (holder or looked_at[ballot])
+    local free_in, number = waits and kept_from(ballot, holder, tonumber(since)), tonumber(last)
     -- Nearly always the clock is ahead of what was counted, and the numbers are as they stand.
     if number - fence < tokens then
       number = fence + tokens
@@ -47,7 +48,7 @@ if count > 0 then
       answers[ballot] = 'H' .. call('PTTL', KEYS[3 + ballot])
     elseif set.err then
       answers[ballot] = 'E' .. set.err
-    elseif busy and ARGV[at + 2] ~= '0' then
+    elseif looked_at[ballot] and ARGV[at + 2] ~= '0' then
       end_turn(ballot)
     end
   end

@@ -4,7 +4,7 @@
 -- at once, and what they write is written at once where Redis can. But a lock may be released and then acquired, by a pair. First
 -- come those that release, then those that acquire, of both first those of the pairs, in the same order.
 --
--- KEYS: meta, quarantine, queued (there while any lock may be waited for), and the lock of each ballot.
+-- KEYS: meta, quarantine, queued (the locks that may be waited for, if any), and the lock of each ballot.
 -- ARGV: epoch, waiter, how many pairs, how many release, how many acquire; the fence of each that acquires; if any release, what
 -- release.lua tells; if any acquire, what acquire.lua tells; and of the others what each kind's file tells.
 -- Answers with a line for each ballot, which is read faster than a list: the number that is granted, or a letter, and behind it

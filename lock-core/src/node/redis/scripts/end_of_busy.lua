@@ -1,9 +1,9 @@
-if stored[2] then read_lines() end
-if lines or waits_on then
-  for ballot = 1, RELEASES do move_on(ballot) end
-  -- One that acquires what it released stands behind those to whom that was offered.
-  if PAIRS > 0 then read_lines() end
+read_lines()
+for ballot = 1, RELEASES do
+  if waits_on or looked_at[ballot] then move_on(ballot) end
 end
+-- One that acquires what it released stands behind those to whom that was offered.
+if PAIRS > 0 then read_lines() end
 
 for ballot = RELEASES + ACQUIRES + 1, #KEYS - 3 do
   local kind, words = ARGV[next_word], {unpack(ARGV, next_word + 1, next_word + 4)}

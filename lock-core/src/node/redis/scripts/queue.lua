@@ -5,35 +5,63 @@
 
 local QUEUE_LIFE, MAX_WAITERS = 10000, 64
 local TURN_LIFE, CALL_LIFE = 100, 2000
+-- The longest list of locks that are waited for, in bytes: it is searched for each ballot.
+local LONGEST_LIST = 2048
 
--- The queues and turns, when there are any.
-local lines
+-- By ballot, of those that are looked at.
+local queues, turns = {}, {}
 
 local function name(ballot, what) return '{' .. KEYS[3 + ballot] .. '}:' .. what end
 
--- Of each ballot the queue, and then the turn.
+local function listed(ballot) return string.find(waited or '', '\n' .. KEYS[3 + ballot] .. '\n', 1, true) end
+
+-- Reads queues and turns. A lock that has neither is not waited for any more.
 local function read_lines()
-  local names = {}
+  local names, looked = {}, {}
   for ballot = 1, RELEASES + ACQUIRES do
-    names[2 * ballot - 1], names[2 * ballot] = name(ballot, 'queue'), name(ballot, 'turn')
+    if looked_at[ballot] then
+      looked[#looked + 1] = ballot
+      names[2 * #looked - 1], names[2 * #looked] = name(ballot, 'queue'), name(ballot, 'turn')
+    end
   end
-  lines = names[1] and call('MGET', unpack(names))
+  if not names[1] then return end
+  local lines, before = call('MGET', unpack(names)), waited
+  for number, ballot in ipairs(looked) do
+    queues[ballot], turns[ballot] = lines[2 * number - 1], lines[2 * number]
+    local from = not queues[ballot] and not turns[ballot] and waited ~= '*' and listed(ballot)
+    if from then waited = string.sub(waited, 1, from) .. string.sub(waited, from + #KEYS[3 + ballot] + 2) end
+  end
+  if waited == '\n' then
+    waited = false
+    try('DEL', KEYS[3])
+  elseif waited ~= before then
+    try('SET', KEYS[3], waited, 'KEEPTTL')
+  end
 end
 
 local function queue_of(ballot)
   local queue = {}
-  for since, waiter in string.gmatch(lines and lines[2 * ballot - 1] or '', '(%d+) (%x+)') do
+  for since, waiter in string.gmatch(queues[ballot] or '', '(%d+) (%x+)') do
     queue[#queue + 1] = {since = tonumber(since), waiter = waiter}
   end
   return queue
 end
 
-local function turn_of(ballot) return lines and lines[2 * ballot] end
-
--- Before a queue or a turn is written: where this is missing, nobody looks for them. It outlives them.
+-- Before a queue or a turn is written: what is not listed is not looked at. The list outlives them; but one that was too long
+-- ends, and those who wait yet come again within a second.
 local noted = false
-local function note()
-  if not noted and call('PTTL', KEYS[3]) < QUEUE_LIFE then try('SET', KEYS[3], '', 'PX', 2 * QUEUE_LIFE) end
+local function note(ballot)
+  looked_at[ballot] = true
+  if ballot <= PAIRS then looked_at[RELEASES + ballot] = true end
+  if waited == '*' then return end
+  local known = listed(ballot)
+  if not known then
+    waited = (waited or '\n') .. KEYS[3 + ballot] .. '\n'
+    if #waited > LONGEST_LIST then waited = '*' end
+  end
+  if not known or not noted and call('PTTL', KEYS[3]) < QUEUE_LIFE then
+    try('SET', KEYS[3], waited, 'PX', 2 * QUEUE_LIFE)
+  end
   noted = true
 end
 
@@ -41,7 +69,7 @@ local function write_queue(ballot, queue)
   if #queue == 0 then return try('DEL', name(ballot, 'queue')) end
   local words = {}
   for place, entry in ipairs(queue) do words[place] = string.format('%.0f %s', entry.since, entry.waiter) end
-  note()
+  note(ballot)
   try('SET', name(ballot, 'queue'), table.concat(words, ' '), 'PX', QUEUE_LIFE)
 end
 
@@ -69,7 +97,7 @@ end
 -- Keeps the free key for the first in line, and tells it; and the second, who is next if the first is gone.
 local function offer(ballot, queue)
   local first, second = table.remove(queue, 1), queue[1]
-  note()
+  note(ballot)
   try('SET', name(ballot, 'turn'), first.waiter, 'PX', TURN_LIFE)
   tell(first.waiter, 'T', ballot)
   if second then tell(second.waiter, 'S', ballot) end
@@ -78,7 +106,7 @@ end
 -- What a release does to the queue.
 local function move_on(ballot)
   local free = answers[ballot] == 'D' or not stored[2 + ballot]
-  local queue, turn, changed = queue_of(ballot), turn_of(ballot), false
+  local queue, turn, changed = queue_of(ballot), turns[ballot], false
   if PLACE == 'leave' then
     changed = leave(queue)
     if turn == WAITER then
@@ -99,7 +127,7 @@ end
 -- For how long yet the lock is held, or kept for another; nil if the caller can have it. One that waits, and has to, enters the
 -- queue.
 kept_from = function(ballot, holder, since)
-  local queue, turn, waits = queue_of(ballot), turn_of(ballot), since > 0
+  local queue, turn, waits = queue_of(ballot), turns[ballot], since > 0
   local free_in, offered
   if waits then enter(queue, since) end
   if holder then
@@ -116,7 +144,7 @@ end
 
 -- One that waited has the lock: its turn and its place are over.
 end_turn = function(ballot)
-  local queue, turn = queue_of(ballot), turn_of(ballot)
+  local queue, turn = queue_of(ballot), turns[ballot]
   if turn then try('DEL', name(ballot, 'turn')) end
   if leave(queue) then write_queue(ballot, queue) end
 end

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::lua::{float, number, texts, whole};
 use super::votes::Votes;
 
@@ -6,6 +8,7 @@ const QUEUE_LIFE: i64 = 10_000;
 const TURN_LIFE: i64 = 100;
 const CALL_LIFE: i64 = 2_000;
 const MAX_WAITERS: usize = 64;
+const LONGEST_LIST: usize = 2048;
 
 /// Who waits, in order.
 struct Queue(Vec<Entry>);
@@ -66,20 +69,45 @@ impl Votes<'_> {
         [b"{", self.locks[ballot].as_slice(), b"}:", what.as_bytes()].concat()
     }
 
-    /// Of the first ballots, `count` of them.
-    pub(super) fn read_lines(&mut self, count: usize) -> Vec<Option<Vec<u8>>> {
-        let of = |ballot| ["queue", "turn"].map(|what| self.name(ballot, what));
-        let names: Vec<_> = (0..count).flat_map(of).collect();
-        texts(self.call.store, &names, self.call.now)
+    /// `listed`
+    pub(super) fn listed(&self, ballot: usize) -> Option<usize> {
+        let line = [b"\n", self.locks[ballot].as_slice(), b"\n"].concat();
+        self.waited.as_deref()?.windows(line.len()).position(|window| window == line)
+    }
+
+    pub(super) fn read_lines(&mut self) {
+        if self.looked_at.is_empty() {
+            return;
+        }
+        let (mut lines, before) = (BTreeMap::new(), self.waited.clone());
+        for ballot in self.looked_at.iter().copied() {
+            let names = ["queue", "turn"].map(|what| self.name(ballot, what));
+            let mut read = texts(self.call.store, &names, self.call.now);
+            lines.insert(ballot, [read.remove(0), read.remove(0)]);
+        }
+        for ballot in lines.iter().filter(|(_, lines)| **lines == [None, None]).map(|(ballot, _)| *ballot) {
+            if let (Some(from), Some(waited)) = (self.listed(ballot), &mut self.waited) {
+                waited.drain(from + 1..from + 2 + self.locks[ballot].len());
+            }
+        }
+        self.lines = lines;
+        let queued = &self.call.keys[2];
+        if self.waited.as_deref() == Some(b"\n") {
+            self.waited = None;
+            self.delete(queued);
+        } else if self.waited != before {
+            let left = self.call.store.pttl(queued, self.call.now);
+            let text = self.waited.clone().unwrap_or_default();
+            self.call.store.set(queued, &text, (left >= 0).then(|| self.call.now + left));
+        }
     }
 
     fn queue_of(&self, ballot: usize) -> Queue {
-        let text = self.lines.as_ref().and_then(|lines| lines[2 * ballot].as_deref());
-        Queue::read(text.unwrap_or_default())
+        Queue::read(self.lines.get(&ballot).and_then(|[queue, _]| queue.as_deref()).unwrap_or_default())
     }
 
     fn turn_of(&self, ballot: usize) -> Option<Vec<u8>> {
-        self.lines.as_ref().and_then(|lines| lines[2 * ballot + 1].clone())
+        self.lines.get(&ballot).and_then(|[_, turn]| turn.clone())
     }
 
     fn set(&mut self, key: &[u8], text: &[u8], life: i64) {
@@ -90,10 +118,24 @@ impl Votes<'_> {
         self.call.store.delete(key, self.call.now);
     }
 
-    fn note(&mut self) {
+    fn note(&mut self, ballot: usize) {
+        self.looked_at.insert(ballot);
+        if ballot < self.pairs {
+            self.looked_at.insert(self.releases + ballot);
+        }
+        if self.waited.as_deref() == Some(b"*") {
+            return;
+        }
+        let known = self.listed(ballot).is_some();
+        if !known {
+            let mut waited = self.waited.take().unwrap_or_else(|| b"\n".to_vec());
+            waited.extend([self.locks[ballot].as_slice(), b"\n"].concat());
+            self.waited = Some(if waited.len() > LONGEST_LIST { b"*".to_vec() } else { waited });
+        }
         let queued = &self.call.keys[2];
-        if !self.noted && self.call.store.pttl(queued, self.call.now) < QUEUE_LIFE {
-            self.set(queued, b"", 2 * QUEUE_LIFE);
+        if !known || !self.noted && self.call.store.pttl(queued, self.call.now) < QUEUE_LIFE {
+            let text = self.waited.clone().unwrap_or_default();
+            self.set(queued, &text, 2 * QUEUE_LIFE);
         }
         self.noted = true;
     }
@@ -105,7 +147,7 @@ impl Votes<'_> {
         }
         let words = queue.0.iter().map(|Entry { since, waiter }| [whole(*since).as_bytes(), b" ", waiter].concat());
         let words: Vec<_> = words.collect();
-        self.note();
+        self.note(ballot);
         self.set(&name, &words.join(&b' '), QUEUE_LIFE);
     }
 
@@ -126,7 +168,7 @@ impl Votes<'_> {
     fn offer(&mut self, ballot: usize, queue: &mut Queue) {
         let first = queue.0.remove(0).waiter;
         self.call.count("offered");
-        self.note();
+        self.note(ballot);
         self.set(&self.name(ballot, "turn"), &first, TURN_LIFE);
         self.tell(&first, b"T", ballot);
         if let Some(second) = queue.first() {

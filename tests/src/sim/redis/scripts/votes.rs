@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lock_core::{Keyspace, LockKeys};
@@ -27,10 +27,17 @@ pub(super) struct Votes<'a> {
     pub(super) place: Option<&'a [u8]>,
     /// Since when those of them wait on that keep it.
     pub(super) since: BTreeMap<usize, f64>,
-    /// If there may be any: of each ballot that acquires or releases the queue, and then the turn.
-    pub(super) lines: Option<Vec<Option<Vec<u8>>>>,
-    /// Whether it was noted that there are queues or turns.
+    /// The list of the locks that may be waited for.
+    pub(super) waited: Option<Vec<u8>>,
+    /// The ballots that are for such.
+    pub(super) looked_at: BTreeSet<usize>,
+    /// Of those the queue and the turn.
+    pub(super) lines: BTreeMap<usize, [Option<Vec<u8>>; 2]>,
+    /// Whether the list was seen to live long enough.
     pub(super) noted: bool,
+    /// How many pairs there are, and how many ballots that release.
+    pub(super) pairs: usize,
+    pub(super) releases: usize,
     /// The words of the ballots that are to come.
     words: &'a [Vec<u8>],
     answers: BTreeMap<usize, Voted>,
@@ -69,10 +76,25 @@ impl<'a> Votes<'a> {
         for field in fields {
             fences.push((field.as_slice(), store.field(meta, field, now)?.unwrap_or(b"0").to_vec()));
         }
-        let [in_quarantine, may_wait] = [quarantine, queued].map(|key| matches!(store.get(key, now), Ok(Some(_))));
-        let (holders, answers) = (texts(store, locks, now), BTreeMap::new());
-        let (place, since, lines) = (None, BTreeMap::new(), None);
-        let mut votes = Self { call, waiter, locks, holders, place, since, lines, noted: false, words, answers };
+        let in_quarantine = matches!(store.get(quarantine, now), Ok(Some(_)));
+        let waited = texts(store, std::slice::from_ref(queued), now).remove(0);
+        let holders = texts(store, locks, now);
+        let mut votes = Self {
+            call,
+            waiter,
+            locks,
+            holders,
+            place: None,
+            since: BTreeMap::new(),
+            waited,
+            looked_at: BTreeSet::new(),
+            lines: BTreeMap::new(),
+            noted: false,
+            pairs,
+            releases,
+            words,
+            answers: BTreeMap::new(),
+        };
 
         if releases > 0 {
             let [place] = votes.take_words()?;
@@ -87,26 +109,28 @@ impl<'a> Votes<'a> {
         let of_acquires = if acquires > 0 { 2 + 3 * acquires } else { 0 };
         let (of_acquires, of_the_rest) = votes.words.split_at_checked(of_acquires).ok_or_else(Broken::malformed)?;
         votes.words = of_the_rest;
-        votes.busy(pairs, releases, acquires, may_wait)?;
+        votes.busy(releases + acquires)?;
         votes.words = of_acquires;
         votes.acquires(releases, &fences, in_quarantine)?;
         Ok(Answer::text(votes.answers.into_values().map(told).collect::<Vec<_>>().join(&b'\n')))
     }
 
-    /// What is in the block of `busy.lua`. Where nothing is held or waited for, it comes to nothing.
-    fn busy(&mut self, pairs: usize, releases: usize, acquires: usize, may_wait: bool) -> Result<(), Broken> {
-        let waits_on = self.place == Some(b"keep");
-        self.lines = may_wait.then(|| self.read_lines(releases + acquires));
-        if may_wait || waits_on {
-            for ballot in 0..releases {
+    /// `busy.lua` and what is in its block, for so many ballots that release or acquire. Where nothing is held or waited for, it
+    /// comes to nothing.
+    fn busy(&mut self, count: usize) -> Result<(), Broken> {
+        let too_many = self.waited.as_deref() == Some(b"*");
+        self.looked_at = (0..count).filter(|ballot| too_many || self.listed(*ballot).is_some()).collect();
+        self.read_lines();
+        for ballot in 0..self.releases {
+            if self.place == Some(b"keep") || self.looked_at.contains(&ballot) {
                 let deleted = self.answers.get(&ballot) == Some(&line("D", b""));
                 self.move_on(ballot, deleted || self.holders[ballot].is_none());
             }
-            if pairs > 0 {
-                self.lines = Some(self.read_lines(releases + acquires));
-            }
         }
-        for ballot in releases + acquires..self.locks.len() {
+        if self.pairs > 0 {
+            self.read_lines();
+        }
+        for ballot in count..self.locks.len() {
             let voted = self.other(ballot)?;
             self.answers.insert(ballot, voted);
         }
@@ -154,7 +178,9 @@ impl<'a> Votes<'a> {
                 None => Err(not_a_fence()),
                 Some(_) if self.is_held_by(ballot, owner) => Ok(text.clone()),
                 Some(fence) => {
-                    let free_in = self.kept_from(ballot, self.holders[ballot].is_some(), since);
+                    let held = self.holders[ballot].is_some();
+                    let waits = held || self.looked_at.contains(&ballot);
+                    let free_in = waits.then(|| self.kept_from(ballot, held, since)).flatten();
                     let (number, fence) = self.next(fence, last, sent(tokens)?)?;
                     match free_in {
                         Some(free_in) => line("H", time(free_in)),
@@ -176,7 +202,7 @@ impl<'a> Votes<'a> {
                     let held = line("H", time(self.pttl(&self.locks[ballot])));
                     self.answers.insert(ballot, held);
                 }
-                Ok(true) if since > 0.0 => self.end_turn(ballot),
+                Ok(true) if since > 0.0 && self.looked_at.contains(&ballot) => self.end_turn(ballot),
                 Ok(true) => {}
             }
         }
