@@ -110,20 +110,9 @@ mod tests {
 
     /// A grant whose acquisition took one unit, held up to `claimed` or `ended`, that wrote.
     fn grant(token: u64, granted: u64, claimed: u64, ended: Option<u64>) -> Grant {
-        Grant {
-            resource: "r".into(),
-            token,
-            service: 0,
-            generation: 0,
-            in_line: true,
-            began: Moment(granted - 1),
-            granted: Moment(granted),
-            claimed: Moment(claimed),
-            ended: ended.map(Moment),
-            released: ended.map(Moment),
-            writing: true,
-            wrote: Some(Write::Accepted),
-        }
+        let (wrote, ended) = (Some(Write::Accepted), ended.map(Moment));
+        let granted = Grant::new(("r", token), (0, 0), [granted - 1, granted, claimed].map(Moment));
+        Grant { ended, released: ended, writing: true, wrote, ..granted }
     }
 
     fn row(token: u64, value: i64) -> Row {

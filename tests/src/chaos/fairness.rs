@@ -103,20 +103,8 @@ mod tests {
     fn turns_of(services: &[usize]) -> Vec<Grant> {
         let turn = |(number, service): (usize, &usize)| {
             let at = |millis: u64| Moment((2_000 + number as u64 * 10 + millis) * 1_000);
-            Grant {
-                resource: "r".into(),
-                token: at(0).0,
-                service: *service,
-                generation: 0,
-                in_line: true,
-                began: Moment(0),
-                granted: at(0),
-                claimed: at(900),
-                ended: Some(at(8)),
-                released: Some(at(8)),
-                writing: false,
-                wrote: None,
-            }
+            let granted = Grant::new(("r", at(0).0), (*service, 0), [Moment(0), at(0), at(900)]);
+            Grant { ended: Some(at(8)), released: Some(at(8)), ..granted }
         };
         services.iter().enumerate().map(turn).collect()
     }

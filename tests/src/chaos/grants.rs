@@ -35,6 +35,29 @@ pub(super) struct Grant {
 pub(super) type Process = (usize, u32);
 
 impl Grant {
+    /// A lock that was granted, of which nothing else is known yet, to one that stood in line.
+    pub(super) fn new(
+        (resource, token): (impl Into<String>, u64),
+        (service, generation): Process,
+        [began, granted, claimed]: [Moment; 3],
+    ) -> Self {
+        let (in_line, ended, released, writing, wrote) = (true, None, None, false, None);
+        Self {
+            resource: resource.into(),
+            token,
+            service,
+            generation,
+            in_line,
+            began,
+            granted,
+            claimed,
+            ended,
+            released,
+            writing,
+            wrote,
+        }
+    }
+
     /// Whose it was.
     pub(super) fn process(&self) -> Process {
         (self.service, self.generation)
@@ -90,20 +113,8 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
             Event::Granted { attempt, resource, token, until } => {
                 let (began, wait) = *attempts.get(attempt).ok_or_else(|| format!("{event:?} without an attempt"))?;
                 open.insert((resource.clone(), *token), grants.len());
-                grants.push(Grant {
-                    resource: resource.clone(),
-                    token: *token,
-                    service: *service,
-                    generation: *generation,
-                    in_line: !wait.is_zero(),
-                    began,
-                    granted: *at,
-                    claimed: *until,
-                    ended: None,
-                    released: None,
-                    writing: false,
-                    wrote: None,
-                });
+                let granted = Grant::new((resource, *token), (*service, *generation), [began, *at, *until]);
+                grants.push(Grant { in_line: !wait.is_zero(), ..granted });
             }
             Event::Renewed { resource, token, until } => grants[of(resource, *token)?].claimed = *until,
             Event::Told { resource, token, reason, valid_at } => {

@@ -156,18 +156,9 @@ mod tests {
     fn who_waits_for_what_its_own_process_has_not_stands_in_a_queue() {
         let at = |millis: u64| Moment(millis * 1_000);
         let held = |service| Grant {
-            resource: "r".into(),
-            token: 1,
-            service,
-            generation: 0,
-            in_line: true,
-            began: at(0),
-            granted: at(0),
-            claimed: at(900),
             ended: Some(at(140)),
             released: Some(at(140)),
-            writing: false,
-            wrote: None,
+            ..Grant::new(("r", 1), (service, 0), [at(0), at(0), at(900)])
         };
         let wait = |began, cut| Wait {
             resource: "r".into(),

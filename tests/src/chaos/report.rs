@@ -188,20 +188,7 @@ mod tests {
 
     #[test]
     fn whose_holder_was_killed_is_counted() {
-        let of = |generation| Grant {
-            resource: "r".into(),
-            token: 1,
-            service: 2,
-            generation,
-            in_line: false,
-            began: Moment(1),
-            granted: Moment(10),
-            claimed: Moment(20),
-            ended: None,
-            released: None,
-            writing: false,
-            wrote: None,
-        };
+        let of = |generation| Grant::new(("r", 1), (2, generation), [1, 10, 20].map(Moment));
         let killed = |at, generation| {
             let (kind, generation) = ("kill_service".to_owned(), Some(generation));
             let event = Event::Fault { kind, server: None, service: Some(2), generation };

@@ -112,20 +112,8 @@ mod tests {
     }
 
     fn held(from: u64, to: u64) -> Grant {
-        Grant {
-            resource: resource(HURRIED),
-            token: from,
-            service: 1,
-            generation: 0,
-            in_line: true,
-            began: at(from),
-            granted: at(from),
-            claimed: at(to),
-            ended: None,
-            released: Some(at(to)),
-            writing: false,
-            wrote: None,
-        }
+        let times = [at(from), at(from), at(to)];
+        Grant { released: Some(at(to)), ..Grant::new((resource(HURRIED), from), (1, 0), times) }
     }
 
     #[test]

@@ -77,20 +77,9 @@ mod tests {
     /// Held for some milliseconds.
     fn grant(token: u64, service: usize, granted: u64, ended: u64) -> Grant {
         let moment = |millis| Moment(millis * 1_000);
-        Grant {
-            resource: "r".into(),
-            token,
-            service,
-            generation: 0,
-            in_line: true,
-            began: moment(0),
-            granted: moment(granted),
-            claimed: moment(granted + 900),
-            ended: Some(moment(ended)),
-            released: Some(moment(ended)),
-            writing: false,
-            wrote: None,
-        }
+        let times = [0, granted, granted + 900].map(moment);
+        let ended = Some(moment(ended));
+        Grant { ended, released: ended, ..Grant::new(("r", token), (service, 0), times) }
     }
 
     fn lengths(grants: &[Grant]) -> Vec<usize> {

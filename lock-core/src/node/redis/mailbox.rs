@@ -186,22 +186,13 @@ impl Delivery {
         match result {
             Ok(value) if matches!(by, By::Hash) && is_no_script(&value) => {
                 let (again, never): (Vec<_>, Vec<_>) = letters.partition(Letter::may_be_sent_again);
-                let answers = decode(&value, never.len());
-                for (letter, answer) in never.into_iter().zip(answers) {
-                    letter.answer.send(answer);
-                }
+                answer(never, &value);
                 // Before what is not written yet, and so behind what is.
                 for call in deal(again.into_iter()).into_iter().rev() {
                     self.dealt.push_front((call, By::Source));
                 }
             }
-            Ok(value) => {
-                let letters: Vec<_> = letters.collect();
-                let answers = decode(&value, letters.len());
-                for (letter, answer) in letters.into_iter().zip(answers) {
-                    letter.answer.send(answer);
-                }
-            }
+            Ok(value) => answer(letters.collect(), &value),
             Err(error) => {
                 if error.is_unrecoverable_error() {
                     self.gone.cancel();
@@ -211,6 +202,14 @@ impl Delivery {
                 }
             }
         }
+    }
+}
+
+/// Gives each of the letters of a call its answer.
+fn answer(letters: Vec<Letter>, value: &Value) {
+    let answers = decode(value, letters.len());
+    for (letter, answer) in letters.into_iter().zip(answers) {
+        letter.answer.send(answer);
     }
 }
 
