@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -9,10 +11,11 @@ use redis::{RedisResult, Value};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::calls::{Call, deal};
 use super::classify::{is_no_script, node_error};
+use super::driven::Driven;
 use super::scripts::{By, decode, encode};
 use crate::node::{Answer, Ballot, NodeError, Request};
 
@@ -25,6 +28,11 @@ const MAX_BATCH: usize = 128;
 const MAX_IN_FLIGHT: usize = 8;
 /// So many ballots are worth a write before further answers are handed out.
 const WORTH_A_WRITE: usize = 8;
+/// After so many letters that were written one by one, the next is taken for a lone one, too.
+const LONE_AFTER: usize = 4;
+/// But one in so many waits for others all the same, or it would not be seen that there are some who come just behind: a release,
+/// and the next acquire of the lock. An odd number, as they come by turns.
+const LOOK_ROUND: usize = 15;
 /// A connection on which nothing moved for this long, though something is expected, is given up: a hung server, or a link
 /// of which only one half is left. redis-rs itself never reconnects after a timeout.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
@@ -32,7 +40,10 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// The way of ballots to one connection: in the order in which they were handed over, and together when they come
 /// together.
 #[derive(Clone)]
-pub(super) struct Mailbox(mpsc::Sender<Letter>);
+pub(super) struct Mailbox {
+    letters: mpsc::Sender<Letter>,
+    delivery: Arc<Driven>,
+}
 
 struct Letter {
     ballot: Ballot,
@@ -54,36 +65,51 @@ impl Mailbox {
         gone: CancellationToken,
     ) -> Self {
         let (sender, letters) = mpsc::channel(CAPACITY);
-        // A runtime that is shut down takes the task with it; the connection is gone then, too.
-        let ended = gone.clone().drop_guard();
-        tokio::spawn(async move {
-            let _ended = ended;
-            Delivery { connection, gone, in_flight: VecDeque::new(), dealt: VecDeque::new(), moved: Instant::now() }
-                .run(driver, letters)
-                .await;
-        });
-        Self(sender)
+        let eager = Arc::new(AtomicBool::new(true));
+        let delivery = Delivery {
+            connection,
+            // A runtime that is shut down takes the delivery with it; the connection is gone then, too.
+            _ended: gone.clone().drop_guard(),
+            gone,
+            in_flight: VecDeque::new(),
+            dealt: VecDeque::new(),
+            lone: LONE_AFTER,
+            eager: Arc::clone(&eager),
+            moved: Instant::now(),
+        };
+        let delivery = Driven::spawn(eager, delivery.run(driver, letters));
+        Self { letters: sender, delivery }
     }
 
     /// Hands a ballot over, now.
     pub(super) fn send(&self, ballot: Ballot, answer: Answer) {
-        let (error, letter) = match self.0.try_send(Letter { ballot, answer }) {
-            Ok(()) => return,
-            Err(TrySendError::Full(letter)) => (NodeError::Overloaded, letter),
-            Err(TrySendError::Closed(letter)) => (NodeError::Unreachable { reason: "connection lost".into() }, letter),
-        };
-        letter.answer.send(Err(error));
+        // A lone letter is written by the one who brings it.
+        self.delivery.drive(|| {
+            let (error, letter) = match self.letters.try_send(Letter { ballot, answer }) {
+                Ok(()) => return,
+                Err(TrySendError::Full(letter)) => (NodeError::Overloaded, letter),
+                Err(TrySendError::Closed(letter)) => {
+                    (NodeError::Unreachable { reason: "connection lost".into() }, letter)
+                }
+            };
+            letter.answer.send(Err(error));
+        });
     }
 }
 
 struct Delivery {
     connection: MultiplexedConnection,
     gone: CancellationToken,
+    _ended: DropGuard,
     /// In the order in which they were written, which is that of the answers.
     in_flight: VecDeque<BoxFuture<'static, Answered>>,
     /// What there was no room for yet, to be written before anything else. At most one batch, and what a server that lost the
     /// script is to be sent once more.
     dealt: VecDeque<(Call<Letter>, By)>,
+    /// How many letters were written one by one, up to the last.
+    lone: usize,
+    /// Whether the next one is likely to be alone, too.
+    eager: Arc<AtomicBool>,
     /// When something was answered last, or began to be expected.
     moved: Instant,
 }
@@ -102,6 +128,11 @@ impl Delivery {
         let (mut open, mut driven) = (true, true);
         let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
+            let alone = self.lone >= LONE_AFTER && !self.lone.is_multiple_of(LOOK_ROUND);
+            // Seldom changed, and so it is near to all who look.
+            if self.eager.load(Ordering::Relaxed) != alone {
+                self.eager.store(alone, Ordering::Relaxed);
+            }
             tokio::select! {
                 biased;
                 () = gone.cancelled() => return,
@@ -126,7 +157,9 @@ impl Delivery {
                 count = letters.recv_many(&mut batch, MAX_BATCH), if open && self.has_room() => {
                     open = count > 0;
                     // Whoever is ready to vote, too, goes first: their votes travel with this one. It waits for nobody else.
-                    yield_now().await;
+                    if !alone {
+                        yield_now().await;
+                    }
                     self.write_waiting(&mut batch, &mut letters).await;
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
@@ -149,6 +182,7 @@ impl Delivery {
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
+        self.lone = if batch.len() == 1 { self.lone + 1 } else { 0 };
         self.dealt.extend(deal(batch.drain(..)).into_iter().map(|call| (call, By::Hash)));
         self.write_dealt().await;
     }

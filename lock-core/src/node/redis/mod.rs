@@ -5,6 +5,7 @@ mod address;
 mod calls;
 mod classify;
 mod connect;
+mod driven;
 mod inspect;
 mod listening;
 mod mailbox;
