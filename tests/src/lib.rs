@@ -18,6 +18,7 @@ mod recorder;
 mod redis;
 mod referee;
 pub mod sim;
+mod statistics;
 mod wait;
 
 pub use self::dice::Dice;
@@ -26,4 +27,5 @@ pub use self::polling::{Polled, poll_times};
 pub use self::recorder::Recorder;
 pub use self::redis::{RedisCluster, RedisServer, alone};
 pub use self::referee::Referee;
+pub use self::statistics::executed;
 pub use self::wait::{eventually, eventually_async, median};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::{LockGuard, LockManager};
-use lock_tests::{RedisCluster, eventually_async};
+use lock_tests::{RedisCluster, eventually_async, executed};
 use tokio::task::JoinHandle;
 
 const LIST: &str = "lock:{node}:queued";
@@ -59,13 +59,10 @@ async fn queues_are_read_for_a_lock_that_is_waited_for_and_for_no_other() {
     let waiting = waits(&waiter, "r");
     listed(&cluster, Some("\nlock:r\n")).await;
 
-    let reads = async || {
-        let stats: String = cluster.servers[0].query("INFO commandstats").await;
-        let count = |command: &str| -> u64 {
-            let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-            line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
-        };
-        (count("evalsha"), count("mget"))
+    let mut connection = cluster.servers[0].connect().await.unwrap();
+    let mut reads = async || {
+        let counts = executed(&mut connection).await.unwrap();
+        (counts["evalsha"], counts["mget"])
     };
     let before = reads().await;
     for _ in 0..CYCLES {

@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use redis::aio::MultiplexedConnection;
 
 use super::Failure;
-use crate::{RedisCluster, RedisServer};
+use crate::{RedisCluster, RedisServer, executed};
 
 /// What a client sends, and no script calls. Servers count the commands inside of scripts as well, under the same names as
 /// if clients had sent them; of those that locks use, `SET` is told apart by who sends it.
@@ -58,10 +58,7 @@ impl Meter {
     pub(super) async fn read(&self) -> Result<Counts, Failure> {
         let ask = |connection: &MultiplexedConnection| {
             let mut connection = connection.clone();
-            async move {
-                let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await?;
-                Ok::<_, Failure>(info.lines().filter_map(parse).collect())
-            }
+            async move { executed(&mut connection).await }
         };
         Ok(Counts(try_join_all(self.0.iter().map(ask)).await?))
     }
@@ -85,23 +82,5 @@ impl Meter {
             all = Commands { sent: all.sent + sent, executed: all.executed + executed, busiest: all.busiest.max(sent) };
         }
         Ok(all)
-    }
-}
-
-/// `cmdstat_evalsha:calls=7,usec=...`
-fn parse(line: &str) -> Option<(String, u64)> {
-    let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-    Some((name.to_owned(), rest.split(',').next()?.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_statistics_is_read() {
-        let line = "cmdstat_client|setinfo:calls=12,usec=5,usec_per_call=1.00,rejected_calls=0,failed_calls=0";
-        assert_eq!(parse(line), Some(("client|setinfo".to_owned(), 12)));
-        assert_eq!(parse("# Commandstats"), None);
     }
 }

@@ -51,15 +51,12 @@ impl Driven {
     /// it.
     pub(super) fn drive(self: &Arc<Self>, give: impl FnOnce()) {
         let locked = if self.is_eager() { self.lock() } else { None };
-        if locked.is_some() {
-            // Whom giving wakes is to be polled anyway.
-            self.state.store(POLLED, Ordering::SeqCst);
-        }
+        let Some(future) = locked else { return give() };
+        // Whom giving wakes is to be polled anyway.
+        self.state.store(POLLED, Ordering::SeqCst);
         give();
-        if let Some(future) = locked {
-            // When it is done the task sees that, too.
-            _ = self.poll(future);
-        }
+        // When it is done the task sees that, too.
+        _ = self.poll(future);
     }
 
     fn is_eager(&self) -> bool {

@@ -14,8 +14,8 @@ for acquire = 1, ACQUIRES do
   elseif holder == owner then
     answers[ballot] = text
   else
-    local waits = busy and (holder or looked_at[ballot])
-    local free_in, number = waits and kept_from(ballot, holder, tonumber(since)), tonumber(last)
+    local number, free_in = tonumber(last), nil
+    if holder or looked_at[ballot] then free_in = kept_from(ballot, holder, tonumber(since)) end
     -- Nearly always the clock is ahead of what was counted, and the numbers are as they stand.
     if number - fence < tokens then
       number = fence + tokens
