@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use lock_core::{LockError, LockGuard, LockManager};
-use lock_tests::{MemoryCluster, Polled, RedisCluster, eventually, eventually_async, poll_times};
-use tokio::time::{Instant, sleep};
+use lock_core::{LockError, LockGuard, LockManager, Place, Request};
+use lock_tests::{MemoryCluster, Polled, Recorder, RedisCluster, eventually, eventually_async, poll_times};
+use tokio::time::{Instant, sleep, timeout};
 
 /// More polls than any of the futures needs.
 const MOST_POLLS: usize = 200;
@@ -183,6 +183,31 @@ async fn a_caller_that_leaves_while_it_asks_is_in_no_queue() {
         }
     }
     panic!("it did not complete within {MOST_POLLS} polls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_leaves_tells_each_master_once() {
+    let cluster = in_turns();
+    let holders = cluster.builder().ttl(TTL).connect().await.unwrap();
+    let told: Vec<_> = cluster.nodes.iter().cloned().map(Recorder::new).collect();
+    let locks = LockManager::builder().nodes(told.clone()).ttl(TTL).connect().await.unwrap();
+    // The first attempts, and where they fail the pauses between them, are over by then.
+    for late in 0..120 {
+        let (key, case) = (format!("r{late}"), format!("left after {late} ms"));
+        let holder = holders.lock(&key).acquire().await.unwrap();
+        let asked: Vec<_> = told.iter().map(|node| node.requests().len()).collect();
+        let waiting = timeout(Duration::from_millis(late), locks.lock(&key).acquire());
+        assert!(waiting.await.is_err(), "{case}");
+        // Longer than any of them takes to answer, and than a turn would be kept.
+        sleep(TTL / 50).await;
+        for (node, before) in told.iter().zip(asked) {
+            let left = |request: &&Request| matches!(request, Request::Release { place: Place::Leave, .. });
+            assert_eq!(node.requests()[before..].iter().filter(left).count(), 1, "{case}");
+        }
+        assert!(holder.release().await.unwrap());
+        // It is offered to nobody.
+        drop(holders.lock(&key).try_acquire().await.unwrap_or_else(|error| panic!("{case}: {error}")));
+    }
 }
 
 #[tokio::test(start_paused = true)]

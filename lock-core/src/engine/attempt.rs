@@ -18,19 +18,28 @@ pub(crate) struct Failed {
     pub(crate) queued: NodeSet,
 }
 
+/// The place in the queues of the nodes of one that waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Queued {
+    /// Since when it waits, by the cluster clock.
+    pub(crate) since: NonZeroU64,
+    /// The nodes that may have its place already.
+    pub(crate) nodes: NodeSet,
+}
+
 impl Engine {
-    /// One attempt to take a lock, under an owner id of its own, and `tokens` tokens for it. One that waits, since when, enters
-    /// the queue on every node that does not grant.
+    /// One attempt to take a lock, under an owner id of its own, and `tokens` tokens for it. One that waits enters the queue on
+    /// every node that does not grant.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any point, it leaves a release behind on every node that may have granted, and no place in the queue there:
+    /// Dropped at any point, it leaves a release behind on every node that may have granted, and gives up its place on every node:
     /// nobody may be left who waits for a turn. Who is comes back with the same `since`.
     pub(crate) async fn attempt(
         self: &Arc<Self>,
         keys: &LockKeys,
         options: &LockOptions,
-        since: Option<NonZeroU64>,
+        queued: Option<Queued>,
         tokens: u32,
     ) -> Result<Tenure, Failed> {
         let (cluster, owner, ttl) = (&self.cluster, self.random.owner(), options.ttl);
@@ -41,10 +50,12 @@ impl Engine {
 
         // In this order, so that on a drop the answers are given up before the undoing is cast: a node then does not repeat an
         // acquire that nobody waits for.
+        let since = queued.map(|queued| queued.since);
         let place = since.map_or(Place::None, |_| Place::Leave);
         let traces = Traces { keys: keys.clone(), owner, ttl, nodes: NodeSet::all(cluster.size()), place };
         let mut claim = Claim::new(self, traces, Ended::Attempt);
-        let mut queued = NodeSet::default();
+        // A place in the queue is all that there can be on these.
+        let mut without_key = NodeSet::default();
         let sent = Instant::now();
         let mut acquires = Round::new(cluster, keys, cluster.deadline(node_timeout));
         acquires.await_majority_but(0);
@@ -60,10 +71,11 @@ impl Engine {
                 Some((node, answer)) = acquires.next() => {
                     let (vote, known) = acquire_vote(answer);
                     if !may_hold(&known) {
-                        claim.traces.nodes.remove(node);
-                    }
-                    if matches!(known, VoteAnswer::Held { .. }) {
-                        queued.insert(node);
+                        without_key.insert(node);
+                        let held = matches!(known, VoteAnswer::Held { .. });
+                        if !queued.is_some_and(|queued| held || queued.nodes.contains(node)) {
+                            claim.traces.nodes.remove(node);
+                        }
                     }
                     votes[node] = known;
                     acquisition.acquire_vote(node, vote, sent.elapsed())
@@ -87,16 +99,14 @@ impl Engine {
                 }
                 Step::Granted { token, .. } => {
                     claim.ended = Ended::Lease;
-                    if since.is_some() {
-                        claim.traces.nodes.extend(queued);
-                    }
                     let spare = token + 1..=token + u64::from(tokens) - 1;
                     return Ok(Tenure { claim, token, spare, sent, granted: Instant::now() });
                 }
                 Step::Failed(failure) => {
                     let names = cluster.members.iter().map(|member| member.node.name().to_owned());
                     let votes = names.zip(votes).map(|(node, answer)| NodeVote { node, answer }).collect();
-                    queued.extend(claim.traces.nodes);
+                    let queued = claim.traces.nodes;
+                    claim.traces.nodes = queued.without(without_key);
                     claim.traces.place = since.map_or(Place::None, Place::Keep);
                     return Err(Failed { failure, votes, queued });
                 }

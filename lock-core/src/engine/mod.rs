@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::attempt::Failed;
+pub(crate) use self::attempt::{Failed, Queued};
 pub(crate) use self::claim::{Claim, Tenure, Traces};
 pub(crate) use self::cluster::{Cluster, Member, Standing};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};

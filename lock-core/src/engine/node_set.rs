@@ -23,8 +23,8 @@ impl NodeSet {
         self.0 & (1 << node) != 0
     }
 
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.0 |= other.0;
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     pub(crate) fn len(self) -> usize {
@@ -50,7 +50,8 @@ mod tests {
         }
         set.remove(5);
         assert!(set.contains(0) && !set.contains(5) && set.contains(MAX_NODES - 1));
-        set.extend(NodeSet::all(3));
-        assert!(set.contains(2) && !set.contains(3) && set.len() == 4);
+        assert_eq!(set.without(NodeSet::all(1)).len(), 1);
+        let rest = NodeSet::all(3).without(set);
+        assert!(!rest.contains(0) && rest.contains(1) && rest.contains(2) && !rest.contains(3));
     }
 }

@@ -74,8 +74,8 @@ impl Inner {
         };
         loop {
             self.check_open(name, started)?;
-            let (since, tokens) = (seat.begin_attempt(), seat.tokens());
-            let failed = match self.engine.attempt(keys, options, Some(since), tokens).await {
+            let (queued, tokens) = (seat.begin_attempt(), seat.tokens());
+            let failed = match self.engine.attempt(keys, options, Some(queued), tokens).await {
                 Ok(tenure) => return Ok((tenure, seat)),
                 Err(failed) => failed,
             };

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use super::calls::Called;
 use super::line::Pass;
 use super::{Line, Seen, Waiting};
-use crate::engine::{Claim, Ended, Failed, NodeSet, Tenure, Traces};
+use crate::engine::{Claim, Ended, Failed, NodeSet, Queued, Tenure, Traces};
 use crate::error::NodeVote;
 use crate::lease::LONGEST_RUN;
 use crate::node::{LockKeys, Place, TURN_LIFE};
@@ -29,10 +29,8 @@ pub(crate) struct Seat {
     since: Option<NonZeroU64>,
     /// Where calls arrive, while there is a place on the nodes.
     called: Option<Arc<Called>>,
-    /// The nodes that may have a place for this line in their queues.
+    /// The nodes that may have a place for this line in their queues. None during an attempt, which sees to them.
     queued: NodeSet,
-    /// Whether an attempt is under way, of which nothing is known yet.
-    asking: bool,
     pause: Duration,
 }
 
@@ -50,18 +48,18 @@ pub(crate) enum Woken {
 impl Seat {
     pub(super) fn new(waiting: &Arc<Waiting>, keys: &LockKeys) -> Self {
         let (waiting, keys, queued) = (Arc::clone(waiting), keys.clone(), NodeSet::default());
-        Self { waiting, keys, since: None, called: None, queued, asking: false, pause: PAUSE.0 }
+        Self { waiting, keys, since: None, called: None, queued, pause: PAUSE.0 }
     }
 
-    /// Begins an attempt: what was called before does not count for it. Tells since when this line waits, by which goes its
-    /// place in the queues of the nodes.
-    pub(crate) fn begin_attempt(&mut self) -> NonZeroU64 {
+    /// Begins an attempt: what was called before does not count for it. The places of this line are the attempt's from here on,
+    /// to keep or to give up.
+    pub(crate) fn begin_attempt(&mut self) -> Queued {
         if let Some(called) = &self.called {
             called.clear();
         }
-        self.asking = true;
         let cluster = &self.waiting.engine.cluster;
-        *self.since.get_or_insert_with(|| NonZeroU64::new(cluster.clock()).unwrap_or(NonZeroU64::MIN))
+        let since = *self.since.get_or_insert_with(|| NonZeroU64::new(cluster.clock()).unwrap_or(NonZeroU64::MIN));
+        Queued { since, nodes: std::mem::take(&mut self.queued) }
     }
 
     /// How many tokens to ask for: our own, one for each of those who stand behind and may be handed the lock, and one for
@@ -73,14 +71,12 @@ impl Seat {
 
     /// An attempt came to nothing.
     pub(crate) fn end_attempt(&mut self, failed: &Failed) {
-        self.asking = false;
-        self.queued.extend(failed.queued);
+        self.queued = failed.queued;
     }
 
-    /// The lock was taken: the place on the nodes is given up with it.
+    /// The lock was taken: the places on the nodes are given up with it.
     pub(crate) fn holds(&mut self, nodes: NodeSet, until: Instant) {
         self.forget_call();
-        (self.asking, self.queued) = (false, NodeSet::default());
         (self.since, self.pause) = (None, PAUSE.0);
         self.line(|line| {
             line.first_waits = false;
@@ -195,8 +191,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let nodes = self.waiting.engine.cluster.size();
-        let mut queued = if self.asking { NodeSet::all(nodes) } else { self.queued };
+        let mut queued = self.queued;
         let done = queued.is_empty() && self.called.is_none();
         let mut next = self.next(done);
         if next.is_none() && !done {
@@ -210,6 +205,6 @@ impl Drop for Seat {
         let (waiting, keys) = (Arc::clone(&self.waiting), self.keys.clone());
         let (since, called, pause) = (self.since, self.called.take(), self.pause);
         // If that one left just now, its seat is dropped here, and passed to the one behind.
-        drop(next.send(Pass::Seat(Self { waiting, keys, since, called, queued, asking: false, pause })));
+        drop(next.send(Pass::Seat(Self { waiting, keys, since, called, queued, pause })));
     }
 }
