@@ -202,6 +202,19 @@ async fn a_plain_redlock_on_the_same_keys_excludes_us_and_we_exclude_it() {
 }
 
 #[tokio::test]
+async fn a_master_finds_a_fence_by_its_hash_however_few_there_are() {
+    let mut cluster = RedisCluster::start(3).await;
+    cluster.servers[2] = RedisServer::start_with(&["--appendonly", "yes"]).await;
+    let locks = cluster.builder().connect().await.unwrap();
+    drop(locks.lock("r").acquire().await.unwrap());
+    cluster.servers[2].restart_with_data().await;
+    for server in &cluster.servers {
+        assert_eq!(server.query::<String>("OBJECT ENCODING lock:{node}").await, "hashtable");
+        assert!(server.query::<String>("HGET lock:{node} about").await.contains("lock manager"));
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_starts_while_a_majority_is_away_uses_it_when_it_comes_back() {
     let cluster = RedisCluster::start(3).await;
     for server in &cluster.servers[..2] {
