@@ -8,21 +8,40 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 
-use lock_core::{LockGuard, LockManager};
+use lock_core::{LockGuard, LockManager, LockManagerBuilder, RedisNode};
 use lock_tests::{MemoryCluster, RedisCluster};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 /// Runs on a runtime of its own that ends with the work.
 fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 /// A lock that is held on real masters, and the runtime that it came from, which goes on by itself.
 fn held_on_redis() -> (Runtime, RedisCluster, LockGuard) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    held_on(RedisCluster::builder)
+}
+
+/// The same where the connections are the service's own, which have timers in them.
+fn held_on_own_connections() -> (Runtime, RedisCluster, LockGuard) {
+    held_on(|cluster| {
+        let masters = cluster.servers.iter().map(|server| {
+            let client = redis::Client::open(server.url()).unwrap();
+            let connect = move || {
+                let client = client.clone();
+                async move { client.get_multiplexed_async_connection().await }
+            };
+            RedisNode::from_factory(server.address(), connect)
+        });
+        LockManager::builder().nodes(masters)
+    })
+}
+
+fn held_on(masters: impl FnOnce(&RedisCluster) -> LockManagerBuilder) -> (Runtime, RedisCluster, LockGuard) {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (cluster, guard) = runtime.block_on(async {
         let cluster = RedisCluster::start(3).await;
-        let locks = cluster.builder().connect().await.unwrap();
+        let locks = masters(&cluster).connect().await.unwrap();
         let guard = locks.lock("r").acquire().await.unwrap();
         (cluster, guard)
     });
@@ -53,9 +72,25 @@ fn a_guard_that_is_dropped_outside_of_a_runtime_releases_and_does_not_panic() {
 
 #[test]
 fn a_guard_that_is_dropped_by_a_thread_without_a_runtime_releases_on_the_one_that_it_came_from() {
-    let (runtime, cluster, guard) = held_on_redis();
-    thread::spawn(move || drop(guard)).join().unwrap();
-    runtime.block_on(cluster.no_lock_is_left());
+    for held in [held_on_redis, held_on_own_connections] {
+        let (runtime, cluster, guard) = held();
+        thread::spawn(move || drop(guard)).join().unwrap();
+        runtime.block_on(cluster.no_lock_is_left());
+    }
+}
+
+#[test]
+fn a_guard_that_is_dropped_on_a_runtime_that_ends_releases_on_the_one_that_it_came_from() {
+    for held in [held_on_redis, held_on_own_connections] {
+        let (runtime, cluster, guard) = held();
+        // Without timers, too.
+        let other = Builder::new_current_thread().build().unwrap();
+        other.block_on(async { drop(guard) });
+        drop(other);
+        runtime.block_on(cluster.no_lock_is_left());
+        let locks = runtime.block_on(cluster.builder().connect()).unwrap();
+        drop(runtime.block_on(locks.lock("r").try_acquire()).unwrap());
+    }
 }
 
 /// Runs on no runtime at all.
@@ -77,10 +112,12 @@ fn without_a_runtime<T>(work: impl Future<Output = T>) -> T {
 
 #[test]
 fn a_release_is_awaited_without_a_runtime() {
-    let (runtime, cluster, guard) = held_on_redis();
-    let released = thread::spawn(|| without_a_runtime(guard.release())).join().unwrap();
-    assert!(released.unwrap());
-    runtime.block_on(cluster.no_lock_is_left());
+    for held in [held_on_redis, held_on_own_connections] {
+        let (runtime, cluster, guard) = held();
+        let released = thread::spawn(|| without_a_runtime(guard.release())).join().unwrap();
+        assert!(released.unwrap());
+        runtime.block_on(cluster.no_lock_is_left());
+    }
 }
 
 #[test]

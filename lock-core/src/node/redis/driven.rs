@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
+use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 
 /// Nobody polls it.
@@ -28,6 +29,8 @@ pub(super) struct Driven {
     future: Mutex<Option<BoxFuture<'static, ()>>>,
     state: AtomicU8,
     task: AtomicWaker,
+    /// That of the task. What is polled may have timers and sockets, and whoever polls it may have another runtime, or none.
+    runtime: Handle,
     /// Whether it is to be done where it comes up. If not, it is a task like any other: in a crowd the others' turns are what
     /// brings work together.
     eager: Arc<AtomicBool>,
@@ -41,7 +44,7 @@ impl Driven {
         // Unconstrained: tokio's budget is that of the task that polls, which may be anyone's.
         let future: BoxFuture<'static, ()> = Box::pin(unconstrained(future));
         let (future, state, task) = (Mutex::new(Some(future)), AtomicU8::new(AT_REST), AtomicWaker::new());
-        let driven = Arc::new(Self { future, state, task, eager });
+        let driven = Arc::new(Self { future, state, task, runtime: Handle::current(), eager });
         let end = End(Arc::clone(&driven));
         tokio::spawn(poll_fn(move |cx| end.0.poll_in_task(cx)));
         driven
@@ -55,6 +58,7 @@ impl Driven {
         // Whom giving wakes is to be polled anyway.
         self.state.store(POLLED, Ordering::SeqCst);
         give();
+        let _entered = self.runtime.enter();
         // When it is done the task sees that, too.
         _ = self.poll(future);
     }
@@ -137,10 +141,12 @@ impl Drop for End {
 mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::thread;
+    use std::time::Duration;
 
     use tokio::runtime::Builder;
     use tokio::sync::{mpsc, oneshot};
     use tokio::task::yield_now;
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -170,6 +176,22 @@ mod tests {
         assert_eq!(count.load(Ordering::SeqCst), 1);
         yield_now().await;
         assert_eq!(count.load(Ordering::SeqCst), 2, "by the task");
+    }
+
+    #[test]
+    fn it_has_the_timers_of_its_task_whoever_polls_it() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let (done, is_done) = oneshot::channel();
+        let driven = runtime.block_on(async {
+            Driven::spawn(eager(), async move {
+                receiver.recv().await;
+                sleep(Duration::from_millis(1)).await;
+                _ = done.send(());
+            })
+        });
+        thread::spawn(move || driven.drive(|| sender.send(()).unwrap())).join().unwrap();
+        runtime.block_on(is_done).unwrap();
     }
 
     #[tokio::test]

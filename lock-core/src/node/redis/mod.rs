@@ -189,10 +189,15 @@ impl LockNode for RedisNode {
     }
 
     fn vote(&self, ballot: Ballot, answer: Answer) {
-        match &*self.0.link() {
-            Some(link) if *link.epoch() == Some(ballot.epoch) => link.mailbox.send(ballot, answer),
-            Some(_) => answer.send(Err(NodeError::Unadmitted)),
-            None => answer.send(Err(NodeError::Unreachable { reason: "not connected yet".into() })),
+        // Not sent while the link is locked: whoever sends may have to write, too.
+        let mailbox = match &*self.0.link() {
+            Some(link) if *link.epoch() == Some(ballot.epoch) => Ok(link.mailbox.clone()),
+            Some(_) => Err(NodeError::Unadmitted),
+            None => Err(NodeError::Unreachable { reason: "not connected yet".into() }),
+        };
+        match mailbox {
+            Ok(mailbox) => mailbox.send(ballot, answer),
+            Err(error) => answer.send(Err(error)),
         }
     }
 
