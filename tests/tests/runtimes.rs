@@ -4,12 +4,15 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::poll;
 use lock_core::{LockGuard, LockManager, LockManagerBuilder, RedisNode};
-use lock_tests::{MemoryCluster, RedisCluster};
+use lock_tests::{MemoryCluster, RedisCluster, eventually_async};
 use tokio::runtime::{Builder, Runtime};
 
 /// Runs on a runtime of its own that ends with the work.
@@ -91,6 +94,57 @@ fn a_guard_that_is_dropped_on_a_runtime_that_ends_releases_on_the_one_that_it_ca
         let locks = runtime.block_on(cluster.builder().connect()).unwrap();
         drop(runtime.block_on(locks.lock("r").try_acquire()).unwrap());
     }
+}
+
+#[test]
+fn what_waits_for_others_is_written_by_whoever_has_time() {
+    /// Long enough for a machine that is busy.
+    const LONG: Duration = Duration::from_secs(20);
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let cluster = Arc::new(runtime.block_on(RedisCluster::start(3)));
+    let (locked, is_locked) = mpsc::channel();
+    let watched = Arc::clone(&cluster);
+    let watch = thread::spawn(move || {
+        let majority = async || watched.keys("lock:r").await.len() >= 2;
+        on_a_runtime(eventually_async("a majority holds the lock", majority));
+        locked.send(()).unwrap();
+    });
+    let first = runtime.spawn(async move {
+        // Less than the second after which a connection is looked at on which nothing moves.
+        let locks = cluster.builder().node_timeout(Duration::from_millis(900)).connect().await.unwrap();
+        // Two at once, until that is noticed: from then on, each waits for others who may be ready.
+        for _ in 0..20 {
+            let [r, s] = ["q", "s"].map(|resource| locks.lock(resource).acquire());
+            let (r, s) = tokio::try_join!(r, s).unwrap();
+            tokio::try_join!(r.release(), s.release()).unwrap();
+        }
+        // What is spawned last is for this worker, and what was spawned before that for the other one, too.
+        let for_either = |work: BoxFuture<'static, ()>| {
+            let working = tokio::spawn(work);
+            drop(tokio::spawn(async {}));
+            working
+        };
+        // The other one has no time until this one has none.
+        let (free, is_free) = mpsc::channel();
+        let (busy, is_busy) = mpsc::channel();
+        let other = for_either(Box::pin(async move {
+            busy.send(()).unwrap();
+            is_free.recv_timeout(LONG).unwrap();
+        }));
+        is_busy.recv_timeout(LONG).unwrap();
+        let mut acquiring = pin!(locks.lock("r").acquire());
+        assert!(poll!(&mut acquiring).is_pending());
+        // Behind what is to be written.
+        let working = for_either(Box::pin(async move {
+            free.send(()).unwrap();
+            is_locked.recv_timeout(LONG).unwrap();
+        }));
+        other.await.unwrap();
+        let _held = acquiring.await.unwrap();
+        working.await.unwrap();
+    });
+    runtime.block_on(first).unwrap();
+    watch.join().unwrap();
 }
 
 /// Runs on no runtime at all.

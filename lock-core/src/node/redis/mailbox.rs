@@ -1,15 +1,17 @@
 use std::collections::VecDeque;
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::mem::replace;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 use tokio::sync::mpsc::{self, error::TrySendError};
-use tokio::task::{unconstrained, yield_now};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -148,7 +150,7 @@ impl Delivery {
                     self.write_dealt().await;
                     // Of many who were answered, many vote again at once. The node is to work while others are answered.
                     if together >= WORTH_A_WRITE {
-                        yield_now().await;
+                        others_first().await;
                         if letters.len() >= WORTH_A_WRITE && self.has_room() {
                             self.write_waiting(&mut batch, &mut letters).await;
                         }
@@ -158,7 +160,7 @@ impl Delivery {
                     open = count > 0;
                     // Whoever is ready to vote, too, goes first: their votes travel with this one. It waits for nobody else.
                     if !alone {
-                        yield_now().await;
+                        others_first().await;
                     }
                     self.write_waiting(&mut batch, &mut letters).await;
                 }
@@ -210,8 +212,8 @@ impl Delivery {
             Answered { call, by, result }
         }));
         match futures_util::poll!(&mut write) {
-            std::task::Poll::Ready(answered) => self.hand_out(answered),
-            std::task::Poll::Pending => self.in_flight.push_back(write),
+            Poll::Ready(answered) => self.hand_out(answered),
+            Poll::Pending => self.in_flight.push_back(write),
         }
     }
 
@@ -237,6 +239,20 @@ impl Delivery {
             }
         }
     }
+}
+
+/// Lets everything else that is ready go first. Tokio's `yield_now` would, too, but leaves the task to this thread: behind
+/// something that takes its time, no other thread could go on with it.
+async fn others_first() {
+    let mut gone_first = false;
+    poll_fn(|cx| {
+        if replace(&mut gone_first, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Gives each of the letters of a call its answer.
