@@ -9,6 +9,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::poll;
 use lock_core::{LockError, LockManager, MemoryNode, Request};
 use lock_tests::{MemoryCluster, Recorder, eventually};
 use tokio::time::{Instant, sleep};
@@ -142,6 +143,44 @@ async fn that_no_majority_answers_is_told_to_all_who_stand_in_line() {
         assert!(matches!(outcome, Err(LockError::NoQuorum { votes, .. }) if votes.len() == 5));
     }
     assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_more_time_for_the_masters_is_not_told_what_another_found() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    for node in &cluster.nodes {
+        node.set_delay(Duration::from_millis(20));
+    }
+    // It awaits a master for a twentieth of its time to live.
+    let hasty = locks.lock("r").ttl(Duration::from_millis(200)).acquire();
+    let others = [300, 100, 1000].map(|ttl| locks.lock("r").ttl(Duration::from_millis(ttl)).acquire());
+    let (hasty, others) = tokio::join!(hasty, join_all(others));
+    assert!(matches!(hasty, Err(LockError::NoQuorum { .. })));
+    let [longer, shorter, longest] = &others[..] else { panic!() };
+    assert!(matches!(shorter, Err(LockError::NoQuorum { .. })));
+    assert!(matches!(longer, Err(LockError::NoQuorum { .. })), "by itself: it has 15 ms");
+    assert!(longest.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_leaves_after_its_line_ended_takes_nobody_out_of_the_next_one() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    for node in &cluster.nodes[..3] {
+        node.set_delay(Duration::from_secs(3600));
+    }
+    let acquire = || Box::pin(locks.lock("r").acquire());
+    let (mut head, mut behind) = (acquire(), acquire());
+    assert!(poll!(&mut head).is_pending() && poll!(&mut behind).is_pending());
+    // The one behind is told, too, but it is not its turn yet.
+    assert!(matches!(head.await, Err(LockError::NoQuorum { .. })));
+    let (mut new_head, mut new_behind) = (acquire(), acquire());
+    assert!(poll!(&mut new_head).is_pending() && poll!(&mut new_behind).is_pending());
+    assert!(matches!(behind.await, Err(LockError::NoQuorum { .. })));
+    let (new_head, new_behind) = tokio::join!(new_head, new_behind);
+    assert!(matches!(new_head, Err(LockError::NoQuorum { .. })));
+    assert!(matches!(new_behind, Err(LockError::NoQuorum { .. })), "{new_behind:?}");
 }
 
 #[tokio::test(start_paused = true)]

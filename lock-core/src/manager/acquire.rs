@@ -82,7 +82,7 @@ impl Inner {
             seat.end_attempt(&failed);
             let free_in = match failed.failure {
                 Failure::NoQuorum => {
-                    seat.no_quorum(&failed.votes);
+                    seat.no_quorum(&failed.votes, options.ttl);
                     return Err(error(name, started, failed));
                 }
                 Failure::Contended { free_in } => free_in,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -16,12 +17,23 @@ use crate::quorum::validity;
 /// Those who stand behind the one that has the seat, and what it knows.
 #[derive(Default)]
 pub(super) struct Line {
-    /// In the order in which they came. Bounded by `max_waiters`.
-    standing: BTreeMap<u64, Waiter>,
-    came: u64,
+    /// By number. Bounded by `max_waiters`.
+    standing: BTreeMap<Number, Waiter>,
     /// Whether the one that has the seat waits, too.
     pub(super) first_waits: bool,
     pub(super) seen: Seen,
+}
+
+/// A waiter's number, which no other one ever has: it may leave when its line has ended, and another one stands there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Number(u64);
+
+impl Number {
+    /// Higher than all before. The order among those that come at once is as they lock the lines.
+    fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 struct Waiter {
@@ -74,18 +86,18 @@ pub(super) enum Pass {
 
 impl Line {
     /// Takes a place at the end, or tells how many wait already.
-    pub(super) fn enter(&mut self, wants: Wants, pass: oneshot::Sender<Pass>, most: usize) -> Result<u64, usize> {
+    pub(super) fn enter(&mut self, wants: Wants, pass: oneshot::Sender<Pass>, most: usize) -> Result<Number, usize> {
         let waiting = self.standing.len() + usize::from(self.first_waits);
         if waiting >= most {
             return Err(waiting);
         }
-        self.came += 1;
-        self.standing.insert(self.came, Waiter { wants, pass });
-        Ok(self.came)
+        let number = Number::next();
+        self.standing.insert(number, Waiter { wants, pass });
+        Ok(number)
     }
 
     /// Gives up a place. What is returned is to be dropped when the line is not locked.
-    pub(super) fn leave(&mut self, number: u64) -> Option<impl Sized + use<>> {
+    pub(super) fn leave(&mut self, number: Number) -> Option<impl Sized + use<>> {
         self.standing.remove(&number)
     }
 
@@ -106,8 +118,11 @@ impl Line {
         }
     }
 
-    /// Takes everyone out of the line.
-    pub(super) fn all(&mut self) -> impl Iterator<Item = oneshot::Sender<Pass>> + use<> {
-        std::mem::take(&mut self.standing).into_values().map(|waiter| waiter.pass)
+    /// Takes everyone out of the line who is as wanted.
+    pub(super) fn all_if(&mut self, wanted: impl Fn(&Wants) -> bool) -> Vec<oneshot::Sender<Pass>> {
+        let standing = std::mem::take(&mut self.standing).into_iter();
+        let (taken, left): (BTreeMap<_, _>, _) = standing.partition(|(_, waiter)| wanted(&waiter.wants));
+        self.standing = left;
+        taken.into_values().map(|waiter| waiter.pass).collect()
     }
 }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use self::calls::Calls;
-use self::line::{Line, Pass};
+use self::line::{Line, Number, Pass};
 pub(crate) use self::line::{Seen, Wants};
 pub(crate) use self::seat::{Seat, Woken};
 use crate::engine::{Engine, Tenure};
@@ -89,7 +89,7 @@ impl Waiting {
                 Ok(Pass::Seat(seat)) => Ok(Entered::First(seat)),
                 Ok(Pass::Lock(tenure, seat)) => Ok(Entered::Holder(tenure, seat)),
                 Ok(Pass::NoQuorum(votes)) => Err(NotEntered::NoQuorum(votes)),
-                // Nobody drops it: whoever leaves the seat passes it on.
+                // It is not dropped before it was used: whoever leaves the seat passes it on.
                 Err(_) => Err(NotEntered::Closed),
             },
             () = self.closing.cancelled() => Err(NotEntered::Closed),
@@ -106,7 +106,7 @@ impl Waiting {
 struct InLine<'a> {
     waiting: &'a Waiting,
     keys: &'a LockKeys,
-    number: u64,
+    number: Number,
 }
 
 impl InLine<'_> {

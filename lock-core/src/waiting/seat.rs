@@ -142,11 +142,14 @@ impl Seat {
         Some((seat, tenure))
     }
 
-    /// No majority of the nodes answered, and that is true for all who stand behind.
-    pub(crate) fn no_quorum(&self, votes: &[NodeVote]) {
+    /// No majority of the nodes answered in the time that goes with this time to live. That is true for all who stand behind and
+    /// would not have given them more.
+    pub(crate) fn no_quorum(&self, votes: &[NodeVote], ttl: Duration) {
         let votes: Arc<[NodeVote]> = votes.into();
-        let everyone = self.line(Line::all);
-        for pass in everyone.into_iter().flatten() {
+        let engine = &self.waiting.engine;
+        let given = engine.node_timeout(ttl);
+        let told = self.line(|line| line.all_if(|wants| engine.node_timeout(wants.ttl) <= given));
+        for pass in told.into_iter().flatten() {
             drop(pass.send(Pass::NoQuorum(Arc::clone(&votes))));
         }
     }
