@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::grants::{Grant, by_resource};
+use super::history::{Event, Record, TURNED_AWAY};
 use super::ledger::Row;
 
 /// Tokens of one resource are unique.
@@ -102,6 +103,18 @@ pub(super) fn no_update_is_lost(grants: &[Grant], counters: &[(String, i64)], ro
     violations
 }
 
+/// A manager that is open tells nobody that it was closed.
+pub(super) fn an_open_manager_turns_nobody_away(histories: &[Vec<Record>]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for history in histories {
+        let open = history.iter().take_while(|record| record.event != Event::Closing);
+        let turned_away = |event: &Event| matches!(event, Event::Rejected { kind, .. } if kind == TURNED_AWAY);
+        let records = open.filter(|record| turned_away(&record.event));
+        violations.extend(records.map(|record| format!("a manager that was open said that it was closed: {record:?}")));
+    }
+    violations
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::clock::Moment;
@@ -176,5 +189,17 @@ mod tests {
             let counters = [("r".into(), i64::try_from(rows.len()).unwrap())];
             assert_eq!(no_update_is_lost(std::slice::from_ref(&killed), &counters, &rows), Vec::<String>::new());
         }
+    }
+
+    #[test]
+    fn a_rejection_by_a_manager_that_is_closed_is_found_before_it_is_and_not_after() {
+        let rejected = |kind: &str| Event::Rejected { attempt: 1, resource: "r".into(), kind: kind.into() };
+        let found = |events: [Event; 2]| {
+            let history = events.map(|event| Record { at: Moment(1), event }).to_vec();
+            an_open_manager_turns_nobody_away(&[history]).len()
+        };
+        assert_eq!(found([rejected(TURNED_AWAY), Event::Closing]), 1);
+        assert_eq!(found([Event::Closing, rejected(TURNED_AWAY)]), 0);
+        assert_eq!(found([rejected("contended"), Event::Closing]), 0);
     }
 }

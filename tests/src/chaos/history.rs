@@ -49,6 +49,8 @@ pub(super) enum Event {
     Released { resource: String, token: u64, outcome: String },
     /// The engine logged an event.
     Logged { name: String },
+    /// The service closes its manager after this.
+    Closing,
     /// The last line of a service that ended as it was asked to.
     Ended { revoked: usize },
     /// The nemesis hurt something.
@@ -58,6 +60,9 @@ pub(super) enum Event {
     /// It goes over to something else.
     Phase { name: String },
 }
+
+/// The kind of a rejection by a manager that was closed.
+pub(super) const TURNED_AWAY: &str = "shutting_down";
 
 /// What a write came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -111,6 +111,7 @@ fn judge(world: &World<'_>, report: &mut Report) {
         check::tokens_grow_from_holder_to_holder(&all),
         check::validity_does_not_overlap(&all),
         check::no_update_is_lost(&all, &counters, &rows),
+        check::an_open_manager_turns_nobody_away(&histories),
         turns::turns_end(&all),
         watch.free.violations,
         watch.served.violations,

@@ -91,6 +91,7 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     }
     let mut stopping = stopped.clone();
     _ = tokio::time::timeout(Duration::from_secs(args.lifetime), stopping.wait_for(|stopped| *stopped)).await;
+    shared.journal.write(Event::Closing);
     // Wakes the tasks that wait for a lock, too.
     locks.close();
     let ended = async { while tasks.join_next().await.is_some_and(|ended| ended.is_ok()) {} };

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::clock::Moment;
-use super::history::{Event, Write};
+use super::history::{Event, TURNED_AWAY, Write};
 use super::ledger::Ledger;
 use super::round::Round;
 use super::service::Shared;
@@ -41,7 +41,6 @@ impl Worker {
             let round = Round::draw(&mut self.dice, self.resource == resource(HURRIED));
             let pause = match self.round(&round).await {
                 Ok(()) => 20,
-                Err(LockError::ShuttingDown { .. }) => return,
                 Err(_) => 60,
             };
             sleep(Duration::from_millis(self.dice.roll(pause))).await;
@@ -177,7 +176,7 @@ fn kind(error: &LockError) -> &'static str {
         LockError::Expired { .. } => "expired",
         LockError::Lost { .. } => "lost",
         LockError::QueueFull { .. } => "queue_full",
-        LockError::ShuttingDown { .. } => "shutting_down",
+        LockError::ShuttingDown { .. } => TURNED_AWAY,
         _ => "bad_request",
     }
 }
