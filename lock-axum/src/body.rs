@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use lock_core::LockGuard;
+use lock_core::{LockError, LockGuard};
 use pin_project_lite::pin_project;
 
 pin_project! {
@@ -31,6 +31,23 @@ impl LockedBody {
     }
 }
 
+impl HeldLock {
+    /// Polls while the lease is valid, by the clock: it knows of the end before anybody is told.
+    fn poll_held<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<Poll<T>, LockError> {
+        self.guard.check()?;
+        // Wakes the task at the end. One that is here just now is found below.
+        _ = self.lost.as_mut().poll(cx);
+        let polled = poll(cx);
+        // That may have taken longer than the lease was valid.
+        self.guard.check()?;
+        Ok(polled)
+    }
+}
+
 impl http_body::Body for LockedBody {
     type Data = Bytes;
     type Error = axum::Error;
@@ -40,19 +57,17 @@ impl http_body::Body for LockedBody {
         if *this.lost {
             return Poll::Ready(None);
         }
-        if let Some(lock) = this.lock
-            && lock.lost.as_mut().poll(cx).is_ready()
-            && let Err(error) = lock.guard.check()
-        {
-            *this.lock = None;
-            *this.lost = true;
-            return Poll::Ready(Some(Err(axum::Error::new(error))));
-        }
-        let frame = std::task::ready!(this.inner.poll_frame(cx));
-        if !matches!(frame, Some(Ok(_))) {
+        let poll = |cx: &mut Context<'_>| this.inner.poll_frame(cx);
+        let polled = match this.lock {
+            Some(lock) => lock.poll_held(cx, poll),
+            None => Ok(poll(cx)),
+        };
+        *this.lost = polled.is_err();
+        let polled = polled.unwrap_or_else(|error| Poll::Ready(Some(Err(axum::Error::new(error)))));
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             *this.lock = None;
         }
-        Poll::Ready(frame)
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

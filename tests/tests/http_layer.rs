@@ -14,7 +14,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, Response, StatusCode};
 use axum::middleware::map_response;
 use axum::routing::post as on_post;
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt as _};
 use lock_axum::{FencingToken, KeyError, Lease, LockLayer, LockManager, distributed_lock};
 use lock_tests::eventually_async;
 use lock_tests::http::{Counter, is_free, manager, masters, post, request, send, serve};
@@ -225,6 +225,27 @@ async fn a_body_ends_with_an_error_when_the_lease_is_lost() {
     let answer = send(address, request("/").body(Body::empty()).unwrap()).await;
     assert!(answer.is_err(), "the client must not take it for whole");
     eventually_async("the lock is free", async || is_free(&masters, "r").await).await;
+}
+
+#[tokio::test]
+async fn nothing_of_a_body_comes_after_the_lease_ended_though_nobody_was_told_yet() {
+    let held = Duration::from_millis(100);
+    for parts_before in 0..=3 {
+        let locks = manager(&masters());
+        let layer = LockLayer::new(locks.clone(), "r").hold_until_body_end().max_hold(held);
+        let gate = Arc::new(Semaphore::new(3));
+        let app = Router::new().route("/", on_post(streamed)).route_layer(layer).with_state(gate);
+        let answer = app.oneshot(request("/").body(Body::empty()).unwrap()).await.unwrap();
+        let mut body = answer.into_body().into_data_stream();
+        for _ in 0..parts_before {
+            body.next().await.unwrap().unwrap();
+        }
+        // The thread that looks after leases is this one.
+        std::thread::sleep(held);
+        let (end, nothing) = (body.next().await, body.next().await);
+        assert!(matches!(end, Some(Err(_))), "{end:?} after {parts_before}");
+        assert!(nothing.is_none());
+    }
 }
 
 #[tokio::test]
