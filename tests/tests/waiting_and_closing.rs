@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{LockError, LossReason, ShutdownReport};
+use lock_core::{LockError, LossReason, ShutdownReport, VoteAnswer};
 use lock_tests::{MemoryCluster, eventually};
 use tokio::time::{Instant, sleep};
 
@@ -194,4 +194,34 @@ async fn shutdown_waits_for_what_an_acquisition_that_is_under_way_has_to_release
         sleep(Duration::from_millis(100)).await;
         assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "shutdown {after} ms after the acquisition began");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_after_a_shutdown_that_could_not_wait_tells_what_the_masters_say() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    for (node, delay) in cluster.nodes.iter().zip([1, 1, 1, 1, 3_600_000]) {
+        node.set_delay(Duration::from_millis(delay));
+    }
+    assert_eq!(locks.shutdown(Duration::ZERO).await.revoked, 1);
+    assert_eq!(guard.release().await, Ok(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_too_few_masters_acknowledge_names_the_others() {
+    let cluster = MemoryCluster::new(5);
+    let node_timeout = Duration::from_millis(30);
+    let locks = cluster.builder().node_timeout(node_timeout).connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    cluster.nodes[1].set_down(true);
+    for hung in &cluster.nodes[2..4] {
+        hung.set_delay(Duration::from_secs(3600));
+    }
+    let error = guard.release().await.unwrap_err();
+    let LockError::NoQuorum { resource, waited, votes } = &error else { panic!("{error}") };
+    assert_eq!((resource.as_str(), *waited), ("r", node_timeout));
+    let [down, hung @ ..] = &votes[..] else { panic!("{error}") };
+    assert!(matches!(down.answer, VoteAnswer::Failed(_)), "{error}");
+    assert!(hung.len() == 2 && hung.iter().all(|vote| vote.answer == VoteAnswer::Pending), "{error}");
 }

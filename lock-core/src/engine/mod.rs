@@ -13,6 +13,7 @@ mod membership;
 mod node_set;
 mod release;
 mod round;
+mod settling;
 mod watched;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,7 @@ pub(crate) use self::cluster::{Cluster, Member, Standing};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
 pub(crate) use self::release::{Ended, Releasing};
 pub(crate) use self::round::Round;
+pub(crate) use self::settling::Unacknowledged;
 pub(crate) use self::watched::Watched;
 use crate::node::{Keyspace, LockNode, SetConfig};
 use crate::random::Random;

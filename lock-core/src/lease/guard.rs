@@ -6,12 +6,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Lease;
-use crate::engine::{Engine, Releasing, Tenure};
+use crate::engine::{Engine, Releasing, Tenure, Unacknowledged};
 use crate::error::{LockError, LossReason};
 use crate::held::HeldLeases;
 use crate::node::Place;
 use crate::options::LockOptions;
-use crate::quorum::ReleaseVerdict;
 use crate::resource::Resource;
 use crate::waiting::Seat;
 
@@ -75,7 +74,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if too few nodes answered within the node timeout to tell. The release goes on in the
+    /// [`LockError::NoQuorum`] if too few nodes answered within the node timeout to tell, with those that did not. The release goes on in the
     /// background, and the key ends with its time to live in any case.
     ///
     /// # Cancel safety
@@ -86,13 +85,10 @@ impl LockGuard {
         let was_valid = self.lease.is_valid();
         let Some(releasing) = self.release_now() else { return Ok(was_valid) };
         match releasing.verdict().await {
-            ReleaseVerdict::StillOurs => Ok(was_valid),
-            ReleaseVerdict::NotOurs => Ok(false),
-            ReleaseVerdict::Unknown => Err(LockError::NoQuorum {
-                resource: self.lease.resource().to_owned(),
-                waited: Duration::ZERO,
-                votes: Vec::new(),
-            }),
+            Ok(was_ours) => Ok(was_ours && was_valid),
+            Err(Unacknowledged { waited, votes }) => {
+                Err(LockError::NoQuorum { resource: self.lease.resource().to_owned(), waited, votes })
+            }
         }
     }
 
