@@ -99,13 +99,14 @@ impl Engine {
                 }
                 Step::Granted { token, .. } => {
                     claim.ended = Ended::Lease;
+                    claim.traces.nodes = claim.traces.nodes.without(acquires.uncast());
                     let spare = token + 1..=token + u64::from(tokens) - 1;
                     return Ok(Tenure { claim, token, spare, sent, granted: Instant::now() });
                 }
                 Step::Failed(failure) => {
                     let names = cluster.members.iter().map(|member| member.node.name().to_owned());
                     let votes = names.zip(votes).map(|(node, answer)| NodeVote { node, answer }).collect();
-                    let queued = claim.traces.nodes;
+                    let queued = claim.traces.nodes.without(acquires.uncast());
                     claim.traces.nodes = queued.without(without_key);
                     claim.traces.place = since.map_or(Place::None, Place::Keep);
                     return Err(Failed { failure, votes, queued });

@@ -271,6 +271,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn nothing_is_released_on_a_node_that_was_not_asked() {
+        let (_nodes, locks) = one_hangs();
+        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+        let asked = Instant::now();
+        locks.shutdown(Duration::ZERO).await;
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_second_of_first_contact_is_not_granted_twice() {
         let (nodes, locks) = one_hangs();
         locks.lock("r").acquire().await.unwrap().release().await.unwrap();

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Cluster;
+use super::{Cluster, NodeSet};
 use crate::node::{Answers, LockKeys, NodeError, NodeFuture, Reply, Request};
 use crate::quorum::majority;
 
@@ -44,12 +44,17 @@ impl Round {
         }
     }
 
+    /// The nodes for which a request was given that was not cast, and never will be if this is dropped now.
+    pub(crate) fn uncast(&self) -> NodeSet {
+        let mut nodes = NodeSet::default();
+        self.joining.iter().for_each(|(node, ..)| nodes.insert(*node));
+        nodes
+    }
+
     /// Wakes the task that waits only when there can be a verdict: when a majority of the nodes has answered, where it is `known`
     /// beforehand what so many of them would say. A task that is woken for each answer does little else.
     pub(crate) fn await_majority_but(&self, known: usize) {
-        let (nodes, majority) = (self.cluster.size(), majority(self.cluster.size()));
-        // Of an even number of nodes, half can refuse.
-        self.answers.wake_at(majority.min(nodes - majority + 1).saturating_sub(known));
+        self.answers.wake_at(majority(self.cluster.size()).saturating_sub(known));
     }
 
     /// Wakes the task that waits only when all have answered.
@@ -81,7 +86,7 @@ impl Round {
         .await
     }
 
-    /// The next answer; after the deadline, [`NodeError::TimedOut`] for each that is missing. `None` when all have come.
+    /// The next answer; after the deadline, an error for each that is missing. `None` when all have come.
     ///
     /// # Cancel safety
     ///
@@ -92,8 +97,9 @@ impl Round {
                 return Poll::Ready(answer);
             }
             std::task::ready!(self.poll_deadline(cx));
-            let given_up = self.answers.give_up_one().or_else(|| self.joining.pop().map(|(node, ..)| node));
-            Poll::Ready(given_up.map(|node| (node, Err(NodeError::TimedOut))))
+            let silent = self.answers.give_up_one().map(|node| (node, Err(NodeError::TimedOut)));
+            let connecting = || NodeError::Unreachable { reason: "connecting".into() };
+            Poll::Ready(silent.or_else(|| self.joining.pop().map(|(node, ..)| (node, Err(connecting())))))
         })
         .await
     }
