@@ -75,7 +75,7 @@ impl Inner {
         loop {
             self.check_open(name, started)?;
             let (queued, tokens) = (seat.begin_attempt(), seat.tokens());
-            let failed = match self.engine.attempt(keys, options, Some(queued), tokens).await {
+            let failed = match self.engine.attempt(keys, options, queued, tokens).await {
                 Ok(tenure) => return Ok((tenure, seat)),
                 Err(failed) => failed,
             };

@@ -52,14 +52,13 @@ impl Seat {
     }
 
     /// Begins an attempt: what was called before does not count for it. The places of this line are the attempt's from here on,
-    /// to keep or to give up.
-    pub(crate) fn begin_attempt(&mut self) -> Queued {
+    /// to keep or to give up. `None` while it is not known what time it is, by which places go: it does not get one yet.
+    pub(crate) fn begin_attempt(&mut self) -> Option<Queued> {
         if let Some(called) = &self.called {
             called.clear();
         }
-        let cluster = &self.waiting.engine.cluster;
-        let since = *self.since.get_or_insert_with(|| NonZeroU64::new(cluster.clock()).unwrap_or(NonZeroU64::MIN));
-        Queued { since, nodes: std::mem::take(&mut self.queued) }
+        self.since = self.since.or_else(|| NonZeroU64::new(self.waiting.engine.cluster.clock()));
+        self.since.map(|since| Queued { since, nodes: std::mem::take(&mut self.queued) })
     }
 
     /// How many tokens to ask for: our own, one for each of those who stand behind and may be handed the lock, and one for
