@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::{Lease, LockError, LossReason, MemoryNode, OwnerId, Place, Reply, Request};
 use lock_tests::{MemoryCluster, eventually};
 use tokio::time::{Instant, advance, sleep, timeout};
@@ -120,6 +121,18 @@ async fn renewal_goes_on_while_a_minority_hangs_is_down_or_loses_its_answers() {
         assert!(guard.is_valid(), "fault {number}");
         assert_eq!(guard.release().await, Ok(true), "fault {number}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slow_node_does_not_hold_up_the_renewal_of_thousands() {
+    let cluster = MemoryCluster::new(5);
+    let ttl = Duration::from_secs(2);
+    let locks = cluster.builder().ttl(ttl).node_timeout(Duration::from_secs(1)).connect().await.unwrap();
+    cluster.nodes[4].set_delay(Duration::from_millis(900));
+    let resources = (0..3000).map(|number| locks.lock(number.to_string()).acquire());
+    let guards: Vec<_> = join_all(resources).await.into_iter().map(Result::unwrap).collect();
+    sleep(ttl * 3).await;
+    assert!(guards.iter().all(|guard| guard.is_valid()));
 }
 
 #[tokio::test(start_paused = true)]

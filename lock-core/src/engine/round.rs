@@ -67,8 +67,8 @@ impl Round {
         self.timer = None;
     }
 
-    /// Waits on, until another time.
-    pub(crate) fn extend(&mut self, deadline: Instant) {
+    /// Waits on, until another time, and for each answer.
+    pub(crate) fn wait_until(&mut self, deadline: Instant) {
         (self.deadline, self.timer) = (deadline, None);
         self.answers.wake_at(1);
     }

@@ -176,7 +176,7 @@ impl Settling {
         while let Some((node, answer)) = self.answers.next_in_time().await {
             self.answered(node, answer);
         }
-        self.answers.extend(self.expires);
+        self.answers.wait_until(self.expires);
         // Without the place: by now it may be another one, of one who came later.
         let request = Request::Release { owner: self.owner, place: Place::None };
         let mut again = FuturesUnordered::new();

@@ -8,8 +8,8 @@ use super::{Lease, renewal};
 use crate::engine::Engine;
 use crate::held::HeldLeases;
 
-/// Renewals that are under way at once. What is due beyond that waits for room, which is far less than a third of the shortest
-/// time to live; without a bound, the leases of one moment would overrun the nodes' mailboxes.
+/// Renewals that are under way at once. What is due beyond that waits for room, which there is when a majority has answered, and
+/// a little later; without a bound, the leases of one moment would overrun the nodes' mailboxes.
 const MOST_AT_ONCE: usize = 1024;
 
 /// Keeps all leases of a manager: renews each at a third of its time to live, until `max_hold`, and ends it when its time is

@@ -34,12 +34,17 @@ fn pause(third: Duration) -> Duration {
     third / 8
 }
 
+/// How long the other nodes are awaited after a majority renewed, only to see whether they lost the key: one that is slow does not
+/// hold up the renewals that wait for room.
+const STRAGGLERS: Duration = Duration::from_millis(50);
+
 /// One round of renewal, inside the old validity.
 async fn ask(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVerdict {
     let (owner, ttl) = (lease.0.owner, lease.0.options.ttl);
     let cluster = &engine.cluster;
     let ends = sent + lease.remaining();
-    let mut round = Round::new(cluster, &lease.0.keys, ends.min(sent + engine.node_timeout(ttl)));
+    let deadline = ends.min(sent + engine.node_timeout(ttl));
+    let mut round = Round::new(cluster, &lease.0.keys, deadline);
     round.await_majority_but(0);
     for node in 0..cluster.size() {
         round.cast(node, Request::Extend { owner, ttl });
@@ -57,6 +62,7 @@ async fn ask(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVerdi
         match renewal.vote(node, renewal_vote(&answer)) {
             Some(RenewalVerdict::Renewed) if lease.renew(sent) => {
                 verdict = RenewalVerdict::Renewed;
+                round.wait_until(deadline.min(Instant::now() + STRAGGLERS));
             }
             Some(RenewalVerdict::Lost) => return RenewalVerdict::Lost,
             _ => {}
