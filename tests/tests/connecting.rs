@@ -116,8 +116,11 @@ async fn denied(server: &RedisServer) -> Vec<String> {
 }
 
 async fn set_rights(server: &RedisServer, rights: &[String]) {
-    let rights = rights.join(" ");
-    let command = format!("ACL SETUSER app reset on >s3cret ~lock:* ~{{lock:* {rights}");
+    set_user(server, "~lock:* ~{lock:*", rights).await;
+}
+
+async fn set_user(server: &RedisServer, keys: &str, rights: &[String]) {
+    let command = format!("ACL SETUSER app reset on >s3cret {keys} {}", rights.join(" "));
     server.query::<String>(&command).await;
 }
 
@@ -173,6 +176,15 @@ async fn a_user_without_a_right_is_told_so() {
     set_rights(&server, &rights).await;
     let error = exercise(&server, "lock:").await.unwrap_err();
     assert!(error.contains("the user may not run what locks need"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_without_the_keys_of_queues_has_locks_all_the_same() {
+    let server = RedisServer::start().await;
+    set_user(&server, "~lock:*", &documented_rights()).await;
+    exercise(&server, "lock:").await.unwrap();
+    let denied = denied(&server).await;
+    assert!(!denied.is_empty() && denied.iter().all(|key| key.starts_with("{lock:")), "{denied:?}");
 }
 
 #[tokio::test]

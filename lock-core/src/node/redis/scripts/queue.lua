@@ -25,7 +25,9 @@ local function read_lines()
     end
   end
   if not names[1] then return end
-  local lines, before = call('MGET', unpack(names)), waited
+  local lines, before = try('MGET', unpack(names)), waited
+  -- A user who may not use these keys has no queues, but locks.
+  if lines.err then return end
   for number, ballot in ipairs(looked) do
     queues[ballot], turns[ballot] = lines[2 * number - 1], lines[2 * number]
     local from = not queues[ballot] and not turns[ballot] and waited ~= '*' and listed(ballot)
