@@ -37,6 +37,7 @@
 //! | `lock.shutdown_revoked` | warn | locks were cut off at the end of a shutdown's grace |
 //! | `lock.node_admitted` | debug | a node votes |
 //! | `lock.node_away` | warn | a node can not be reached |
+//! | `lock.node_does_not_call` | warn | a node calls no waiter, as the user has no right to `BLPOP` |
 //! | `lock.node_undecided` | warn | a node has no record, and too few others answer to tell why |
 //! | `lock.node_established` | info | a node became a member of the set |
 //! | `lock.node_quarantined` | warn | a node lost its memory, and grants nothing for a while |

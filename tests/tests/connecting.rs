@@ -188,6 +188,28 @@ async fn a_user_without_the_keys_of_queues_has_locks_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_server_that_may_not_call_is_asked_over_one_connection() {
+    let server = RedisServer::start().await;
+    let rights: Vec<String> = documented_rights().into_iter().filter(|right| right != "+blpop").collect();
+    set_rights(&server, &rights).await;
+    let url = format!("redis://app:s3cret@{}", server.address());
+    let connect = async || LockManager::builder().redis([&url]).connect().await.unwrap();
+    let (holder, waiter) = (connect().await, connect().await);
+    let _held = holder.lock("r").acquire().await.unwrap();
+    let connections = async || {
+        let stats: String = server.query("INFO stats").await;
+        let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        count.unwrap().parse::<u64>().unwrap()
+    };
+    let before = connections().await;
+    let outcome = waiter.lock("r").wait(Duration::from_secs(1)).acquire().await;
+    assert!(matches!(outcome, Err(LockError::Contended { .. })));
+    // That of the waiter, and the one that counts.
+    assert_eq!(connections().await - before, 2);
+    assert!(denied(&server).await.contains(&"blpop".to_owned()));
+}
+
+#[tokio::test]
 async fn a_plain_redlock_on_the_same_keys_excludes_us_and_we_exclude_it() {
     let cluster = RedisCluster::start(5).await;
     let locks = cluster.builder().prefix("").connect().await.unwrap();

@@ -1,6 +1,7 @@
 //! The nodes' calls to this process: whose turn it is.
 
 use std::collections::HashMap;
+use std::mem::replace;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Cluster, Engine, NodeSet, Watched};
-use crate::node::{Call, LockKeys, TURN_LIFE, Turn};
+use crate::node::{Call, LockKeys, NodeError, TURN_LIFE, Turn};
 
 /// The pause before a node is listened to again after it failed.
 const RETRY: Duration = Duration::from_millis(100);
@@ -153,12 +154,25 @@ impl Calls {
     }
 
     async fn listen_to(&self, node: usize) {
+        let member = &self.cluster.members[node].node;
+        let mut told = false;
         loop {
             self.waiting.wait_for(|waiting| *waiting).await;
             self.cluster.reachable(node).await;
-            match self.cluster.members[node].node.calls(&self.cluster.keyspace, self.cluster.waiter).await {
-                Ok(calls) => self.take(node, calls),
-                Err(_) => sleep(RETRY).await,
+            match member.calls(&self.cluster.keyspace, self.cluster.waiter).await {
+                Ok(calls) => {
+                    self.take(node, calls);
+                    told = false;
+                }
+                Err(error) => {
+                    // That a node is away is told by those who look after it.
+                    if matches!(error, NodeError::Rejected { .. } | NodeError::Refused(_)) && !replace(&mut told, true)
+                    {
+                        tracing::warn!(name: "lock.node_does_not_call", node = member.name(), %error,
+                            "a node calls nobody whose turn it is; who waits for a lock of another process tries again by time");
+                    }
+                    sleep(RETRY).await;
+                }
             }
         }
     }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use redis::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::classify::connect_error;
+use super::classify::{connect_error, node_error};
 use super::connect::Connected;
 use super::{CONNECT_TIMEOUT, Shared};
 use crate::node::{Call, NodeError, Turn};
@@ -28,10 +27,12 @@ pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Call>, No
     };
     let wait = redis::cmd("BLPOP").arg(list).arg(LISTEN_FOR.as_secs()).take();
     let answer = match timeout(LISTEN_FOR + CONNECT_TIMEOUT, connection.send_packed_command(&wait)).await {
-        Ok(answer) => answer.and_then(Value::extract_error).map_err(|error| connect_error(&error))?,
+        Ok(answer) => answer.map_err(|error| connect_error(&error))?,
         Err(_) => return Err(NodeError::TimedOut),
     };
+    // One on which the server answers is well, whatever it says.
     *place = Some(connection);
+    let answer = answer.extract_error().map_err(|error| node_error(&error))?;
     // The list's name, and the call.
     let called: Option<(String, String)> = redis::from_redis_value(answer)
         .map_err(|error: redis::ParsingError| NodeError::Protocol { answer: error.to_string() })?;
