@@ -115,7 +115,10 @@ use proc_macro::TokenStream;
 ///
 /// - `#[debug_handler]` and `#[utoipa::path]` below it move to the function that axum sees, with docs, lint levels,
 ///   `#[deprecated]` and `#[must_use]`. All others, such as `#[tracing::instrument]`, stay with the written parameters and
-///   body; so the span of `instrument` begins when the lock is held.
+///   body; so in a handler the span of `instrument` begins when the lock is held. A function with `manager` is one function:
+///   there the span includes the wait.
+/// - Of two `#[distributed_lock]` on one function with `manager`, the lower lock is taken first. Wherever two locks are needed,
+///   all callers must take them in the same order, or they wait for each other until one gives up.
 /// - `#[debug_handler]` *above* it fails to compile with rustc's E0061 ("this function takes 2 arguments but 1 argument was
 ///   supplied"), since it checks a call of a function that has got one parameter more meanwhile.
 /// - `#[async_trait]` on an `impl` is expanded before any attribute inside, and leaves a function that is not `async`. Guard

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, what can not go on has to end it")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -257,6 +258,28 @@ impl Shop {
         assert_eq!(again.token(), Lease::current().unwrap().token(), "inside its own scope it is the same lock");
         Ok(again.token())
     }
+}
+
+/// Tells whether the lock was held when it was dropped.
+struct Transaction<'a>(&'a LockManager, Arc<AtomicBool>);
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.1.store(!self.0.held().is_empty(), Ordering::Relaxed);
+    }
+}
+
+#[distributed_lock(resource = "r", manager = locks)]
+async fn only_the_parameter(locks: &LockManager, _transaction: Transaction<'_>) -> Result<(), LockError> {
+    sleep(Duration::from_millis(1)).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_parameter_that_the_body_does_not_name_is_dropped_under_the_lock() {
+    let (locks, held) = (manager(&masters()), Arc::new(AtomicBool::new(false)));
+    only_the_parameter(&locks, Transaction(&locks, Arc::clone(&held))).await.unwrap();
+    assert!(held.load(Ordering::Relaxed));
 }
 
 #[tokio::test]

@@ -25,11 +25,18 @@ pub(crate) fn expand(function: &Function, args: &Args, key: &Key, manager: &Expr
     };
     let policy = policy::expand(args);
     let typed = typed(&sig.output);
+    // What the body does not name would not go into it, and would be dropped when the lock is released. Those are named so that
+    // rustc does not warn of it; a warning of any other is to stay.
+    let unnamed: Vec<_> = names(function).into_iter().filter(|name| name.to_string().starts_with('_')).collect();
     // Located at the return type: what does not fit there is not a `Result`, or not with a fitting error.
     let guarded = {
         let krate = self::krate(args, output(sig));
         quote_spanned! {at(output(sig))=>
-            #krate::__private::guard_call(__manager, __key, #policy, async move { #typed #body }).await
+            #krate::__private::guard_call(__manager, __key, #policy, async move {
+                #(let _ = &#unnamed;)*
+                #typed
+                #body
+            }).await
         }
     };
 

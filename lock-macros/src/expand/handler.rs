@@ -69,8 +69,8 @@ pub(crate) fn expand(function: &Function, args: &Args, key: &Key) -> TokenStream
     let allowed = allowed(function, &params);
 
     quote_spanned! {site=>
-        #(#outer_attrs)*
         #allowed
+        #(#outer_attrs)*
         #vis #async_token #fn_token #name #generics (
             __manager: #krate::__private::Manager,
             #(#outer_params,)*
@@ -81,7 +81,7 @@ pub(crate) fn expand(function: &Function, args: &Args, key: &Key) -> TokenStream
 }
 
 /// Those lints which the outer function may raise and the written one not: each only where it may, since `allow` is an
-/// error under `forbid`.
+/// error under `forbid`. Above the written attributes, which have the last word.
 fn allowed(function: &Function, params: &[Param<'_>]) -> TokenStream {
     let many = params.len() >= 7;
     let visible = !matches!(function.vis, Visibility::Inherited);
