@@ -1,6 +1,7 @@
 use axum::extract::{FromRequestParts as _, RawPathParams};
 use http::HeaderName;
 use http::request::Parts;
+use lock_core::MAX_RESOURCE_LEN;
 use thiserror::Error;
 
 use crate::encode::{push_bytes, push_value};
@@ -30,6 +31,10 @@ pub(crate) enum InvalidTemplate {
     NoName(usize),
     #[error("{0:?} can not be the name of a header")]
     HeaderName(String),
+    #[error("it has {0:?} at byte {1}; control characters are not allowed")]
+    Character(char, usize),
+    #[error("its text alone has {0} bytes, allowed are {max} for the whole name", max = MAX_RESOURCE_LEN)]
+    Length(usize),
     #[error("{0:?} is none of {{name}}, {{header.name}} and {{query.name}}")]
     Source(String),
 }
@@ -39,13 +44,17 @@ impl Template {
         if template.is_empty() {
             return Err(InvalidTemplate::Empty);
         }
-        let mut segments = Vec::new();
+        if let Some((at, character)) = template.char_indices().find(|(_, c)| c.is_control()) {
+            return Err(InvalidTemplate::Character(character, at));
+        }
+        let (mut segments, mut text) = (Vec::new(), 0);
         let mut rest = template;
         while !rest.is_empty() {
             let at = template.len() - rest.len();
             let brace = rest.find(['{', '}']).unwrap_or(rest.len());
             let (literal, placeholder) = rest.split_at(brace);
             if !literal.is_empty() {
+                text += literal.len();
                 segments.push(Segment::Literal(literal.to_owned()));
             }
             let Some(inside) = placeholder.strip_prefix('{') else {
@@ -59,7 +68,7 @@ impl Template {
             segments.push(Segment::parse(&inside[..end], at + brace)?);
             rest = &inside[end + 1..];
         }
-        Ok(Self(segments))
+        if text > MAX_RESOURCE_LEN { Err(InvalidTemplate::Length(text)) } else { Ok(Self(segments)) }
     }
 
     /// The name for a request.
@@ -170,6 +179,10 @@ mod tests {
         assert_eq!(Template::parse("a{}"), Err(InvalidTemplate::NoName(1)));
         assert_eq!(Template::parse("{header.}"), Err(InvalidTemplate::NoName(0)));
         assert_eq!(Template::parse("{header.a b}"), Err(InvalidTemplate::HeaderName("a b".into())));
+        assert_eq!(Template::parse("a\n{b}"), Err(InvalidTemplate::Character('\n', 1)));
+        let long = |text| format!("{}{{b}}", "x".repeat(text));
+        assert!(Template::parse(&long(512)).is_ok());
+        assert_eq!(Template::parse(&long(513)), Err(InvalidTemplate::Length(513)));
         assert_eq!(Template::parse("{cookie.id}"), Err(InvalidTemplate::Source("cookie.id".into())));
     }
 }

@@ -50,8 +50,7 @@ impl<S: Send + Sync> FromRequest<S> for Order {
 
 /// The `{sku}` of the path, if the shop has it.
 ///
-/// Locks leave a fencing counter behind for days. Without this check anyone could fill the masters
-/// with counters by asking for SKUs that never existed.
+/// Checked before the lock is taken, so that nobody is kept waiting, and no master is asked, for a SKU that never existed.
 #[derive(Debug)]
 pub(crate) struct KnownSku(pub(crate) String);
 

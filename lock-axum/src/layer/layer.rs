@@ -75,12 +75,17 @@ impl LockLayer {
     /// A layer that locks by a template: `{sku}` is a path parameter, `{header.x-tenant}` a header, `{query.q}` a value of the
     /// query. In values every byte outside `A-Za-z0-9-._~` becomes `%XX`, so that no value can forge another resource.
     ///
+    /// Values are taken as they were sent: `/stock/7` and `/stock/07` are two locks, also where the handler reads one number. Where
+    /// two spellings mean the same thing, use [`with_key`](Self::with_key), or `#[distributed_lock]`, which locks by the values
+    /// that the handler gets.
+    ///
     /// A header or query value that is missing, or there twice, is answered with 400; a path parameter that the route does not
     /// have with 500 and an error in the log: use `route_layer`, or a `layer` on a router all of whose routes have it.
     ///
     /// # Panics
     ///
-    /// If the template is malformed: empty, a brace without a partner, a placeholder of another kind.
+    /// If the template is malformed: empty, a brace without a partner, a placeholder of another kind, a control character, or more
+    /// than 512 bytes of text.
     #[must_use]
     #[expect(clippy::panic, reason = "as axum does when a route is malformed")]
     pub fn new(locks: LockManager, template: impl AsRef<str>) -> Self {

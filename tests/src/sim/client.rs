@@ -47,7 +47,7 @@ fn manager(plan: &Plan, world: &World, client: usize, start: u64) -> turmoil::Re
     Ok(builder.seed(mix(plan.seed ^ mix(client as u64 ^ (start << 32)))).connect_lazy()?)
 }
 
-/// A connection of redis-rs over the simulated network, as lock-core makes it over the real one.
+/// A connection of redis-rs over the simulated network, as a service's factory would make it.
 async fn connect(world: World, client: usize, server: String) -> RedisResult<MultiplexedConnection> {
     let stream = turmoil::net::TcpStream::connect((server, PORT)).await?;
     let stream = world.sockets().add(&Plan::client_name(client), stream);
