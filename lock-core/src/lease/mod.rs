@@ -58,7 +58,8 @@ struct State {
 
 /// What keeps the lock on the nodes.
 struct Upkeep {
-    /// The nodes that may hold the key. Once released, none may be added: their key would stay behind.
+    /// The nodes that may hold the key, or a place that is given up with it. Once released, none may be added: their key would
+    /// stay behind.
     nodes: NodeSet,
     released: bool,
     /// When the requests were sent that the present validity rests on.

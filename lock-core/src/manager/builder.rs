@@ -68,7 +68,8 @@ impl LockManagerBuilder {
     }
 
     /// Adds one Redis server that `factory` connects to, called `name` in errors and logs. The factory is called at every
-    /// connection and reconnection, and must yield a new, unshared connection each time.
+    /// connection and reconnection, and must yield a new, unshared connection each time, as
+    /// [`RedisNode::from_factory`] tells.
     pub fn redis_factory<F, Fut>(self, name: impl Into<String>, factory: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,

@@ -25,6 +25,9 @@ use crate::waiting::Waiting;
 
 /// Distributed locks over a set of independent masters. Cheap to clone; clones share connections, leases and shutdown.
 ///
+/// The tasks that look after the masters and renew leases run on the runtime of the first use. When that one is shut down, they
+/// are started again at the next use on another; leases that are held there meanwhile are not renewed.
+///
 /// ```
 /// # use std::time::Duration;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -41,6 +41,9 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> +
 /// nothing moves on it for a second though answers are due, it is given up and a new one is opened at the next inspection; the
 /// engine does that on its own, with a randomised backoff.
 ///
+/// For one [`LockManager`](crate::LockManager): two that share it would take each other's admission away, and wait for each
+/// other's calls.
+///
 /// # Rights
 ///
 /// With ACLs, the user needs the keys under the prefix and in braces around it (`~lock:*`, `~{lock:*`) and:
@@ -91,7 +94,8 @@ impl RedisNode {
 
     /// A server that `factory` connects to: over TLS, through a Sentinel, in a simulated network. It is called at every
     /// connection and reconnection and must yield a new, unshared connection each time: the order of requests rests on it.
-    /// `name` is what errors, logs and health call the server.
+    /// It must write at once what it is given: without a limit of concurrency (`set_concurrency_limit`), and with a pipeline
+    /// buffer of 50 or more, as redis-rs has by default. `name` is what errors, logs and health call the server.
     pub fn from_factory<F, Fut>(name: impl Into<String>, factory: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
