@@ -225,3 +225,18 @@ async fn a_release_that_too_few_masters_acknowledge_names_the_others() {
     assert!(matches!(down.answer, VoteAnswer::Failed(_)), "{error}");
     assert!(hung.len() == 2 && hung.iter().all(|vote| vote.answer == VoteAnswer::Pending), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_place_on_a_master_that_went_down_keeps_no_shutdown_waiting() {
+    let cluster = MemoryCluster::new(5);
+    let (holder, locks) = (cluster.builder().connect().await.unwrap(), cluster.builder().connect().await.unwrap());
+    let held = holder.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(locks.lock("r").acquire());
+    sleep(Duration::from_millis(10)).await;
+    cluster.nodes[4].set_down(true);
+    assert!(held.release().await.unwrap());
+    assert!(waiting.await.unwrap().unwrap().release().await.unwrap());
+    let closing = Instant::now();
+    locks.shutdown(GRACE).await;
+    assert_eq!(closing.elapsed(), Duration::ZERO);
+}

@@ -51,11 +51,11 @@ impl Engine {
         // In this order, so that on a drop the answers are given up before the undoing is cast: a node then does not repeat an
         // acquire that nobody waits for.
         let since = queued.map(|queued| queued.since);
+        let before = queued.map(|queued| queued.nodes).unwrap_or_default();
+        let (nodes, queued) = (NodeSet::all(cluster.size()), NodeSet::default());
         let place = since.map_or(Place::None, |_| Place::Leave);
-        let traces = Traces { keys: keys.clone(), owner, ttl, nodes: NodeSet::all(cluster.size()), place };
+        let traces = Traces { keys: keys.clone(), owner, ttl, nodes, queued, place };
         let mut claim = Claim::new(self, traces, Ended::Attempt);
-        // A place in the queue is all that there can be on these.
-        let mut without_key = NodeSet::default();
         let sent = Instant::now();
         let mut acquires = Round::new(cluster, keys, cluster.deadline(node_timeout));
         acquires.await_majority_but(0);
@@ -65,18 +65,21 @@ impl Engine {
         for node in 0..cluster.size() {
             acquires.cast_when_joined(node, request);
         }
-        loop {
+        let traced = |traces: &mut Traces, node, known: &VoteAnswer| {
+            if !may_hold(known) {
+                traces.nodes.remove(node);
+                let held = matches!(known, VoteAnswer::Held { .. });
+                if since.is_some() && held || before.contains(node) {
+                    traces.queued.insert(node);
+                }
+            }
+        };
+        let verdict = loop {
             let step = tokio::select! {
                 biased;
                 Some((node, answer)) = acquires.next() => {
                     let (vote, known) = acquire_vote(answer);
-                    if !may_hold(&known) {
-                        without_key.insert(node);
-                        let held = matches!(known, VoteAnswer::Held { .. });
-                        if !queued.is_some_and(|queued| held || queued.nodes.contains(node)) {
-                            claim.traces.nodes.remove(node);
-                        }
-                    }
+                    traced(&mut claim.traces, node, &known);
                     votes[node] = known;
                     acquisition.acquire_vote(node, vote, sent.elapsed())
                 }
@@ -97,20 +100,34 @@ impl Engine {
                         confirms.cast(node, Request::Confirm { owner, fence });
                     }
                 }
-                Step::Granted { token, .. } => {
-                    claim.ended = Ended::Lease;
-                    claim.traces.nodes = claim.traces.nodes.without(acquires.uncast());
-                    let spare = token + 1..=token + u64::from(tokens) - 1;
-                    return Ok(Tenure { claim, token, spare, sent, granted: Instant::now() });
+                Step::Granted { token, .. } => break Ok(token),
+                Step::Failed(failure) => break Err(failure),
+            }
+        };
+        // Answers that came behind the one that decided: a node that is away is not to be told, again and again.
+        while let Some((node, answer)) = acquires.take() {
+            votes[node] = acquire_vote(answer).1;
+            traced(&mut claim.traces, node, &votes[node]);
+        }
+        let uncast = acquires.uncast();
+        claim.traces.nodes = claim.traces.nodes.without(uncast);
+        claim.traces.queued = claim.traces.queued.union(uncast.intersection(before));
+        match verdict {
+            Ok(token) => {
+                claim.ended = Ended::Lease;
+                let spare = token + 1..=token + u64::from(tokens) - 1;
+                Ok(Tenure { claim, token, spare, sent, granted: Instant::now() })
+            }
+            Err(failure) => {
+                let names = cluster.members.iter().map(|member| member.node.name().to_owned());
+                let votes = names.zip(votes).map(|(node, answer)| NodeVote { node, answer }).collect();
+                // The places are kept: they are the caller's again, with those that the undoing makes.
+                let mut queued = std::mem::take(&mut claim.traces.queued);
+                if let Some(since) = since {
+                    queued = queued.union(claim.traces.nodes);
+                    claim.traces.place = Place::Keep(since);
                 }
-                Step::Failed(failure) => {
-                    let names = cluster.members.iter().map(|member| member.node.name().to_owned());
-                    let votes = names.zip(votes).map(|(node, answer)| NodeVote { node, answer }).collect();
-                    let queued = claim.traces.nodes.without(acquires.uncast());
-                    claim.traces.nodes = queued.without(without_key);
-                    claim.traces.place = since.map_or(Place::None, Place::Keep);
-                    return Err(Failed { failure, votes, queued });
-                }
+                Err(Failed { failure, votes, queued })
             }
         }
     }

@@ -14,8 +14,10 @@ pub(crate) struct Traces {
     pub(crate) keys: LockKeys,
     pub(crate) owner: OwnerId,
     pub(crate) ttl: Duration,
-    /// The nodes that may hold the key, or a place in the queue that is to be given up with it.
+    /// The nodes that may hold the key.
     pub(crate) nodes: NodeSet,
+    /// Others, which may have a place in their queues, but not the key. They are told once.
+    pub(crate) queued: NodeSet,
     pub(crate) place: Place,
 }
 
@@ -47,7 +49,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.armed && !self.traces.nodes.is_empty() {
+        if self.armed && !self.traces.nodes.union(self.traces.queued).is_empty() {
             drop(self.engine.release(self.traces.clone(), self.ended));
         }
     }

@@ -23,6 +23,14 @@ impl NodeSet {
         self.0 & (1 << node) != 0
     }
 
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     pub(crate) fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -50,8 +58,9 @@ mod tests {
         }
         set.remove(5);
         assert!(set.contains(0) && !set.contains(5) && set.contains(MAX_NODES - 1));
-        assert_eq!(set.without(NodeSet::all(1)).len(), 1);
-        let rest = NodeSet::all(3).without(set);
+        let three = NodeSet::all(3);
+        assert_eq!((set.union(three).len(), set.intersection(three).len()), (4, 1));
+        let rest = three.without(set);
         assert!(!rest.contains(0) && rest.contains(1) && rest.contains(2) && !rest.contains(3));
     }
 }

@@ -81,7 +81,8 @@ mod tests {
     /// Releases what may be on these nodes.
     fn release(engine: &Arc<Engine>, nodes: NodeSet) -> Releasing {
         let (keys, owner) = (engine.cluster.keyspace.keys(&Resource::parse("r").unwrap()), engine.random.owner());
-        engine.release(Traces { keys, owner, ttl: TTL, nodes, place: Place::None }, Ended::Attempt)
+        let queued = NodeSet::default();
+        engine.release(Traces { keys, owner, ttl: TTL, nodes, queued, place: Place::None }, Ended::Attempt)
     }
 
     #[tokio::test(start_paused = true)]

@@ -36,7 +36,9 @@ pub(super) struct Settling {
     /// When the key has ended by itself.
     expires: Instant,
     answers: Round,
-    /// The nodes that have not answered.
+    /// The nodes that may have had the key. Others give up a place, and count for nothing.
+    nodes: NodeSet,
+    /// Those of them that have not answered.
     silent: NodeSet,
     votes: Release,
     verdict: Option<ReleaseVerdict>,
@@ -48,7 +50,7 @@ pub(super) struct Settling {
 impl Settling {
     /// Casts the release.
     pub(super) fn begin(engine: &Arc<Engine>, traces: Traces, ended: Ended) -> Self {
-        let Traces { keys, owner, ttl, nodes, place } = traces;
+        let Traces { keys, owner, ttl, nodes, queued, place } = traces;
         let request = Request::Release { owner, place };
         let mut votes = Release::new(engine.cluster.size());
         let began = Instant::now();
@@ -56,9 +58,10 @@ impl Settling {
         // The nodes that can not have the key may be so many that there is nothing to wait for.
         let mut verdict = None;
         for node in 0..engine.cluster.size() {
-            if nodes.contains(node) {
+            if nodes.union(queued).contains(node) {
                 answers.cast(node, request);
-            } else {
+            }
+            if !nodes.contains(node) {
                 verdict = votes.vote(ReleaseVote::NotOwner);
             }
         }
@@ -73,6 +76,7 @@ impl Settling {
             began,
             expires,
             answers,
+            nodes,
             silent: nodes,
             votes,
             verdict,
@@ -136,6 +140,9 @@ impl Settling {
     }
 
     fn answered(&mut self, node: usize, answer: Result<Reply, NodeError>) {
+        if !self.nodes.contains(node) {
+            return;
+        }
         self.silent.remove(node);
         let vote = match answer {
             Ok(Reply::Released) => ReleaseVote::Released,
@@ -195,7 +202,7 @@ impl Settling {
                     }
                 }
                 answer = self.answers.next(), if !self.answers.is_over() => {
-                    if let Some((node, Err(error))) = answer {
+                    if let Some((node, Err(error))) = answer && self.nodes.contains(node) {
                         self.failed.push((node, error));
                     }
                 }

@@ -58,9 +58,10 @@ struct State {
 
 /// What keeps the lock on the nodes.
 struct Upkeep {
-    /// The nodes that may hold the key, or a place that is given up with it. Once released, none may be added: their key would
-    /// stay behind.
+    /// The nodes that may hold the key. Once released, none may be added: their key would stay behind.
     nodes: NodeSet,
+    /// Others, which may have a place in their queues from before the grant.
+    queued: NodeSet,
     released: bool,
     /// When the requests were sent that the present validity rests on.
     sent: Instant,
@@ -139,7 +140,7 @@ impl Lease {
             valid_for: AtomicU64::new(ENDED),
             reason: OnceLock::new(),
             ended: CancellationToken::new(),
-            upkeep: Mutex::new(Upkeep { nodes: traces.nodes, released: false, sent }),
+            upkeep: Mutex::new(Upkeep { nodes: traces.nodes, queued: traces.queued, released: false, sent }),
             seat: Mutex::new(seat),
         }));
         lease.0.valid_for.store(lease.micros_until(lease.expires(sent)), Ordering::Release);
@@ -184,7 +185,7 @@ impl Lease {
         let mut upkeep = self.upkeep();
         upkeep.released = true;
         let (keys, owner, ttl) = (self.0.keys.clone(), self.0.owner, self.0.options.ttl);
-        let traces = Traces { keys, owner, ttl, nodes: upkeep.nodes, place };
+        let traces = Traces { keys, owner, ttl, nodes: upkeep.nodes, queued: upkeep.queued, place };
         (Claim::new(engine, traces, Ended::Lease), upkeep.sent)
     }
 

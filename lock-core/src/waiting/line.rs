@@ -70,7 +70,7 @@ impl From<&LockOptions> for Wants {
 pub(crate) struct Seen {
     /// The votes, if it failed.
     pub(crate) votes: Arc<[NodeVote]>,
-    /// The nodes that may hold the lock for this process, or a place in their queue, if it succeeded.
+    /// The nodes that hold the lock for this process, if it succeeded.
     pub(crate) ours: NodeSet,
     /// When the holder's key ends, if nobody renews it.
     pub(crate) free_at: Option<Instant>,

@@ -168,13 +168,10 @@ impl Seat {
         }
     }
 
-    fn leave_the_queues(&self, nodes: NodeSet) {
-        if nodes.is_empty() {
-            return;
-        }
+    fn leave_the_queues(&self, queued: NodeSet) {
         let engine = &self.waiting.engine;
-        let (keys, owner) = (self.keys.clone(), engine.random.owner());
-        let traces = Traces { keys, owner, ttl: LONGEST_PAUSE, nodes, place: Place::Leave };
+        let (keys, owner, nodes) = (self.keys.clone(), engine.random.owner(), NodeSet::default());
+        let traces = Traces { keys, owner, ttl: LONGEST_PAUSE, nodes, queued, place: Place::Leave };
         drop(Claim::new(engine, traces, Ended::Attempt));
     }
 
