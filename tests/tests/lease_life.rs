@@ -204,6 +204,19 @@ async fn a_node_that_lost_the_key_gets_it_back_and_counts_from_the_next_renewal_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_node_that_lost_the_key_gets_it_back_too() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().node_timeout(Duration::from_millis(500)).connect().await.unwrap();
+    let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
+    cluster.nodes[4].advance_clock(TTL);
+    cluster.nodes[4].set_delay(Duration::from_millis(200));
+    assert_eq!(cluster.holding(), 4);
+    eventually("the next renewal puts it back", || cluster.holding() == 5).await;
+    assert_eq!(guard.release().await, Ok(true));
+    eventually("released there, too", || cluster.holding() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_whose_key_belongs_to_another_is_left_alone_by_renewal_and_release() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();

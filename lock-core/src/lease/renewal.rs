@@ -9,10 +9,12 @@ use crate::error::LossReason;
 use crate::node::{Answer, NodeError, Reply, Request};
 use crate::quorum::{Renewal, RenewalVerdict, RenewalVote};
 
-/// Renews a lease that is due, and tells when it is due again; ends it if the nodes lost it. One that has ended is left alone.
-pub(super) async fn renew(engine: &Arc<Engine>, lease: &Lease) -> Instant {
+/// Renews a lease that is due, and tells when it is due again, and who is to answer yet; ends it if the nodes lost it. One that
+/// has ended is left alone.
+pub(super) async fn renew(engine: &Arc<Engine>, lease: &Lease) -> (Instant, Option<Stragglers>) {
     let third = lease.0.options.ttl / 3;
-    match ask(engine, lease, Instant::now()).await {
+    let (verdict, stragglers) = ask(engine, lease, Instant::now()).await;
+    let due = match verdict {
         RenewalVerdict::Renewed => lease.due(),
         RenewalVerdict::Lost => {
             lease.end(LossReason::Gone);
@@ -26,7 +28,8 @@ pub(super) async fn renew(engine: &Arc<Engine>, lease: &Lease) -> Instant {
             }
             Instant::now() + engine.random.jitter(pause(third)).min(remaining)
         }
-    }
+    };
+    (due, stragglers)
 }
 
 /// The pause after a renewal of which nothing is known: short, for validity is running out.
@@ -34,44 +37,58 @@ fn pause(third: Duration) -> Duration {
     third / 8
 }
 
-/// How long the other nodes are awaited after a majority renewed, only to see whether they lost the key: one that is slow does not
-/// hold up the renewals that wait for room.
-const STRAGGLERS: Duration = Duration::from_millis(50);
-
-/// One round of renewal, inside the old validity.
-async fn ask(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> RenewalVerdict {
+/// One round of renewal, inside the old validity, up to the verdict.
+async fn ask(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalVerdict, Option<Stragglers>) {
     let (owner, ttl) = (lease.0.owner, lease.0.options.ttl);
     let cluster = &engine.cluster;
     let ends = sent + lease.remaining();
-    let deadline = ends.min(sent + engine.node_timeout(ttl));
-    let mut round = Round::new(cluster, &lease.0.keys, deadline);
+    let mut round = Round::new(cluster, &lease.0.keys, ends.min(sent + engine.node_timeout(ttl)));
     round.await_majority_but(0);
     for node in 0..cluster.size() {
         round.cast(node, Request::Extend { owner, ttl });
     }
     let mut renewal = Renewal::new(cluster.size());
-    let mut verdict = RenewalVerdict::Unknown;
-    loop {
-        let answered = tokio::select! {
-            biased;
-            // Released meanwhile: what was extended is being deleted.
-            () = lease.0.ended.cancelled() => return verdict,
-            answered = round.next() => answered,
-        };
-        let Some((node, answer)) = answered else { break };
+    while let Some((node, answer)) = next_while_held(lease, &mut round).await {
         match renewal.vote(node, renewal_vote(&answer)) {
             Some(RenewalVerdict::Renewed) if lease.renew(sent) => {
-                verdict = RenewalVerdict::Renewed;
-                round.wait_until(deadline.min(Instant::now() + STRAGGLERS));
+                round.await_all();
+                let stragglers = Stragglers { engine: Arc::clone(engine), lease: lease.clone(), round, renewal };
+                return (RenewalVerdict::Renewed, Some(stragglers));
             }
-            Some(RenewalVerdict::Lost) => return RenewalVerdict::Lost,
+            Some(RenewalVerdict::Lost) => return (RenewalVerdict::Lost, None),
             _ => {}
         }
     }
-    if verdict == RenewalVerdict::Renewed {
-        replace(engine, lease, renewal.gone());
+    (RenewalVerdict::Unknown, None)
+}
+
+/// The next answer, unless the lease was released meanwhile: what was extended is being deleted.
+async fn next_while_held(lease: &Lease, round: &mut Round) -> Option<(usize, Result<Reply, NodeError>)> {
+    tokio::select! {
+        biased;
+        () = lease.0.ended.cancelled() => None,
+        answered = round.next() => answered,
     }
-    verdict
+}
+
+/// The rest of a round by which a lease was renewed: some nodes may answer yet, or have lost the key.
+pub(super) struct Stragglers {
+    engine: Arc<Engine>,
+    lease: Lease,
+    round: Round,
+    renewal: Renewal,
+}
+
+impl Stragglers {
+    /// Waits for the others, and puts the key back on nodes that lost it. Dropped, it leaves that to the next renewal.
+    pub(super) async fn await_all(mut self) {
+        while let Some((node, answer)) = next_while_held(&self.lease, &mut self.round).await {
+            self.renewal.vote(node, renewal_vote(&answer));
+        }
+        if !self.lease.0.ended.is_cancelled() {
+            replace(&self.engine, &self.lease, self.renewal.gone());
+        }
+    }
 }
 
 /// Puts the key back on nodes that lost it, so that they count from the next round on. Unless the lease was released: a key
