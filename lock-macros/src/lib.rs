@@ -106,6 +106,8 @@ use proc_macro::TokenStream;
 /// - The signature stays as it is. It must return `Result<_, E>` (or an alias of it) with `E: From<LockError>`.
 /// - The expression sees the parameters, and is borrowed and cloned: `self.locks`, `state.locks()`, `locks` for a
 ///   `&LockManager`.
+/// - Parameters are dropped under the lock, as the body's own. Not so what has no name (`_`, or behind `..` in a pattern), or is
+///   named by `key` alone.
 /// - Parameters of type `Lease` are ordinary ones here. The body gets its own lease from `Lease::current()`.
 /// - `on_disconnect`, `busy_status` and `on_error` are errors: there is no request here.
 ///

@@ -229,7 +229,7 @@ async fn a_body_ends_with_an_error_when_the_lease_is_lost() {
 
 #[tokio::test]
 async fn nothing_of_a_body_comes_after_the_lease_ended_though_nobody_was_told_yet() {
-    let held = Duration::from_millis(100);
+    let held = Duration::from_millis(400);
     for parts_before in 0..=3 {
         let locks = manager(&masters());
         let layer = LockLayer::new(locks.clone(), "r").hold_until_body_end().max_hold(held);

@@ -269,17 +269,51 @@ impl Drop for Transaction<'_> {
     }
 }
 
+impl std::fmt::Display for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("transaction")
+    }
+}
+
+impl Transaction<'_> {
+    #[distributed_lock(resource = "r", manager = self.0)]
+    async fn only_the_receiver(self) -> Result<(), LockError> {
+        Ok(())
+    }
+}
+
 #[distributed_lock(resource = "r", manager = locks)]
 async fn only_the_parameter(locks: &LockManager, _transaction: Transaction<'_>) -> Result<(), LockError> {
     sleep(Duration::from_millis(1)).await;
     Ok(())
 }
 
+#[distributed_lock(resource = "{transaction}", manager = locks)]
+async fn only_the_template(locks: &LockManager, transaction: Transaction<'_>) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = _name, manager = locks)]
+async fn moved_into_the_key(
+    locks: &LockManager,
+    _name: String,
+    _transaction: Transaction<'_>,
+) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_parameter_that_the_body_does_not_name_is_dropped_under_the_lock() {
     let (locks, held) = (manager(&masters()), Arc::new(AtomicBool::new(false)));
-    only_the_parameter(&locks, Transaction(&locks, Arc::clone(&held))).await.unwrap();
-    assert!(held.load(Ordering::Relaxed));
+    let transaction = || Transaction(&locks, Arc::clone(&held));
+    only_the_parameter(&locks, transaction()).await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
+    only_the_template(&locks, transaction()).await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
+    transaction().only_the_receiver().await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
+    moved_into_the_key(&locks, "r".into(), transaction()).await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
 }
 
 #[tokio::test]
