@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Cluster, Engine, NodeSet, Watched};
-use crate::node::{Call, LockKeys, NodeError, TURN_LIFE, Turn};
+use crate::node::{Call, LockKeys, NodeError, Refusal, TURN_LIFE, Turn};
 
 /// The pause before a node is listened to again after it failed.
 const RETRY: Duration = Duration::from_millis(100);
@@ -165,9 +165,9 @@ impl Calls {
                     told = false;
                 }
                 Err(error) => {
-                    // That a node is away is told by those who look after it.
-                    if matches!(error, NodeError::Rejected { .. } | NodeError::Refused(_)) && !replace(&mut told, true)
-                    {
+                    // What else may be wrong with a node is told by those who look after it.
+                    let denied = matches!(error, NodeError::Refused(Refusal::Permission { .. }));
+                    if denied && !replace(&mut told, true) {
                         tracing::warn!(name: "lock.node_does_not_call", node = member.name(), %error,
                             "a node calls nobody whose turn it is; who waits for a lock of another process tries again by time");
                     }

@@ -78,9 +78,10 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     let locks = builder.node_timeout(NODE_TIMEOUT).connect_lazy()?;
 
     let (stop, stopped) = watch::channel(false);
+    let stop_when_told = stop.clone();
     std::thread::spawn(move || {
         _ = std::io::stdin().read(&mut [0]);
-        stop.send_replace(true);
+        stop_when_told.send_replace(true);
     });
     let shared = Arc::new(Shared { service: args.service, locks: locks.clone(), ledger: Mutex::new(ledger), journal });
     let mut dice = Dice::new(args.seed);
@@ -91,6 +92,7 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     }
     let mut stopping = stopped.clone();
     _ = tokio::time::timeout(Duration::from_secs(args.lifetime), stopping.wait_for(|stopped| *stopped)).await;
+    stop.send_replace(true);
     shared.journal.write(Event::Closing);
     // Wakes the tasks that wait for a lock, too.
     locks.close();

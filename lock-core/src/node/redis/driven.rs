@@ -53,7 +53,9 @@ impl Driven {
     /// Gives it something to do and, if it is eager, polls it here and now; if someone else does just then, that one will see to
     /// it.
     pub(super) fn drive(self: &Arc<Self>, give: impl FnOnce()) {
-        let locked = if self.is_eager() { self.lock() } else { None };
+        // A thread that ends has no runtime any more, not even another's.
+        let ends = || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
+        let locked = if self.is_eager() && !ends() { self.lock() } else { None };
         let Some(future) = locked else { return give() };
         // Whom giving wakes is to be polled anyway.
         self.state.store(POLLED, Ordering::SeqCst);

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::classify::{connect_error, node_error};
 use super::connect::Connected;
 use super::{CONNECT_TIMEOUT, Shared};
-use crate::node::{Call, NodeError, Turn};
+use crate::node::{Call, NodeError, Refusal, Turn};
 
 /// How long the server is asked to wait for a call. Then it is asked anew: a link that broke unseen shows by that.
 const LISTEN_FOR: Duration = Duration::from_secs(5);
@@ -30,11 +30,13 @@ pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Call>, No
         Ok(answer) => answer.map_err(|error| connect_error(&error))?,
         Err(_) => return Err(NodeError::TimedOut),
     };
-    // One on which the server answers is well, whatever it says.
-    *place = Some(connection);
-    let answer = answer.extract_error().map_err(|error| node_error(&error))?;
+    let answer = answer.extract_error().map_err(|error| node_error(&error));
+    // To connect anew gives no rights. Other errors may be of this connection: behind a new one there may be another server.
+    if matches!(answer, Ok(_) | Err(NodeError::Refused(Refusal::Permission { .. }))) {
+        *place = Some(connection);
+    }
     // The list's name, and the call.
-    let called: Option<(String, String)> = redis::from_redis_value(answer)
+    let called: Option<(String, String)> = redis::from_redis_value(answer?)
         .map_err(|error: redis::ParsingError| NodeError::Protocol { answer: error.to_string() })?;
     Ok(called.and_then(|(_, call)| read(&call)))
 }

@@ -10,6 +10,8 @@ local LONGEST_LIST = 2048
 
 -- By ballot, of those that are looked at.
 local queues, turns = {}, {}
+-- A user who may not use their keys has no queues, but locks.
+local unreadable = false
 
 local function name(ballot, what) return '{' .. KEYS[3 + ballot] .. '}:' .. what end
 
@@ -26,8 +28,8 @@ local function read_lines()
   end
   if not names[1] then return end
   local lines, before = try('MGET', unpack(names)), waited
-  -- A user who may not use these keys has no queues, but locks.
-  if lines.err then return end
+  unreadable = lines.err
+  if unreadable then return end
   for number, ballot in ipairs(looked) do
     queues[ballot], turns[ballot] = lines[2 * number - 1], lines[2 * number]
     local from = not queues[ballot] and not turns[ballot] and waited ~= '*' and listed(ballot)
@@ -68,6 +70,7 @@ local function note(ballot)
 end
 
 local function write_queue(ballot, queue)
+  if unreadable then return end
   if #queue == 0 then return try('DEL', name(ballot, 'queue')) end
   local words = {}
   for place, entry in ipairs(queue) do words[place] = string.format('%.0f %s', entry.since, entry.waiter) end
@@ -98,6 +101,7 @@ end
 
 -- Keeps the free key for the first in line, and tells it; and the second, who is next if the first is gone.
 local function offer(ballot, queue)
+  if unreadable then return end
   local first, second = table.remove(queue, 1), queue[1]
   note(ballot)
   try('SET', name(ballot, 'turn'), first.waiter, 'PX', TURN_LIFE)
