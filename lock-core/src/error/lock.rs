@@ -24,14 +24,14 @@ pub enum LockError {
         /// The votes of the last attempt.
         votes: Vec<NodeVote>,
     },
-    /// Fewer than a majority of the nodes answered.
+    /// Fewer than a majority of the nodes answered; or too few of them to tell what a release came to.
     #[error("no majority of the nodes answered for {resource:?}: {}", list(votes))]
     NoQuorum {
         /// The resource.
         resource: String,
         /// How long the caller waited.
         waited: Duration,
-        /// The votes of the last attempt.
+        /// The votes of the last attempt; of a release, those of the nodes that did not acknowledge it.
         votes: Vec<NodeVote>,
     },
     /// The lock was granted, but so late that it was of no use any more; it was released.
@@ -133,7 +133,8 @@ impl LockError {
         }
     }
 
-    /// What each node answered to the last attempt. Empty where no node was asked.
+    /// What each node answered to the last attempt; of a release, only those that did not acknowledge it. Empty where no node was
+    /// asked.
     #[must_use]
     pub fn votes(&self) -> &[NodeVote] {
         match self {

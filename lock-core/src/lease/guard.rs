@@ -74,8 +74,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if too few nodes answered within the node timeout to tell, with those that did not. The release goes on in the
-    /// background, and the key ends with its time to live in any case.
+    /// [`LockError::NoQuorum`] if too few nodes answered within the node timeout to tell, with those that did not. The release goes
+    /// on in the background, and the key ends with its time to live in any case.
     ///
     /// # Cancel safety
     ///

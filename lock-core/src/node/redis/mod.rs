@@ -49,7 +49,8 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> +
 /// With ACLs, the user needs the keys under the prefix and in braces around it (`~lock:*`, `~{lock:*`) and:
 /// `+select +info +time +script|load +evalsha +eval +mget +set +del +pttl +pexpire +hget +hmget +hset +rpush +blpop`
 /// (`+select` only for a database other than 0). With `+config|get`, a server that has every write on disk (`appendfsync always`) need not sit
-/// out a quarantine after a restart.
+/// out a quarantine after a restart. Without the
+/// keys in braces there are locks, but no queues between processes; without `+blpop` nobody is called when it is his turn.
 pub struct RedisNode(Arc<Shared>);
 
 struct Shared {
