@@ -42,7 +42,8 @@ async fn ask(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalVerd
     let (owner, ttl) = (lease.0.owner, lease.0.options.ttl);
     let cluster = &engine.cluster;
     let ends = sent + lease.remaining();
-    let mut round = Round::new(cluster, &lease.0.keys, ends.min(sent + engine.node_timeout(ttl)));
+    let deadline = ends.min(sent + engine.node_timeout(ttl));
+    let mut round = Round::new(cluster, &lease.0.keys, deadline);
     round.await_majority_but(0);
     for node in 0..cluster.size() {
         round.cast(node, Request::Extend { owner, ttl });
@@ -51,6 +52,10 @@ async fn ask(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalVerd
     while let Some((node, answer)) = next_while_held(lease, &mut round).await {
         match renewal.vote(node, renewal_vote(&answer)) {
             Some(RenewalVerdict::Renewed) if lease.renew(sent) => {
+                // Not beyond the next round: what is put back counts from there on, and no two are to be told apart.
+                if lease.renewal_due() < deadline {
+                    round.wait_until(lease.renewal_due());
+                }
                 round.await_all();
                 let stragglers = Stragglers { engine: Arc::clone(engine), lease: lease.clone(), round, renewal };
                 return (RenewalVerdict::Renewed, Some(stragglers));
