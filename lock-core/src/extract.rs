@@ -12,19 +12,19 @@ use crate::{FencingToken, Lease};
 
 /// The rejection of the extractors `Lease` and `FencingToken` where no lock is: `500 Internal Server Error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoLease {
+pub struct MissingLease {
     wanted: &'static str,
 }
 
-impl fmt::Display for NoLease {
+impl fmt::Display for MissingLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no {} in the request: the route has no LockLayer", self.wanted)
     }
 }
 
-impl std::error::Error for NoLease {}
+impl std::error::Error for MissingLease {}
 
-impl IntoResponse for NoLease {
+impl IntoResponse for MissingLease {
     fn into_response(self) -> Response {
         tracing::error!(name: "lock.not_guarded", "{self}; add .route_layer(LockLayer::new(..)) or #[distributed_lock]");
         let problem = r#"{"type":"about:blank","title":"Internal Server Error","status":500}"#;
@@ -36,10 +36,10 @@ impl IntoResponse for NoLease {
 macro_rules! extractor {
     ($type:ident) => {
         impl<S: Sync> FromRequestParts<S> for $type {
-            type Rejection = NoLease;
+            type Rejection = MissingLease;
 
-            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NoLease> {
-                parts.extensions.get().cloned().ok_or(NoLease { wanted: stringify!($type) })
+            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, MissingLease> {
+                parts.extensions.get().cloned().ok_or(MissingLease { wanted: stringify!($type) })
             }
         }
 

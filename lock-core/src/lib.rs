@@ -37,21 +37,21 @@
 //! | `lock.shutdown_revoked` | warn | locks were cut off at the end of a shutdown's grace |
 //! | `lock.node_admitted` | debug | a node votes |
 //! | `lock.node_away` | warn | a node can not be reached |
-//! | `lock.node_does_not_call` | warn | a node calls no waiter, as the user has no right to `BLPOP` |
+//! | `lock.node_does_not_call` | warn | a node cannot wake waiters: the user has no permission for `BLPOP` |
 //! | `lock.node_undecided` | warn | a node has no record, and too few others answer to tell why |
 //! | `lock.node_established` | info | a node became a member of the set |
 //! | `lock.node_quarantined` | warn | a node lost its memory, and grants nothing for a while |
 //! | `lock.node_in_quarantine` | debug | a node is in quarantine |
 //! | `lock.node_refused` | error | a node must not be used; the event says why and what to do |
 
+mod cluster;
 mod engine;
 mod error;
 #[cfg(feature = "axum")]
 mod extract;
-mod held;
 mod lease;
 mod manager;
-mod node;
+pub mod node;
 mod options;
 pub mod quorum;
 mod random;
@@ -59,16 +59,14 @@ mod resource;
 mod token;
 mod waiting;
 
-pub use self::error::{ConfigError, ConnectError, LockError, LossReason, NodeVote, VoteAnswer};
+pub use self::error::{LockError, LossReason, NodeError, NodeVote, Refusal, Vote};
 #[cfg(feature = "axum")]
-pub use self::extract::NoLease;
+pub use self::extract::MissingLease;
 pub use self::lease::{Lease, LockGuard};
-pub use self::manager::{Health, LockManager, LockManagerBuilder, LockRequest, NodeHealth, ShutdownReport};
-pub use self::node::{
-    Answer, Ballot, Call, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, Meta, NodeError, NodeFuture,
-    Place, RedisNode, Refusal, Reply, Request, Role, SetConfig, TURN_LIFE, Turn,
+pub use self::manager::{
+    ConfigError, ConnectError, Health, LockManager, LockManagerBuilder, LockRequest, NodeHealth, ShutdownReport,
 };
-pub use self::options::{LONGEST_HOLD, LONGEST_TTL, LONGEST_WAIT, MIN_TTL, OutOfRange};
-pub use self::random::{Epoch, OwnerId, WaiterId};
+pub use self::node::{InvalidUrl, LockNode, MemoryNode, RedisNode};
+pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
 pub use self::resource::{InvalidName, MAX_RESOURCE_LEN};
 pub use self::token::FencingToken;

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{
-    Answer, Ballot, Epoch, Keyspace, LockKeys, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError,
-    NodeFuture, OwnerId, Place, Reply, Request, WaiterId,
+use lock_core::node::{
+    Epoch, Keyspace, LockKeys, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request, WaiterId,
 };
+use lock_core::{LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError};
 
 /// Some in-memory masters, for any number of managers.
 pub struct MemoryCluster {
@@ -57,10 +57,10 @@ impl MemoryCluster {
 }
 
 /// Hands a ballot over to a node, now; the answer when there is one.
-pub fn ask(node: &(impl LockNode + ?Sized), ballot: Ballot) -> NodeFuture<Result<Reply, NodeError>> {
-    let (answer, answered) = Answer::channel();
-    node.vote(ballot, answer);
-    answered
+pub fn ask(node: &(impl LockNode + ?Sized), request: Request) -> NodeFuture<Result<Reply, NodeError>> {
+    let (sender, reply) = ReplySender::channel();
+    node.submit(request, sender);
+    reply
 }
 
 /// A master that is talked to past every manager, in the epoch that it is in.
@@ -75,7 +75,7 @@ impl RawNode {
     pub async fn admitted(node: impl LockNode, prefix: &str) -> Self {
         let keyspace = Arc::new(Keyspace::new(prefix));
         let seen = node.inspect(&keyspace).await.unwrap();
-        let epoch = seen.meta.unwrap().epoch;
+        let epoch = seen.record.unwrap().epoch;
         Self { node: Arc::new(node), keyspace, epoch }
     }
 
@@ -84,16 +84,19 @@ impl RawNode {
     /// # Errors
     ///
     /// As the node.
-    pub async fn vote(&self, resource: &str, request: Request) -> Result<Reply, NodeError> {
+    pub async fn vote(&self, resource: &str, operation: Operation) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, resource);
-        ask(&*self.node, Ballot { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), request }).await
+        ask(&*self.node, Request { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), operation }).await
     }
 
     /// Makes the fencing number `fence`, which must be higher than it was.
     pub async fn raise_fence(&self, resource: &str, fence: u64) {
         let owner = OwnerId::from_bits(0xF0);
-        let acquire = Request::Acquire { owner, ttl: Duration::from_secs(1), hint: fence, tokens: 1, since: None };
-        assert_eq!(self.vote(resource, acquire).await, Ok(Reply::Granted { fence }));
-        assert_eq!(self.vote(resource, Request::Release { owner, place: Place::None }).await, Ok(Reply::Released));
+        let acquire = Operation::Acquire { owner, ttl: Duration::from_secs(1), hint: fence, tokens: 1, since: None };
+        assert_eq!(self.vote(resource, acquire).await, Ok(Reply::Granted { token: fence }));
+        assert_eq!(
+            self.vote(resource, Operation::Release { owner, position: QueuePosition::None }).await,
+            Ok(Reply::Released)
+        );
     }
 }

@@ -1,14 +1,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lock_core::{
-    Answer, Ballot, Call, Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, OwnerId, Request, WaiterId,
+use lock_core::node::{
+    Establish, Inspection, Keyspace, NodeFuture, Operation, OwnerId, ReplySender, Request, WaiterId, Wakeup,
 };
+use lock_core::{LockNode, NodeError};
 
 /// A node that writes down what it is asked.
 #[derive(Clone)]
 pub struct Recorder<N> {
     node: N,
-    requests: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Operation>>>,
 }
 
 impl<N: LockNode> Recorder<N> {
@@ -19,21 +20,21 @@ impl<N: LockNode> Recorder<N> {
 
     /// What it was asked, in order.
     #[must_use]
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<Operation> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Who asked for the lock, attempt by attempt.
     #[must_use]
     pub fn owners(&self) -> Vec<OwnerId> {
-        let owner = |request| if let Request::Acquire { owner, .. } = request { Some(owner) } else { None };
+        let owner = |request| if let Operation::Acquire { owner, .. } = request { Some(owner) } else { None };
         self.requests().into_iter().filter_map(owner).collect()
     }
 
     /// How often it was asked to extend.
     #[must_use]
     pub fn renewals(&self) -> usize {
-        self.requests().iter().filter(|request| matches!(request, Request::Extend { .. })).count()
+        self.requests().iter().filter(|request| matches!(request, Operation::Extend { .. })).count()
     }
 }
 
@@ -50,13 +51,13 @@ impl<N: LockNode> LockNode for Recorder<N> {
         self.node.establish(keyspace, record)
     }
 
-    fn vote(&self, ballot: Ballot, answer: Answer) {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(ballot.request);
-        self.node.vote(ballot, answer);
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.operation);
+        self.node.submit(request, reply_to);
     }
 
-    fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
-        self.node.calls(keyspace, waiter)
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+        self.node.wakeups(keyspace, waiter)
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

@@ -6,11 +6,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::quorum::{AcquireVote, Acquisition, ConfirmVote, Step, Terms, majority};
-use lock_core::{
-    Answer, Ballot, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture, OwnerId,
-    Place, Reply, Request,
+use lock_core::node::{
+    Establish, Inspection, Keyspace, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request,
 };
+use lock_core::quorum::{AcquireVote, Acquisition, ConfirmVote, Step, Terms, majority};
+use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_tests::{MemoryCluster, Referee, ask, eventually_async};
 use tokio::time::sleep;
 
@@ -53,24 +53,24 @@ impl LockNode for WrongNode {
         self.node.establish(keyspace, record)
     }
 
-    fn vote(&self, mut ballot: Ballot, answer: Answer) {
-        if let (Request::Release { .. }, Wrong::ReleaseWithoutOwner) = (ballot.request, self.wrong)
+    fn submit(&self, mut request: Request, reply_to: ReplySender) {
+        if let (Operation::Release { .. }, Wrong::ReleaseWithoutOwner) = (request.operation, self.wrong)
             && let Some(owner) = *self.owner.lock().unwrap()
         {
-            ballot.request = Request::Release { owner, place: Place::None };
+            request.operation = Operation::Release { owner, position: QueuePosition::None };
         }
-        if let (Request::Extend { owner, ttl }, Wrong::CountReplaced) = (ballot.request, self.wrong) {
-            drop(ask(&self.node, ballot.clone()));
-            ballot.request = Request::Replace { owner, ttl, fence: 0 };
+        if let (Operation::Extend { owner, ttl }, Wrong::CountReplaced) = (request.operation, self.wrong) {
+            drop(ask(&self.node, request.clone()));
+            request.operation = Operation::Replace { owner, ttl, token: 0 };
         }
-        let (owner, asked) = (Arc::clone(&self.owner), ballot.request);
-        let answered = ask(&self.node, ballot);
+        let (owner, asked) = (Arc::clone(&self.owner), request.operation);
+        let answered = ask(&self.node, request);
         tokio::spawn(async move {
             let reply = answered.await;
-            if let (Request::Acquire { owner: asked, .. }, Ok(Reply::Granted { .. })) = (asked, &reply) {
+            if let (Operation::Acquire { owner: asked, .. }, Ok(Reply::Granted { .. })) = (asked, &reply) {
                 *owner.lock().unwrap() = Some(asked);
             }
-            answer.send(reply);
+            reply_to.send(reply);
         });
     }
 
@@ -168,21 +168,21 @@ impl Attempt {
         let mut last = None;
         for node in 0..3 {
             let vote = if reached.contains(&node) {
-                let request = Request::Acquire { owner: self.owner, ttl: TTL, hint: 0, tokens: 1, since: None };
+                let request = Operation::Acquire { owner: self.owner, ttl: TTL, hint: 0, tokens: 1, since: None };
                 match cluster.raw(node).await.vote("r", request).await.unwrap() {
-                    Reply::Granted { fence } => AcquireVote::Granted { fence },
+                    Reply::Granted { token } => AcquireVote::Granted { token },
                     Reply::Held { remaining } => AcquireVote::Held { remaining },
                     other => panic!("{other:?}"),
                 }
             } else {
-                AcquireVote::NoAnswer
+                AcquireVote::NoReply
             };
-            if let AcquireVote::Granted { fence } = vote {
-                self.fences[node] = Some(fence);
+            if let AcquireVote::Granted { token } = vote {
+                self.fences[node] = Some(token);
             }
             match self.shipped.acquire_vote(node, vote, Duration::ZERO) {
                 Step::Granted { token, .. } => last = Some(token),
-                Step::Confirm { round, fence, nodes } => self.confirm = Some((round, fence, nodes)),
+                Step::Confirm { round, token: fence, nodes } => self.confirm = Some((round, fence, nodes)),
                 Step::Wait | Step::Failed(_) => {}
             }
         }
@@ -216,7 +216,7 @@ impl Attempt {
                     match cluster
                         .raw(node)
                         .await
-                        .vote("r", Request::Confirm { owner: self.owner, fence })
+                        .vote("r", Operation::Confirm { owner: self.owner, token: fence })
                         .await
                         .unwrap()
                     {
@@ -227,7 +227,7 @@ impl Attempt {
                 };
                 match self.shipped.confirm_vote(node, round, vote, Duration::ZERO) {
                     Step::Granted { token, .. } => return Some(token),
-                    Step::Confirm { round, fence, nodes } => self.confirm = Some((round, fence, nodes)),
+                    Step::Confirm { round, token: fence, nodes } => self.confirm = Some((round, fence, nodes)),
                     Step::Wait | Step::Failed(_) => {}
                 }
             }
@@ -240,7 +240,7 @@ impl Attempt {
             cluster
                 .raw(node)
                 .await
-                .vote("r", Request::Release { owner: self.owner, place: Place::None })
+                .vote("r", Operation::Release { owner: self.owner, position: QueuePosition::None })
                 .await
                 .unwrap();
         }

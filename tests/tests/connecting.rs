@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal, VoteAnswer};
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal, Vote};
 use lock_tests::{RedisCluster, RedisServer, eventually_async};
 use tokio::time::Instant;
 
@@ -94,7 +94,7 @@ async fn a_password_and_a_database_are_taken_from_the_url() {
 
 /// The commands that are listed in the documentation of `RedisNode`, which this reads.
 fn documented_rights() -> Vec<String> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../lock-core/src/node/redis/mod.rs");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../lock-core/src/node/redis/node.rs");
     let docs: String = std::fs::read_to_string(source)
         .unwrap()
         .lines()
@@ -220,7 +220,7 @@ async fn a_plain_redlock_on_the_same_keys_excludes_us_and_we_exclude_it() {
     let error = locks.lock("stock:1").try_acquire().await.unwrap_err();
     let LockError::Contended { free_in, votes, .. } = &error else { panic!("{error}") };
     assert!(free_in.unwrap() <= Duration::from_secs(5) && free_in.unwrap() > Duration::from_secs(3), "{free_in:?}");
-    assert!(votes.iter().filter(|vote| matches!(vote.answer, VoteAnswer::Held { .. })).count() >= 1);
+    assert!(votes.iter().filter(|vote| matches!(vote.vote, Vote::Held { .. })).count() >= 1);
     eventually_async("our own grants are released", async || cluster.keys("stock:1").await.len() == 3).await;
 
     for server in &cluster.servers[1..4] {

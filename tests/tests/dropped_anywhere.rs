@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use lock_core::{LockError, LockGuard, LockManager, Place, Request};
+use lock_core::node::{Operation, QueuePosition};
+use lock_core::{LockError, LockGuard, LockManager};
 use lock_tests::{MemoryCluster, Polled, Recorder, RedisCluster, eventually, eventually_async, poll_times};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -201,7 +202,10 @@ async fn a_caller_that_leaves_tells_each_master_once() {
         // Longer than any of them takes to answer, and than a turn would be kept.
         sleep(TTL / 50).await;
         for (node, before) in told.iter().zip(asked) {
-            let left = |request: &&Request| matches!(request, Request::Release { place: Place::Leave, .. });
+            let left = |operation: &&Operation| {
+                let released = matches!(operation, Operation::Release { position: QueuePosition::Leave, .. });
+                released || matches!(operation, Operation::LeaveQueue)
+            };
             assert_eq!(node.requests()[before..].iter().filter(left).count(), 1, "{case}");
         }
         assert!(holder.release().await.unwrap());

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{
-    Ballot, ConfigError, ConnectError, Keyspace, LockError, LockKeys, LockManager, LockNode, NodeError, OwnerId,
-    RedisNode, Refusal, Reply, Request, VoteAnswer, WaiterId,
-};
+use lock_core::node::{Keyspace, LockKeys, Operation, OwnerId, Reply, Request, WaiterId};
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockNode, NodeError, RedisNode, Refusal, Vote};
 use lock_tests::{MemoryCluster, RedisCluster, Referee, ask, eventually, eventually_async};
 use tokio::time::{Instant, sleep};
 
@@ -94,9 +92,8 @@ async fn masters_that_forgot_vote_again_after_their_quarantine_and_not_before() 
             Ok(_) => granted_after = Some(forgot.elapsed()),
             Err(error) => {
                 let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
-                let quarantined =
-                    |answer: &VoteAnswer| matches!(answer, VoteAnswer::Failed(NodeError::Quarantined { .. }));
-                assert!(votes[..2].iter().all(|vote| quarantined(&vote.answer)), "{error}");
+                let quarantined = |answer: &Vote| matches!(answer, Vote::Failed(NodeError::Quarantined { .. }));
+                assert!(votes[..2].iter().all(|vote| quarantined(&vote.vote)), "{error}");
             }
         }
         sleep(Duration::from_millis(50)).await;
@@ -249,11 +246,11 @@ async fn behind_a_new_connection_nothing_is_voted_before_the_server_was_looked_o
     cluster.builder().connect().await.unwrap();
     let node = RedisNode::from_url(&cluster.servers[0].url()).unwrap();
     let keyspace = Arc::new(Keyspace::new("lock:"));
-    let epoch = node.inspect(&keyspace).await.unwrap().meta.unwrap().epoch;
+    let epoch = node.inspect(&keyspace).await.unwrap().record.unwrap().epoch;
     let vote = || {
-        let request = Request::Acquire { owner: OwnerId::from_bits(7), ttl: TTL, hint: 0, tokens: 1, since: None };
+        let operation = Operation::Acquire { owner: OwnerId::from_bits(7), ttl: TTL, hint: 0, tokens: 1, since: None };
         let keys = LockKeys::new(&keyspace, "r");
-        ask(&node, Ballot { keys, epoch, waiter: WaiterId::from_bits(1), request })
+        ask(&node, Request { keys, epoch, waiter: WaiterId::from_bits(1), operation })
     };
     assert!(matches!(vote().await, Ok(Reply::Granted { .. })));
 

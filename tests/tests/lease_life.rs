@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Lease, LockError, LossReason, MemoryNode, OwnerId, Place, Reply, Request};
+use lock_core::node::{Operation, OwnerId, QueuePosition, Reply};
+use lock_core::{Lease, LockError, LossReason, MemoryNode};
 use lock_tests::{MemoryCluster, eventually};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -224,14 +225,14 @@ async fn a_node_whose_key_belongs_to_another_is_left_alone_by_renewal_and_releas
     cluster.nodes[0].advance_clock(TTL);
     let (node, owner) = (cluster.raw(0).await, OwnerId::from_bits(7));
     let reply =
-        node.vote("r", Request::Acquire { owner, ttl: TTL * 6, hint: 0, tokens: 1, since: None }).await.unwrap();
-    let Reply::Granted { fence } = reply else { panic!("{reply:?}") };
-    assert!(fence > guard.token().get());
+        node.vote("r", Operation::Acquire { owner, ttl: TTL * 6, hint: 0, tokens: 1, since: None }).await.unwrap();
+    let Reply::Granted { token } = reply else { panic!("{reply:?}") };
+    assert!(token > guard.token().get());
     sleep(TTL * 2).await;
     assert!(guard.is_valid());
     assert_eq!(guard.release().await, Ok(true));
     assert_eq!(
-        node.vote("r", Request::Release { owner, place: Place::None }).await,
+        node.vote("r", Operation::Release { owner, position: QueuePosition::None }).await,
         Ok(Reply::Released),
         "still theirs"
     );

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::poll;
-use lock_core::{LockError, LockManager, MemoryNode, Request};
+use lock_core::node::Operation;
+use lock_core::{LockError, LockManager, MemoryNode};
 use lock_tests::{MemoryCluster, Recorder, eventually};
 use tokio::time::{Instant, sleep};
 
@@ -212,7 +213,7 @@ async fn work_that_is_done_within_a_third_of_the_time_to_live_renews_nothing() {
     }
     let extends = recorded.0.iter().map(Recorder::renewals).sum::<usize>();
     assert_eq!(extends, 0);
-    let replaced = |request: &Request| matches!(request, Request::Replace { .. });
+    let replaced = |request: &Operation| matches!(request, Operation::Replace { .. });
     assert!(!recorded.0.iter().any(|node| node.requests().iter().any(replaced)));
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockError, LockManager, MemoryNode, NodeError, VoteAnswer};
+use lock_core::{LockError, LockManager, MemoryNode, NodeError, Vote};
 use lock_tests::{MemoryCluster, eventually, eventually_async};
 use tokio::time::{Instant, sleep};
 
@@ -96,10 +96,8 @@ async fn with_three_of_five_masters_gone_callers_get_no_quorum_within_the_node_t
         assert_eq!(votes.len(), 5);
         for (node, vote) in votes.iter().enumerate() {
             let failed = matches!(
-                vote.answer,
-                VoteAnswer::Failed(
-                    NodeError::TimedOut | NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. }
-                )
+                vote.vote,
+                Vote::Failed(NodeError::TimedOut | NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. })
             );
             assert_eq!(failed, (1..4).contains(&node), "{name}: {vote}");
         }

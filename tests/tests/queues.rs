@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use lock_core::{
-    Answer, Ballot, Call, Establish, Inspection, Keyspace, LockManager, LockNode, MemoryNode, NodeError, NodeFuture,
-    OwnerId, Place, Reply, Request, TURN_LIFE, WaiterId,
+use lock_core::node::{
+    Establish, Inspection, Keyspace, NodeFuture, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply,
+    ReplySender, Request, WaiterId, Wakeup,
 };
+use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_tests::MemoryCluster;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
@@ -118,7 +119,7 @@ async fn a_waiter_that_died_costs_its_turn_and_not_a_time_to_live() {
     for node in 0..5 {
         let owner = OwnerId::from_bits(7);
         let since = Some(NonZeroU64::MIN);
-        let acquire = Request::Acquire { owner, ttl: HOLD, hint: 0, tokens: 1, since };
+        let acquire = Operation::Acquire { owner, ttl: HOLD, hint: 0, tokens: 1, since };
         let reply = cluster.raw(node).await.vote("r", acquire).await;
         assert!(matches!(reply, Ok(Reply::Held { .. })), "it stands in the queue, and never comes back");
     }
@@ -128,7 +129,7 @@ async fn a_waiter_that_died_costs_its_turn_and_not_a_time_to_live() {
     let released = Instant::now();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     let waited = released.elapsed();
-    assert!(waited >= TURN_LIFE && waited < TURN_LIFE * 2, "{waited:?}");
+    assert!(waited >= RESERVATION_TTL && waited < RESERVATION_TTL * 2, "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +138,7 @@ async fn a_free_key_is_kept_for_the_one_that_was_called() {
     let managers = processes(&cluster, 1).await;
     managers[0].lock("r").acquire().await.unwrap().release().await.unwrap();
     let node = cluster.raw(0).await;
-    let acquire = |owner, since| Request::Acquire {
+    let acquire = |owner, since| Operation::Acquire {
         owner: OwnerId::from_bits(owner),
         ttl: HOLD,
         hint: 0,
@@ -146,13 +147,13 @@ async fn a_free_key_is_kept_for_the_one_that_was_called() {
     };
     assert!(matches!(node.vote("r", acquire(1, 0)).await, Ok(Reply::Granted { .. })));
     assert!(matches!(node.vote("r", acquire(2, 5)).await, Ok(Reply::Held { .. })));
-    let release = Request::Release { owner: OwnerId::from_bits(1), place: Place::None };
+    let release = Operation::Release { owner: OwnerId::from_bits(1), position: QueuePosition::None };
     assert_eq!(node.vote("r", release).await, Ok(Reply::Released));
     // A free key, and no lock to be had: neither by one that does not wait, nor past the one whose turn it is.
     assert!(managers[0].lock("r").try_acquire().await.is_err());
     let started = Instant::now();
     let late = managers[0].lock("r").acquire().await.unwrap();
-    assert!(started.elapsed() >= TURN_LIFE && started.elapsed() < TURN_LIFE * 2, "{:?}", started.elapsed());
+    assert!(started.elapsed() >= RESERVATION_TTL && started.elapsed() < RESERVATION_TTL * 2, "{:?}", started.elapsed());
     drop(late);
 }
 
@@ -180,16 +181,16 @@ impl LockNode for Odd {
         self.node.establish(keyspace, record)
     }
 
-    fn vote(&self, ballot: Ballot, answer: Answer) {
-        if matches!(ballot.request, Request::Release { place: Place::Leave, .. }) {
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        if matches!(request.operation, Operation::LeaveQueue) {
             let meanwhile = self.meanwhile.lock().unwrap().take();
             meanwhile.into_iter().for_each(|happens| happens());
         }
-        self.node.vote(ballot, answer);
+        self.node.submit(request, reply_to);
     }
 
-    fn calls(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Call>, NodeError>> {
-        if self.mute { Box::pin(pending()) } else { self.node.calls(keyspace, waiter) }
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+        if self.mute { Box::pin(pending()) } else { self.node.wakeups(keyspace, waiter) }
     }
 }
 

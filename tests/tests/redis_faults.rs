@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockError, LockManager, NodeError, Refusal, VoteAnswer};
+use lock_core::{LockError, LockManager, NodeError, Refusal, Vote};
 use lock_tests::{RedisCluster, RedisServer, alone, eventually_async, median};
 use tokio::time::{Instant, sleep};
 
@@ -63,7 +63,7 @@ async fn assert_no_quorum_in_time(locks: &LockManager) {
         let error = locks.lock("r").wait(Duration::from_secs(5)).acquire().await.unwrap_err();
         best = best.min(started.elapsed());
         let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
-        let failed = votes.iter().filter(|vote| matches!(vote.answer, VoteAnswer::Failed(_))).count();
+        let failed = votes.iter().filter(|vote| matches!(vote.vote, Vote::Failed(_))).count();
         assert!(failed >= 3, "{error}");
     }
     assert!(best <= NODE_TIMEOUT + Duration::from_millis(50), "{best:?}");
@@ -184,7 +184,7 @@ async fn a_master_that_becomes_a_replica_at_run_time_never_votes_again() {
     cluster.servers[1].stop();
     let error = locks.lock("r").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
-    assert_eq!(error.votes()[0].answer, VoteAnswer::Failed(NodeError::Refused(Refusal::Replica)));
+    assert_eq!(error.votes()[0].vote, Vote::Failed(NodeError::Refused(Refusal::Replica)));
     cluster.servers[1].cont();
 }
 
@@ -204,8 +204,8 @@ async fn masters_that_are_out_of_memory_or_can_not_write_are_not_noticed_while_t
     cluster.servers[2].query::<String>("CONFIG SET maxmemory 1").await;
     let error = locks.lock("r").acquire().await.unwrap_err();
     let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
-    let code = |node: usize| match &votes[node].answer {
-        VoteAnswer::Failed(NodeError::Rejected { code, .. }) => code.clone(),
+    let code = |node: usize| match &votes[node].vote {
+        Vote::Failed(NodeError::Rejected { code, .. }) => code.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!([code(0), code(1), code(2)], ["OOM", "NOREPLICAS", "OOM"]);

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use lock_core::{ConfigError, Keyspace, LockError, LockManager, MemoryNode, quorum};
+use lock_core::node::Keyspace;
+use lock_core::{ConfigError, LockError, LockManager, MemoryNode, quorum};
 use lock_tests::{MemoryCluster, Recorder, RedisCluster, eventually, eventually_async};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use lock_core::{
-    Ballot, Call, Epoch, Establish, Inspection, Keyspace, LockKeys, LockNode, MemoryNode, NodeError, OwnerId, Place,
-    RedisNode, Reply, Request, SetConfig, TURN_LIFE, Turn, WaiterId,
+use lock_core::node::{
+    Epoch, Establish, Inspection, Keyspace, LockKeys, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply,
+    Request, SetConfig, WaiterId, Wakeup, WakeupKind,
 };
+use lock_core::{LockNode, MemoryNode, NodeError, RedisNode};
 use lock_tests::{RedisServer, ask};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -25,7 +26,7 @@ enum Action {
         resource: usize,
         present: bool,
         waiter: WaiterId,
-        request: Request,
+        request: Operation,
     },
     /// A record, over the one that is there or over one that is not; perhaps with a quarantine.
     Establish {
@@ -36,20 +37,21 @@ enum Action {
     Inspect,
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request() -> impl Strategy<Value = Operation> {
     let owner = (1_u128..4).prop_map(OwnerId::from_bits);
     let ttl = (1_u64..4).prop_map(|times| LONG * u32::try_from(times).unwrap());
     let number = prop_oneof![0_u64..12, Just(1_700_000_000_000_000), Just((1 << 53) - 3)];
     let since = (1_u64..6).prop_map(|since| NonZeroU64::new(since).unwrap());
-    (0..10, owner, ttl, number, 1..4_u32, since).prop_map(|(kind, owner, ttl, number, tokens, since)| match kind {
-        0 => Request::Acquire { owner, ttl, hint: number, tokens, since: None },
-        1 | 2 => Request::Acquire { owner, ttl, hint: number, tokens, since: Some(since) },
-        3 => Request::Confirm { owner, fence: number },
-        4 => Request::Extend { owner, ttl },
-        5 => Request::Replace { owner, ttl, fence: number },
-        6 => Request::Release { owner, place: Place::None },
-        7 => Request::Release { owner, place: Place::Keep(since) },
-        _ => Request::Release { owner, place: Place::Leave },
+    (0..11, owner, ttl, number, 1..4_u32, since).prop_map(|(kind, owner, ttl, number, tokens, since)| match kind {
+        0 => Operation::Acquire { owner, ttl, hint: number, tokens, since: None },
+        1 | 2 => Operation::Acquire { owner, ttl, hint: number, tokens, since: Some(since) },
+        3 => Operation::Confirm { owner, token: number },
+        4 => Operation::Extend { owner, ttl },
+        5 => Operation::Replace { owner, ttl, token: number },
+        6 => Operation::Release { owner, position: QueuePosition::None },
+        7 => Operation::Release { owner, position: QueuePosition::Keep(since) },
+        8 => Operation::LeaveQueue,
+        _ => Operation::Release { owner, position: QueuePosition::Leave },
     })
 }
 
@@ -84,7 +86,7 @@ impl Side {
         Self { node: Box::new(node), keyspace, resources, run_id }
     }
 
-    async fn vote(&self, resource: usize, epoch: Epoch, request: Request) -> Result<Reply, NodeError> {
+    async fn vote(&self, resource: usize, epoch: Epoch, request: Operation) -> Result<Reply, NodeError> {
         self.vote_as(WaiterId::from_bits(1), resource, epoch, request).await
     }
 
@@ -93,12 +95,14 @@ impl Side {
         waiter: WaiterId,
         resource: usize,
         epoch: Epoch,
-        request: Request,
+        request: Operation,
     ) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
-        ask(&self.node, Ballot { keys, epoch, waiter, request }).await.map(without_time).map_err(|error| match error {
-            NodeError::Quarantined { remaining } => NodeError::Quarantined { remaining: rounded(remaining) },
-            error => error,
+        ask(&self.node, Request { keys, epoch, waiter, operation: request }).await.map(without_time).map_err(|error| {
+            match error {
+                NodeError::Quarantined { remaining } => NodeError::Quarantined { remaining: rounded(remaining) },
+                error => error,
+            }
         })
     }
 
@@ -114,7 +118,7 @@ impl Side {
 
     /// What of an inspection must be the same on both.
     async fn inspect(&self) -> impl PartialEq + std::fmt::Debug + use<> {
-        let Inspection { run_id, role, eviction_policy, durable, meta, quarantine, .. } =
+        let Inspection { run_id, role, eviction_policy, durable, record: meta, quarantine, .. } =
             self.node.inspect(&self.keyspace).await.unwrap();
         assert_eq!(run_id, self.run_id);
         let meta = meta.map(|meta| (meta.run_id == run_id, meta.epoch, meta.config));
@@ -137,8 +141,10 @@ fn without_time(reply: Reply) -> Reply {
 /// The calls that each process would find on the in-memory master, as the script writes them.
 fn calls(side: &Side) -> Vec<Vec<String>> {
     let of = |waiter| {
-        let calls = side.node.calls(&side.keyspace, WaiterId::from_bits(waiter)).now_or_never();
-        let word = |Call { lock, turn }: Call| format!("{}{lock}", if turn == Turn::Ours { "T" } else { "S" });
+        let calls = side.node.wakeups(&side.keyspace, WaiterId::from_bits(waiter)).now_or_never();
+        let word = |Wakeup { lock_key, kind }: Wakeup| {
+            format!("{}{lock_key}", if kind == WakeupKind::Reserved { "T" } else { "S" })
+        };
         calls.map_or_else(Vec::new, |calls| calls.unwrap().into_iter().map(word).collect())
     };
     (1..=WAITERS).map(of).collect()
@@ -148,7 +154,7 @@ async fn calls_on(server: &RedisServer, keyspace: &Keyspace) -> Vec<Vec<String>>
     let mut connection = server.connect().await.unwrap();
     let mut calls = Vec::new();
     for waiter in 1..=WAITERS {
-        let list = keyspace.calls(WaiterId::from_bits(waiter));
+        let list = keyspace.wakeups(WaiterId::from_bits(waiter));
         calls.push(redis::cmd("LRANGE").arg(list).arg(0).arg(-1).query_async(&mut connection).await.unwrap());
     }
     calls
@@ -161,10 +167,11 @@ async fn difference(server: &RedisServer, case: usize, actions: &[Action]) -> Op
     let memory = Side::new(MemoryNode::new(), &prefix).await;
     let mut epoch = Epoch::from_bits(1);
     let began = tokio::time::Instant::now();
-    let told = |difference: String| (began.elapsed() < TURN_LIFE / 2).then_some(difference);
+    let told = |difference: String| (began.elapsed() < RESERVATION_TTL / 2).then_some(difference);
     for side in [&redis, &memory] {
         assert_eq!(
-            side.vote(0, epoch, Request::Release { owner: OwnerId::from_bits(1), place: Place::None }).await,
+            side.vote(0, epoch, Operation::Release { owner: OwnerId::from_bits(1), position: QueuePosition::None })
+                .await,
             Err(NodeError::Unadmitted)
         );
         assert!(side.establish(None, epoch, Duration::ZERO, 1).await);
@@ -219,7 +226,7 @@ async fn a_time_to_live_ends_alike_on_both() {
     let server = RedisServer::start().await;
     let (short, long) = (Duration::from_millis(150), LONG);
     let acquire =
-        |owner, ttl| Request::Acquire { owner: OwnerId::from_bits(owner), ttl, hint: 0, tokens: 1, since: None };
+        |owner, ttl| Operation::Acquire { owner: OwnerId::from_bits(owner), ttl, hint: 0, tokens: 1, since: None };
     let sides = [
         Side::new(RedisNode::from_url(&server.url()).unwrap(), "ttl:").await,
         Side::new(MemoryNode::new(), "ttl:").await,
@@ -228,12 +235,12 @@ async fn a_time_to_live_ends_alike_on_both() {
         let epoch = Epoch::from_bits(1);
         assert!(side.establish(None, epoch, Duration::ZERO, 1).await);
         let granted = tokio::time::Instant::now();
-        assert_eq!(side.vote(0, epoch, acquire(1, short)).await, Ok(Reply::Granted { fence: 1 }));
-        assert_eq!(side.vote(1, epoch, acquire(1, short)).await, Ok(Reply::Granted { fence: 1 }));
-        let extend = Request::Extend { owner: OwnerId::from_bits(1), ttl: long };
+        assert_eq!(side.vote(0, epoch, acquire(1, short)).await, Ok(Reply::Granted { token: 1 }));
+        assert_eq!(side.vote(1, epoch, acquire(1, short)).await, Ok(Reply::Granted { token: 1 }));
+        let extend = Operation::Extend { owner: OwnerId::from_bits(1), ttl: long };
         assert_eq!(side.vote(1, epoch, extend).await, Ok(Reply::Kept));
         lock_tests::eventually_async("the other one gets it", async || {
-            side.vote(0, epoch, acquire(2, long)).await == Ok(Reply::Granted { fence: 2 })
+            side.vote(0, epoch, acquire(2, long)).await == Ok(Reply::Granted { token: 2 })
         })
         .await;
         assert!(granted.elapsed() >= short, "not before its time: {:?}", granted.elapsed());

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use lock_core::{
-    ConfigError, InvalidName, LONGEST_HOLD, LONGEST_TTL, LONGEST_WAIT, LockError, LockManager, LockManagerBuilder,
-    LockRequest, MIN_TTL, MemoryNode,
+    ConfigError, InvalidName, LockError, LockManager, LockManagerBuilder, LockRequest, MAX_HOLD, MAX_TTL, MAX_WAIT,
+    MIN_TTL, MemoryNode,
 };
 use lock_tests::MemoryCluster;
 
@@ -40,9 +40,9 @@ async fn an_option_out_of_its_range_is_named_with_its_range() {
         ("ttl", |request| request.ttl(MIN_TTL - MS), MIN_TTL, SECOND * 30),
         ("ttl", |request| request.ttl(SECOND * 30 + MS), MIN_TTL, SECOND * 30),
         ("ttl", |request| request.ttl(Duration::ZERO), MIN_TTL, SECOND * 30),
-        ("wait", |request| request.wait(LONGEST_WAIT + MS), Duration::ZERO, LONGEST_WAIT),
-        ("max_hold", |request| request.max_hold(Duration::ZERO), MS, LONGEST_HOLD),
-        ("max_hold", |request| request.max_hold(Duration::MAX), MS, LONGEST_HOLD),
+        ("wait", |request| request.wait(MAX_WAIT + MS), Duration::ZERO, MAX_WAIT),
+        ("max_hold", |request| request.max_hold(Duration::ZERO), MS, MAX_HOLD),
+        ("max_hold", |request| request.max_hold(Duration::MAX), MS, MAX_HOLD),
         ("min_validity", |request| request.min_validity(SECOND * 10), Duration::ZERO, SECOND * 10 - MS * 102),
         ("min_validity", |request| request.min_validity(Duration::MAX), Duration::ZERO, SECOND * 10 - MS * 102),
     ];
@@ -55,9 +55,9 @@ async fn an_option_out_of_its_range_is_named_with_its_range() {
     let good: [Set; 5] = [
         |request| request.ttl(MIN_TTL),
         |request| request.ttl(SECOND * 30),
-        |request| request.wait(LONGEST_WAIT),
+        |request| request.wait(MAX_WAIT),
         |request| request.max_hold(MS),
-        |request| request.max_hold(LONGEST_HOLD).min_validity(SECOND),
+        |request| request.max_hold(MAX_HOLD).min_validity(SECOND),
     ];
     for set in good {
         set(locks.lock("r")).acquire().await.unwrap().release().await.unwrap();
@@ -87,7 +87,7 @@ fn a_manager_that_can_not_work_is_not_built() {
     for (builder, field) in [
         (with_nodes(3).ttl(MIN_TTL - MS), "ttl"),
         (with_nodes(3).ttl(SECOND * 61), "ttl"),
-        (with_nodes(3).max_ttl(LONGEST_TTL + MS), "max_ttl"),
+        (with_nodes(3).max_ttl(MAX_TTL + MS), "max_ttl"),
         (with_nodes(3).max_ttl(MS), "max_ttl"),
         (with_nodes(3).ttl(SECOND * 10).max_ttl(SECOND * 5), "ttl"),
         (with_nodes(3).wait(Duration::MAX), "wait"),

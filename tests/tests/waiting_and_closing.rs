@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{LockError, LossReason, ShutdownReport, VoteAnswer};
+use lock_core::{LockError, LossReason, ShutdownReport, Vote};
 use lock_tests::{MemoryCluster, eventually};
 use tokio::time::{Instant, sleep};
 
@@ -222,8 +222,8 @@ async fn a_release_that_too_few_masters_acknowledge_names_the_others() {
     let LockError::NoQuorum { resource, waited, votes } = &error else { panic!("{error}") };
     assert_eq!((resource.as_str(), *waited), ("r", node_timeout));
     let [down, hung @ ..] = &votes[..] else { panic!("{error}") };
-    assert!(matches!(down.answer, VoteAnswer::Failed(_)), "{error}");
-    assert!(hung.len() == 2 && hung.iter().all(|vote| vote.answer == VoteAnswer::Pending), "{error}");
+    assert!(matches!(down.vote, Vote::Failed(_)), "{error}");
+    assert!(hung.len() == 2 && hung.iter().all(|vote| vote.vote == Vote::Pending), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,170 +1,226 @@
-use std::num::NonZeroU64;
+use std::mem::take;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
-use super::{Claim, Ended, Engine, NodeSet, Round, Tenure, Traces};
-use crate::error::{NodeVote, VoteAnswer};
-use crate::node::{LockKeys, NodeError, Place, Reply, Request};
+use super::{Engine, Grant, NodeReply, QueuePositions, Round};
+use crate::cluster::NodeSet;
+use crate::error::{NodeError, NodeVote, Vote};
+use crate::node::{LockKeys, Operation, QueuePosition, Reply};
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
 
-/// An attempt that came to nothing, and was undone.
+/// An attempt that failed and was undone.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct FailedAttempt {
     pub(crate) failure: Failure,
     pub(crate) votes: Vec<NodeVote>,
-    /// The nodes that may have a place in their queue for it.
-    pub(crate) queued: NodeSet,
-}
-
-/// The place in the queues of the nodes of one that waits.
-#[derive(Clone, Copy)]
-pub(crate) struct Queued {
-    /// Since when it waits, by the cluster clock.
-    pub(crate) since: NonZeroU64,
-    /// The nodes that may have its place already.
-    pub(crate) nodes: NodeSet,
 }
 
 impl Engine {
-    /// One attempt to take a lock, under an owner id of its own, and `tokens` tokens for it. One that waits enters the queue on
-    /// every node that does not grant.
+    /// Makes one attempt to take a lock, with an owner id of its own, and reserves `tokens` tokens.
+    ///
+    /// With `positions`, the caller waits: it enters the queue of every node that does not grant.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any point, it leaves a release behind on every node that may have granted, and gives up its place on every node:
-    /// nobody may be left who waits for a turn. Who is comes back with the same `since`.
+    /// Dropped at any point, it leaves a release behind on every node that may have granted, which also gives up the queue
+    /// position on that node. The other positions stay the caller's.
     pub(crate) async fn attempt(
         self: &Arc<Self>,
         keys: &LockKeys,
         options: &LockOptions,
-        queued: Option<Queued>,
         tokens: u32,
-    ) -> Result<Tenure, Failed> {
-        let (cluster, owner, ttl) = (&self.cluster, self.random.owner(), options.ttl);
-        let terms = Terms { ttl, min_validity: options.min_validity, tokens };
-        let mut acquisition = Acquisition::new(cluster.size(), terms);
-        let mut votes = vec![VoteAnswer::Pending; cluster.size()];
-        let node_timeout = self.node_timeout(ttl);
-
-        // In this order, so that on a drop the answers are given up before the undoing is cast: a node then does not repeat an
-        // acquire that nobody waits for.
-        let since = queued.map(|queued| queued.since);
-        let before = queued.map(|queued| queued.nodes).unwrap_or_default();
-        let (nodes, queued) = (NodeSet::all(cluster.size()), NodeSet::default());
-        let place = since.map_or(Place::None, |_| Place::Leave);
-        let traces = Traces { keys: keys.clone(), owner, ttl, nodes, queued, place };
-        let mut claim = Claim::new(self, traces, Ended::Attempt);
-        let sent = Instant::now();
-        let mut acquires = Round::new(cluster, keys, cluster.deadline(node_timeout));
-        acquires.await_majority_but(0);
-        let mut confirms = None;
-
-        let request = Request::Acquire { owner, ttl, hint: cluster.clock(), tokens, since };
-        for node in 0..cluster.size() {
-            acquires.cast_when_joined(node, request);
-        }
-        let traced = |traces: &mut Traces, node, known: &VoteAnswer| {
-            if !may_hold(known) {
-                traces.nodes.remove(node);
-                let held = matches!(known, VoteAnswer::Held { .. });
-                if since.is_some() && held || before.contains(node) {
-                    traces.queued.insert(node);
-                }
-            }
+        positions: Option<&mut QueuePositions>,
+    ) -> Result<Grant, FailedAttempt> {
+        let mut attempt = Attempt::send(self, keys, options, tokens, positions);
+        let verdict = match attempt.gather().await {
+            Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,
+            step => step,
         };
-        let verdict = loop {
-            let step = tokio::select! {
-                biased;
-                Some((node, answer)) = acquires.next() => {
-                    let (vote, known) = acquire_vote(answer);
-                    traced(&mut claim.traces, node, &known);
-                    votes[node] = known;
-                    acquisition.acquire_vote(node, vote, sent.elapsed())
-                }
-                Some((round, node, answer)) = next_confirm(&mut confirms) => {
-                    acquisition.confirm_vote(node, round, confirm_vote(&answer), sent.elapsed())
-                }
-                // Every vote is in, so a verdict was given; this is for the compiler.
-                else => Step::Failed(Failure::NoQuorum),
-            };
+        attempt.settle(verdict)
+    }
+}
+
+/// An attempt that is in progress.
+///
+/// The fields are dropped in this order: the replies are given up before the grant sends its release, so that a node does not
+/// repeat an acquire that nobody waits for.
+struct Attempt<'a> {
+    acquires: Round,
+    grant: Grant,
+    acquisition: Acquisition,
+    votes: Vec<Vote>,
+    /// Lent by a caller that waits. While a node's reply is pending, its queue position is the grant's to give up.
+    positions: Option<&'a mut QueuePositions>,
+    /// The nodes that may have had a position before this attempt.
+    queued_before: NodeSet,
+    engine: &'a Arc<Engine>,
+    tokens: u32,
+}
+
+/// A token that the nodes are asked to confirm.
+struct Proposal {
+    round: u8,
+    token: u64,
+    nodes: Vec<usize>,
+}
+
+impl<'a> Attempt<'a> {
+    /// Sends the acquire to all nodes.
+    fn send(
+        engine: &'a Arc<Engine>,
+        keys: &LockKeys,
+        options: &LockOptions,
+        tokens: u32,
+        mut positions: Option<&'a mut QueuePositions>,
+    ) -> Self {
+        let (cluster, ttl) = (&engine.cluster, options.ttl);
+        let since = positions.as_ref().and_then(|positions| positions.since);
+        let queued_before = positions.as_deref_mut().map(|positions| take(&mut positions.nodes)).unwrap_or_default();
+        let position = since.map_or(QueuePosition::None, |_| QueuePosition::Leave);
+        let grant = Grant::tentative(engine, keys, ttl, NodeSet::all(cluster.size()), position);
+        let mut acquires = Round::until(cluster, keys, cluster.deadline(engine.node_timeout(ttl)));
+        acquires.await_majority_but(0);
+        let operation = Operation::Acquire { owner: grant.owner(), ttl, hint: cluster.clock(), tokens, since };
+        for node in 0..cluster.size() {
+            acquires.send_when_joined(node, operation);
+        }
+        let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity: options.min_validity, tokens });
+        let votes = vec![Vote::Pending; cluster.size()];
+        Self { acquires, grant, acquisition, votes, positions, queued_before, engine, tokens }
+    }
+
+    /// Counts the votes until they decide, or a token has to be confirmed.
+    async fn gather(&mut self) -> Step {
+        while let Some(reply) = self.acquires.next().await {
+            match self.count(reply) {
+                Step::Wait => {}
+                step => return step,
+            }
+        }
+        // Not reached: the last vote always decides.
+        Step::Failed(Failure::NoQuorum)
+    }
+
+    /// Asks the nodes to confirm a token until their votes decide. A late grant joins the round; a refusal with a higher fence
+    /// may begin another round.
+    async fn confirm(&mut self, proposal: Proposal) -> Step {
+        let (cluster, keys, owner) = (&self.engine.cluster, self.grant.keys().clone(), self.grant.owner());
+        let timeout = self.engine.node_timeout(self.grant.ttl());
+        let mut round = proposal.round;
+        let mut confirms = Round::new(cluster, &keys, timeout);
+        let mut step = Step::from(proposal);
+        loop {
             match step {
                 Step::Wait => {}
-                Step::Confirm { round, fence, nodes } => {
-                    if confirms.as_ref().is_none_or(|(present, _)| *present != round) {
-                        confirms = Some((round, Round::new(cluster, keys, Instant::now() + node_timeout)));
+                Step::Confirm { round: next, token, nodes } => {
+                    if next != round {
+                        (round, confirms) = (next, Round::new(cluster, &keys, timeout));
                     }
-                    let Some((_, confirms)) = &mut confirms else { continue };
                     for node in nodes {
-                        confirms.cast(node, Request::Confirm { owner, fence });
+                        confirms.send(node, Operation::Confirm { owner, token });
                     }
                 }
-                Step::Granted { token, .. } => break Ok(token),
-                Step::Failed(failure) => break Err(failure),
+                Step::Granted { .. } | Step::Failed(_) => return step,
             }
-        };
-        // Answers that came behind the one that decided: a node that is away is not to be told, again and again.
-        while let Some((node, answer)) = acquires.take() {
-            votes[node] = acquire_vote(answer).1;
-            traced(&mut claim.traces, node, &votes[node]);
-        }
-        let uncast = acquires.uncast();
-        claim.traces.nodes = claim.traces.nodes.without(uncast);
-        claim.traces.queued = claim.traces.queued.union(uncast.intersection(before));
-        match verdict {
-            Ok(token) => {
-                claim.ended = Ended::Lease;
-                let spare = token + 1..=token + u64::from(tokens) - 1;
-                Ok(Tenure { claim, token, spare, sent, granted: Instant::now() })
-            }
-            Err(failure) => {
-                let names = cluster.members.iter().map(|member| member.node.name().to_owned());
-                let votes = names.zip(votes).map(|(node, answer)| NodeVote { node, answer }).collect();
-                // The places are kept: they are the caller's again, with those that the undoing makes.
-                let mut queued = std::mem::take(&mut claim.traces.queued);
-                if let Some(since) = since {
-                    queued = queued.union(claim.traces.nodes);
-                    claim.traces.place = Place::Keep(since);
+            step = tokio::select! {
+                biased;
+                Some(reply) = self.acquires.next() => self.count(reply),
+                Some(NodeReply { node, reply }) = confirms.next() => {
+                    let elapsed = self.grant.sent().elapsed();
+                    self.acquisition.confirm_vote(node, round, confirm_vote(&reply), elapsed)
                 }
-                Err(Failed { failure, votes, queued })
-            }
+                // Not reached: the last vote always decides.
+                else => Step::Failed(Failure::NoQuorum),
+            };
         }
     }
-}
 
-/// The next answer of the confirms that are under way.
-async fn next_confirm(confirms: &mut Option<(u8, Round)>) -> Option<(u8, usize, Result<Reply, NodeError>)> {
-    let (round, confirms) = confirms.as_mut()?;
-    let (node, answer) = confirms.next().await?;
-    Some((*round, node, answer))
-}
+    /// Hands the grant out, or undoes the attempt: dropping the grant sends the release.
+    fn settle(mut self, verdict: Step) -> Result<Grant, FailedAttempt> {
+        // Replies that arrived after the one that decided: they show where there is nothing to release.
+        while let Some(reply) = self.acquires.take() {
+            self.record(reply);
+        }
+        let unsent = self.acquires.unsent();
+        self.grant.nodes = self.grant.nodes.without(unsent);
+        if let Some(positions) = self.positions.as_deref_mut() {
+            positions.nodes = positions.nodes.union(unsent.intersection(self.queued_before));
+        }
+        let failure = match verdict {
+            Step::Granted { token, .. } => {
+                self.grant.confirm(token..=token + u64::from(self.tokens) - 1);
+                return Ok(self.grant);
+            }
+            Step::Failed(failure) => failure,
+            Step::Wait | Step::Confirm { .. } => Failure::NoQuorum,
+        };
+        // The caller goes on waiting: the release of a node that may have granted enters its queue again.
+        if let Some(positions) = self.positions.as_deref_mut()
+            && let Some(since) = positions.since
+        {
+            positions.nodes = positions.nodes.union(self.grant.nodes);
+            self.grant.position = QueuePosition::Keep(since);
+        }
+        let names = self.engine.cluster.members.iter().map(|member| member.node.name().to_owned());
+        let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();
+        Err(FailedAttempt { failure, votes })
+    }
 
-/// Whether a node that answered so may have set the key.
-fn may_hold(answer: &VoteAnswer) -> bool {
-    match answer {
-        VoteAnswer::Granted { .. } | VoteAnswer::Pending => true,
-        VoteAnswer::Held { .. } => false,
-        VoteAnswer::Failed(error) => error.may_have_executed(),
+    /// Counts a reply to the acquire.
+    fn count(&mut self, reply: NodeReply) -> Step {
+        let node = reply.node;
+        let vote = self.record(reply);
+        self.acquisition.acquire_vote(node, vote, self.grant.sent().elapsed())
+    }
+
+    /// Records what a reply says about the node: whether it may hold the key, and whether it has a queue position.
+    fn record(&mut self, NodeReply { node, reply }: NodeReply) -> AcquireVote {
+        let (count, vote) = acquire_vote(reply);
+        if !may_hold(&vote) {
+            self.grant.nodes.remove(node);
+            let entered = matches!(vote, Vote::Held { .. });
+            if let Some(positions) = self.positions.as_deref_mut()
+                && (entered && positions.since.is_some() || self.queued_before.contains(node))
+            {
+                positions.nodes.insert(node);
+            }
+        }
+        self.votes[node] = vote;
+        count
     }
 }
 
-fn acquire_vote(answer: Result<Reply, NodeError>) -> (AcquireVote, VoteAnswer) {
-    match answer {
-        Ok(Reply::Granted { fence }) => (AcquireVote::Granted { fence }, VoteAnswer::Granted { fence }),
-        Ok(Reply::Held { remaining }) => (AcquireVote::Held { remaining }, VoteAnswer::Held { remaining }),
+impl From<Proposal> for Step {
+    fn from(Proposal { round, token, nodes }: Proposal) -> Self {
+        Self::Confirm { round, token, nodes }
+    }
+}
+
+/// Whether a node that voted like this may have set the key.
+fn may_hold(vote: &Vote) -> bool {
+    match vote {
+        Vote::Granted { .. } | Vote::Pending => true,
+        Vote::Held { .. } => false,
+        Vote::Failed(error) => error.may_have_executed(),
+    }
+}
+
+fn acquire_vote(reply: Result<Reply, NodeError>) -> (AcquireVote, Vote) {
+    match reply {
+        Ok(Reply::Granted { token }) => (AcquireVote::Granted { token }, Vote::Granted { token }),
+        Ok(Reply::Held { remaining }) => (AcquireVote::Held { remaining }, Vote::Held { remaining }),
         Ok(other) => {
             let error = NodeError::Protocol { answer: format!("{other:?} to an acquire") };
-            (AcquireVote::NoAnswer, VoteAnswer::Failed(error))
+            (AcquireVote::NoReply, Vote::Failed(error))
         }
-        Err(error) => (AcquireVote::NoAnswer, VoteAnswer::Failed(error)),
+        Err(error) => (AcquireVote::NoReply, Vote::Failed(error)),
     }
 }
 
-fn confirm_vote(answer: &Result<Reply, NodeError>) -> ConfirmVote {
-    match answer {
+fn confirm_vote(reply: &Result<Reply, NodeError>) -> ConfirmVote {
+    match reply {
         Ok(Reply::Confirmed) => ConfirmVote::Confirmed,
         Ok(Reply::Refused { fence }) => ConfirmVote::Refused { fence: *fence },
-        _ => ConfirmVote::NoAnswer,
+        _ => ConfirmVote::NoReply,
     }
 }

@@ -1,68 +1,276 @@
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::settling::{Settling, Unacknowledged, WasOurs};
-use super::{Engine, Traces};
+use super::{Engine, Grant, NodeReply, Round};
+use crate::cluster::{Cluster, NodeSet};
+use crate::error::{NodeError, NodeVote, Vote};
+use crate::node::{LockKeys, Operation, QueuePosition, Reply};
+use crate::quorum::{ReleaseTally, ReleaseVerdict, ReleaseVote, drift};
+use crate::random::OwnerId;
 
-/// What is released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// A lock that was held.
-    Lease,
-    /// An attempt that came to nothing. That too few nodes answer is what it failed for, and no news.
-    Attempt,
+/// The pause before a node that replied with an error is asked again.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether the lock was still held when it was released.
+pub(super) type WasHeld = bool;
+
+/// Too few nodes acknowledged a release in time.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unacknowledged {
+    pub(crate) waited: Duration,
+    /// The votes of the nodes that did not.
+    pub(crate) votes: Vec<NodeVote>,
 }
 
-impl Engine {
-    /// Deletes a lock's key on the nodes that may hold it. When this returns, the requests are cast; the rest is for whoever awaits the
-    /// verdict, and then goes on in the background, tracked: a node that can not be reached is tried again until the key has expired by
-    /// itself.
-    pub(crate) fn release(self: &Arc<Self>, traces: Traces, ended: Ended) -> Releasing {
-        Releasing(Some(Settling::begin(self, traces, ended)))
+/// A release that was sent.
+///
+/// Dropped before every node has replied, it continues in the background, tracked: a node that cannot be reached is asked again
+/// until the key has expired on its own.
+pub(crate) struct Release {
+    engine: Arc<Engine>,
+    keys: LockKeys,
+    owner: OwnerId,
+    /// Whether the lock was ever granted. If too few nodes reply to the release of a failed attempt, that is no news.
+    was_granted: bool,
+    began: Instant,
+    /// When the key has expired on its own.
+    expires: Instant,
+    /// `None` once the release is complete, or goes on elsewhere.
+    round: Option<Round>,
+    /// The nodes that have not replied.
+    silent: NodeSet,
+    tally: ReleaseTally,
+    verdict: Option<ReleaseVerdict>,
+    failed: Vec<(usize, NodeError)>,
+    in_background: bool,
+    /// A shutdown waits for it.
+    tracked: Option<TaskTrackerToken>,
+}
+
+impl Release {
+    /// Sends the release to the nodes that may hold the key.
+    pub(super) fn send(engine: &Arc<Engine>, grant: &Grant) -> Self {
+        let (cluster, ttl, nodes) = (&engine.cluster, grant.ttl, grant.nodes);
+        let began = Instant::now();
+        let round = Round::until(cluster, &grant.keys, began + engine.node_timeout(ttl));
+        let operation = Operation::Release { owner: grant.owner, position: grant.position };
+        let mut tally = ReleaseTally::new(cluster.size());
+        // The nodes that cannot have the key may be so many that there is nothing to wait for.
+        let mut verdict = None;
+        for node in 0..cluster.size() {
+            if nodes.contains(node) {
+                round.send(node, operation);
+            } else {
+                verdict = tally.vote(ReleaseVote::NotOwner);
+            }
+        }
+        round.await_majority_but(cluster.size() - nodes.len());
+        Self {
+            engine: Arc::clone(engine),
+            keys: grant.keys.clone(),
+            owner: grant.owner,
+            was_granted: grant.granted_at().is_some(),
+            began,
+            expires: began + ttl + drift(ttl),
+            round: Some(round),
+            silent: nodes,
+            tally,
+            verdict,
+            failed: Vec::new(),
+            in_background: false,
+            tracked: Some(engine.tracker.token()),
+        }
     }
-}
 
-/// A release that is under way. Dropped, it goes on in the background.
-pub(crate) struct Releasing(Option<Settling>);
-
-impl Releasing {
-    /// The verdict on the release.
+    /// Waits for the verdict: whether the lock was still held.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future only gives up the verdict.
-    pub(crate) async fn verdict(mut self) -> Result<WasOurs, Unacknowledged> {
-        if Handle::try_current().is_err()
-            && let Some(settling) = self.0.take()
-        {
-            return settling.outcome_from_elsewhere().await;
+    /// Dropping the future only gives up the verdict; the release continues in the background.
+    pub(crate) async fn verdict(mut self) -> Result<WasHeld, Unacknowledged> {
+        if Handle::try_current().is_ok() {
+            return self.outcome().await;
         }
-        match &mut self.0 {
-            Some(settling) => settling.outcome().await,
-            // It is there until this is dropped.
-            None => Err(Unacknowledged::default()),
+        // The caller has no runtime, and so no timers: wait on the manager's.
+        let (sender, receiver) = oneshot::channel();
+        let (engine, mut release) = (Arc::clone(&self.engine), self.take());
+        engine.spawn(async move {
+            _ = sender.send(release.outcome().await);
+            release.finish().await;
+        });
+        receiver.await.unwrap_or_else(|_| Err(Unacknowledged::default()))
+    }
+
+    async fn outcome(&mut self) -> Result<WasHeld, Unacknowledged> {
+        match self.decide().await {
+            ReleaseVerdict::StillOurs => Ok(true),
+            ReleaseVerdict::NotOurs => Ok(false),
+            ReleaseVerdict::Unknown => {
+                let members = &self.engine.cluster.members;
+                let vote = |node: usize, vote| NodeVote { node: members[node].node.name().to_owned(), vote };
+                let failed = self.failed.iter().map(|(node, error)| vote(*node, Vote::Failed(error.clone())));
+                let votes = failed.chain(self.silent.iter().map(|node| vote(node, Vote::Pending))).collect();
+                Err(Unacknowledged { waited: self.began.elapsed(), votes })
+            }
+        }
+    }
+
+    /// Counts replies until they decide, or their time is over.
+    async fn decide(&mut self) -> ReleaseVerdict {
+        loop {
+            if let Some(verdict) = self.verdict {
+                return verdict;
+            }
+            let reply = match &mut self.round {
+                Some(round) => round.next_in_time().await,
+                None => None,
+            };
+            match reply {
+                Some(reply) => self.count(reply),
+                None => self.set_verdict(ReleaseVerdict::Unknown),
+            }
+        }
+    }
+
+    fn count(&mut self, NodeReply { node, reply }: NodeReply) {
+        self.silent.remove(node);
+        let vote = match reply {
+            Ok(Reply::Released) => ReleaseVote::Released,
+            Ok(_) => ReleaseVote::NotOwner,
+            Err(error) => {
+                self.failed.push((node, error));
+                ReleaseVote::NoReply
+            }
+        };
+        if let Some(verdict) = self.tally.vote(vote) {
+            self.set_verdict(verdict);
+        }
+    }
+
+    fn set_verdict(&mut self, verdict: ReleaseVerdict) {
+        if self.verdict.is_none() && verdict == ReleaseVerdict::Unknown && self.was_granted {
+            let key = self.keys.lock_key();
+            tracing::warn!(name: "lock.release_failed", key, "no majority acknowledged a release within the node timeout");
+        }
+        self.verdict.get_or_insert(verdict);
+    }
+
+    /// Completes the release, unless the manager ends before.
+    async fn finish(mut self) {
+        let finished = self.engine.finished.clone();
+        tokio::select! {
+            biased;
+            () = self.complete() => {}
+            () = finished.cancelled() => self.set_verdict(ReleaseVerdict::Unknown),
+        }
+    }
+
+    /// Releases on every node: until it has replied, or the key has expired.
+    async fn complete(&mut self) {
+        self.decide().await;
+        let Some(mut round) = self.round.take() else { return };
+        // Usually all reply in time, and this is the end of it.
+        round.await_all();
+        while let Some(reply) = round.next_in_time().await {
+            self.count(reply);
+        }
+        round.extend_until(self.expires);
+        // Without the queue position: by now it may belong to a caller that came later.
+        let operation = Operation::Release { owner: self.owner, position: QueuePosition::None };
+        let mut retries = FuturesUnordered::new();
+        loop {
+            for (node, error) in self.failed.drain(..) {
+                retries.push(when_reachable(&self.engine.cluster, self.keys.lock_key(), node, error, self.expires));
+            }
+            if retries.is_empty() && round.is_done() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                Some(node) = retries.next() => {
+                    if let Some(node) = node {
+                        round.send(node, operation);
+                    }
+                }
+                reply = round.next(), if !round.is_done() => {
+                    if let Some(NodeReply { node, reply: Err(error) }) = reply {
+                        self.failed.push((node, error));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves what is left of the release out, for the background. `self` has nothing more to do.
+    fn take(&mut self) -> Self {
+        let mut round = self.round.take();
+        if let Some(round) = &mut round {
+            round.detach();
+        }
+        Self {
+            engine: Arc::clone(&self.engine),
+            keys: self.keys.clone(),
+            round,
+            tally: self.tally.clone(),
+            failed: std::mem::take(&mut self.failed),
+            in_background: true,
+            tracked: self.tracked.take(),
+            ..*self
         }
     }
 }
 
-impl Drop for Releasing {
+impl Drop for Release {
     fn drop(&mut self) {
-        if let Some(settling) = self.0.take() {
-            settling.go_on();
+        // A background task that is dropped, because its runtime was shut down, must not spawn itself again.
+        if self.in_background {
+            return;
+        }
+        while let Some(reply) = self.round.as_ref().and_then(Round::take) {
+            self.count(reply);
+        }
+        let complete = self.round.as_ref().is_none_or(Round::is_done) && self.failed.is_empty();
+        if !complete {
+            let engine = Arc::clone(&self.engine);
+            engine.spawn(self.take().finish());
+        }
+    }
+}
+
+/// Waits until a node that did not acknowledge a release can be asked again; `None` if its key has expired meanwhile.
+async fn when_reachable(
+    cluster: &Arc<Cluster>,
+    key: &str,
+    node: usize,
+    error: NodeError,
+    expires: Instant,
+) -> Option<usize> {
+    let again = async {
+        sleep(RETRY_PAUSE).await;
+        cluster.reachable(node).await;
+    };
+    tokio::select! {
+        biased;
+        () = again => Some(node),
+        () = sleep_until(expires) => {
+            let name = cluster.members[node].node.name();
+            tracing::debug!(name: "lock.release_given_up", node = name, key, %error,
+                "could not deliver a release; the key was left to expire");
+            None
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::Instant;
-
     use super::*;
-    use crate::engine::NodeSet;
-    use crate::node::{Keyspace, LockNode, MemoryNode, Place, SetConfig};
+    use crate::node::{Keyspace, LockNode, MemoryNode, SetConfig};
     use crate::random::Random;
     use crate::resource::Resource;
 
@@ -79,28 +287,27 @@ mod tests {
     }
 
     /// Releases what may be on these nodes.
-    fn release(engine: &Arc<Engine>, nodes: NodeSet) -> Releasing {
-        let (keys, owner) = (engine.cluster.keyspace.keys(&Resource::parse("r").unwrap()), engine.random.owner());
-        let queued = NodeSet::default();
-        engine.release(Traces { keys, owner, ttl: TTL, nodes, queued, place: Place::None }, Ended::Attempt)
+    fn release(engine: &Arc<Engine>, nodes: NodeSet) -> Release {
+        let keys = engine.cluster.keyspace.keys(&Resource::parse("r").unwrap());
+        Grant::tentative(engine, &keys, TTL, nodes, QueuePosition::None).release(QueuePosition::None)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_that_can_not_have_the_key_decide_while_the_others_hang() {
+    async fn nodes_that_cannot_have_the_key_decide_while_the_others_hang() {
         let (nodes, engine) = engine().await;
-        // As after an attempt that three nodes answered with HELD, and two not at all.
-        let mut touched = NodeSet::default();
+        // As after an attempt to which three nodes replied that the lock is held, and two did not reply.
+        let mut nodes_asked = NodeSet::default();
         for (node, hung) in nodes[..2].iter().enumerate() {
             hung.set_delay(Duration::from_secs(3600));
-            touched.insert(node);
+            nodes_asked.insert(node);
         }
         let started = Instant::now();
-        let verdict = release(&engine, touched).verdict().await;
+        let verdict = release(&engine, nodes_asked).verdict().await;
         assert_eq!((verdict, started.elapsed()), (Ok(false), Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_release_leaves_work_behind_only_where_a_node_has_not_answered() {
+    async fn a_release_goes_on_in_the_background_only_if_a_node_has_not_replied() {
         let (nodes, engine) = engine().await;
         drop(release(&engine, NodeSet::all(5)));
         assert_eq!(engine.tracker.len(), 0);

@@ -1,141 +1,163 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{Cluster, NodeSet};
-use crate::node::{Answers, LockKeys, NodeError, NodeFuture, Reply, Request};
+use crate::cluster::{Cluster, NodeSet};
+use crate::error::NodeError;
+use crate::node::{LockKeys, NodeFuture, Operation, Replies, Reply};
 use crate::quorum::majority;
 
-/// Which node answered, and what.
-type Answered = (usize, Result<Reply, NodeError>);
+/// A reply, and the node that sent it.
+pub(crate) struct NodeReply {
+    pub(crate) node: usize,
+    pub(crate) reply: Result<Reply, NodeError>,
+}
 
-/// Requests that are cast to some nodes together, and their answers until a deadline.
+/// Requests about one lock that are sent to several nodes, and their replies up to a deadline.
 pub(crate) struct Round {
     cluster: Arc<Cluster>,
     keys: LockKeys,
-    answers: Answers,
-    /// What is cast when a node that is being connected to for the first time stands one way or another. Cast from in here, so
-    /// that nothing is cast after the round was dropped.
-    joining: Vec<(usize, Request, NodeFuture<()>)>,
+    replies: Replies,
+    /// Requests to nodes to which the first connection is being made. They are sent by whoever polls the round, so that nothing
+    /// is sent after it was dropped.
+    waiting: Vec<WaitingRequest>,
     deadline: Instant,
-    /// Set when an answer is waited for.
+    /// Created when a reply has to be waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
+/// A request that is sent when the first connection to its node was made or failed.
+struct WaitingRequest {
+    node: usize,
+    operation: Operation,
+    joined: NodeFuture<()>,
+}
+
 impl Round {
-    pub(crate) fn new(cluster: &Arc<Cluster>, keys: &LockKeys, deadline: Instant) -> Self {
-        let (cluster, keys, answers) = (Arc::clone(cluster), keys.clone(), Answers::new(cluster.size()));
-        Self { cluster, keys, answers, joining: Vec::new(), deadline, timer: None }
+    /// A round whose replies are awaited for `timeout` from now on.
+    pub(crate) fn new(cluster: &Arc<Cluster>, keys: &LockKeys, timeout: Duration) -> Self {
+        Self::until(cluster, keys, Instant::now() + timeout)
     }
 
-    /// Casts a request to a node: when this returns, it is handed over, or never will be.
-    pub(crate) fn cast(&self, node: usize, request: Request) {
-        self.cluster.cast(node, &self.keys, request, self.answers.due_from(node));
+    /// A round whose replies are awaited until `deadline`.
+    pub(crate) fn until(cluster: &Arc<Cluster>, keys: &LockKeys, deadline: Instant) -> Self {
+        let (cluster, keys, replies) = (Arc::clone(cluster), keys.clone(), Replies::new(cluster.size()));
+        Self { cluster, keys, replies, waiting: Vec::new(), deadline, timer: None }
     }
 
-    /// Casts a request to a node that may be connecting for the first time, in which case it is awaited first.
-    pub(crate) fn cast_when_joined(&mut self, node: usize, request: Request) {
+    /// Sends an operation to a node: when this returns, it was handed over, or never will be.
+    pub(crate) fn send(&self, node: usize, operation: Operation) {
+        self.cluster.send(node, &self.keys, operation, self.replies.sender_for(node));
+    }
+
+    /// Sends an operation to a node; if the first connection to it is still being made, as soon as it was made or failed.
+    pub(crate) fn send_when_joined(&mut self, node: usize, operation: Operation) {
         match self.cluster.joining(node) {
-            None => self.cast(node, request),
-            Some(joined) => self.joining.push((node, request, joined)),
+            None => self.send(node, operation),
+            Some(joined) => self.waiting.push(WaitingRequest { node, operation, joined }),
         }
     }
 
-    /// The nodes for which a request was given that was not cast, and never will be if this is dropped now.
-    pub(crate) fn uncast(&self) -> NodeSet {
-        let mut nodes = NodeSet::default();
-        self.joining.iter().for_each(|(node, ..)| nodes.insert(*node));
-        nodes
+    /// The nodes whose request was not sent, and never will be if the round is dropped now.
+    pub(crate) fn unsent(&self) -> NodeSet {
+        self.waiting.iter().map(|request| request.node).collect()
     }
 
-    /// Wakes the task that waits only when there can be a verdict: when a majority of the nodes has answered, where it is `known`
-    /// beforehand what so many of them would say. A task that is woken for each answer does little else.
+    /// Wakes the waiting task only when a verdict is possible: when a majority of the nodes has replied, where the replies of
+    /// `known` nodes are known in advance.
     pub(crate) fn await_majority_but(&self, known: usize) {
-        self.answers.wake_at(majority(self.cluster.size()).saturating_sub(known));
+        self.replies.wake_after(majority(self.cluster.size()).saturating_sub(known));
     }
 
-    /// Wakes the task that waits only when all have answered.
+    /// Wakes the waiting task only when all nodes have replied.
     pub(crate) fn await_all(&self) {
-        self.answers.wake_at(usize::MAX);
+        self.replies.wake_after(usize::MAX);
     }
 
-    /// Waits on in another task, which may be on another runtime.
-    pub(crate) fn move_on(&mut self) {
+    /// Prepares the round for being awaited by another task, which may be on another runtime.
+    pub(crate) fn detach(&mut self) {
         self.timer = None;
     }
 
-    /// Waits on, until another time, and for each answer.
-    pub(crate) fn wait_until(&mut self, deadline: Instant) {
+    /// Sets another deadline, and wakes the waiting task for each reply.
+    pub(crate) fn extend_until(&mut self, deadline: Instant) {
         (self.deadline, self.timer) = (deadline, None);
-        self.answers.wake_at(1);
+        self.replies.wake_after(1);
     }
 
-    /// The next answer before the deadline; `None` when it is over, or all have come.
+    /// The next reply before the deadline; `None` after it, or when all have arrived.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_in_time(&mut self) -> Option<Answered> {
-        poll_fn(|cx| match self.poll_answers(cx) {
-            Poll::Ready(answer) => Poll::Ready(answer),
+    /// No reply is lost if the future is dropped.
+    pub(crate) async fn next_in_time(&mut self) -> Option<NodeReply> {
+        poll_fn(|cx| match self.poll_replies(cx) {
+            Poll::Ready(reply) => Poll::Ready(reply),
             Poll::Pending => self.poll_deadline(cx).map(|()| None),
         })
         .await
     }
 
-    /// The next answer; after the deadline, an error for each that is missing. `None` when all have come.
+    /// The next reply; after the deadline, an error for each that is missing. `None` when all have arrived.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Option<Answered> {
+    /// No reply is lost if the future is dropped.
+    pub(crate) async fn next(&mut self) -> Option<NodeReply> {
         poll_fn(|cx| {
-            if let Poll::Ready(answer) = self.poll_answers(cx) {
-                return Poll::Ready(answer);
+            if let Poll::Ready(reply) = self.poll_replies(cx) {
+                return Poll::Ready(reply);
             }
-            std::task::ready!(self.poll_deadline(cx));
-            let silent = self.answers.give_up_one().map(|node| (node, Err(NodeError::TimedOut)));
-            let connecting = || NodeError::Unreachable { reason: "connecting".into() };
-            Poll::Ready(silent.or_else(|| self.joining.pop().map(|(node, ..)| (node, Err(connecting())))))
+            ready!(self.poll_deadline(cx));
+            Poll::Ready(self.give_up_one())
         })
         .await
     }
 
-    /// An answer that has come.
-    pub(crate) fn take(&self) -> Option<Answered> {
-        self.answers.take().map(|answer| self.noted(answer))
+    /// Takes a reply that has arrived.
+    pub(crate) fn take(&self) -> Option<NodeReply> {
+        self.replies.take().map(|(node, reply)| self.received(node, reply))
     }
 
-    fn noted(&self, (node, answer): Answered) -> Answered {
-        if let Err(error) = &answer {
-            self.cluster.note(node, error);
+    /// Whether no reply is pending and every one that arrived was taken.
+    pub(crate) fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.replies.is_done()
+    }
+
+    /// The timeout of one of the nodes that have not replied.
+    fn give_up_one(&mut self) -> Option<NodeReply> {
+        if let Some(node) = self.replies.give_up_one() {
+            return Some(NodeReply { node, reply: Err(NodeError::TimedOut) });
         }
-        (node, answer)
+        let WaitingRequest { node, .. } = self.waiting.pop()?;
+        Some(NodeReply { node, reply: Err(NodeError::Unreachable { reason: "connecting".into() }) })
     }
 
-    /// Whether nothing is to come any more, before another request is cast.
-    pub(crate) fn is_over(&self) -> bool {
-        self.joining.is_empty() && self.answers.is_over()
+    fn received(&self, node: usize, reply: Result<Reply, NodeError>) -> NodeReply {
+        if let Err(error) = &reply {
+            self.cluster.report(node, error);
+        }
+        NodeReply { node, reply }
     }
 
-    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answered>> {
+    fn poll_replies(&mut self, cx: &mut Context<'_>) -> Poll<Option<NodeReply>> {
         let mut at = 0;
-        while let Some((node, request, joined)) = self.joining.get_mut(at) {
-            if joined.as_mut().poll(cx).is_ready() {
-                let (node, request) = (*node, *request);
-                drop(self.joining.remove(at));
-                self.cast(node, request);
+        while let Some(request) = self.waiting.get_mut(at) {
+            if request.joined.as_mut().poll(cx).is_ready() {
+                let WaitingRequest { node, operation, .. } = self.waiting.remove(at);
+                self.send(node, operation);
             } else {
                 at += 1;
             }
         }
-        match self.answers.poll_next(cx) {
-            Poll::Ready(Some(answer)) => Poll::Ready(Some(self.noted(answer))),
-            Poll::Ready(None) if !self.joining.is_empty() => Poll::Pending,
-            polled => polled,
+        match self.replies.poll_next(cx) {
+            Poll::Ready(Some((node, reply))) => Poll::Ready(Some(self.received(node, reply))),
+            Poll::Ready(None) if self.waiting.is_empty() => Poll::Ready(None),
+            _ => Poll::Pending,
         }
     }
 

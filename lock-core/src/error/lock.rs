@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::node::NodeError;
+use super::NodeError;
 use crate::options::OutOfRange;
 use crate::resource::InvalidName;
 use crate::token::FencingToken;
@@ -149,18 +149,18 @@ impl LockError {
 pub struct NodeVote {
     /// The node.
     pub node: String,
-    /// Its answer.
-    pub answer: VoteAnswer,
+    /// Its vote.
+    pub vote: Vote,
 }
 
 /// What a node answered to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum VoteAnswer {
+pub enum Vote {
     /// Granted, with its fencing number.
     Granted {
-        /// The fencing number.
-        fence: u64,
+        /// The token that the node assigned.
+        token: u64,
     },
     /// Held by someone else.
     Held {
@@ -176,12 +176,12 @@ pub enum VoteAnswer {
 impl fmt::Display for NodeVote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.node)?;
-        match &self.answer {
-            VoteAnswer::Granted { .. } => f.write_str("granted"),
-            VoteAnswer::Held { remaining: Some(remaining) } => write!(f, "held for {remaining:?}"),
-            VoteAnswer::Held { remaining: None } => f.write_str("held without an end"),
-            VoteAnswer::Failed(error) => error.fmt(f),
-            VoteAnswer::Pending => f.write_str("answer pending"),
+        match &self.vote {
+            Vote::Granted { .. } => f.write_str("granted"),
+            Vote::Held { remaining: Some(remaining) } => write!(f, "held for {remaining:?}"),
+            Vote::Held { remaining: None } => f.write_str("held without an end"),
+            Vote::Failed(error) => error.fmt(f),
+            Vote::Pending => f.write_str("answer pending"),
         }
     }
 }

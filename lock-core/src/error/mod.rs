@@ -1,7 +1,7 @@
-//! What can go wrong, told apart, with the facts.
+//! The errors of locks and of nodes, with the facts that tell them apart.
 
-mod config;
 mod lock;
+mod node;
 
-pub use config::{ConfigError, ConnectError};
-pub use lock::{LockError, LossReason, NodeVote, VoteAnswer};
+pub use self::lock::{LockError, LossReason, NodeVote, Vote};
+pub use self::node::{NodeError, Refusal};

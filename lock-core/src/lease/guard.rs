@@ -1,127 +1,115 @@
 use std::fmt;
-use std::ops::{Deref, RangeInclusive};
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::Lease;
-use crate::engine::{Engine, Releasing, Tenure, Unacknowledged};
+use super::{Lease, LeaseRegistry};
+use crate::engine::{Grant, Release, Unacknowledged};
 use crate::error::{LockError, LossReason};
-use crate::held::HeldLeases;
-use crate::node::Place;
+use crate::node::QueuePosition;
 use crate::options::LockOptions;
 use crate::resource::Resource;
-use crate::waiting::Seat;
+use crate::waiting::LocalPermit;
 
-/// A held lock. Releases when it is dropped, in the background; [`release`](Self::release) waits for the answer.
+/// A held lock. Dropping the guard releases the lock in the background; [`release`](Self::release) also waits for the
+/// nodes' replies.
 ///
-/// Inside the scope of the same lock ([`LockRequest::run`](crate::LockRequest::run), a guarded handler) a guard shares the
-/// outer lease, and only the outermost releases.
+/// A guard dereferences to its [`Lease`], which tells whether the lock is still held, and its token.
+///
+/// Inside the scope of the same lock ([`LockRequest::run`](crate::LockRequest::run), a guarded handler), a guard shares the
+/// outer lease, and only the outermost guard releases.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::LockError> {
+/// # let locks = lock_core::LockManager::in_memory();
+/// let guard = locks.lock("stock:42").acquire().await?;
+/// let token = guard.token().as_i64(); // send it with every write
+/// # _ = token;
+/// guard.check()?; // between the steps of long work
+/// assert!(guard.release().await?, "it was still held");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
     lease: Lease,
-    /// Whom to release with; `None` in a guard that shares the lease of an outer one, and after the release.
-    holder: Option<Holder>,
+    /// Where the lease is registered; `None` in a guard that shares the lease of an outer one, and after the release.
+    registry: Option<Arc<LeaseRegistry>>,
 }
-
-struct Holder {
-    engine: Arc<Engine>,
-    held: Arc<HeldLeases>,
-    /// Tokens that are reserved for those to whom the lock is handed over.
-    spare: RangeInclusive<u64>,
-    /// When the nodes granted the lock.
-    granted: Instant,
-}
-
-/// The most holders of one grant, one after the other: the first, and those to whom the lock is handed over. Then the lock is
-/// released, and who waits in another process has its turn.
-pub(crate) const LONGEST_RUN: u32 = 16;
-/// How long after its grant a lock is handed over at most.
-const RUN_TIME: Duration = Duration::from_millis(20);
 
 impl LockGuard {
-    /// Begins the life of a lease: from here on it is renewed, and released in the end.
+    /// Begins a lease on a lock that was granted. From here on it is renewed, and released in the end.
     pub(crate) fn begin(
-        (engine, held): (&Arc<Engine>, &Arc<HeldLeases>),
-        (manager, resource, options): (u64, Resource, LockOptions),
-        tenure: Tenure,
-        mut seat: Option<Seat>,
+        registry: &Arc<LeaseRegistry>,
+        manager: u64,
+        resource: Resource,
+        options: LockOptions,
+        grant: Grant,
+        mut permit: Option<LocalPermit>,
     ) -> Self {
-        let Tenure { claim, token, spare, sent, granted } = tenure;
-        if let Some(seat) = &mut seat {
-            seat.holds(claim.traces.nodes, sent + options.ttl);
+        if let Some(permit) = &mut permit {
+            permit.lock_taken(grant.nodes(), grant.sent() + options.ttl);
         }
-        let lease = Lease::new(manager, resource, options, (&claim.take(), sent, token), seat);
-        held.add(lease.clone(), lease.due());
-        let (engine, held) = (Arc::clone(engine), Arc::clone(held));
-        Self { lease, holder: Some(Holder { engine, held, spare, granted }) }
+        let lease = Lease::new(manager, resource, options, grant, permit);
+        registry.add(lease.clone(), lease.due());
+        Self { lease, registry: Some(Arc::clone(registry)) }
     }
 
     /// A guard inside the scope of `lease`.
     pub(crate) fn sharing(lease: Lease) -> Self {
-        Self { lease, holder: None }
+        Self { lease, registry: None }
     }
 
-    /// The lease, to be handed around.
+    /// The lease, to pass around.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.lease.clone()
     }
 
-    /// Releases the lock and tells whether it was still ours: `false` if it had been lost, or no majority of nodes had it any
-    /// more. In a guard that shares an outer lease: whether that is valid, and nothing is released.
+    /// Releases the lock and returns whether it was still held: `false` if the lease had been lost, or no majority of the nodes
+    /// had the key any more. A guard that shares an outer lease returns whether that is valid, and releases nothing.
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if too few nodes answered within the node timeout to tell, with those that did not. The release goes
-    /// on in the background, and the key ends with its time to live in any case.
+    /// [`LockError::NoQuorum`] if too few nodes replied within the node timeout, with those that did not. The release
+    /// continues in the background, and the key expires with its time to live in any case.
     ///
     /// # Cancel safety
     ///
-    /// The requests are sent when the future is polled for the first time; dropping it only gives up the answer. One that is kept and
-    /// not polled keeps a shutdown waiting.
+    /// The requests are sent when the future is first polled; dropping it after that only gives up the result. A future that
+    /// was created but is never polled keeps a shutdown waiting.
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
-        let Some(releasing) = self.release_now() else { return Ok(was_valid) };
-        match releasing.verdict().await {
-            Ok(was_ours) => Ok(was_ours && was_valid),
+        let Some(release) = self.end() else { return Ok(was_valid) };
+        match release.verdict().await {
+            Ok(was_held) => Ok(was_held && was_valid),
             Err(Unacknowledged { waited, votes }) => {
                 Err(LockError::NoQuorum { resource: self.lease.resource().to_owned(), waited, votes })
             }
         }
     }
 
-    /// Ends the lease, and hands the lock over or casts the release. `None` if the nodes have not to be told: the next in line has
-    /// the lock, or there is nothing to release, or it was done before.
-    fn release_now(&mut self) -> Option<Releasing> {
-        let Holder { engine, held, mut spare, granted } = self.holder.take()?;
-        held.remove(&self.lease);
-        let Some(seat) = self.lease.take_seat() else {
-            // One that does not stand in line; or that was lost and gave its seat up, and the next may have a place on the
-            // nodes by now.
-            return Some(cut_off(&engine, &self.lease, LossReason::Released));
+    /// Ends the lease, and hands the lock over or sends the release. Returns `None` if there is nothing to wait for: the next
+    /// waiter has the lock, or there is nothing to release.
+    fn end(&mut self) -> Option<Release> {
+        let registry = self.registry.take()?;
+        registry.remove(&self.lease);
+        let Some(mut permit) = self.lease.take_permit() else {
+            // A caller that did not wait; or the lease was lost, and the next caller may have a queue position by now.
+            return self.lease.revoke(LossReason::Released);
         };
-        let token = if can_hand_over(&self.lease, granted) { spare.next() } else { None };
-        let (claim, sent) = self.lease.wind_up(&engine, LossReason::Released, Place::Leave);
-        let Some(token) = token else {
-            // Cast before the seat is passed on: who is next asks behind this release.
-            return Some(claim.release());
-        };
-        let (_seat, tenure) = seat.hand_over(Tenure { claim, token, spare, sent, granted })?;
-        Some(tenure.claim.release())
+        let may_hand_over = self.lease.is_valid() && !self.lease.renewal_is_due();
+        let mut grant = self.lease.end_and_take(LossReason::Released)?;
+        if may_hand_over {
+            (permit, grant) = permit.hand_over(grant)?;
+        }
+        // Sent before the permit is passed on, so that the next caller's requests come after this release.
+        let release = grant.release(QueuePosition::Leave);
+        permit.leave_queues();
+        Some(release)
     }
-}
-
-/// Whether the lock may be handed on as it is: the grant is young, and the first renewal is not due.
-fn can_hand_over(lease: &Lease, granted: Instant) -> bool {
-    let now = Instant::now();
-    now < granted + RUN_TIME && now < lease.renewal_due() && lease.is_valid()
-}
-
-/// Ends a lease and casts its release, behind everything that was sent for it.
-pub(crate) fn cut_off(engine: &Arc<Engine>, lease: &Lease, reason: LossReason) -> Releasing {
-    lease.wind_up(engine, reason, Place::None).0.release()
 }
 
 impl Deref for LockGuard {
@@ -134,7 +122,7 @@ impl Deref for LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        drop(self.release_now());
+        drop(self.end());
     }
 }
 

@@ -1,11 +1,10 @@
-//! Which leases the present task works under. A lock taken anew inside its own scope is the same lock.
-
 use std::sync::Arc;
 
 use super::Lease;
 use crate::resource::Resource;
 
 tokio::task_local! {
+    /// The leases under which the present task runs. A lock that is acquired again inside its own scope is the same lock.
     static SCOPE: Arc<Frame>;
 }
 
@@ -15,15 +14,44 @@ struct Frame {
 }
 
 impl Lease {
-    /// The innermost lock under which this task runs: that of [`run`](crate::LockRequest::run), of a guarded function, or of
-    /// a guarded handler. Not inherited by tasks that are spawned; see [`scope`](Self::scope).
+    /// The innermost lease under which this task runs: that of [`run`](crate::LockRequest::run), of a guarded function, or of
+    /// a guarded handler. Spawned tasks do not inherit it; see [`scope`](Self::scope).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// use lock_core::{Lease, LockManager};
+    ///
+    /// let locks = LockManager::in_memory();
+    /// let resource = locks.lock("report").run(async |_| Lease::current().map(|lease| lease.resource().to_owned())).await?;
+    /// assert_eq!(resource.as_deref(), Some("report"));
+    /// assert!(Lease::current().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn current() -> Option<Self> {
         SCOPE.try_with(|frame| frame.lease.clone()).ok()
     }
 
-    /// Runs a future under this lease: [`current`](Self::current) tells it, and acquiring the same resource of the same
+    /// Runs a future under this lease: [`current`](Self::current) returns it, and acquiring the same resource of the same
     /// manager gives the same lease. For work that a guarded handler spawns and waits for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Lease, LockManager};
+    /// # let locks = LockManager::in_memory();
+    /// let guard = locks.lock("report").acquire().await?;
+    /// let part = guard.scope(async { Lease::current().is_some() });
+    /// assert!(tokio::spawn(part).await.unwrap());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         let outer = SCOPE.try_with(Arc::clone).ok();
         SCOPE.scope(Arc::new(Frame { lease: self.clone(), outer }), work)
@@ -31,13 +59,10 @@ impl Lease {
 
     /// The lease on a resource of a manager under which this task runs, if it does.
     pub(crate) fn in_scope(manager: u64, resource: &Resource) -> Option<Self> {
-        SCOPE
-            .try_with(|frame| {
-                let mut frames = std::iter::successors(Some(frame), |frame| frame.outer.as_ref());
-                let same = |lease: &Self| lease.0.manager == manager && lease.0.resource == *resource;
-                frames.find(|frame| same(&frame.lease)).map(|frame| frame.lease.clone())
-            })
-            .ok()
-            .flatten()
+        let find = |frame: &Arc<Frame>| {
+            let mut frames = std::iter::successors(Some(frame), |frame| frame.outer.as_ref());
+            frames.find(|frame| frame.lease.is_on(manager, resource)).map(|frame| frame.lease.clone())
+        };
+        SCOPE.try_with(find).ok().flatten()
     }
 }

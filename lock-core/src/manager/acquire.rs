@@ -3,146 +3,153 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Inner;
-use crate::engine::{Failed, Member, Tenure};
-use crate::error::{LockError, NodeVote, VoteAnswer};
-use crate::lease::{Lease, LockGuard, keep};
+use super::check::check_options;
+use super::manager::Inner;
+use crate::cluster::Member;
+use crate::engine::{FailedAttempt, Grant};
+use crate::error::{LockError, NodeVote, Vote};
+use crate::lease::{Lease, LockGuard, run_renewer};
 use crate::node::LockKeys;
 use crate::options::LockOptions;
 use crate::quorum::Failure;
 use crate::resource::Resource;
-use crate::waiting::{Entered, NotEntered, Seat, Seen, Wants, Woken};
+use crate::waiting::{Entered, HandoverTerms, LastAttempt, LocalPermit, NotEntered, Woken};
 
 impl Inner {
-    /// Takes a lock, or tells why not.
-    pub(super) async fn acquire(&self, name: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
-        let resource =
-            Resource::parse(name).map_err(|reason| LockError::InvalidResource { resource: name.to_owned(), reason })?;
-        options
-            .check(self.max_ttl)
-            .map_err(|reason| LockError::InvalidOptions { resource: name.to_owned(), reason })?;
-        if let Some(lease) = Lease::in_scope(self.id, &resource) {
+    /// Takes the lock on a resource.
+    pub(super) async fn acquire(&self, resource: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
+        let parsed = Resource::parse(resource)
+            .map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
+        check_options(options, self.max_ttl)
+            .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
+        if let Some(lease) = Lease::in_scope(self.id, &parsed) {
             lease.check()?;
             return Ok(LockGuard::sharing(lease));
         }
 
-        let started = Instant::now();
-        // Declared before any guard, so that it outlives it: a shutdown waits for what this acquisition has to release.
-        let _under_way = self.engine.tracker.token();
-        self.check_open(name, started)?;
+        let caller = Caller { resource, options, started: Instant::now() };
+        // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
+        let _in_progress = self.engine.tracker.token();
+        self.check_open(&caller)?;
         self.start();
         self.engine.cluster.first_contact().await;
-        let keys = self.engine.cluster.keyspace.keys(&resource);
-        let (tenure, seat) = if options.wait.is_zero() {
-            (self.try_once(&keys, options).await.map_err(|failed| error(name, started, failed))?, None)
+        let keys = self.engine.cluster.keyspace.keys(&parsed);
+        let (grant, permit) = if options.wait.is_zero() {
+            (self.try_once(&keys, &caller).await?, None)
         } else {
-            let (tenure, seat) = self.wait_for(&keys, options, name, started).await?;
-            (tenure, Some(seat))
+            let (grant, permit) = self.wait_for(&keys, &caller).await?;
+            (grant, Some(permit))
         };
-        let guard = LockGuard::begin((&self.engine, &self.held), (self.id, resource, options.clone()), tenure, seat);
-        // Closed while the nodes were asked: a shutdown that counted its holders before must not miss this one.
-        self.check_open(name, started)?;
+        let guard = LockGuard::begin(&self.leases, self.id, parsed, options.clone(), grant, permit);
+        // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
+        self.check_open(&caller)?;
         Ok(guard)
     }
 
-    /// One attempt, past the line: whoever does not wait does not stand in it.
-    async fn try_once(&self, keys: &LockKeys, options: &LockOptions) -> Result<Tenure, Failed> {
-        self.engine.attempt(keys, options, None, 1).await
+    /// Makes one attempt. A caller that does not wait takes no place in the local queue.
+    async fn try_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
+        self.engine.attempt(keys, caller.options, 1, None).await.map_err(|failed| caller.failed(failed))
     }
 
-    /// Stands in line, and then makes attempt after attempt, until one succeeds, fails for good, or the caller's time is over.
-    async fn wait_for(
-        &self,
-        keys: &LockKeys,
-        options: &LockOptions,
-        name: &str,
-        started: Instant,
-    ) -> Result<(Tenure, Seat), LockError> {
-        let until = started + options.wait;
-        let wants = Wants::from(options);
-        let entered = self.waiting.enter(keys, wants, until).await;
-        let mut seat = match entered.map_err(|reason| self.not_entered(name, started, reason))? {
-            Entered::First(seat) => seat,
-            Entered::Holder(tenure, seat) => {
-                // Looked at here again: this task may have slept since the lock was handed to it.
-                if wants.fit(&tenure) {
-                    return Ok((tenure, seat));
+    /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
+    async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<(Grant, LocalPermit), LockError> {
+        let options = caller.options;
+        let until = caller.started + options.wait;
+        let terms = HandoverTerms::from(options);
+        let entered = self.queues.enter(keys, terms, until).await;
+        let mut permit = match entered.map_err(|reason| self.not_entered(caller, reason))? {
+            Entered::Permit(permit) => permit,
+            Entered::Lock(grant, permit) => {
+                // Checked again: this task may have slept since the lock was handed over to it.
+                if terms.accept(&grant) {
+                    return Ok((grant, permit));
                 }
-                drop(tenure);
-                seat
+                drop(grant);
+                permit
             }
         };
         loop {
-            self.check_open(name, started)?;
-            let (queued, tokens) = (seat.begin_attempt(), seat.tokens());
-            let failed = match self.engine.attempt(keys, options, queued, tokens).await {
-                Ok(tenure) => return Ok((tenure, seat)),
+            self.check_open(caller)?;
+            let tokens = permit.tokens();
+            let failed = match self.engine.attempt(keys, options, tokens, Some(permit.begin_attempt())).await {
+                Ok(grant) => return Ok((grant, permit)),
                 Err(failed) => failed,
             };
-            seat.end_attempt(&failed);
             let free_in = match failed.failure {
                 Failure::NoQuorum => {
-                    seat.no_quorum(&failed.votes, options.ttl);
-                    return Err(error(name, started, failed));
+                    permit.report_no_quorum(&failed.votes, options.ttl);
+                    return Err(caller.failed(failed));
                 }
                 Failure::Contended { free_in } => free_in,
                 Failure::Expired => Some(Duration::ZERO),
             };
-            match seat.turn(&failed.votes, free_in, until).await {
-                Woken::Again => {}
-                Woken::TimedOut => return Err(error(name, started, failed)),
-                Woken::Closed => self.check_open(name, started)?,
+            match permit.wait(&failed.votes, free_in, until).await {
+                Woken::TryAgain => {}
+                Woken::TimedOut => return Err(caller.failed(failed)),
+                Woken::Closed => self.check_open(caller)?,
             }
         }
     }
 
-    /// Makes sure that the nodes and the leases are being looked after.
+    /// Makes sure that the background tasks run: the membership task and the renewer.
     pub(super) fn start(&self) {
         if self.engine.start() {
-            tokio::spawn(keep(Arc::downgrade(&self.engine), Arc::clone(&self.held), self.engine.stopped()));
+            tokio::spawn(run_renewer(Arc::downgrade(&self.engine), Arc::clone(&self.leases), self.engine.stopped()));
         }
     }
 
-    fn not_entered(&self, name: &str, started: Instant, reason: NotEntered) -> LockError {
-        let (resource, waited) = (name.to_owned(), started.elapsed());
+    fn check_open(&self, caller: &Caller<'_>) -> Result<(), LockError> {
+        if self.closing.is_cancelled() {
+            return Err(LockError::ShuttingDown {
+                resource: caller.resource.to_owned(),
+                waited: caller.started.elapsed(),
+            });
+        }
+        Ok(())
+    }
+
+    fn not_entered(&self, caller: &Caller<'_>, reason: NotEntered) -> LockError {
+        let (resource, waited) = (caller.resource.to_owned(), caller.started.elapsed());
         match reason {
             NotEntered::QueueFull(waiters) => LockError::QueueFull { resource, waiters },
-            NotEntered::TimedOut(seen) => {
-                let free_in = seen.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));
-                LockError::Contended { resource, waited, free_in, votes: self.votes(&seen, free_in) }
+            NotEntered::TimedOut(last) => {
+                let free_in = last.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));
+                LockError::Contended { resource, waited, free_in, votes: self.votes_of(&last, free_in) }
             }
             NotEntered::NoQuorum(votes) => LockError::NoQuorum { resource, waited, votes: votes.to_vec() },
             NotEntered::Closed => LockError::ShuttingDown { resource, waited },
         }
     }
 
-    /// The votes of the last attempt of a line. Where it took the lock for another caller of this process, these are no
-    /// votes any more, but who holds the lock is known.
-    fn votes(&self, seen: &Seen, remaining: Option<Duration>) -> Vec<NodeVote> {
-        if !seen.votes.is_empty() {
-            return seen.votes.to_vec();
+    /// The votes of the last attempt in a local queue. If it took the lock for another caller of this process, the nodes that
+    /// hold it are known, and the others' votes are not.
+    fn votes_of(&self, last: &LastAttempt, remaining: Option<Duration>) -> Vec<NodeVote> {
+        if !last.votes.is_empty() {
+            return last.votes.to_vec();
         }
         let vote = |(node, member): (usize, &Member)| {
-            let held = seen.ours.contains(node);
-            let answer = if held { VoteAnswer::Held { remaining } } else { VoteAnswer::Pending };
-            NodeVote { node: member.node.name().to_owned(), answer }
+            let vote = if last.ours.contains(node) { Vote::Held { remaining } } else { Vote::Pending };
+            NodeVote { node: member.node.name().to_owned(), vote }
         };
         self.engine.cluster.members.iter().enumerate().map(vote).collect()
     }
-
-    fn check_open(&self, name: &str, started: Instant) -> Result<(), LockError> {
-        if self.closing.is_cancelled() {
-            return Err(LockError::ShuttingDown { resource: name.to_owned(), waited: started.elapsed() });
-        }
-        Ok(())
-    }
 }
 
-fn error(name: &str, started: Instant, Failed { failure, votes, .. }: Failed) -> LockError {
-    let (resource, waited) = (name.to_owned(), started.elapsed());
-    match failure {
-        Failure::Contended { free_in } => LockError::Contended { resource, waited, free_in, votes },
-        Failure::NoQuorum => LockError::NoQuorum { resource, waited, votes },
-        Failure::Expired => LockError::Expired { resource, waited, votes },
+/// A call to [`Inner::acquire`].
+struct Caller<'a> {
+    resource: &'a str,
+    options: &'a LockOptions,
+    started: Instant,
+}
+
+impl Caller<'_> {
+    /// The error for a failed attempt.
+    fn failed(&self, FailedAttempt { failure, votes }: FailedAttempt) -> LockError {
+        let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
+        match failure {
+            Failure::Contended { free_in } => LockError::Contended { resource, waited, free_in, votes },
+            Failure::NoQuorum => LockError::NoQuorum { resource, waited, votes },
+            Failure::Expired => LockError::Expired { resource, waited, votes },
+        }
     }
 }

@@ -1,4 +1,3 @@
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,16 +7,19 @@ use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 use tokio_util::sync::CancellationToken;
 
-use super::{Inner, LockManager};
-use crate::engine::{Engine, MAX_NODES, Standing};
-use crate::error::{ConfigError, ConnectError};
-use crate::held::HeldLeases;
-use crate::node::{Keyspace, LockNode, NodeError, RedisNode, SetConfig};
-use crate::options::{LONGEST_TTL, LockOptions, MIN_TTL, OutOfRange};
+use super::check::{check_nodes, check_options};
+use super::manager::Inner;
+use super::{ConfigError, ConnectError, LockManager};
+use crate::cluster::MemberState;
+use crate::engine::Engine;
+use crate::error::NodeError;
+use crate::lease::LeaseRegistry;
+use crate::node::{Keyspace, LockNode, RedisNode, SetConfig};
+use crate::options::{LockOptions, MAX_TTL, MIN_TTL, OutOfRange};
 use crate::quorum::majority;
 use crate::random::Random;
 use crate::resource::check_prefix;
-use crate::waiting::Waiting;
+use crate::waiting::LocalQueues;
 
 /// Sets a [`LockManager`] up.
 ///
@@ -62,7 +64,10 @@ impl LockManagerBuilder {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let node = |url: I::Item| RedisNode::from_url(url.as_ref()).map(|node| Arc::new(node) as Arc<dyn LockNode>);
+        let node = |url: I::Item| {
+            let node = RedisNode::from_url(url.as_ref())?;
+            Ok(Arc::new(node) as Arc<dyn LockNode>)
+        };
         self.nodes.extend(urls.into_iter().map(node));
         self
     }
@@ -165,9 +170,9 @@ impl LockManagerBuilder {
     /// [`ConfigError`] if a setting is wrong. What only the nodes can tell shows when locks are taken, in `health`, and in the
     /// log.
     pub fn connect_lazy(mut self) -> Result<LockManager, ConfigError> {
-        OutOfRange::check("max_ttl", self.max_ttl, MIN_TTL, LONGEST_TTL)?;
+        OutOfRange::check("max_ttl", self.max_ttl, MIN_TTL, MAX_TTL)?;
         self.defaults.ttl = self.ttl.unwrap_or(self.defaults.ttl.min(self.max_ttl));
-        self.defaults.check(self.max_ttl)?;
+        check_options(&self.defaults, self.max_ttl)?;
         if let Some(node_timeout) = self.node_timeout {
             OutOfRange::check("node_timeout", node_timeout, Duration::from_millis(1), Duration::from_secs(10))?;
         }
@@ -195,15 +200,15 @@ impl LockManagerBuilder {
         let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
         let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random));
         let closing = CancellationToken::new();
-        let waiting = Arc::new(Waiting::new(&engine, self.max_waiters, closing.clone()));
+        let queues = Arc::new(LocalQueues::new(&engine, self.max_waiters, closing.clone()));
         LockManager(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
             defaults: self.defaults,
             max_ttl: self.max_ttl,
-            waiting,
+            queues,
             closing,
-            held: Arc::new(HeldLeases::default()),
+            leases: Arc::new(LeaseRegistry::default()),
         }))
     }
 
@@ -226,11 +231,11 @@ impl LockManagerBuilder {
         let mut unreachable = Vec::new();
         for (node, member) in engine.cluster.members.iter().enumerate() {
             let name = member.node.name().to_owned();
-            match engine.cluster.standing(node) {
-                Standing::Refused(refusal) => return Err(ConfigError::RefusedNode { node: name, refusal }.into()),
-                Standing::Away(error) => unreachable.push((name, error)),
-                Standing::Joining => unreachable.push((name, NodeError::TimedOut)),
-                Standing::Admitted(_) | Standing::Quarantined(..) | Standing::Undecided => {}
+            match engine.cluster.state(node) {
+                MemberState::Refused(refusal) => return Err(ConfigError::RefusedNode { node: name, refusal }.into()),
+                MemberState::Away(error) => unreachable.push((name, error)),
+                MemberState::Joining => unreachable.push((name, NodeError::TimedOut)),
+                MemberState::Admitted(_) | MemberState::Quarantined(..) | MemberState::Undecided => {}
             }
         }
         let nodes = engine.cluster.size();
@@ -239,20 +244,6 @@ impl LockManagerBuilder {
             return Err(ConnectError::NoQuorum { nodes, reachable, unreachable });
         }
         Ok(locks)
-    }
-}
-
-fn check_nodes(nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
-    let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let mut names = HashSet::new();
-    if let Some(node) = nodes.iter().find(|node| !names.insert(node.name())) {
-        return Err(ConfigError::DuplicateNode { node: node.name().to_owned() });
-    }
-    match nodes.len() {
-        0 => Err(ConfigError::NoNodes),
-        count if count > MAX_NODES => Err(ConfigError::TooManyNodes { nodes: count, most: MAX_NODES }),
-        count if count % 2 == 0 => Err(ConfigError::EvenNodes { nodes: count }),
-        _ => Ok(nodes),
     }
 }
 

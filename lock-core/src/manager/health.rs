@@ -3,8 +3,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
-use crate::engine::{Cluster, Standing};
-use crate::node::NodeError;
+use crate::cluster::{Cluster, MemberState};
+use crate::error::NodeError;
 use crate::quorum::majority;
 
 /// How long a node may take to answer before it counts as not reachable.
@@ -46,15 +46,15 @@ async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
     let asked = Instant::now();
     let answer = timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await.unwrap_or(Err(NodeError::TimedOut));
     let round_trip = answer.is_ok().then(|| asked.elapsed());
-    let problem = match (cluster.standing(node), answer) {
+    let problem = match (cluster.state(node), answer) {
         (_, Err(error)) => Some(error),
         // It lost its data and was established anew by another client, and no vote has met that yet.
-        (Standing::Admitted(epoch), Ok(seen)) if seen.meta.as_ref().is_none_or(|meta| meta.epoch != epoch) => {
-            cluster.note(node, &NodeError::Unadmitted);
+        (MemberState::Admitted(epoch), Ok(seen)) if seen.record.as_ref().is_none_or(|record| record.epoch != epoch) => {
+            cluster.report(node, &NodeError::Unadmitted);
             Some(NodeError::Unadmitted)
         }
-        (Standing::Admitted(_), Ok(_)) => None,
-        (standing, Ok(_)) => standing.problem(),
+        (MemberState::Admitted(_), Ok(_)) => None,
+        (state, Ok(_)) => state.problem(),
     };
     // It answers, though not with what it should: a refused login is an answer, too.
     let reachable = round_trip.is_some() || matches!(problem, Some(NodeError::Refused(_) | NodeError::Rejected { .. }));

@@ -7,50 +7,51 @@ use crate::resource::Resource;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyspace {
     prefix: String,
-    meta: String,
+    record: String,
     quarantine: String,
-    queued: String,
+    queued_locks: String,
 }
 
 impl Keyspace {
-    /// How many fences a node has. Locks share them, so that they need no room that grows, and none has to be forgotten: a node
-    /// that has granted millions of locks keeps sixteen thousand numbers. Two locks that have the same fence only skip each
-    /// other's numbers.
+    /// How many fences a node has.
+    ///
+    /// Locks share them, by a hash of the lock key. So a node that has granted millions of locks keeps 16,384 counters, and
+    /// never has to decide which of them it may forget. Two locks that share a fence only skip each other's tokens.
     pub const FENCES: u16 = 1 << 14;
 
-    /// The key space under a prefix. A prefix with braces can not be used with a manager.
+    /// The keyspace under a prefix. A manager refuses a prefix that contains braces.
     #[must_use]
     pub fn new(prefix: &str) -> Self {
         Self {
             prefix: prefix.to_owned(),
-            meta: format!("{prefix}{{node}}"),
+            record: format!("{prefix}{{node}}"),
             quarantine: format!("{prefix}{{node}}:quarantine"),
-            queued: format!("{prefix}{{node}}:queued"),
+            queued_locks: format!("{prefix}{{node}}:queued"),
         }
     }
 
     /// The key of the node's own record.
     #[must_use]
-    pub fn meta(&self) -> &str {
-        &self.meta
+    pub fn record(&self) -> &str {
+        &self.record
     }
 
-    /// The key that is there while the node is in quarantine.
+    /// The key that exists while the node is in quarantine.
     #[must_use]
     pub fn quarantine(&self) -> &str {
         &self.quarantine
     }
 
-    /// The key of the list of locks that may be waited for, which is there while there are any.
+    /// The key of the list of locks that may have a queue. It exists while there are any.
     #[must_use]
-    pub fn queued(&self) -> &str {
-        &self.queued
+    pub fn queued_locks(&self) -> &str {
+        &self.queued_locks
     }
 
-    /// The key of the list in which the node leaves its calls for a process.
+    /// The key of the list in which the node leaves wake-ups for a waiter.
     #[must_use]
-    pub fn calls(&self, waiter: WaiterId) -> String {
-        format!("{}:calls:{waiter}", self.meta)
+    pub fn wakeups(&self, waiter: WaiterId) -> String {
+        format!("{}:calls:{waiter}", self.record)
     }
 
     pub(crate) fn keys(self: &Arc<Self>, resource: &Resource) -> LockKeys {
@@ -65,7 +66,7 @@ pub struct LockKeys(Arc<Names>);
 #[derive(Debug, PartialEq, Eq)]
 struct Names {
     keyspace: Arc<Keyspace>,
-    lock: Arc<str>,
+    lock_key: Arc<str>,
     fence: u16,
 }
 
@@ -73,39 +74,39 @@ impl LockKeys {
     /// The keys of the lock on `resource`, whose name is not checked here.
     #[must_use]
     pub fn new(keyspace: &Arc<Keyspace>, resource: &str) -> Self {
-        let lock = [&keyspace.prefix, resource].concat();
-        let fence = fence_of(&lock);
-        Self(Arc::new(Names { keyspace: Arc::clone(keyspace), lock: lock.into(), fence }))
+        let lock_key = [&keyspace.prefix, resource].concat();
+        let fence = fence_of(&lock_key);
+        Self(Arc::new(Names { keyspace: Arc::clone(keyspace), lock_key: lock_key.into(), fence }))
     }
 
-    /// The key space that they are in.
+    /// The keyspace that they belong to.
     #[must_use]
     pub fn keyspace(&self) -> &Arc<Keyspace> {
         &self.0.keyspace
     }
 
-    /// The key that holds the owner id: what every other Redlock writes.
+    /// The key that holds the owner id, as in every other Redlock.
     #[must_use]
-    pub fn lock(&self) -> &str {
-        &self.0.lock
+    pub fn lock_key(&self) -> &str {
+        &self.0.lock_key
     }
 
-    pub(crate) fn lock_shared(&self) -> Arc<str> {
-        Arc::clone(&self.0.lock)
+    pub(crate) fn lock_key_shared(&self) -> Arc<str> {
+        Arc::clone(&self.0.lock_key)
     }
 
-    /// Which of the node's [fences](Keyspace::FENCES) counts the numbers of this lock: a field of its record.
+    /// Which of the node's [fences](Keyspace::FENCES) counts the tokens of this lock: the name of a field of its record.
     #[must_use]
     pub fn fence(&self) -> u16 {
         self.0.fence
     }
 }
 
-/// The same in every process and every version, or they would count apart: FNV-1a of 64 bits (Fowler, Noll, Vo;
-/// draft-eastlake-fnv).
-fn fence_of(lock: &str) -> u16 {
+/// The 64-bit FNV-1a hash (Fowler, Noll, Vo; draft-eastlake-fnv). Every process and every version must compute the same
+/// fence, otherwise they would count the tokens of one lock in different places.
+fn fence_of(lock_key: &str) -> u16 {
     const { assert!(Keyspace::FENCES.is_power_of_two()) };
-    let hash = lock
+    let hash = lock_key
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let [low, next, ..] = hash.to_le_bytes();
@@ -119,14 +120,14 @@ mod tests {
     #[test]
     fn no_resource_can_be_a_record_of_the_node() {
         let keyspace = Arc::new(Keyspace::new("shop:"));
-        assert_eq!(keyspace.meta(), "shop:{node}");
+        assert_eq!(keyspace.record(), "shop:{node}");
         assert_eq!(keyspace.quarantine(), "shop:{node}:quarantine");
         let keys = LockKeys::new(&keyspace, "stock:42");
-        assert_eq!(keys.lock(), "shop:stock:42");
+        assert_eq!(keys.lock_key(), "shop:stock:42");
     }
 
     #[test]
-    fn a_lock_has_the_same_fence_for_ever() {
+    fn a_lock_has_the_same_fence_in_every_version() {
         let fence = |resource| LockKeys::new(&Arc::new(Keyspace::new("lock:")), resource).fence();
         assert_eq!([fence(""), fence("a"), fence("stock:42")], [13064, 7019, 10918]);
     }

@@ -19,7 +19,7 @@ pub enum AcquireVote {
     /// Ours on this node, with its fencing number.
     Granted {
         /// The fencing number.
-        fence: u64,
+        token: u64,
     },
     /// Held by another owner, or kept for another.
     Held {
@@ -27,7 +27,7 @@ pub enum AcquireVote {
         remaining: Option<Duration>,
     },
     /// No answer, or none that counts.
-    NoAnswer,
+    NoReply,
 }
 
 /// A node's vote on a confirm.
@@ -37,11 +37,11 @@ pub enum ConfirmVote {
     Confirmed,
     /// Not ours any more, or the node has seen a higher number.
     Refused {
-        /// The node's fencing number.
+        /// The node's fence.
         fence: u64,
     },
     /// No answer, or none that counts.
-    NoAnswer,
+    NoReply,
 }
 
 /// What is to be done after a vote.
@@ -54,7 +54,7 @@ pub enum Step {
         /// The round; hand it back with the votes.
         round: u8,
         /// The number that is proposed as the token.
-        fence: u64,
+        token: u64,
         /// Whom to ask.
         nodes: Vec<usize>,
     },
@@ -102,17 +102,17 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquisition {
     terms: Terms,
-    nodes: Vec<Ballot>,
+    nodes: Vec<VoteState>,
     phase: Phase,
 }
 
 /// What is known of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Ballot {
+enum VoteState {
     Open,
-    Granted { fence: u64, confirm: Confirm },
+    Granted { token: u64, confirm: Confirm },
     Held { remaining: Option<Duration> },
-    NoAnswer,
+    NoReply,
 }
 
 /// How a granting node stands to the number of the present round.
@@ -126,7 +126,7 @@ enum Confirm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Gathering,
-    Confirming { round: u8, fence: u64 },
+    Confirming { round: u8, token: u64 },
     Decided,
 }
 
@@ -137,22 +137,22 @@ impl Acquisition {
     /// An attempt on `nodes` nodes, before any vote.
     #[must_use]
     pub fn new(nodes: usize, terms: Terms) -> Self {
-        Self { terms, nodes: vec![Ballot::Open; nodes], phase: Phase::Gathering }
+        Self { terms, nodes: vec![VoteState::Open; nodes], phase: Phase::Gathering }
     }
 
     /// Takes a node's vote on the acquire, `elapsed` after the attempt's clock was started.
     pub fn acquire_vote(&mut self, node: usize, vote: AcquireVote, elapsed: Duration) -> Step {
-        let Some(ballot @ Ballot::Open) = self.nodes.get_mut(node) else { return Step::Wait };
-        *ballot = match vote {
-            AcquireVote::Granted { fence } => Ballot::Granted { fence, confirm: Confirm::Open },
-            AcquireVote::Held { remaining } => Ballot::Held { remaining },
-            AcquireVote::NoAnswer => Ballot::NoAnswer,
+        let Some(state @ VoteState::Open) = self.nodes.get_mut(node) else { return Step::Wait };
+        *state = match vote {
+            AcquireVote::Granted { token } => VoteState::Granted { token, confirm: Confirm::Open },
+            AcquireVote::Held { remaining } => VoteState::Held { remaining },
+            AcquireVote::NoReply => VoteState::NoReply,
         };
         match (self.phase, vote) {
             (Phase::Gathering, _) => self.count_grants(elapsed),
             // A late grant joins the round that is under way: it may be the one that completes the majority.
-            (Phase::Confirming { round, fence }, AcquireVote::Granted { .. }) => {
-                Step::Confirm { round, fence, nodes: vec![node] }
+            (Phase::Confirming { round, token }, AcquireVote::Granted { .. }) => {
+                Step::Confirm { round, token, nodes: vec![node] }
             }
             (Phase::Confirming { .. }, _) => self.count_confirms(elapsed),
             (Phase::Decided, _) => Step::Wait,
@@ -165,24 +165,24 @@ impl Acquisition {
             Phase::Confirming { round: present, .. } if present == round => {}
             _ => return Step::Wait,
         }
-        let Some(ballot) = self.nodes.get_mut(node) else { return Step::Wait };
-        let Ballot::Granted { confirm: confirm @ Confirm::Open, .. } = ballot else { return Step::Wait };
+        let Some(state) = self.nodes.get_mut(node) else { return Step::Wait };
+        let VoteState::Granted { confirm: confirm @ Confirm::Open, .. } = state else { return Step::Wait };
         match vote {
             ConfirmVote::Confirmed => *confirm = Confirm::Confirmed,
             ConfirmVote::Refused { fence } => *confirm = Confirm::Refused { fence },
-            ConfirmVote::NoAnswer => *ballot = Ballot::NoAnswer,
+            ConfirmVote::NoReply => *state = VoteState::NoReply,
         }
         self.count_confirms(elapsed)
     }
 
     fn count_grants(&mut self, elapsed: Duration) -> Step {
         let quorum = majority(self.nodes.len());
-        let open = self.count(|ballot| matches!(ballot, Ballot::Open));
-        let grants: Vec<u64> = self.grants().map(|(_, fence, _)| fence).collect();
+        let open = self.count(|state| matches!(state, VoteState::Open));
+        let grants: Vec<u64> = self.grants().map(|(_, token, _)| token).collect();
         if grants.len() < quorum {
             return if grants.len() + open < quorum { self.fail_when_classified() } else { Step::Wait };
         }
-        let agreed = |fence: &u64| grants.iter().filter(|other| *other == fence).count() >= quorum;
+        let agreed = |token: &u64| grants.iter().filter(|other| *other == token).count() >= quorum;
         if let Some(token) = grants.iter().copied().find(agreed) {
             return self.decide(token, elapsed);
         }
@@ -190,18 +190,19 @@ impl Acquisition {
     }
 
     fn count_confirms(&mut self, elapsed: Duration) -> Step {
-        let Phase::Confirming { round, fence } = self.phase else { return Step::Wait };
+        let Phase::Confirming { round, token } = self.phase else { return Step::Wait };
         let quorum = majority(self.nodes.len());
-        let open = self.count(|ballot| matches!(ballot, Ballot::Open | Ballot::Granted { confirm: Confirm::Open, .. }));
-        let confirmed = self.count(|ballot| matches!(ballot, Ballot::Granted { confirm: Confirm::Confirmed, .. }));
+        let open =
+            self.count(|state| matches!(state, VoteState::Open | VoteState::Granted { confirm: Confirm::Open, .. }));
+        let confirmed = self.count(|state| matches!(state, VoteState::Granted { confirm: Confirm::Confirmed, .. }));
         if confirmed >= quorum {
-            return self.decide(fence, elapsed);
+            return self.decide(token, elapsed);
         }
         if confirmed + open >= quorum {
             return Step::Wait;
         }
         let higher = self.grants().filter_map(|(_, _, confirm)| match confirm {
-            Confirm::Refused { fence: seen } if seen > fence => Some(seen),
+            Confirm::Refused { fence: seen } if seen > token => Some(seen),
             _ => None,
         });
         match higher.max() {
@@ -212,24 +213,24 @@ impl Acquisition {
         }
     }
 
-    fn propose(&mut self, round: u8, fence: u64, elapsed: Duration) -> Step {
+    fn propose(&mut self, round: u8, token: u64, elapsed: Duration) -> Step {
         if validity(self.terms.ttl, elapsed).is_none() {
             return self.fail(Failure::Expired);
         }
-        self.phase = Phase::Confirming { round, fence };
-        for ballot in &mut self.nodes {
-            if let Ballot::Granted { confirm, .. } = ballot {
+        self.phase = Phase::Confirming { round, token };
+        for state in &mut self.nodes {
+            if let VoteState::Granted { confirm, .. } = state {
                 *confirm = Confirm::Open;
             }
         }
-        Step::Confirm { round, fence, nodes: self.grants().map(|(node, ..)| node).collect() }
+        Step::Confirm { round, token, nodes: self.grants().map(|(node, ..)| node).collect() }
     }
 
-    fn decide(&mut self, fence: u64, elapsed: Duration) -> Step {
+    fn decide(&mut self, token: u64, elapsed: Duration) -> Step {
         match validity(self.terms.ttl, elapsed) {
             Some(validity) if validity >= self.terms.min_validity => {
                 self.phase = Phase::Decided;
-                Step::Granted { token: (fence + 1).saturating_sub(self.terms.tokens.into()), validity }
+                Step::Granted { token: (token + 1).saturating_sub(self.terms.tokens.into()), validity }
             }
             _ => self.fail(Failure::Expired),
         }
@@ -238,8 +239,8 @@ impl Acquisition {
     /// Fails if the votes tell why; waits for more of them while they do not.
     fn fail_when_classified(&mut self) -> Step {
         let quorum = majority(self.nodes.len());
-        let open = self.count(|ballot| matches!(ballot, Ballot::Open));
-        let answered = self.count(|ballot| matches!(ballot, Ballot::Granted { .. } | Ballot::Held { .. }));
+        let open = self.count(|state| matches!(state, VoteState::Open));
+        let answered = self.count(|state| matches!(state, VoteState::Granted { .. } | VoteState::Held { .. }));
         if answered >= quorum {
             let free_in = self.free_in();
             self.fail(Failure::Contended { free_in })
@@ -260,23 +261,23 @@ impl Acquisition {
         let mut times: Vec<Duration> = self
             .nodes
             .iter()
-            .filter_map(|ballot| match ballot {
-                Ballot::Granted { .. } => Some(Duration::ZERO),
-                Ballot::Held { remaining } => *remaining,
-                Ballot::Open | Ballot::NoAnswer => None,
+            .filter_map(|state| match state {
+                VoteState::Granted { .. } => Some(Duration::ZERO),
+                VoteState::Held { remaining } => *remaining,
+                VoteState::Open | VoteState::NoReply => None,
             })
             .collect();
         times.sort_unstable();
         times.get(majority(self.nodes.len()) - 1).copied()
     }
 
-    fn count(&self, wanted: impl Fn(&Ballot) -> bool) -> usize {
-        self.nodes.iter().filter(|ballot| wanted(ballot)).count()
+    fn count(&self, wanted: impl Fn(&VoteState) -> bool) -> usize {
+        self.nodes.iter().filter(|state| wanted(state)).count()
     }
 
     fn grants(&self) -> impl Iterator<Item = (usize, u64, Confirm)> + '_ {
-        self.nodes.iter().enumerate().filter_map(|(node, ballot)| match ballot {
-            Ballot::Granted { fence, confirm } => Some((node, *fence, *confirm)),
+        self.nodes.iter().enumerate().filter_map(|(node, state)| match state {
+            VoteState::Granted { token, confirm } => Some((node, *token, *confirm)),
             _ => None,
         })
     }

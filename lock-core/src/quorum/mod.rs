@@ -21,21 +21,17 @@
 //! larger. The clock is not needed for that; it keeps tokens growing when the numbers themselves were lost.
 
 mod acquisition;
-mod admission;
 mod clock;
+mod majority;
+mod membership;
 mod release;
 mod renewal;
 mod validity;
 
-pub use acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
-pub use admission::{Admission, Census, admit, census, clock_lag};
-pub use clock::cluster_clock;
-pub use release::{Release, ReleaseVerdict, ReleaseVote};
-pub use renewal::{Renewal, RenewalVerdict, RenewalVote};
-pub use validity::{drift, validity};
-
-/// How many of `nodes` are a majority: `nodes / 2 + 1`.
-#[must_use]
-pub const fn majority(nodes: usize) -> usize {
-    nodes / 2 + 1
-}
+pub use self::acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
+pub use self::clock::cluster_clock;
+pub use self::majority::majority;
+pub use self::membership::{Admission, Census, admit, census, clock_lag};
+pub use self::release::{ReleaseTally, ReleaseVerdict, ReleaseVote};
+pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote};
+pub use self::validity::{drift, validity};

@@ -8,7 +8,7 @@ pub enum ReleaseVote {
     /// The key was not ours.
     NotOwner,
     /// No answer, or none that counts.
-    NoAnswer,
+    NoReply,
 }
 
 /// What a release came to.
@@ -24,14 +24,14 @@ pub enum ReleaseVerdict {
 
 /// The deletion of a lock's key on all nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Release {
+pub struct ReleaseTally {
     nodes: usize,
     open: usize,
     released: usize,
     not_owner: usize,
 }
 
-impl Release {
+impl ReleaseTally {
     /// A release on `nodes` nodes, before any vote.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
@@ -45,7 +45,7 @@ impl Release {
         match vote {
             ReleaseVote::Released => self.released += 1,
             ReleaseVote::NotOwner => self.not_owner += 1,
-            ReleaseVote::NoAnswer => {}
+            ReleaseVote::NoReply => {}
         }
         let quorum = majority(self.nodes);
         if self.released >= quorum {
@@ -62,11 +62,11 @@ impl Release {
 
 #[cfg(test)]
 mod tests {
-    use super::ReleaseVote::{NoAnswer, NotOwner, Released};
+    use super::ReleaseVote::{NoReply, NotOwner, Released};
     use super::*;
 
     fn verdict(votes: [ReleaseVote; 3]) -> Option<ReleaseVerdict> {
-        let mut release = Release::new(3);
+        let mut release = ReleaseTally::new(3);
         votes.into_iter().find_map(|vote| release.vote(vote))
     }
 
@@ -74,6 +74,6 @@ mod tests {
     fn a_majority_tells_whose_the_lock_was() {
         assert_eq!(verdict([Released, NotOwner, Released]), Some(ReleaseVerdict::StillOurs));
         assert_eq!(verdict([NotOwner, Released, NotOwner]), Some(ReleaseVerdict::NotOurs));
-        assert_eq!(verdict([Released, NotOwner, NoAnswer]), Some(ReleaseVerdict::Unknown));
+        assert_eq!(verdict([Released, NotOwner, NoReply]), Some(ReleaseVerdict::Unknown));
     }
 }

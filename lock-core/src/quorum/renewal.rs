@@ -8,7 +8,7 @@ pub enum RenewalVote {
     /// The key is not ours any more.
     Gone,
     /// No answer, or none that counts.
-    NoAnswer,
+    NoReply,
 }
 
 /// What a renewal came to. Three things, not two.
@@ -27,12 +27,12 @@ pub enum RenewalVerdict {
 /// Only nodes where the key *was still ours* count. A node on which it is put back after this round counts from the next
 /// round on: counting it in this one would let a lock come back to life.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Renewal {
+pub struct RenewalTally {
     votes: Vec<Option<RenewalVote>>,
     decided: bool,
 }
 
-impl Renewal {
+impl RenewalTally {
     /// A round on `nodes` nodes, before any vote.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
@@ -70,11 +70,11 @@ impl Renewal {
 
 #[cfg(test)]
 mod tests {
-    use super::RenewalVote::{Gone, Kept, NoAnswer};
+    use super::RenewalVote::{Gone, Kept, NoReply};
     use super::*;
 
     fn verdict(votes: &[RenewalVote], nodes: usize) -> Option<RenewalVerdict> {
-        let mut renewal = Renewal::new(nodes);
+        let mut renewal = RenewalTally::new(nodes);
         votes.iter().enumerate().filter_map(|(node, vote)| renewal.vote(node, *vote)).last()
     }
 
@@ -82,10 +82,10 @@ mod tests {
     fn renewed_lost_and_unknown_are_three_things() {
         assert_eq!(verdict(&[Kept, Kept, Kept], 5), Some(RenewalVerdict::Renewed));
         assert_eq!(verdict(&[Gone, Gone, Gone], 5), Some(RenewalVerdict::Lost));
-        assert_eq!(verdict(&[Kept, Kept, NoAnswer, NoAnswer, NoAnswer], 5), Some(RenewalVerdict::Unknown));
-        assert_eq!(verdict(&[NoAnswer, NoAnswer, NoAnswer, NoAnswer, NoAnswer], 5), Some(RenewalVerdict::Unknown));
+        assert_eq!(verdict(&[Kept, Kept, NoReply, NoReply, NoReply], 5), Some(RenewalVerdict::Unknown));
+        assert_eq!(verdict(&[NoReply, NoReply, NoReply, NoReply, NoReply], 5), Some(RenewalVerdict::Unknown));
         assert_eq!(
-            verdict(&[Gone, Gone, Kept, Kept, NoAnswer], 5),
+            verdict(&[Gone, Gone, Kept, Kept, NoReply], 5),
             Some(RenewalVerdict::Unknown),
             "two survivors and one unknown"
         );
@@ -94,12 +94,12 @@ mod tests {
     #[test]
     fn the_majority_is_of_all_nodes_not_of_those_that_answered() {
         assert_eq!(verdict(&[Kept, Kept], 5), None);
-        assert_eq!(verdict(&[Kept, NoAnswer, NoAnswer], 3), Some(RenewalVerdict::Unknown));
+        assert_eq!(verdict(&[Kept, NoReply, NoReply], 3), Some(RenewalVerdict::Unknown));
     }
 
     #[test]
     fn the_nodes_that_lost_the_key_are_told() {
-        let mut renewal = Renewal::new(3);
+        let mut renewal = RenewalTally::new(3);
         renewal.vote(2, Gone);
         renewal.vote(0, Kept);
         assert_eq!(renewal.vote(1, Kept), Some(RenewalVerdict::Renewed));

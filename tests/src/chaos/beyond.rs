@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Keyspace, LockKeys};
+use lock_core::node::{Keyspace, LockKeys};
 use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
@@ -45,7 +45,7 @@ impl Nemesis<'_, '_> {
     /// Takes a resource for so long, on all servers, whoever has it. Looks like a quiet phase in every history.
     pub(super) async fn stranger(&mut self, length: Duration) {
         self.phase(QUIET);
-        let take = format!("SET {} stranger PX {}", keys(HURRIED).lock(), length.as_millis());
+        let take = format!("SET {} stranger PX {}", keys(HURRIED).lock_key(), length.as_millis());
         for server in &self.world.servers {
             server.query::<String>(&take).await;
         }
@@ -58,7 +58,7 @@ impl Nemesis<'_, '_> {
         self.phase(QUIET);
         let mut delete = redis::cmd("DEL");
         for keys in (0..RESOURCES).map(keys) {
-            let beside = |what: &str| format!("{{{}}}:{what}", keys.lock());
+            let beside = |what: &str| format!("{{{}}}:{what}", keys.lock_key());
             delete.arg(beside("queue")).arg(beside("turn"));
         }
         let began = Instant::now();

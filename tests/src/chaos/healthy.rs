@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::TURN_LIFE;
+use lock_core::node::RESERVATION_TTL;
 
 use super::MAX_TTL;
 use super::clock::Moment;
@@ -17,7 +17,7 @@ pub(super) const DEAF: &str = "deaf";
 /// How long what was hurt has effects after it has healed. A key that nobody will release lives for a time to live: of a
 /// holder that was killed, or of a request that arrived when a link was well again. Then the turns come of those that were
 /// killed in the queues: a few, and each costs a turn's life. And services that have just started must meet the servers.
-const SETTLE: Duration = MAX_TTL.saturating_add(TURN_LIFE.saturating_mul(6));
+const SETTLE: Duration = MAX_TTL.saturating_add(RESERVATION_TTL.saturating_mul(6));
 
 /// Some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

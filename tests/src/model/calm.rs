@@ -30,12 +30,12 @@ fn is_granted(locks: &Locks, state: &State, mut nodes: [Node; NODES], silent: us
     let mut decisions = VecDeque::new();
     for (number, node) in nodes.iter_mut().enumerate() {
         let vote = if number == silent { None } else { node.acquire(key, node.epoch, hint, 1) };
-        decisions.push_back(decider.hear(number, Answer::Acquire(vote.unwrap_or(AcquireVote::NoAnswer)), 0));
+        decisions.push_back(decider.hear(number, Answer::Acquire(vote.unwrap_or(AcquireVote::NoReply)), 0));
     }
     while let Some(decision) = decisions.pop_front() {
         match decision {
             Some(Decision::Acquisition(Step::Granted { .. })) => return true,
-            Some(Decision::Acquisition(Step::Confirm { round, fence, nodes: asked })) => {
+            Some(Decision::Acquisition(Step::Confirm { round, token: fence, nodes: asked })) => {
                 for node in asked {
                     let vote = nodes[node].confirm(CLIENTS, small(fence), rules);
                     decisions.push_back(decider.hear(node, Answer::Confirm(round, vote), 0));

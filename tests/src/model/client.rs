@@ -129,8 +129,10 @@ impl Locks {
     fn follow(&self, state: &mut State, client: usize, step: Step) {
         match step {
             Step::Wait => {}
-            Step::Confirm { fence, .. } if self.setting.rules == Rules::LargestGrant => self.hold(state, client, fence),
-            Step::Confirm { round, fence, nodes } => {
+            Step::Confirm { token: fence, .. } if self.setting.rules == Rules::LargestGrant => {
+                self.hold(state, client, fence)
+            }
+            Step::Confirm { round, token: fence, nodes } => {
                 self.sights.note(if round == 1 { Sight::Confirm } else { Sight::SecondConfirm });
                 let Phase::Asking(asking) = &mut state.clients[client].phase else { return };
                 for node in &nodes {

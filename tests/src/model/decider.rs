@@ -1,7 +1,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use lock_core::quorum::{Acquisition, Renewal, RenewalVerdict, Step, Terms};
+use lock_core::quorum::{Acquisition, RenewalTally, RenewalVerdict, Step, Terms};
 
 use super::state::{Answer, NODES};
 
@@ -22,7 +22,7 @@ pub struct Decider {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Shipped {
     Acquisition(Acquisition),
-    Renewal(Renewal),
+    Renewal(RenewalTally),
 }
 
 /// What it decided.
@@ -64,7 +64,7 @@ impl Decider {
     /// For a round of renewal.
     #[must_use]
     pub fn of_renewal() -> Self {
-        let shipped = Shipped::Renewal(Renewal::new(NODES));
+        let shipped = Shipped::Renewal(RenewalTally::new(NODES));
         Self { shipped, ttl: 0, tokens: 0, heard: Vec::new(), proposed: false }
     }
 

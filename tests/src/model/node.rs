@@ -31,7 +31,7 @@ impl Node {
             self.fence = hint.max(self.fence + 1) + tokens - 1;
             self.key = Some(key);
         }
-        Some(AcquireVote::Granted { fence: self.fence.into() })
+        Some(AcquireVote::Granted { token: self.fence.into() })
     }
 
     pub(super) fn confirm(&mut self, owner: usize, fence: u8, rules: Rules) -> ConfirmVote {

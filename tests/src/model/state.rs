@@ -239,9 +239,9 @@ impl Line {
     #[must_use]
     pub fn silence(self) -> Option<Answer> {
         Some(match self.question()? {
-            Question::Acquire => Answer::Acquire(AcquireVote::NoAnswer),
-            Question::Confirm(round) => Answer::Confirm(round, ConfirmVote::NoAnswer),
-            Question::Extend => Answer::Extend(RenewalVote::NoAnswer),
+            Question::Acquire => Answer::Acquire(AcquireVote::NoReply),
+            Question::Confirm(round) => Answer::Confirm(round, ConfirmVote::NoReply),
+            Question::Extend => Answer::Extend(RenewalVote::NoReply),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lock_core::TURN_LIFE;
+use lock_core::node::RESERVATION_TTL;
 use redis::{RedisResult, Value};
 
 /// How far two times to live may be apart, on a machine with much else to do.
@@ -43,7 +43,7 @@ fn alike(real: &Value, fake: &Value) -> bool {
 
 /// Two times to live, of a lock or of a turn: too large for a code.
 fn near(real: i64, fake: i64) -> bool {
-    let turn = 10..=millis(TURN_LIFE);
+    let turn = 10..=millis(RESERVATION_TTL);
     let both = |real_one: &dyn Fn(&i64) -> bool| real_one(&real) && real_one(&fake);
     both(&|time| turn.contains(time)) || (both(&|time| *time > 1_000) && (real - fake).abs() < TOLERANCE)
 }

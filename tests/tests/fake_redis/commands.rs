@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use lock_core::{Keyspace, LockKeys};
+use lock_core::node::{Keyspace, LockKeys};
 use lock_tests::sim::redis::SCRIPTS;
 use proptest::prelude::*;
 
@@ -139,7 +139,7 @@ fn ballots(lock: usize) -> impl Strategy<Value = (usize, Vec<Ballot>)> {
     ];
     let since = one_of(&["1", "2", "3", "1700000000000000"]);
     let place = one_of(&["keep", "keep", "keep", "leave", "leave", ""]);
-    let ballots = (0..14, [owner(), owner()], life, number, since, place);
+    let ballots = (0..15, [owner(), owner()], life, number, since, place);
     ballots.prop_map(move |(kind, [owner, other], life, number, since, place)| {
         let release = Ballot { kind: Kind::Release, words: vec![owner, since], life: "", place };
         let acquire = |owner, since| Ballot { kind: Kind::Acquire, words: vec![owner, number, since], life, place: "" };
@@ -151,6 +151,7 @@ fn ballots(lock: usize) -> impl Strategy<Value = (usize, Vec<Ballot>)> {
             9 | 10 => return (lock, vec![release, acquire(other, since)]),
             11 => vec!["C", owner, number, fence],
             12 => vec!["E", owner, life],
+            13 => vec!["L"],
             _ => vec!["P", owner, life, number, fence],
         };
         (lock, vec![Ballot { kind: Kind::Other, words: other, life, place: "" }])

@@ -9,7 +9,7 @@ mod commands;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use lock_core::TURN_LIFE;
+use lock_core::node::RESERVATION_TTL;
 use lock_tests::RedisServer;
 use lock_tests::sim::redis::{FakeRedis, Flaw, NodeClock};
 use proptest::prelude::*;
@@ -113,15 +113,15 @@ impl Turns {
     fn may_differ(&self, (began, ended): (Instant, Instant)) -> bool {
         // Of the last of it, nothing is told from a code.
         let (last, slack) = (Duration::from_millis(12), Duration::from_millis(3));
-        self.0
-            .iter()
-            .any(|(earliest, latest)| ended + last > *earliest + TURN_LIFE && began < *latest + TURN_LIFE + slack)
+        self.0.iter().any(|(earliest, latest)| {
+            ended + last > *earliest + RESERVATION_TTL && began < *latest + RESERVATION_TTL + slack
+        })
     }
 
     /// Waits until all have ended on both.
     async fn outlast(&self) {
         if let Some((_, latest)) = self.0.last() {
-            tokio::time::sleep_until((*latest + TURN_LIFE + Duration::from_millis(5)).into()).await;
+            tokio::time::sleep_until((*latest + RESERVATION_TTL + Duration::from_millis(5)).into()).await;
         }
     }
 }

@@ -2,20 +2,21 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::line::Line;
+use super::queue::NodeQueue;
 use crate::node::{
-    Ballot, Call, Establish, Keyspace, LockKeys, Meta, NodeError, Place, Reply, Request, TURN_LIFE, Turn,
+    Establish, Keyspace, LockKeys, NodeError, NodeRecord, Operation, QueuePosition, RESERVATION_TTL, Reply, Request,
+    Wakeup, WakeupKind,
 };
 use crate::random::{OwnerId, WaiterId};
 
-/// The keys of an in-memory master and the rules of the scripts, as told at [`Request`]. Times are on the node's clock.
+/// The keys of an in-memory master and the rules of the scripts, as told at [`Operation`]. Times are on the node's clock.
 pub(super) struct Store {
     run_id: String,
     locks: HashMap<String, Lock>,
-    lines: HashMap<String, Line>,
+    queues: HashMap<String, NodeQueue>,
     /// What processes are to be told, and when that ends.
-    calls: HashMap<WaiterId, (Vec<Call>, Duration)>,
-    has_called: bool,
+    wakeups: HashMap<WaiterId, (Vec<Wakeup>, Duration)>,
+    has_wakeups: bool,
     records: HashMap<String, Record>,
     quarantines: HashMap<String, Duration>,
     /// How many votes may be answered before expired keys are swept.
@@ -29,12 +30,12 @@ struct Lock {
 
 /// What the node must not forget: without the fences there is no epoch, and so no vote.
 struct Record {
-    meta: Meta,
+    meta: NodeRecord,
     fences: HashMap<u16, u64>,
 }
 
 /// How long a call waits for its process.
-const CALL_LIFE: Duration = Duration::from_secs(2);
+const WAKEUP_TTL: Duration = Duration::from_secs(2);
 
 /// The least number of votes between two sweeps, so that small stores are not swept all the time.
 const SWEEP_INTERVAL: usize = 1024;
@@ -51,9 +52,9 @@ impl Store {
         Self {
             run_id,
             locks: HashMap::new(),
-            lines: HashMap::new(),
-            calls: HashMap::new(),
-            has_called: false,
+            queues: HashMap::new(),
+            wakeups: HashMap::new(),
+            has_wakeups: false,
             records: HashMap::new(),
             quarantines: HashMap::new(),
             votes_until_sweep: SWEEP_INTERVAL,
@@ -64,8 +65,8 @@ impl Store {
         &self.run_id
     }
 
-    pub(super) fn meta(&self, keyspace: &Keyspace) -> Option<Meta> {
-        self.records.get(keyspace.meta()).map(|record| record.meta.clone())
+    pub(super) fn record(&self, keyspace: &Keyspace) -> Option<NodeRecord> {
+        self.records.get(keyspace.record()).map(|record| record.meta.clone())
     }
 
     pub(super) fn quarantine(&self, keyspace: &Keyspace, now: Duration) -> Option<Duration> {
@@ -81,14 +82,14 @@ impl Store {
     }
 
     pub(super) fn establish(&mut self, keyspace: &Keyspace, record: Establish, now: Duration) -> bool {
-        let present = self.records.get_mut(keyspace.meta());
+        let present = self.records.get_mut(keyspace.record());
         if present.as_ref().map(|present| present.meta.epoch) != record.expected || record.run_id != self.run_id {
             return false;
         }
-        let meta = Meta { run_id: record.run_id, epoch: record.epoch, config: record.config };
+        let meta = NodeRecord { run_id: record.run_id, epoch: record.epoch, config: record.config };
         match present {
             Some(present) => present.meta = meta,
-            None => _ = self.records.insert(keyspace.meta().to_owned(), Record { meta, fences: HashMap::new() }),
+            None => _ = self.records.insert(keyspace.record().to_owned(), Record { meta, fences: HashMap::new() }),
         }
         if !record.quarantine.is_zero() {
             self.quarantines.insert(keyspace.quarantine().to_owned(), now + record.quarantine);
@@ -96,23 +97,24 @@ impl Store {
         true
     }
 
-    pub(super) fn vote(&mut self, ballot: &Ballot, now: Duration) -> Result<Reply, NodeError> {
+    pub(super) fn execute(&mut self, request: &Request, now: Duration) -> Result<Reply, NodeError> {
         self.sweep(now);
-        let Ballot { keys, epoch, waiter, request } = ballot;
-        let Some(record) = self.records.get(keys.keyspace().meta()).filter(|record| record.meta.epoch == *epoch) else {
+        let Request { keys, epoch, waiter, operation } = request;
+        let Some(record) = self.records.get(keys.keyspace().record()).filter(|record| record.meta.epoch == *epoch)
+        else {
             return Err(NodeError::Unadmitted);
         };
         let fence = record.fences.get(&keys.fence()).copied().unwrap_or(0);
         let holder = self.holder(keys, now);
-        Ok(match *request {
-            Request::Acquire { owner, ttl, hint, tokens, since } => {
+        Ok(match *operation {
+            Operation::Acquire { owner, ttl, hint, tokens, since } => {
                 if let Some(remaining) = self.quarantine(keys.keyspace(), now) {
                     return Err(NodeError::Quarantined { remaining });
                 }
                 if holder.is_some_and(|(holder, _)| holder == owner) {
-                    return Ok(Reply::Granted { fence });
+                    return Ok(Reply::Granted { token: fence });
                 }
-                if let Some(remaining) = self.kept_from(keys, holder, (*waiter, since), now) {
+                if let Some(remaining) = self.blocked_for(keys, holder, (*waiter, since), now) {
                     return Ok(Reply::Held { remaining: Some(remaining) });
                 }
                 let fence = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
@@ -121,13 +123,13 @@ impl Store {
                 }
                 self.set_fence(keys, fence);
                 self.set_lock(keys, owner, ttl, now);
-                if let (Some(_), Some(line)) = (since, self.lines.get_mut(keys.lock())) {
+                if let (Some(_), Some(line)) = (since, self.queues.get_mut(keys.lock_key())) {
                     line.end_turn();
                     line.leave(*waiter, now);
                 }
-                Reply::Granted { fence }
+                Reply::Granted { token: fence }
             }
-            Request::Confirm { owner, fence: wanted } => {
+            Operation::Confirm { owner, token: wanted } => {
                 if holder.is_some_and(|(holder, _)| holder == owner) && fence <= wanted {
                     self.set_fence(keys, wanted);
                     Reply::Confirmed
@@ -135,14 +137,14 @@ impl Store {
                     Reply::Refused { fence }
                 }
             }
-            Request::Extend { owner, ttl } => match holder {
+            Operation::Extend { owner, ttl } => match holder {
                 Some((holder, remaining)) if holder == owner => {
                     self.set_lock(keys, owner, ttl.max(remaining), now);
                     Reply::Kept
                 }
                 _ => Reply::Gone,
             },
-            Request::Replace { owner, ttl, fence: token } => match holder {
+            Operation::Replace { owner, ttl, token } => match holder {
                 Some((holder, _)) if holder == owner => Reply::Kept,
                 Some(_) => Reply::Gone,
                 None => {
@@ -151,113 +153,117 @@ impl Store {
                     Reply::Kept
                 }
             },
-            Request::Release { owner, place } => {
+            Operation::Release { owner, position } => {
                 let ours = holder.is_some_and(|(holder, _)| holder == owner);
                 if ours {
-                    self.locks.remove(keys.lock());
+                    self.locks.remove(keys.lock_key());
                 }
-                self.move_on(keys, *waiter, place, ours || holder.is_none(), now);
+                self.move_on(keys, *waiter, position, ours || holder.is_none(), now);
                 if ours { Reply::Released } else { Reply::NotOwner }
+            }
+            Operation::LeaveQueue => {
+                self.move_on(keys, *waiter, QueuePosition::Leave, holder.is_none(), now);
+                Reply::QueueLeft
             }
         })
     }
 
     /// For how long the lock is held, or kept for another waiter. One that waits enters the queue then.
-    fn kept_from(
+    fn blocked_for(
         &mut self,
         keys: &LockKeys,
         holder: Option<(OwnerId, Duration)>,
         (waiter, since): (WaiterId, Option<NonZeroU64>),
         now: Duration,
     ) -> Option<Duration> {
-        let known = self.lines.get_mut(keys.lock()).is_some_and(|line| line.age(now));
+        let known = self.queues.get_mut(keys.lock_key()).is_some_and(|line| line.age(now));
         if let Some(since) = since.filter(|_| known || holder.is_some()) {
             self.line(keys).enter(waiter, since, now);
         }
         if let Some((_, remaining)) = holder {
             return Some(remaining);
         }
-        let line = self.lines.get_mut(keys.lock())?;
+        let line = self.queues.get_mut(keys.lock_key())?;
         let another = |first: WaiterId| first != waiter || since.is_none();
         match line.turn(now) {
             Some((turn, remaining)) => another(turn).then_some(remaining),
             None if line.first().is_some_and(another) => {
                 self.offer(keys, now);
-                Some(TURN_LIFE)
+                Some(RESERVATION_TTL)
             }
             None => None,
         }
     }
 
     /// What a release does to the line.
-    fn move_on(&mut self, keys: &LockKeys, waiter: WaiterId, place: Place, free: bool, now: Duration) {
-        let known = self.lines.get_mut(keys.lock()).is_some_and(|line| line.age(now));
-        if !known && !matches!(place, Place::Keep(_)) {
+    fn move_on(&mut self, keys: &LockKeys, waiter: WaiterId, position: QueuePosition, free: bool, now: Duration) {
+        let known = self.queues.get_mut(keys.lock_key()).is_some_and(|line| line.age(now));
+        if !known && !matches!(position, QueuePosition::Keep(_)) {
             return;
         }
         let line = self.line(keys);
-        match place {
-            Place::Keep(since) => line.enter(waiter, since, now),
-            Place::Leave => {
+        match position {
+            QueuePosition::Keep(since) => line.enter(waiter, since, now),
+            QueuePosition::Leave => {
                 line.leave(waiter, now);
                 if line.turn(now).is_some_and(|(turn, _)| turn == waiter) {
                     line.end_turn();
                 }
             }
-            Place::None => {}
+            QueuePosition::None => {}
         }
         if free && line.turn(now).is_none() {
             self.offer(keys, now);
         }
     }
 
-    fn line(&mut self, keys: &LockKeys) -> &mut Line {
-        self.lines.entry(keys.lock().to_owned()).or_default()
+    fn line(&mut self, keys: &LockKeys) -> &mut NodeQueue {
+        self.queues.entry(keys.lock_key().to_owned()).or_default()
     }
 
-    /// Keeps the free key for the first in line, if there is one, and calls it and the second.
+    /// Keeps the free key for the first in line, if there is one, and wakeups it and the second.
     fn offer(&mut self, keys: &LockKeys, now: Duration) {
         let Some(offer) = self.line(keys).offer(now) else { return };
-        self.has_called = true;
-        let called = [(Some(offer.first), Turn::Ours), (offer.second, Turn::Next)];
-        for (waiter, turn) in called.into_iter().filter_map(|(waiter, turn)| Some((waiter?, turn))) {
-            let (calls, expire) = self.calls.entry(waiter).or_default();
+        self.has_wakeups = true;
+        let woken = [(Some(offer.first), WakeupKind::Reserved), (offer.second, WakeupKind::Next)];
+        for (waiter, kind) in woken.into_iter().filter_map(|(waiter, kind)| Some((waiter?, kind))) {
+            let (wakeups, expire) = self.wakeups.entry(waiter).or_default();
             if *expire <= now {
-                calls.clear();
+                wakeups.clear();
             }
-            *expire = now + CALL_LIFE;
-            calls.push(Call { lock: keys.lock().to_owned(), turn });
+            *expire = now + WAKEUP_TTL;
+            wakeups.push(Wakeup { lock_key: keys.lock_key().to_owned(), kind });
         }
     }
 
-    /// Takes the calls for a process.
-    pub(super) fn take_calls(&mut self, waiter: WaiterId, now: Duration) -> Vec<Call> {
-        let calls = self.calls.remove(&waiter).filter(|(_, expire)| *expire > now);
-        calls.map(|(calls, _)| calls).unwrap_or_default()
+    /// Takes the wakeups for a process.
+    pub(super) fn take_wakeups(&mut self, waiter: WaiterId, now: Duration) -> Vec<Wakeup> {
+        let wakeups = self.wakeups.remove(&waiter).filter(|(_, expire)| *expire > now);
+        wakeups.map(|(wakeups, _)| wakeups).unwrap_or_default()
     }
 
     /// Whether someone was called since this was asked.
-    pub(super) fn has_called(&mut self) -> bool {
-        std::mem::take(&mut self.has_called)
+    pub(super) fn has_wakeups(&mut self) -> bool {
+        std::mem::take(&mut self.has_wakeups)
     }
 
     /// Who holds the lock and for how long yet.
     fn holder(&self, keys: &LockKeys, now: Duration) -> Option<(OwnerId, Duration)> {
-        let lock = self.locks.get(keys.lock())?;
+        let lock = self.locks.get(keys.lock_key())?;
         let remaining = lock.expires.checked_sub(now).filter(|remaining| !remaining.is_zero())?;
         Some((lock.owner, remaining))
     }
 
     fn set_lock(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) {
         let lock = Lock { owner, expires: now + ttl };
-        match self.locks.get_mut(keys.lock()) {
+        match self.locks.get_mut(keys.lock_key()) {
             Some(slot) => *slot = lock,
-            None => _ = self.locks.insert(keys.lock().to_owned(), lock),
+            None => _ = self.locks.insert(keys.lock_key().to_owned(), lock),
         }
     }
 
     fn set_fence(&mut self, keys: &LockKeys, number: u64) {
-        if let Some(record) = self.records.get_mut(keys.keyspace().meta()) {
+        if let Some(record) = self.records.get_mut(keys.keyspace().record()) {
             record.fences.insert(keys.fence(), number);
         }
     }
@@ -267,8 +273,8 @@ impl Store {
         self.votes_until_sweep -= 1;
         if self.votes_until_sweep == 0 {
             self.locks.retain(|_, lock| lock.expires > now);
-            self.lines.retain(|_, line| line.age(now));
-            self.calls.retain(|_, (_, expire)| *expire > now);
+            self.queues.retain(|_, line| line.age(now));
+            self.wakeups.retain(|_, (_, expire)| *expire > now);
             self.votes_until_sweep = SWEEP_INTERVAL + self.locks.len();
         }
     }

@@ -1,6 +1,17 @@
 use redis::{ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
 
-use crate::error::ConfigError;
+use thiserror::Error;
+
+/// The URL of a server is not valid, or asks for something that is not supported.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("invalid URL {url:?}: {reason}")]
+#[non_exhaustive]
+pub struct InvalidUrl {
+    /// The URL, without its password.
+    pub url: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
 
 /// Where a Redis server is, as a connection needs it and as people may read it.
 pub(super) struct Address {
@@ -10,8 +21,8 @@ pub(super) struct Address {
 
 impl Address {
     /// Reads a URL. Errors and the name never contain the password.
-    pub(super) fn parse(url: &str) -> Result<Self, ConfigError> {
-        let invalid = |reason: &str| ConfigError::InvalidUrl { url: without_password(url), reason: reason.to_owned() };
+    pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+        let invalid = |reason: &str| InvalidUrl { url: without_password(url), reason: reason.to_owned() };
         let parsed = redis::parse_redis_url(url)
             .ok_or_else(|| invalid("expected redis://[user:password@]host[:port][/database] or unix:///path"))?;
         if matches!(parsed.scheme(), "rediss" | "valkeys") {

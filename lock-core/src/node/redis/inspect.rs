@@ -5,8 +5,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Pipeline, Value};
 
 use super::classify::{connect_error, node_error};
-use super::scripts::{encode_establish, source};
-use crate::node::{Establish, Inspection, Keyspace, Meta, NodeError, Role, SetConfig};
+use super::codec::{encode_establish, source};
+use crate::node::{Establish, Inspection, Keyspace, NodeError, NodeRecord, Role, SetConfig};
 use crate::random::Epoch;
 
 /// Makes the server know the script by its hash.
@@ -22,10 +22,10 @@ pub(super) async fn inspect(
     keyspace: &Keyspace,
 ) -> Result<Inspection, NodeError> {
     let mut pipeline = Pipeline::new();
-    pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.meta()).arg(&META_FIELDS);
+    pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&RECORD_FIELDS);
     pipeline.cmd("PTTL").arg(keyspace.quarantine()).cmd("CONFIG").arg("GET").arg("appendfsync");
     let answers = ask(connection, &pipeline, 5).await?;
-    let [info, time, meta, quarantine, fsync] = <[Value; 5]>::try_from(answers)
+    let [info, time, record, quarantine, fsync] = <[Value; 5]>::try_from(answers)
         .map_err(|answers| NodeError::Protocol { answer: format!("{} answers to 5 commands", answers.len()) })?;
 
     let info: String = read(info)?;
@@ -39,7 +39,7 @@ pub(super) async fn inspect(
         eviction_policy: field(&info, "maxmemory_policy")?.to_owned(),
         durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
         clock_micros: seconds.saturating_mul(1_000_000).saturating_add(micros),
-        meta: read_meta(&read(meta)?)?,
+        record: read_record(&read(record)?)?,
         quarantine: match read::<i64>(quarantine)? {
             -2 => None,
             // Without an end it would last for ever: someone else's doing, but not ours to undo.
@@ -94,15 +94,15 @@ fn version(text: &str) -> Result<(u32, u32), NodeError> {
 }
 
 /// The fields of the record, without the fences.
-const META_FIELDS: [&str; 6] = ["run_id", "epoch", "format", "nodes", "max_ttl", "set_name"];
+const RECORD_FIELDS: [&str; 6] = ["run_id", "epoch", "format", "nodes", "max_ttl", "set_name"];
 
-fn read_meta(fields: &[Option<String>; META_FIELDS.len()]) -> Result<Option<Meta>, NodeError> {
+fn read_record(fields: &[Option<String>; RECORD_FIELDS.len()]) -> Result<Option<NodeRecord>, NodeError> {
     if fields.iter().all(Option::is_none) {
         return Ok(None);
     }
     let meta = || {
         let [run_id, epoch, format, nodes, max_ttl, name] = fields;
-        Some(Meta {
+        Some(NodeRecord {
             run_id: run_id.clone()?,
             epoch: Epoch::parse(epoch.as_deref()?)?,
             config: SetConfig {
@@ -131,12 +131,12 @@ mod tests {
 
     #[test]
     fn a_record_is_read_whole_or_reported() {
-        assert_eq!(read_meta(&[const { None }; 6]), Ok(None));
+        assert_eq!(read_record(&[const { None }; 6]), Ok(None));
         let mut record = ["r", "ff", "1", "5", "60000", ""].map(|value| Some(value.to_owned()));
         let name = record[5].take();
-        assert!(matches!(read_meta(&record), Err(NodeError::Protocol { .. })), "the name of the set is missing");
+        assert!(matches!(read_record(&record), Err(NodeError::Protocol { .. })), "the name of the set is missing");
         record[5] = name;
-        let meta = read_meta(&record).unwrap().unwrap();
+        let meta = read_record(&record).unwrap().unwrap();
         assert_eq!((meta.epoch, meta.config.nodes), (Epoch::from_bits(255), 5));
         assert_eq!(meta.config.max_ttl, Duration::from_secs(60));
     }

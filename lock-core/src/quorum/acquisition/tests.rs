@@ -10,8 +10,8 @@ fn attempt(nodes: usize) -> Acquisition {
     Acquisition::new(nodes, Terms { ttl: ms(1000), min_validity: Duration::ZERO, tokens: 1 })
 }
 
-fn granted(fence: u64) -> AcquireVote {
-    AcquireVote::Granted { fence }
+fn granted(token: u64) -> AcquireVote {
+    AcquireVote::Granted { token }
 }
 
 fn held(remaining: u64) -> AcquireVote {
@@ -22,7 +22,7 @@ fn held(remaining: u64) -> AcquireVote {
 fn a_majority_that_agrees_decides_with_its_last_vote() {
     let mut attempt = attempt(5);
     assert_eq!(attempt.acquire_vote(0, granted(7), NOW), Step::Wait);
-    assert_eq!(attempt.acquire_vote(4, AcquireVote::NoAnswer, NOW), Step::Wait);
+    assert_eq!(attempt.acquire_vote(4, AcquireVote::NoReply, NOW), Step::Wait);
     assert_eq!(attempt.acquire_vote(1, granted(7), NOW), Step::Wait);
     assert_eq!(attempt.acquire_vote(3, granted(7), NOW), Step::Granted { token: 7, validity: ms(987) });
     assert_eq!(attempt.acquire_vote(2, granted(7), NOW), Step::Wait, "a straggler changes nothing");
@@ -34,7 +34,7 @@ fn the_quorum_is_a_whole_majority_of_all_nodes() {
     let mut attempt = attempt(5);
     for node in [0, 1, 2] {
         assert_eq!(
-            attempt.acquire_vote(node, AcquireVote::NoAnswer, NOW),
+            attempt.acquire_vote(node, AcquireVote::NoReply, NOW),
             [Step::Wait, Step::Wait, Step::Failed(Failure::NoQuorum)][node]
         );
     }
@@ -54,8 +54,8 @@ fn nodes_that_disagree_are_asked_to_confirm_the_largest() {
     let mut attempt = attempt(5);
     attempt.acquire_vote(0, granted(1), NOW);
     attempt.acquire_vote(1, granted(2), NOW);
-    assert_eq!(attempt.acquire_vote(2, granted(3), NOW), Step::Confirm { round: 1, fence: 3, nodes: vec![0, 1, 2] });
-    assert_eq!(attempt.acquire_vote(3, granted(3), NOW), Step::Confirm { round: 1, fence: 3, nodes: vec![3] });
+    assert_eq!(attempt.acquire_vote(2, granted(3), NOW), Step::Confirm { round: 1, token: 3, nodes: vec![0, 1, 2] });
+    assert_eq!(attempt.acquire_vote(3, granted(3), NOW), Step::Confirm { round: 1, token: 3, nodes: vec![3] });
     attempt.confirm_vote(0, 1, ConfirmVote::Confirmed, NOW);
     attempt.confirm_vote(3, 1, ConfirmVote::Confirmed, NOW);
     assert_eq!(attempt.confirm_vote(3, 1, ConfirmVote::Confirmed, NOW), Step::Wait, "a vote counts once");
@@ -67,9 +67,9 @@ fn a_higher_number_allows_one_more_round_and_no_third() {
     let mut attempt = attempt(3);
     attempt.acquire_vote(0, granted(1), NOW);
     attempt.acquire_vote(1, granted(2), NOW);
-    attempt.acquire_vote(2, AcquireVote::NoAnswer, NOW);
+    attempt.acquire_vote(2, AcquireVote::NoReply, NOW);
     let again = attempt.confirm_vote(0, 1, ConfirmVote::Refused { fence: 8 }, NOW);
-    assert_eq!(again, Step::Confirm { round: 2, fence: 9, nodes: vec![0, 1] });
+    assert_eq!(again, Step::Confirm { round: 2, token: 9, nodes: vec![0, 1] });
     assert_eq!(attempt.confirm_vote(1, 1, ConfirmVote::Confirmed, NOW), Step::Wait, "of the first round");
     attempt.confirm_vote(1, 2, ConfirmVote::Confirmed, NOW);
     let mut refused = attempt.clone();
@@ -83,7 +83,7 @@ fn a_refusal_without_a_higher_number_is_the_end() {
     let mut attempt = attempt(3);
     attempt.acquire_vote(0, granted(1), NOW);
     attempt.acquire_vote(1, granted(2), NOW);
-    attempt.acquire_vote(2, AcquireVote::NoAnswer, NOW);
+    attempt.acquire_vote(2, AcquireVote::NoReply, NOW);
     let lost = attempt.confirm_vote(0, 1, ConfirmVote::Refused { fence: 1 }, NOW);
     assert_eq!(lost, Step::Failed(Failure::Contended { free_in: Some(Duration::ZERO) }));
 }
@@ -98,10 +98,10 @@ fn contended_and_no_quorum_are_told_apart() {
 
     let mut open = attempt(5);
     open.acquire_vote(0, held(300), NOW);
-    open.acquire_vote(1, AcquireVote::NoAnswer, NOW);
-    assert_eq!(open.acquire_vote(2, AcquireVote::NoAnswer, NOW), Step::Wait, "could still be either");
+    open.acquire_vote(1, AcquireVote::NoReply, NOW);
+    assert_eq!(open.acquire_vote(2, AcquireVote::NoReply, NOW), Step::Wait, "could still be either");
     let mut no_quorum = open.clone();
-    assert_eq!(no_quorum.acquire_vote(3, AcquireVote::NoAnswer, NOW), Step::Failed(Failure::NoQuorum));
+    assert_eq!(no_quorum.acquire_vote(3, AcquireVote::NoReply, NOW), Step::Failed(Failure::NoQuorum));
     assert_eq!(open.acquire_vote(3, granted(1), NOW), Step::Wait);
     assert_eq!(open.acquire_vote(4, granted(1), NOW), Step::Failed(Failure::Contended { free_in: Some(ms(300)) }));
 }
@@ -139,12 +139,12 @@ fn a_block_of_tokens_lies_wholly_above_what_the_nodes_have_seen() {
     // The nodes stood at 9 and 5, and a third, that did not answer in time, at 20.
     let mut split = block();
     split.acquire_vote(0, granted(13), NOW);
-    assert_eq!(split.acquire_vote(1, granted(9), NOW), Step::Confirm { round: 1, fence: 13, nodes: vec![0, 1] });
+    assert_eq!(split.acquire_vote(1, granted(9), NOW), Step::Confirm { round: 1, token: 13, nodes: vec![0, 1] });
     split.acquire_vote(2, granted(24), NOW);
     split.confirm_vote(0, 1, ConfirmVote::Confirmed, NOW);
-    split.confirm_vote(1, 1, ConfirmVote::NoAnswer, NOW);
+    split.confirm_vote(1, 1, ConfirmVote::NoReply, NOW);
     let again = split.confirm_vote(2, 1, ConfirmVote::Refused { fence: 24 }, NOW);
-    assert_eq!(again, Step::Confirm { round: 2, fence: 28, nodes: vec![0, 2] });
+    assert_eq!(again, Step::Confirm { round: 2, token: 28, nodes: vec![0, 2] });
     split.confirm_vote(0, 2, ConfirmVote::Confirmed, NOW);
     let last = split.confirm_vote(2, 2, ConfirmVote::Confirmed, NOW);
     assert_eq!(last, Step::Granted { token: 25, validity: ms(987) }, "25 to 28");

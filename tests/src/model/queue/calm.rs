@@ -134,13 +134,13 @@ impl Quiet {
         let mut decider = Decider::of_attempt(0, 1);
         let mut decisions = VecDeque::new();
         for (number, node) in self.nodes.iter_mut().enumerate() {
-            let vote = if number == silent { AcquireVote::NoAnswer } else { node.acquire(owner, process, rules) };
+            let vote = if number == silent { AcquireVote::NoReply } else { node.acquire(owner, process, rules) };
             decisions.push_back(decider.hear(number, Answer::Acquire(vote), 0));
         }
         while let Some(decision) = decisions.pop_front() {
             match decision {
                 Some(Decision::Acquisition(Verdict::Granted { .. })) => return true,
-                Some(Decision::Acquisition(Verdict::Confirm { round, fence, nodes })) => {
+                Some(Decision::Acquisition(Verdict::Confirm { round, token: fence, nodes })) => {
                     for node in nodes {
                         let vote = self.nodes[node].lock.confirm(owner, small(fence), Rules::Shipped);
                         decisions.push_back(decider.hear(node, Answer::Confirm(round, vote), 0));

@@ -62,7 +62,7 @@ impl Master {
             }
             return HELD;
         }
-        let vote = self.lock.acquire(key(owner), self.lock.epoch, 0, 1).unwrap_or(AcquireVote::NoAnswer);
+        let vote = self.lock.acquire(key(owner), self.lock.epoch, 0, 1).unwrap_or(AcquireVote::NoReply);
         if !ours && vote != HELD {
             self.turn = None;
             self.queue &= !(1 << waiter);

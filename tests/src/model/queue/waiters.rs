@@ -112,7 +112,7 @@ impl Waiters {
         }
         let Some(Decision::Acquisition(verdict)) = asking.decider.hear(node, answer, 0) else { return };
         match verdict {
-            Verdict::Confirm { round, fence, nodes } => {
+            Verdict::Confirm { round, token: fence, nodes } => {
                 if asking.round.0 != round {
                     asking.round = (round, Nodes::default());
                 }
@@ -212,7 +212,7 @@ impl Model for Waiters {
                 }
             }
             Step::GiveUp { process, node } => {
-                self.hear(&mut world, process, node, Answer::Acquire(AcquireVote::NoAnswer));
+                self.hear(&mut world, process, node, Answer::Acquire(AcquireVote::NoReply));
             }
             Step::Fail { process } => Self::end(&mut world, process, Standing::Waiting),
             Step::Leave { process } => Self::end(&mut world, process, Standing::Gone),

@@ -25,71 +25,71 @@ impl Fixture {
         Self { store, keys: LockKeys::new(&keyspace, "r"), now: Duration::ZERO }
     }
 
-    fn ballot(&self, request: Request) -> Ballot {
+    fn request(&self, operation: Operation) -> Request {
         let (epoch, waiter) = (Epoch::from_bits(7), WaiterId::from_bits(1));
-        Ballot { keys: self.keys.clone(), epoch, waiter, request }
+        Request { keys: self.keys.clone(), epoch, waiter, operation }
     }
 
-    fn vote(&mut self, request: Request) -> Result<Reply, NodeError> {
-        let ballot = self.ballot(request);
-        self.store.vote(&ballot, self.now)
+    fn vote(&mut self, operation: Operation) -> Result<Reply, NodeError> {
+        let request = self.request(operation);
+        self.store.execute(&request, self.now)
     }
 }
 
 #[test]
 fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
     let mut node = Fixture::new(Duration::ZERO);
-    let acquire = |owner| Request::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None };
-    assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { fence: 10 }));
-    assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { fence: 10 }), "the same attempt again");
+    let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None };
+    assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { token: 10 }));
+    assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { token: 10 }), "the same attempt again");
     assert_eq!(node.vote(acquire(B)), Ok(Reply::Held { remaining: Some(TTL) }));
     node.now = TTL;
-    assert_eq!(node.vote(acquire(B)), Ok(Reply::Granted { fence: 11 }), "expired, and the number moved on");
-    assert_eq!(node.vote(Request::Release { owner: A, place: Place::None }), Ok(Reply::NotOwner));
-    assert_eq!(node.vote(Request::Release { owner: B, place: Place::None }), Ok(Reply::Released));
+    assert_eq!(node.vote(acquire(B)), Ok(Reply::Granted { token: 11 }), "expired, and the number moved on");
+    assert_eq!(node.vote(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::NotOwner));
+    assert_eq!(node.vote(Operation::Release { owner: B, position: QueuePosition::None }), Ok(Reply::Released));
 }
 
 #[test]
 fn a_fence_that_is_used_up_grants_nothing() {
     let mut node = Fixture::new(Duration::ZERO);
-    let acquire = |hint| Request::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None };
-    assert_eq!(node.vote(acquire(MAX_FENCE)), Ok(Reply::Granted { fence: MAX_FENCE }));
-    node.vote(Request::Release { owner: A, place: Place::None }).unwrap();
+    let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None };
+    assert_eq!(node.vote(acquire(MAX_FENCE)), Ok(Reply::Granted { token: MAX_FENCE }));
+    node.vote(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
     assert_eq!(node.vote(acquire(0)), Err(used_up()));
 }
 
 #[test]
 fn a_confirm_needs_the_key_and_a_number_that_is_not_lower() {
     let mut node = Fixture::new(Duration::ZERO);
-    node.vote(Request::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None }).unwrap();
-    assert_eq!(node.vote(Request::Confirm { owner: A, fence: 9 }), Ok(Reply::Refused { fence: 10 }));
-    assert_eq!(node.vote(Request::Confirm { owner: B, fence: 11 }), Ok(Reply::Refused { fence: 10 }));
-    assert_eq!(node.vote(Request::Confirm { owner: A, fence: 10 }), Ok(Reply::Confirmed));
-    assert_eq!(node.vote(Request::Confirm { owner: A, fence: 12 }), Ok(Reply::Confirmed));
+    node.vote(Operation::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None }).unwrap();
+    assert_eq!(node.vote(Operation::Confirm { owner: A, token: 9 }), Ok(Reply::Refused { fence: 10 }));
+    assert_eq!(node.vote(Operation::Confirm { owner: B, token: 11 }), Ok(Reply::Refused { fence: 10 }));
+    assert_eq!(node.vote(Operation::Confirm { owner: A, token: 10 }), Ok(Reply::Confirmed));
+    assert_eq!(node.vote(Operation::Confirm { owner: A, token: 12 }), Ok(Reply::Confirmed));
 }
 
 #[test]
 fn an_extend_never_shortens_and_never_creates() {
     let mut node = Fixture::new(Duration::ZERO);
-    assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
-    node.vote(Request::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap();
-    assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
+    assert_eq!(node.vote(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
+    node.vote(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap();
+    assert_eq!(node.vote(Operation::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
     node.now = TTL * 3 / 4;
-    assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
+    assert_eq!(node.vote(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
     node.now = TTL * 3 / 2;
-    assert_eq!(node.vote(Request::Extend { owner: B, ttl: TTL }), Ok(Reply::Gone));
-    assert_eq!(node.vote(Request::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
+    assert_eq!(node.vote(Operation::Extend { owner: B, ttl: TTL }), Ok(Reply::Gone));
+    assert_eq!(node.vote(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
 }
 
 #[test]
 fn a_replace_fills_a_gap_and_never_touches_another_owner() {
     let mut node = Fixture::new(Duration::ZERO);
-    let replace = Request::Replace { owner: A, ttl: TTL, fence: 20 };
+    let replace = Operation::Replace { owner: A, ttl: TTL, token: 20 };
     assert_eq!(node.vote(replace), Ok(Reply::Kept));
-    assert_eq!(node.vote(Request::Release { owner: A, place: Place::None }), Ok(Reply::Released));
+    assert_eq!(node.vote(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::Released));
     assert_eq!(
-        node.vote(Request::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None }),
-        Ok(Reply::Granted { fence: 21 })
+        node.vote(Operation::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None }),
+        Ok(Reply::Granted { token: 21 })
     );
     assert_eq!(node.vote(replace), Ok(Reply::Gone));
 }
@@ -97,13 +97,13 @@ fn a_replace_fills_a_gap_and_never_touches_another_owner() {
 #[test]
 fn a_node_in_another_epoch_or_in_quarantine_grants_nothing() {
     let mut node = Fixture::new(TTL);
-    let acquire = Request::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None };
+    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None };
     assert_eq!(node.vote(acquire), Err(NodeError::Quarantined { remaining: TTL }));
-    assert_eq!(node.vote(Request::Replace { owner: A, ttl: TTL, fence: 1 }), Ok(Reply::Kept));
+    assert_eq!(node.vote(Operation::Replace { owner: A, ttl: TTL, token: 1 }), Ok(Reply::Kept));
     node.now = TTL;
-    assert_eq!(node.vote(acquire), Ok(Reply::Granted { fence: 2 }));
-    let ballot = Ballot { epoch: Epoch::from_bits(8), ..node.ballot(acquire) };
-    assert_eq!(node.store.vote(&ballot, node.now), Err(NodeError::Unadmitted));
+    assert_eq!(node.vote(acquire), Ok(Reply::Granted { token: 2 }));
+    let request = Request { epoch: Epoch::from_bits(8), ..node.request(acquire) };
+    assert_eq!(node.store.execute(&request, node.now), Err(NodeError::Unadmitted));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn expired_keys_are_swept() {
     let mut node = Fixture::new(Duration::ZERO);
     for n in 0..SWEEP_INTERVAL * 2 {
         node.keys = LockKeys::new(&Arc::new(Keyspace::new("lock:")), &format!("r{n}"));
-        node.vote(Request::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0, tokens: 1, since: None })
+        node.vote(Operation::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0, tokens: 1, since: None })
             .unwrap();
         node.now += TTL;
     }

@@ -6,7 +6,7 @@ if ACQUIRES > 0 then next_word = next_word + 2 + 3 * ACQUIRES end
 -- The locks that may be waited for: a line for each name, or '*' where there were too many. And which ballots are for such.
 local waited, looked_at, busy = stored[2], {}, waits_on or ARGV[next_word]
 if waited then
-  for ballot = 1, RELEASES + ACQUIRES do
+  for ballot = 1, #KEYS - 3 do
     if waited == '*' or string.find(waited, '\n' .. KEYS[3 + ballot] .. '\n', 1, true) then
       looked_at[ballot], busy = true, true
     end

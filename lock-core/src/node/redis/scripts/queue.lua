@@ -20,7 +20,7 @@ local function listed(ballot) return string.find(waited or '', '\n' .. KEYS[3 + 
 -- Reads queues and turns. A lock that has neither is not waited for any more.
 local function read_lines()
   local names, looked = {}, {}
-  for ballot = 1, RELEASES + ACQUIRES do
+  for ballot = 1, #KEYS - 3 do
     if looked_at[ballot] then
       looked[#looked + 1] = ballot
       names[2 * #looked - 1], names[2 * #looked] = name(ballot, 'queue'), name(ballot, 'turn')
@@ -110,16 +110,16 @@ local function offer(ballot, queue)
 end
 
 -- What a release does to the queue.
-local function move_on(ballot)
+local function move_on(ballot, place)
   local free = answers[ballot] == 'D' or not stored[2 + ballot]
   local queue, turn, changed = queue_of(ballot), turns[ballot], false
-  if PLACE == 'leave' then
+  if place == 'leave' then
     changed = leave(queue)
     if turn == WAITER then
       try('DEL', name(ballot, 'turn'))
       turn = false
     end
-  elseif waits_on then
+  elseif place == 'keep' then
     enter(queue, tonumber(ARGV[before_releases + step * ballot + 1]))
     changed = true
   end

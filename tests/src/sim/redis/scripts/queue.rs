@@ -5,7 +5,7 @@ use super::votes::Votes;
 
 /// How long queue, turn and calls live, in milliseconds.
 const QUEUE_LIFE: i64 = 10_000;
-const TURN_LIFE: i64 = 100;
+const RESERVATION_TTL: i64 = 100;
 const CALL_LIFE: i64 = 2_000;
 const MAX_WAITERS: usize = 64;
 const LONGEST_LIST: usize = 2048;
@@ -169,7 +169,7 @@ impl Votes<'_> {
         let first = queue.0.remove(0).waiter;
         self.call.count("offered");
         self.note(ballot);
-        self.set(&self.name(ballot, "turn"), &first, TURN_LIFE);
+        self.set(&self.name(ballot, "turn"), &first, RESERVATION_TTL);
         self.tell(&first, b"T", ballot);
         if let Some(second) = queue.first() {
             self.tell(second, b"S", ballot);
@@ -190,7 +190,7 @@ impl Votes<'_> {
             if offered {
                 self.offer(ballot, &mut queue);
             }
-            offered.then_some(float(TURN_LIFE))
+            offered.then_some(float(RESERVATION_TTL))
         };
         if free_in.is_some() && (waits || offered) {
             self.write_queue(ballot, &queue);
@@ -209,9 +209,9 @@ impl Votes<'_> {
         }
     }
 
-    pub(super) fn move_on(&mut self, ballot: usize, free: bool) {
+    pub(super) fn move_on(&mut self, ballot: usize, place: Option<&[u8]>, free: bool) {
         let (mut queue, mut turn) = (self.queue_of(ballot), self.turn_of(ballot));
-        let mut changed = match (self.place, self.since.get(&ballot)) {
+        let mut changed = match (place, self.since.get(&ballot)) {
             (_, Some(since)) => {
                 self.count_entered(queue.enter(self.waiter, *since));
                 true
@@ -219,7 +219,7 @@ impl Votes<'_> {
             (Some(b"leave"), None) => queue.leave(self.waiter),
             _ => false,
         };
-        if self.place == Some(b"leave") && turn.as_deref() == Some(self.waiter) {
+        if place == Some(b"leave") && turn.as_deref() == Some(self.waiter) {
             self.delete(&self.name(ballot, "turn"));
             turn = None;
         }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lock_core::{Keyspace, LockKeys};
+use lock_core::node::{Keyspace, LockKeys};
 
 use super::Call;
 use super::lua::{Broken, float, number, set_new, texts, whole};
@@ -119,12 +119,13 @@ impl<'a> Votes<'a> {
     /// comes to nothing.
     fn busy(&mut self, count: usize) -> Result<(), Broken> {
         let too_many = self.waited.as_deref() == Some(b"*");
-        self.looked_at = (0..count).filter(|ballot| too_many || self.listed(*ballot).is_some()).collect();
+        self.looked_at = (0..self.locks.len()).filter(|ballot| too_many || self.listed(*ballot).is_some()).collect();
         self.read_lines();
         for ballot in 0..self.releases {
             if self.place == Some(b"keep") || self.looked_at.contains(&ballot) {
                 let deleted = self.answers.get(&ballot) == Some(&line("D", b""));
-                self.move_on(ballot, deleted || self.holders[ballot].is_none());
+                let place = self.place;
+                self.move_on(ballot, place, deleted || self.holders[ballot].is_none());
             }
         }
         if self.pairs > 0 {
@@ -248,6 +249,11 @@ impl<'a> Votes<'a> {
         match kind {
             b"C" => self.confirm(ballot),
             b"E" => self.extend(ballot),
+            b"L" => {
+                let free = self.holders[ballot].is_none();
+                self.move_on(ballot, Some(b"leave"), free);
+                Ok(line("L", b""))
+            }
             _ => self.replace(ballot),
         }
     }

@@ -30,12 +30,14 @@ pub fn admit(seen: &Inspection, config: &SetConfig) -> Admission {
     if let Some(refusal) = refuse(seen, config) {
         return Admission::Refused(refusal);
     }
-    match (&seen.meta, seen.quarantine) {
-        (Some(meta), None) if meta.run_id == seen.run_id => Admission::Admitted(meta.epoch),
-        (Some(meta), Some(remaining)) if meta.run_id == seen.run_id => Admission::Quarantined(meta.epoch, remaining),
+    match (&seen.record, seen.quarantine) {
+        (Some(record), None) if record.run_id == seen.run_id => Admission::Admitted(record.epoch),
+        (Some(record), Some(remaining)) if record.run_id == seen.run_id => {
+            Admission::Quarantined(record.epoch, remaining)
+        }
         // Had every write been on disk before it was answered, nothing was forgotten.
-        (Some(meta), _) if seen.durable => Admission::Restarted(Some(meta.epoch), Duration::ZERO),
-        (Some(meta), _) => Admission::Restarted(Some(meta.epoch), quarantine(config)),
+        (Some(record), _) if seen.durable => Admission::Restarted(Some(record.epoch), Duration::ZERO),
+        (Some(record), _) => Admission::Restarted(Some(record.epoch), quarantine(config)),
         (None, Some(_)) => Admission::Restarted(None, quarantine(config)),
         (None, None) => Admission::Unknown,
     }
@@ -51,7 +53,7 @@ fn refuse(seen: &Inspection, config: &SetConfig) -> Option<Refusal> {
     if seen.eviction_policy != "noeviction" {
         return Some(Refusal::Evicts { policy: seen.eviction_policy.clone() });
     }
-    let (field, ours, theirs) = config.difference(&seen.meta.as_ref()?.config)?;
+    let (field, ours, theirs) = config.difference(&seen.record.as_ref()?.config)?;
     Some(Refusal::OtherSet { field, ours, theirs })
 }
 
@@ -70,7 +72,7 @@ pub enum Census {
 /// node was seen without a record: had it ever voted, a majority would have had records by then.
 #[must_use]
 pub fn census(nodes: usize, answers: &[Inspection], config: &SetConfig) -> Census {
-    if answers.iter().any(|seen| seen.meta.is_some() || seen.quarantine.is_some()) {
+    if answers.iter().any(|seen| seen.record.is_some() || seen.quarantine.is_some()) {
         Census::InUse(quarantine(config))
     } else if answers.len() >= majority(nodes) {
         Census::FirstStart
@@ -99,7 +101,7 @@ fn quarantine(config: &SetConfig) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Meta;
+    use crate::node::NodeRecord;
 
     const MAX_TTL: Duration = Duration::from_secs(60);
 
@@ -115,14 +117,14 @@ mod tests {
             eviction_policy: "noeviction".into(),
             durable: false,
             clock_micros: 0,
-            meta: None,
+            record: None,
             quarantine: None,
         }
     }
 
     fn with_record(run_id: &str) -> Inspection {
-        let meta = Meta { run_id: run_id.into(), epoch: Epoch::from_bits(1), config: config() };
-        Inspection { meta: Some(meta), ..empty() }
+        let record = NodeRecord { run_id: run_id.into(), epoch: Epoch::from_bits(1), config: config() };
+        Inspection { record: Some(record), ..empty() }
     }
 
     #[test]
@@ -167,8 +169,8 @@ mod tests {
         assert!(refused(Inspection { eviction_policy: "allkeys-lru".into(), ..empty() }).contains("noeviction"));
         assert!(refused(Inspection { version: (6, 0), ..empty() }).contains("6.2"));
         let mut other = with_record("run-2");
-        if let Some(meta) = &mut other.meta {
-            meta.config.max_ttl = Duration::from_secs(30);
+        if let Some(record) = &mut other.record {
+            record.config.max_ttl = Duration::from_secs(30);
         }
         let text = refused(other);
         assert!(text.contains("max_ttl is 60s here") && text.contains("30s"), "{text}");

@@ -1,6 +1,7 @@
 use thiserror::Error;
 
-use crate::node::{NodeError, Refusal};
+use crate::error::{NodeError, Refusal};
+use crate::node::InvalidUrl;
 use crate::options::OutOfRange;
 use crate::quorum::majority;
 use crate::resource::InvalidName;
@@ -9,14 +10,9 @@ use crate::resource::InvalidName;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A URL can not be read.
-    #[error("the URL {url:?} can not be used: {reason}")]
-    InvalidUrl {
-        /// The URL, without its password.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// A URL is not valid.
+    #[error(transparent)]
+    InvalidUrl(#[from] InvalidUrl),
     /// No master was named.
     #[error("no nodes: name an odd number of masters with redis([...]) or nodes([...])")]
     NoNodes,

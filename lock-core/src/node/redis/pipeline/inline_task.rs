@@ -16,7 +16,7 @@ const AT_REST: u8 = 0;
 const POLLED: u8 = 1;
 /// Someone polls it, and it was woken since.
 const AGAIN: u8 = 2;
-/// An eager one that wakes itself is polled so often in one go. Then others have their turn.
+/// An inline one that wakes itself is polled so often in one go. Then others have their turn.
 const MOST_POLLS: usize = 4;
 
 /// Work on a connection that is done where it comes up, as far as it can be.
@@ -24,7 +24,7 @@ const MOST_POLLS: usize = 4;
 /// A task that wakes itself while it is polled, or that is woken by another one again and again, is offered to the other
 /// threads of the runtime, and the one that takes it has to be woken first: where nothing else is to be done, that takes longer
 /// than a round trip to a server. So what wakes itself is polled again in the same go, and who brings something polls, too.
-pub(super) struct Driven {
+pub(super) struct InlineTask {
     /// `None` when it is done.
     future: Mutex<Option<BoxFuture<'static, ()>>>,
     state: AtomicU8,
@@ -33,29 +33,29 @@ pub(super) struct Driven {
     runtime: Handle,
     /// Whether it is to be done where it comes up. If not, it is a task like any other: in a crowd the others' turns are what
     /// brings work together.
-    eager: Arc<AtomicBool>,
+    inline: Arc<AtomicBool>,
 }
 
 type Locked<'a> = MutexGuard<'a, Option<BoxFuture<'static, ()>>>;
 
-impl Driven {
+impl InlineTask {
     /// Starts the task. When its runtime is shut down, the future is dropped with it.
-    pub(super) fn spawn(eager: Arc<AtomicBool>, future: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+    pub(super) fn spawn(inline: Arc<AtomicBool>, future: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         // Unconstrained: tokio's budget is that of the task that polls, which may be anyone's.
         let future: BoxFuture<'static, ()> = Box::pin(unconstrained(future));
         let (future, state, task) = (Mutex::new(Some(future)), AtomicU8::new(AT_REST), AtomicWaker::new());
-        let driven = Arc::new(Self { future, state, task, runtime: Handle::current(), eager });
+        let driven = Arc::new(Self { future, state, task, runtime: Handle::current(), inline });
         let end = End(Arc::clone(&driven));
         tokio::spawn(poll_fn(move |cx| end.0.poll_in_task(cx)));
         driven
     }
 
-    /// Gives it something to do and, if it is eager, polls it here and now; if someone else does just then, that one will see to
+    /// Gives it something to do and, if it is inline, polls it here and now; if someone else does just then, that one will see to
     /// it.
     pub(super) fn drive(self: &Arc<Self>, give: impl FnOnce()) {
         // A thread that ends has no runtime any more, not even another's.
         let ends = || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
-        let locked = if self.is_eager() && !ends() { self.lock() } else { None };
+        let locked = if self.is_inline() && !ends() { self.lock() } else { None };
         let Some(future) = locked else { return give() };
         // Whom giving wakes is to be polled anyway.
         self.state.store(POLLED, Ordering::SeqCst);
@@ -65,8 +65,8 @@ impl Driven {
         _ = self.poll(future);
     }
 
-    fn is_eager(&self) -> bool {
-        self.eager.load(Ordering::Relaxed)
+    fn is_inline(&self) -> bool {
+        self.inline.load(Ordering::Relaxed)
     }
 
     /// `None` while someone else polls.
@@ -106,7 +106,7 @@ impl Driven {
             if self.state.compare_exchange(POLLED, AT_REST, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 return Poll::Pending;
             }
-            if !self.is_eager() {
+            if !self.is_inline() {
                 break;
             }
         }
@@ -116,7 +116,7 @@ impl Driven {
     }
 }
 
-impl Wake for Driven {
+impl Wake for InlineTask {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -130,7 +130,7 @@ impl Wake for Driven {
 }
 
 /// Drops the future when the task ends: what it waits for has wakers that lead back to it.
-struct End(Arc<Driven>);
+struct End(Arc<InlineTask>);
 
 impl Drop for End {
     fn drop(&mut self) {
@@ -152,16 +152,16 @@ mod tests {
 
     use super::*;
 
-    fn eager() -> Arc<AtomicBool> {
+    fn inline() -> Arc<AtomicBool> {
         Arc::new(AtomicBool::new(true))
     }
 
     /// Counts what it receives.
-    fn counting(eager: Arc<AtomicBool>) -> (Arc<Driven>, mpsc::UnboundedSender<()>, Arc<AtomicUsize>) {
+    fn counting(inline: Arc<AtomicBool>) -> (Arc<InlineTask>, mpsc::UnboundedSender<()>, Arc<AtomicUsize>) {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let driven = Driven::spawn(eager, async move {
+        let driven = InlineTask::spawn(inline, async move {
             while receiver.recv().await.is_some() {
                 counted.fetch_add(1, Ordering::SeqCst);
             }
@@ -171,7 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_it_is_given_is_done_where_it_is_given() {
-        let (driven, sender, count) = counting(eager());
+        let (driven, sender, count) = counting(inline());
         driven.drive(|| sender.send(()).unwrap());
         assert_eq!(count.load(Ordering::SeqCst), 1, "before the task had a turn");
         sender.send(()).unwrap();
@@ -186,7 +186,7 @@ mod tests {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let (done, is_done) = oneshot::channel();
         let driven = runtime.block_on(async {
-            Driven::spawn(eager(), async move {
+            InlineTask::spawn(inline(), async move {
                 receiver.recv().await;
                 sleep(Duration::from_millis(1)).await;
                 _ = done.send(());
@@ -198,9 +198,9 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_is_not_eager_is_left_to_its_task() {
-        let eager = eager();
-        let (driven, sender, count) = counting(Arc::clone(&eager));
-        eager.store(false, Ordering::Relaxed);
+        let inline = inline();
+        let (driven, sender, count) = counting(Arc::clone(&inline));
+        inline.store(false, Ordering::Relaxed);
         driven.drive(|| sender.send(()).unwrap());
         assert_eq!(count.load(Ordering::SeqCst), 0);
         yield_now().await;
@@ -211,8 +211,8 @@ mod tests {
     async fn one_that_wakes_itself_is_polled_at_once_but_not_for_ever() {
         let polls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&polls);
-        let driven = Driven::spawn(
-            eager(),
+        let driven = InlineTask::spawn(
+            inline(),
             poll_fn(move |cx| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 cx.waker().wake_by_ref();
@@ -229,7 +229,7 @@ mod tests {
     async fn the_task_ends_where_another_one_finished_the_work() {
         let (end, ended) = oneshot::channel::<()>();
         let (done, is_done) = oneshot::channel();
-        let driven = Driven::spawn(eager(), async move {
+        let driven = InlineTask::spawn(inline(), async move {
             _ = ended.await;
             _ = done.send(());
         });
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn it_is_dropped_with_the_runtime_of_its_task() {
         let runtime = Builder::new_current_thread().build().unwrap();
-        let (driven, sender, count) = runtime.block_on(async { counting(eager()) });
+        let (driven, sender, count) = runtime.block_on(async { counting(inline()) });
         drop(runtime);
         assert!(sender.is_closed());
         driven.drive(|| assert!(sender.send(()).is_err()));
@@ -253,7 +253,7 @@ mod tests {
     fn nothing_is_lost_when_many_drive_and_wake_it() {
         const EACH: usize = 20_000;
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        let (driven, sender, count) = runtime.block_on(async { counting(eager()) });
+        let (driven, sender, count) = runtime.block_on(async { counting(inline()) });
         thread::scope(|scope| {
             for number in 0..4 {
                 let (driven, sender) = (&driven, &sender);

@@ -1,7 +1,7 @@
-/// The most nodes that a manager can have.
+/// The largest number of nodes that a manager can have.
 pub(crate) const MAX_NODES: usize = 63;
 
-/// A set of nodes, by their numbers.
+/// A set of nodes, by their numbers: a node's number is its index in the list that the manager was built with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeSet(u64);
 
@@ -27,12 +27,17 @@ impl NodeSet {
         Self(self.0 | other.0)
     }
 
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     pub(crate) fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    pub(crate) fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+    /// The numbers of the nodes, in order.
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
+        (0..MAX_NODES).filter(move |node| self.contains(*node))
     }
 
     pub(crate) fn len(self) -> usize {
@@ -44,12 +49,20 @@ impl NodeSet {
     }
 }
 
+impl FromIterator<usize> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(nodes: I) -> Self {
+        let mut set = Self::default();
+        nodes.into_iter().for_each(|node| set.insert(node));
+        set
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_set_holds_what_was_put_in() {
+    fn a_set_contains_what_was_inserted() {
         let mut set = NodeSet::default();
         assert!(set.is_empty());
         for node in [0, 5, MAX_NODES - 1] {
@@ -59,7 +72,8 @@ mod tests {
         set.remove(5);
         assert!(set.contains(0) && !set.contains(5) && set.contains(MAX_NODES - 1));
         let three = NodeSet::all(3);
-        assert_eq!((set.union(three).len(), set.intersection(three).len()), (4, 1));
+        assert_eq!(set.union(three).len(), 4);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, MAX_NODES - 1]);
         let rest = three.without(set);
         assert!(!rest.contains(0) && rest.contains(1) && rest.contains(2) && !rest.contains(3));
     }

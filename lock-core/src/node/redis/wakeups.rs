@@ -7,14 +7,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::classify::{connect_error, node_error};
 use super::connect::Connected;
-use super::{CONNECT_TIMEOUT, Shared};
-use crate::node::{Call, NodeError, Refusal, Turn};
+use super::node::{CONNECT_TIMEOUT, Shared};
+use crate::node::{NodeError, Refusal, Wakeup, WakeupKind};
 
 /// How long the server is asked to wait for a call. Then it is asked anew: a link that broke unseen shows by that.
 const LISTEN_FOR: Duration = Duration::from_secs(5);
 
 /// Waits for a call in a list, and takes it; none if there was none for a while.
-pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Call>, NodeError> {
+pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Wakeup>, NodeError> {
     // Held all the time: there is never a second connection, and one that failed is not put back.
     let mut place = node.listening.lock().await;
     let mut connection = match place.take() {
@@ -42,11 +42,11 @@ pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Call>, No
 }
 
 /// A call, as `queue.lua` writes it: whose turn, and the lock key.
-fn read(call: &str) -> Option<Call> {
-    let turn = match call.get(..1)? {
-        "T" => Turn::Ours,
-        "S" => Turn::Next,
+fn read(message: &str) -> Option<Wakeup> {
+    let kind = match message.get(..1)? {
+        "T" => WakeupKind::Reserved,
+        "S" => WakeupKind::Next,
         _ => return None,
     };
-    Some(Call { lock: call[1..].to_owned(), turn })
+    Some(Wakeup { lock_key: message[1..].to_owned(), kind })
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::calls::{Call, Terms};
 use super::classify;
-use crate::node::{Ballot, Establish, Keyspace, NodeError, Place, Reply, Request};
+use super::pipeline::{AcquireArgs, Batch};
+use crate::node::{Establish, Keyspace, NodeError, Operation, QueuePosition, Reply, Request};
 
 /// A script and its hash, which is computed once.
 pub(super) struct Script {
@@ -21,7 +21,7 @@ impl Script {
 }
 
 /// All votes go through one script, so that votes that come together are one call.
-static BALLOTS: LazyLock<Script> = LazyLock::new(|| {
+static VOTES: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("scripts/begin.lua"),
         include_str!("scripts/release.lua"),
@@ -39,12 +39,12 @@ static ESTABLISH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("
 
 /// The source of the script that is to be loaded on every connection before the first vote.
 pub(super) fn source() -> &'static str {
-    BALLOTS.source
+    VOTES.source
 }
 
 /// How a script is named in a call.
 #[derive(Clone, Copy)]
-pub(super) enum By {
+pub(super) enum ScriptRef {
     /// `EVALSHA`, as always.
     Hash,
     /// `EVAL`, when the server has lost the script.
@@ -53,72 +53,73 @@ pub(super) enum By {
 
 impl Script {
     /// The beginning of a command that is to have so many words and bytes, or about so many.
-    fn call(&self, by: By, words: usize, bytes: usize) -> Cmd {
+    fn call(&self, script: ScriptRef, words: usize, bytes: usize) -> Cmd {
         let mut command = Cmd::with_capacity(words, bytes);
-        match by {
-            By::Hash => command.arg("EVALSHA").arg(&self.hash),
-            By::Source => command.arg("EVAL").arg(self.source),
+        match script {
+            ScriptRef::Hash => command.arg("EVALSHA").arg(&self.hash),
+            ScriptRef::Source => command.arg("EVAL").arg(self.source),
         };
         command
     }
 }
 
 /// The command that carries the ballots of a call.
-pub(super) fn encode<T: AsRef<Ballot>>(call: &Call<T>, by: By) -> Cmd {
-    let ballots = || call.letters().map(AsRef::as_ref);
-    let Some(first) = ballots().next() else { return Cmd::new() };
-    let (count, keyspace) = (ballots().count(), first.keys.keyspace());
-    let mut command = BALLOTS.call(by, 13 + 6 * count, 256 + 140 * count);
-    command.arg(3 + count).arg(keyspace.meta()).arg(keyspace.quarantine()).arg(keyspace.queued());
-    for ballot in ballots() {
-        command.arg(ballot.keys.lock());
+pub(super) fn encode<T: AsRef<Request>>(batch: &Batch<T>, script: ScriptRef) -> Cmd {
+    let requests = || batch.messages().map(AsRef::as_ref);
+    let Some(first) = requests().next() else { return Cmd::new() };
+    let (count, keyspace) = (requests().count(), first.keys.keyspace());
+    let mut command = VOTES.call(script, 13 + 6 * count, 256 + 140 * count);
+    command.arg(3 + count).arg(keyspace.record()).arg(keyspace.quarantine()).arg(keyspace.queued_locks());
+    for request in requests() {
+        command.arg(request.keys.lock_key());
     }
     command.arg(&first.epoch.hex()).arg(&first.waiter.hex());
-    command.arg(call.pairs).arg(call.releases.len()).arg(call.acquires.len());
-    for letter in &call.acquires {
-        command.arg(letter.as_ref().keys.fence());
+    command.arg(batch.pairs).arg(batch.releases.len()).arg(batch.acquires.len());
+    for message in &batch.acquires {
+        command.arg(message.as_ref().keys.fence());
     }
-    if let Some(place) = call.place {
-        command.arg(match place {
-            Place::None => "",
-            Place::Leave => "leave",
-            Place::Keep(_) => "keep",
+    if let Some(position) = batch.position {
+        command.arg(match position {
+            QueuePosition::None => "",
+            QueuePosition::Leave => "leave",
+            QueuePosition::Keep(_) => "keep",
         });
     }
-    for letter in &call.releases {
-        if let Request::Release { owner, place } = letter.as_ref().request {
+    for message in &batch.releases {
+        if let Operation::Release { owner, position } = message.as_ref().operation {
             command.arg(&owner.hex());
-            if let Place::Keep(since) = place {
+            if let QueuePosition::Keep(since) = position {
                 command.arg(since.get());
             }
         }
     }
-    if let Some(Terms { ttl, tokens }) = call.terms {
+    if let Some(AcquireArgs { ttl, tokens }) = batch.acquire_args {
         command.arg(millis(ttl)).arg(tokens);
     }
-    for letter in &call.acquires {
-        if let Request::Acquire { owner, hint, tokens, since, .. } = letter.as_ref().request {
+    for message in &batch.acquires {
+        if let Operation::Acquire { owner, hint, tokens, since, .. } = message.as_ref().operation {
             let last = hint.saturating_add(u64::from(tokens) - 1);
             command.arg(&owner.hex()).arg(last).arg(since.map_or(0, NonZeroU64::get));
         }
     }
-    for letter in &call.others {
-        encode_other(&mut command, letter.as_ref());
+    for message in &batch.others {
+        encode_other(&mut command, message.as_ref());
     }
     command
 }
 
-fn encode_other(command: &mut Cmd, Ballot { keys, request, .. }: &Ballot) {
-    match request {
-        Request::Acquire { .. } | Request::Release { .. } => {}
-        Request::Confirm { owner, fence } => {
-            command.arg("C").arg(&owner.hex()).arg(fence).arg(keys.fence());
+fn encode_other(command: &mut Cmd, Request { keys, operation, .. }: &Request) {
+    match operation {
+        Operation::Acquire { .. } | Operation::Release { .. } => {}
+        Operation::LeaveQueue => _ = command.arg("L"),
+        Operation::Confirm { owner, token } => {
+            command.arg("C").arg(&owner.hex()).arg(token).arg(keys.fence());
         }
-        Request::Extend { owner, ttl } => {
+        Operation::Extend { owner, ttl } => {
             command.arg("E").arg(&owner.hex()).arg(millis(*ttl));
         }
-        Request::Replace { owner, ttl, fence } => {
-            command.arg("P").arg(&owner.hex()).arg(millis(*ttl)).arg(fence).arg(keys.fence());
+        Operation::Replace { owner, ttl, token } => {
+            command.arg("P").arg(&owner.hex()).arg(millis(*ttl)).arg(token).arg(keys.fence());
         }
     }
 }
@@ -144,21 +145,22 @@ const UNADMITTED: &str = "U";
 
 fn decode_one(line: &str) -> Result<Reply, NodeError> {
     let unexpected = || NodeError::Protocol { answer: line.to_owned() };
-    let Some((letter, detail)) = line.split_at_checked(1) else { return Err(unexpected()) };
-    let fence = |digits: &str| digits.parse().map_err(|_| unexpected());
+    let Some((message, detail)) = line.split_at_checked(1) else { return Err(unexpected()) };
+    let number = |digits: &str| digits.parse().map_err(|_| unexpected());
     // Negative for a key that does not expire.
     let remaining = || detail.parse().ok().map(Duration::from_millis);
-    match letter {
+    match message {
         "H" => Ok(Reply::Held { remaining: remaining() }),
         "Q" => Err(NodeError::Quarantined { remaining: remaining().unwrap_or_default() }),
         "D" => Ok(Reply::Released),
         "N" => Ok(Reply::NotOwner),
+        "L" => Ok(Reply::QueueLeft),
         "C" => Ok(Reply::Confirmed),
-        "R" => Ok(Reply::Refused { fence: fence(detail)? }),
+        "R" => Ok(Reply::Refused { fence: number(detail)? }),
         "K" => Ok(Reply::Kept),
         "G" => Ok(Reply::Gone),
         "E" => Err(failed(detail)),
-        _ => Ok(Reply::Granted { fence: fence(line)? }),
+        _ => Ok(Reply::Granted { token: number(line)? }),
     }
 }
 
@@ -176,9 +178,9 @@ fn failed(error: &str) -> NodeError {
 pub(super) fn encode_establish(keyspace: &Keyspace, record: &Establish) -> Cmd {
     let expected = record.expected.map(|epoch| epoch.to_string()).unwrap_or_default();
     ESTABLISH
-        .call(By::Source, 13, 1024)
+        .call(ScriptRef::Source, 13, 1024)
         .arg(2)
-        .arg(keyspace.meta())
+        .arg(keyspace.record())
         .arg(keyspace.quarantine())
         .arg(expected)
         .arg(&record.run_id)
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn an_answer_is_read_or_reported_as_it_came() {
         let answer = |text| answers(text, 1).remove(0);
-        assert_eq!(answer("9007199254740991"), Ok(Reply::Granted { fence: 9_007_199_254_740_991 }));
+        assert_eq!(answer("9007199254740991"), Ok(Reply::Granted { token: 9_007_199_254_740_991 }));
         assert_eq!(answer("H1500"), Ok(Reply::Held { remaining: Some(Duration::from_millis(1500)) }));
         assert_eq!(answer("H-1"), Ok(Reply::Held { remaining: None }));
         for odd in ["-7", "1e15", "R", "Rx", "X7", "é", "D\nD", ""] {

@@ -2,19 +2,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A value whose changes can be awaited. It wakes in the order in which they came those who wait; tokio's `watch` draws lots,
-/// and a simulated run would not be the same run each time.
-pub(crate) struct Watched<T> {
+/// A value whose changes can be awaited.
+///
+/// Waiters are woken in the order in which they began to wait. Tokio's `watch` wakes them in a random order, so a simulated run
+/// would not be the same run each time.
+pub(crate) struct OrderedWatch<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
-impl<T> Watched<T> {
+impl<T> OrderedWatch<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { value: Mutex::new(value), changed: Notify::new() }
     }
 
-    pub(super) fn borrow(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn borrow(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -24,11 +26,11 @@ impl<T> Watched<T> {
         before
     }
 
-    /// Waits until the value is as wanted.
-    pub(crate) async fn wait_for(&self, wanted: impl Fn(&T) -> bool) {
+    /// Waits until the value satisfies a condition.
+    pub(crate) async fn wait_for(&self, condition: impl Fn(&T) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if wanted(&self.borrow()) {
+            if condition(&self.borrow()) {
                 return;
             }
             changed.await;

@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::node::TURN_LIFE;
+use crate::node::RESERVATION_TTL;
 use crate::random::WaiterId;
 
 /// How long a line lives in which nothing changes.
@@ -11,7 +11,7 @@ const MAX_WAITERS: usize = 64;
 
 /// Who waits for a lock, in order, and for whom the free key is kept.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct NodeQueue {
     /// Since when, and who.
     queue: Vec<(NonZeroU64, WaiterId)>,
     turn: Option<(WaiterId, Duration)>,
@@ -24,7 +24,7 @@ pub(super) struct Offer {
     pub(super) second: Option<WaiterId>,
 }
 
-impl Line {
+impl NodeQueue {
     /// Drops what has expired. False if nothing is left.
     pub(super) fn age(&mut self, now: Duration) -> bool {
         if self.expires <= now {
@@ -69,7 +69,7 @@ impl Line {
     pub(super) fn offer(&mut self, now: Duration) -> Option<Offer> {
         let first = self.first()?;
         self.leave(first, now);
-        self.turn = Some((first, now + TURN_LIFE));
+        self.turn = Some((first, now + RESERVATION_TTL));
         Some(Offer { first, second: self.first() })
     }
 }

@@ -1,0 +1,223 @@
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::{Member, MemberState};
+use crate::error::NodeError;
+use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetConfig};
+use crate::quorum::{cluster_clock, majority};
+use crate::random::{Random, WaiterId};
+
+/// How long callers wait for the first connections to be made.
+const FIRST_CONTACT: Duration = Duration::from_secs(1);
+
+/// The latest clock reading that is accepted; it will be reached in the year 2112. Tokens have room above it, up to 2^53 - 1.
+const LATEST_CLOCK: u64 = 1 << 52;
+
+/// The nodes of one set, and the state of each.
+pub(crate) struct Cluster {
+    pub(crate) members: Vec<Member>,
+    pub(crate) keyspace: Arc<Keyspace>,
+    pub(crate) config: SetConfig,
+    pub(super) random: Arc<Random>,
+    /// The id under which this manager waits in the queues of the nodes.
+    pub(crate) waiter: WaiterId,
+    /// Held during a census, so that two nodes without a record do not mistake each other for the set.
+    pub(super) census: tokio::sync::Mutex<()>,
+    pub(crate) stop: CancellationToken,
+    run: Mutex<Option<Run>>,
+}
+
+/// The membership task, and when it was started.
+struct Run {
+    task: JoinHandle<()>,
+    began: Instant,
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        nodes: Vec<Arc<dyn LockNode>>,
+        keyspace: Keyspace,
+        config: SetConfig,
+        random: Arc<Random>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            members: nodes.into_iter().map(Member::new).collect(),
+            keyspace: Arc::new(keyspace),
+            config,
+            waiter: random.waiter(),
+            random,
+            census: tokio::sync::Mutex::new(()),
+            stop,
+            run: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Starts the membership task unless it is running. A runtime that is shut down takes the task with it; the next use on
+    /// another runtime starts it again. Returns whether it was started.
+    pub(crate) fn start(self: &Arc<Self>) -> bool {
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        if run.as_ref().is_some_and(|run| !run.task.is_finished()) || self.stop.is_cancelled() {
+            return false;
+        }
+        for member in &self.members {
+            member.state.replace(MemberState::Joining);
+        }
+        let task = tokio::spawn(Arc::clone(self).maintain());
+        *run = Some(Run { task, began: Instant::now() });
+        true
+    }
+
+    /// Waits until a majority votes, or every first connection was made or failed, or a second has passed.
+    pub(crate) async fn first_contact(&self) {
+        let voting = |member: &&Member| matches!(*member.state.borrow(), MemberState::Admitted(_));
+        let majority_votes = || self.members.iter().filter(voting).count() >= majority(self.size());
+        // The common case, without a future: every acquisition passes here.
+        if majority_votes() {
+            return;
+        }
+        let mut joining: FuturesUnordered<_> = self.members.iter().map(|member| self.joined(member)).collect();
+        while joining.next().await.is_some() && !majority_votes() {}
+    }
+
+    /// Waits until every first connection was made or failed, or a second has passed.
+    pub(crate) async fn all_joined(&self) {
+        futures_util::future::join_all(self.members.iter().map(|member| self.joined(member))).await;
+    }
+
+    /// The state of a node.
+    pub(crate) fn state(&self, node: usize) -> MemberState {
+        self.members[node].state.borrow().clone()
+    }
+
+    /// Waits until a node's first connection was made or failed.
+    async fn joined(&self, member: &Member) {
+        let deadline = self.first_contact_ends();
+        let joined = member.state.wait_for(|state| *state != MemberState::Joining);
+        _ = timeout_at(deadline, joined).await;
+    }
+
+    /// Submits an operation to a node. When this returns, the request was handed over, or it never will be and the reply says
+    /// why.
+    pub(crate) fn send(&self, node: usize, keys: &LockKeys, operation: Operation, reply_to: ReplySender) {
+        let member = &self.members[node];
+        let epoch = member.state.borrow().epoch_for(&operation);
+        match epoch {
+            Ok(epoch) => {
+                member.node.submit(Request { keys: keys.clone(), epoch, waiter: self.waiter, operation }, reply_to)
+            }
+            Err(error) => reply_to.send(Err(error)),
+        }
+    }
+
+    /// If the first connection to a node is being made: the future of its success or failure.
+    pub(crate) fn joining(self: &Arc<Self>, node: usize) -> Option<NodeFuture<()>> {
+        if *self.members[node].state.borrow() != MemberState::Joining {
+            return None;
+        }
+        let cluster = Arc::clone(self);
+        Some(Box::pin(async move { cluster.joined(&cluster.members[node]).await }))
+    }
+
+    /// How long replies to requests that are submitted now are awaited.
+    pub(crate) fn deadline(&self, node_timeout: Duration) -> Instant {
+        let joining = self.members.iter().any(|member| *member.state.borrow() == MemberState::Joining);
+        let now = Instant::now();
+        if joining { now.max(self.first_contact_ends()) + node_timeout } else { now + node_timeout }
+    }
+
+    /// How long first connections are awaited.
+    fn first_contact_ends(&self) -> Instant {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        run.as_ref().map_or_else(Instant::now, |run| run.began) + FIRST_CONTACT
+    }
+
+    /// Reports an error that a node replied with, so that the node is inspected again where that may help.
+    pub(crate) fn report(&self, node: usize, error: &NodeError) {
+        let member = &self.members[node];
+        let inspect_again = match (&*member.state.borrow(), error) {
+            (
+                MemberState::Admitted(_) | MemberState::Quarantined(..),
+                NodeError::Unadmitted | NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. },
+            )
+            | (MemberState::Admitted(_), NodeError::Quarantined { .. }) => true,
+            // It became a replica. An inspection changes nothing about other errors of a server.
+            (MemberState::Admitted(_), NodeError::Rejected { code, .. }) => code == "READONLY",
+            // The connection gives up a node that hangs; the other states are known and being dealt with.
+            _ => false,
+        };
+        if inspect_again {
+            member.recheck.notify_one();
+        }
+    }
+
+    /// Waits until a node accepts requests.
+    pub(crate) async fn reachable(&self, node: usize) {
+        self.members[node].state.wait_for(MemberState::accepts_requests).await;
+    }
+
+    /// The cluster clock, carried forward from when the nodes' clocks were read.
+    pub(crate) fn clock(&self) -> u64 {
+        let now = Instant::now();
+        let readings = self.members.iter().filter_map(|member| {
+            let (micros, at) = member.last_inspection().clock?;
+            let since = now.saturating_duration_since(at);
+            Some(micros.saturating_add(u64::try_from(since.as_micros()).unwrap_or_default()))
+        });
+        cluster_clock(self.size(), readings).min(LATEST_CLOCK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LockError, LockManager, MemoryNode};
+
+    const HUNG: Duration = Duration::from_secs(3600);
+
+    /// Three nodes, of which one hangs from the beginning.
+    fn one_hangs() -> (Vec<MemoryNode>, LockManager) {
+        let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
+        nodes[0].set_delay(HUNG);
+        let locks = LockManager::builder().nodes(nodes.clone()).connect_lazy().unwrap();
+        (nodes, locks)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_hangs_from_the_beginning_costs_the_first_caller_no_second() {
+        let (_nodes, locks) = one_hangs();
+        let asked = Instant::now();
+        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+        // Not nothing: that it is the first start is told by counting the nodes.
+        assert!(asked.elapsed() < FIRST_CONTACT / 2, "{:?}", asked.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_released_on_a_node_that_was_not_asked() {
+        let (_nodes, locks) = one_hangs();
+        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+        let asked = Instant::now();
+        locks.shutdown(Duration::ZERO).await;
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_second_of_first_contact_is_not_granted_twice() {
+        let (nodes, locks) = one_hangs();
+        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+        tokio::time::sleep(FIRST_CONTACT).await;
+        nodes[1..].iter().for_each(|node| node.set_delay(HUNG));
+        let asked = Instant::now();
+        assert!(matches!(locks.lock("r").acquire().await, Err(LockError::NoQuorum { .. })));
+        assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
+    }
+}

@@ -1,0 +1,80 @@
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::cluster::Cluster;
+use crate::node::{Keyspace, LockNode, SetConfig};
+use crate::random::Random;
+
+/// The shortest default time that a node is given to reply.
+const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(5);
+/// The longest default time that a node is given to reply.
+const MAX_NODE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// What all locks of a manager share: the cluster, the randomness, and the background work.
+pub(crate) struct Engine {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) random: Arc<Random>,
+    /// The work that goes on without a caller, such as releases. A shutdown waits for it.
+    pub(crate) tracker: TaskTracker,
+    /// Cancelled when releases must not be retried any more: the manager was shut down.
+    pub(crate) finished: CancellationToken,
+    node_timeout: Option<Duration>,
+    /// Where background work runs if its caller has no runtime: a guard may be dropped anywhere.
+    runtime: Mutex<Option<Handle>>,
+    /// Cancels [`Cluster::stop`] when the engine is dropped.
+    _stop: DropGuard,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        nodes: Vec<Arc<dyn LockNode>>,
+        keyspace: Keyspace,
+        config: SetConfig,
+        node_timeout: Option<Duration>,
+        random: Random,
+    ) -> Self {
+        let (random, stop) = (Arc::new(random), CancellationToken::new());
+        let cluster = Arc::new(Cluster::new(nodes, keyspace, config, Arc::clone(&random), stop.clone()));
+        Self {
+            cluster,
+            random,
+            tracker: TaskTracker::new(),
+            finished: CancellationToken::new(),
+            node_timeout,
+            runtime: Mutex::new(None),
+            _stop: stop.drop_guard(),
+        }
+    }
+
+    /// Makes sure that the membership task runs; starts it on the present runtime if not. Returns whether it was started.
+    pub(crate) fn start(&self) -> bool {
+        let started = self.cluster.start();
+        if started {
+            *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(Handle::current());
+        }
+        started
+    }
+
+    /// Cancelled when the engine is dropped.
+    pub(crate) fn stopped(&self) -> CancellationToken {
+        self.cluster.stop.clone()
+    }
+
+    /// Runs work in the background, tracked: on the runtime of the caller or, if there is none, on the runtime on which the
+    /// manager was first used. Does nothing if it never was used.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let first = || self.runtime.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(runtime) = Handle::try_current().ok().or_else(first) {
+            self.tracker.spawn_on(work, &runtime);
+        }
+    }
+
+    /// How long a node is given to reply, for a lock of this time to live.
+    pub(crate) fn node_timeout(&self, ttl: Duration) -> Duration {
+        self.node_timeout.unwrap_or_else(|| (ttl / 20).clamp(MIN_NODE_TIMEOUT, MAX_NODE_TIMEOUT))
+    }
+}

@@ -1,0 +1,117 @@
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Engine, Release};
+use crate::cluster::NodeSet;
+use crate::node::{LockKeys, QueuePosition};
+use crate::random::OwnerId;
+
+/// What the nodes hold, or may hold, for one owner id: the footprint of an attempt, and the lock that it won.
+///
+/// A grant exists before the first request of its attempt is sent, and travels with the lock from there: to the lease, and from
+/// one local holder to the next. Dropping it releases the lock, in the background.
+pub(crate) struct Grant {
+    engine: Arc<Engine>,
+    pub(super) keys: LockKeys,
+    pub(super) owner: OwnerId,
+    pub(super) ttl: Duration,
+    /// The nodes that may hold the key.
+    pub(super) nodes: NodeSet,
+    /// What becomes of the queue positions on these nodes if the grant is dropped.
+    pub(super) position: QueuePosition,
+    /// The reserved tokens that are not used yet; the first is the next holder's. Empty until the lock is granted.
+    tokens: RangeInclusive<u64>,
+    /// When the requests were sent that the present validity is counted from. The nodes hold the key for at least a time to
+    /// live from then on.
+    sent: Instant,
+    /// When a majority granted the lock, if it did.
+    granted_at: Option<Instant>,
+}
+
+impl Grant {
+    /// The grant of an attempt that is about to be sent to `nodes`.
+    pub(super) fn tentative(
+        engine: &Arc<Engine>,
+        keys: &LockKeys,
+        ttl: Duration,
+        nodes: NodeSet,
+        position: QueuePosition,
+    ) -> Self {
+        let (engine, keys) = (Arc::clone(engine), keys.clone());
+        let (owner, sent) = (engine.random.owner(), Instant::now());
+        // An empty range.
+        #[expect(clippy::reversed_empty_ranges)]
+        let tokens = 1..=0;
+        Self { engine, keys, owner, ttl, nodes, position, tokens, sent, granted_at: None }
+    }
+
+    /// A majority granted the lock, with these tokens.
+    pub(super) fn confirm(&mut self, tokens: RangeInclusive<u64>) {
+        (self.tokens, self.granted_at) = (tokens, Some(Instant::now()));
+    }
+
+    /// Takes the token of the next holder. There is one for the first holder; further ones as far as they were reserved.
+    pub(crate) fn next_token(&mut self) -> Option<u64> {
+        self.tokens.next()
+    }
+
+    pub(crate) fn has_token(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    pub(crate) fn keys(&self) -> &LockKeys {
+        &self.keys
+    }
+
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    pub(crate) fn nodes(&self) -> NodeSet {
+        self.nodes
+    }
+
+    /// When the requests were sent that the present validity is counted from.
+    pub(crate) fn sent(&self) -> Instant {
+        self.sent
+    }
+
+    /// When a majority granted the lock; `None` for an attempt that did not succeed.
+    pub(crate) fn granted_at(&self) -> Option<Instant> {
+        self.granted_at
+    }
+
+    /// A majority extended the key by requests sent at this time.
+    pub(crate) fn renewed(&mut self, sent: Instant) {
+        self.sent = sent;
+    }
+
+    /// The key may be on this node from now on, too.
+    pub(crate) fn may_be_on(&mut self, node: usize) {
+        self.nodes.insert(node);
+    }
+
+    /// Releases the lock on every node that may hold it. When this returns, the requests are sent.
+    pub(crate) fn release(mut self, position: QueuePosition) -> Release {
+        self.position = position;
+        let release = Release::send(&self.engine, &self);
+        // Nothing is left for `drop`.
+        self.nodes = NodeSet::default();
+        release
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        if !self.nodes.is_empty() {
+            drop(Release::send(&self.engine, self));
+        }
+    }
+}

@@ -1,0 +1,282 @@
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{Grant, Release};
+use crate::error::{LockError, LossReason};
+use crate::node::{LockKeys, QueuePosition};
+use crate::options::LockOptions;
+use crate::quorum::drift;
+use crate::random::OwnerId;
+use crate::resource::Resource;
+use crate::token::FencingToken;
+use crate::waiting::LocalPermit;
+
+/// A view of a held lock: whether it is still held, and its fencing token. Cheap to clone; it cannot release the lock.
+///
+/// A lease is *valid* until its end on this process's monotonic clock, which lies before the earliest moment at which a
+/// majority of the nodes can have expired the key. Once it has ended, for whatever reason, it never becomes valid again.
+///
+/// A process that is paused (stopped, swapped out, suspended) does not notice it while it is. No lock service can change
+/// that; what it can do is give each grant a fencing token. Pass [`token`](Self::token) to whatever the lock protects.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::LockError> {
+/// # let locks = lock_core::LockManager::in_memory();
+/// let guard = locks.lock("report:daily").acquire().await?;
+/// let lease = guard.lease();
+/// let worker = tokio::spawn(async move {
+///     tokio::select! {
+///         () = lease.lost() => "stopped in time",
+///         () = std::future::ready(()) => "done",
+///     }
+/// });
+/// assert_eq!(worker.await.unwrap(), "done");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Lease(Arc<State>);
+
+struct State {
+    /// Tells leases apart.
+    id: u64,
+    manager: u64,
+    resource: Resource,
+    keys: LockKeys,
+    owner: OwnerId,
+    token: FencingToken,
+    options: LockOptions,
+    since: Instant,
+    /// When validity ends, in microseconds after `since`; [`ENDED`] when the lease has ended.
+    valid_for: AtomicU64,
+    reason: OnceLock<LossReason>,
+    ended: CancellationToken,
+    /// What the nodes hold for this lease; `None` once it is being released. Held locked while a key is put back, so that a
+    /// release can only come after it.
+    grant: Mutex<Option<Grant>>,
+    /// The permit of the local queue. Given up when the lease ends: the next caller need not wait for a guard that holds
+    /// nothing any more.
+    permit: Mutex<Option<LocalPermit>>,
+}
+
+const ENDED: u64 = 0;
+
+impl Lease {
+    /// The fencing token of this grant (not the latest of the resource).
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.0.token
+    }
+
+    /// The name of the resource.
+    #[must_use]
+    pub fn resource(&self) -> &str {
+        self.0.resource.as_str()
+    }
+
+    /// The remaining validity, unless the lease is renewed. Zero once it has ended.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let valid_for = Duration::from_micros(self.0.valid_for.load(Ordering::Acquire));
+        valid_for.saturating_sub(self.0.since.elapsed())
+    }
+
+    /// Whether the lock is still held. Once false, it stays false.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let valid_for = self.0.valid_for.load(Ordering::Acquire);
+        let valid = Duration::from_micros(valid_for) > self.0.since.elapsed();
+        if !valid {
+            self.end(if valid_for == self.max_hold() { LossReason::MaxHold } else { LossReason::Expired });
+        }
+        valid
+    }
+
+    /// Resolves when the lease has ended: it was lost, or released by its guard. Immediately if it has ended already.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped and created again at any time.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.0.ended.clone().cancelled_owned()
+    }
+
+    /// Returns an error if the lease has ended. For use between the steps of long work.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`], with what ended the lease.
+    pub fn check(&self) -> Result<(), LockError> {
+        if self.is_valid() { Ok(()) } else { Err(self.lost_error()) }
+    }
+
+    /// The lease of the next holder of a grant.
+    pub(super) fn new(
+        manager: u64,
+        resource: Resource,
+        options: LockOptions,
+        mut grant: Grant,
+        permit: Option<LocalPermit>,
+    ) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+        let sent = grant.sent();
+        let lease = Self(Arc::new(State {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            manager,
+            resource,
+            keys: grant.keys().clone(),
+            owner: grant.owner(),
+            // A grant that is handed out has a token; 0 is below every other and would be refused.
+            token: FencingToken::new(grant.next_token().unwrap_or_default()),
+            options,
+            since: Instant::now(),
+            valid_for: AtomicU64::new(ENDED),
+            reason: OnceLock::new(),
+            ended: CancellationToken::new(),
+            grant: Mutex::new(Some(grant)),
+            permit: Mutex::new(permit),
+        }));
+        lease.0.valid_for.store(lease.micros_until(lease.expires(sent)), Ordering::Release);
+        lease
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Whether this is a lease of a manager on a resource.
+    pub(super) fn is_on(&self, manager: u64, resource: &Resource) -> bool {
+        self.0.manager == manager && self.0.resource == *resource
+    }
+
+    pub(super) fn keys(&self) -> &LockKeys {
+        &self.0.keys
+    }
+
+    pub(super) fn owner(&self) -> OwnerId {
+        self.0.owner
+    }
+
+    pub(super) fn ttl(&self) -> Duration {
+        self.0.options.ttl
+    }
+
+    pub(super) fn ended(&self) -> &CancellationToken {
+        &self.0.ended
+    }
+
+    /// What the nodes hold for this lease, locked.
+    pub(super) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
+        self.0.grant.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When validity ends that is counted from `sent`: from before the first request, not from the replies, because this task
+    /// may have slept since.
+    fn expires(&self, sent: Instant) -> Instant {
+        let ttl = self.0.options.ttl;
+        sent + (ttl - drift(ttl))
+    }
+
+    /// When the next renewal is due: a third of the time to live after the last one. `None` once the lock is being released.
+    pub(super) fn renewal_due(&self) -> Option<Instant> {
+        self.grant().as_ref().map(|grant| grant.sent() + self.0.options.ttl / 3)
+    }
+
+    pub(super) fn renewal_is_due(&self) -> bool {
+        self.renewal_due().is_some_and(|due| due <= Instant::now())
+    }
+
+    /// When the renewer has to deal with the lease: renew it, or end it.
+    pub(super) fn due(&self) -> Instant {
+        let ends = Instant::now() + self.remaining();
+        self.renewal_due().filter(|_| self.renews()).map_or(ends, |due| due.min(ends))
+    }
+
+    /// Whether there is something to renew: validity does not reach the end of `max_hold`.
+    pub(super) fn renews(&self) -> bool {
+        self.0.options.renew && self.0.valid_for.load(Ordering::Acquire) != self.max_hold()
+    }
+
+    pub(super) fn take_permit(&self) -> Option<LocalPermit> {
+        self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already.
+    pub(super) fn end_and_take(&self, reason: LossReason) -> Option<Grant> {
+        self.end(reason);
+        self.grant().take()
+    }
+
+    /// Ends the lease and sends its release, after everything that was sent for it. `None` if it is being released already.
+    pub(crate) fn revoke(&self, reason: LossReason) -> Option<Release> {
+        Some(self.end_and_take(reason)?.release(QueuePosition::None))
+    }
+
+    pub(crate) fn lost_error(&self) -> LockError {
+        LockError::Lost {
+            resource: self.resource().to_owned(),
+            token: self.token(),
+            reason: self.0.reason.get().copied().unwrap_or(LossReason::Expired),
+        }
+    }
+
+    /// Ends the lease, once and for all.
+    pub(super) fn end(&self, reason: LossReason) {
+        let first = self.0.reason.set(reason).is_ok();
+        self.0.valid_for.store(ENDED, Ordering::Release);
+        self.0.ended.cancel();
+        // The guard takes the permit before it ends the lease; otherwise it is passed on now.
+        drop(self.take_permit());
+        if first && reason != LossReason::Released {
+            let (resource, token) = (self.resource(), self.token().get());
+            tracing::warn!(name: "lock.lost", resource, token, %reason, "a lease was lost");
+        }
+    }
+
+    /// Extends validity after a renewal whose requests were sent at `sent`; validity that ends later stays. Returns false if
+    /// the lease has ended.
+    pub(super) fn extend(&self, sent: Instant) -> bool {
+        let until = self.micros_until(self.expires(sent));
+        let extended = self.0.valid_for.fetch_update(Ordering::AcqRel, Ordering::Acquire, |valid_for| {
+            let over = valid_for == ENDED || Duration::from_micros(valid_for) <= self.0.since.elapsed();
+            (!over).then_some(valid_for.max(until))
+        });
+        if extended.is_ok()
+            && let Some(grant) = &mut *self.grant()
+        {
+            grant.renewed(sent);
+        }
+        extended.is_ok()
+    }
+
+    /// `max_hold` in microseconds.
+    fn max_hold(&self) -> u64 {
+        u64::try_from(self.0.options.max_hold.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The time from the beginning of the lease to an instant; at most `max_hold`, and never the mark of an ended lease.
+    fn micros_until(&self, until: Instant) -> u64 {
+        let distance = until.saturating_duration_since(self.0.since).as_micros();
+        u64::try_from(distance).unwrap_or(u64::MAX).clamp(ENDED + 1, self.max_hold())
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("resource", &self.0.resource)
+            .field("token", &self.token())
+            .field("remaining", &self.remaining())
+            .field("ended", &self.0.reason.get())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Lease;
+
+/// The leases of a manager whose guards are alive, and when the renewer has to deal with each. As many as locks are held.
+#[derive(Default)]
+pub(crate) struct LeaseRegistry {
+    leases: Mutex<Leases>,
+    /// Notified whenever a lease is removed.
+    removed: Notify,
+    /// Notified when a lease is due earlier than all others.
+    earlier: Notify,
+}
+
+#[derive(Default)]
+struct Leases {
+    registered: HashMap<u64, Registered>,
+    due: BTreeSet<(Instant, u64)>,
+    /// Until when the renewer sleeps; `None` while it is awake, or sleeps without an end.
+    asleep_until: Option<Instant>,
+}
+
+struct Registered {
+    lease: Lease,
+    /// `None` while the renewer deals with it.
+    due: Option<Instant>,
+}
+
+impl LeaseRegistry {
+    pub(super) fn add(&self, lease: Lease, due: Instant) {
+        let mut leases = self.lock();
+        leases.due.insert((due, lease.id()));
+        leases.registered.insert(lease.id(), Registered { lease, due: Some(due) });
+        self.wake_if_earlier(leases, due);
+    }
+
+    pub(crate) fn remove(&self, lease: &Lease) {
+        let mut leases = self.lock();
+        let removed = leases.registered.remove(&lease.id());
+        if let Some(Registered { due: Some(due), .. }) = removed {
+            leases.due.remove(&(due, lease.id()));
+        }
+        drop(leases);
+        self.removed.notify_waiters();
+    }
+
+    /// Sets when a lease is due again, if its guard is alive.
+    pub(super) fn reschedule(&self, lease: &Lease, due: Instant) {
+        let mut leases = self.lock();
+        let Some(registered) = leases.registered.get_mut(&lease.id()) else { return };
+        registered.due = Some(due);
+        leases.due.insert((due, lease.id()));
+        self.wake_if_earlier(leases, due);
+    }
+
+    /// Takes a lease that is due. It is not due again before it is rescheduled.
+    pub(super) fn take_due(&self, now: Instant) -> Option<Lease> {
+        let mut leases = self.lock();
+        let (due, id) = leases.due.first().copied().filter(|(due, _)| *due <= now)?;
+        leases.due.remove(&(due, id));
+        let registered = leases.registered.get_mut(&id)?;
+        registered.due = None;
+        Some(registered.lease.clone())
+    }
+
+    /// Makes every lease due that an earlier renewer took and did not reschedule: its runtime was shut down.
+    pub(super) fn take_over(&self) {
+        let mut leases = self.lock();
+        let now = Instant::now();
+        let Leases { registered, due, .. } = &mut *leases;
+        for (id, lease) in registered.iter_mut().filter(|(_, registered)| registered.due.is_none()) {
+            lease.due = Some(now);
+            due.insert((now, *id));
+        }
+    }
+
+    /// When the next lease is due. The renewer sleeps until then, unless it is [woken earlier](Self::earlier).
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let mut leases = self.lock();
+        leases.asleep_until = leases.due.first().map(|(due, _)| *due);
+        leases.asleep_until
+    }
+
+    /// Resolves when a lease is due earlier than [`next_due`](Self::next_due) returned.
+    pub(super) async fn earlier(&self) {
+        self.earlier.notified().await;
+    }
+
+    pub(crate) fn all(&self) -> Vec<Lease> {
+        self.lock().registered.values().map(|registered| registered.lease.clone()).collect()
+    }
+
+    /// Waits until no guard is alive.
+    pub(crate) async fn empty(&self) {
+        loop {
+            // Created before the check, so that no removal in between is missed.
+            let removed = self.removed.notified();
+            if self.lock().registered.is_empty() {
+                return;
+            }
+            removed.await;
+        }
+    }
+
+    fn wake_if_earlier(&self, mut leases: MutexGuard<'_, Leases>, due: Instant) {
+        if leases.asleep_until.is_none_or(|until| due < until) {
+            leases.asleep_until = Some(due);
+            drop(leases);
+            self.earlier.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

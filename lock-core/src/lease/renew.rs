@@ -1,0 +1,125 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Lease;
+use crate::engine::{Engine, NodeReply, Round};
+use crate::error::{LossReason, NodeError};
+use crate::node::{Operation, Reply, ReplySender};
+use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote};
+
+/// A renewal that has its verdict.
+pub(super) struct Renewed {
+    pub(super) lease: Lease,
+    /// When the renewer has to deal with the lease again.
+    pub(super) due: Instant,
+    /// The nodes that have not replied, if a majority renewed the lease.
+    pub(super) stragglers: Option<Stragglers>,
+}
+
+/// Renews a lease that is due, up to the verdict. Ends it if the nodes lost the lock.
+pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
+    let (verdict, stragglers) = extend(&engine, &lease, Instant::now()).await;
+    let due = match verdict {
+        RenewalVerdict::Renewed => lease.due(),
+        RenewalVerdict::Lost => {
+            lease.end(LossReason::Gone);
+            Instant::now()
+        }
+        RenewalVerdict::Unknown => {
+            let remaining = lease.remaining();
+            if !remaining.is_zero() {
+                tracing::warn!(name: "lock.renewal_unknown", resource = lease.resource(), ?remaining,
+                    "too few nodes replied to a renewal; the lease is still valid, and the renewal is retried");
+            }
+            Instant::now() + engine.random.jitter(retry_pause(lease.ttl())).min(remaining)
+        }
+    };
+    Renewed { lease, due, stragglers }
+}
+
+/// The pause after a renewal without a verdict: short, because validity is running out.
+fn retry_pause(ttl: Duration) -> Duration {
+    ttl / 24
+}
+
+/// One round of extensions, inside the present validity, up to the verdict.
+async fn extend(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalVerdict, Option<Stragglers>) {
+    let (owner, ttl) = (lease.owner(), lease.ttl());
+    let cluster = &engine.cluster;
+    let deadline = (sent + lease.remaining()).min(sent + engine.node_timeout(ttl));
+    let mut round = Round::until(cluster, lease.keys(), deadline);
+    round.await_majority_but(0);
+    for node in 0..cluster.size() {
+        round.send(node, Operation::Extend { owner, ttl });
+    }
+    let mut tally = RenewalTally::new(cluster.size());
+    while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
+        match tally.vote(node, renewal_vote(&reply)) {
+            Some(RenewalVerdict::Renewed) if lease.extend(sent) => {
+                // Not beyond the next round: a key that is put back counts from that round on, and the replies of two rounds
+                // must not be mixed.
+                if let Some(due) = lease.renewal_due().filter(|due| *due < deadline) {
+                    round.extend_until(due);
+                }
+                round.await_all();
+                let stragglers = Stragglers { engine: Arc::clone(engine), lease: lease.clone(), round, tally };
+                return (RenewalVerdict::Renewed, Some(stragglers));
+            }
+            Some(RenewalVerdict::Lost) => return (RenewalVerdict::Lost, None),
+            _ => {}
+        }
+    }
+    (RenewalVerdict::Unknown, None)
+}
+
+/// The next reply, unless the lease has ended meanwhile: what was extended is then being deleted.
+async fn next_while_held(lease: &Lease, round: &mut Round) -> Option<NodeReply> {
+    tokio::select! {
+        biased;
+        () = lease.ended().cancelled() => None,
+        reply = round.next() => reply,
+    }
+}
+
+/// The rest of a round that renewed a lease: some nodes have not replied, others have lost the key.
+pub(super) struct Stragglers {
+    engine: Arc<Engine>,
+    lease: Lease,
+    round: Round,
+    tally: RenewalTally,
+}
+
+impl Stragglers {
+    /// Waits for the missing replies, and puts the key back on nodes that lost it. Dropped, it leaves that to the next renewal.
+    pub(super) async fn finish(mut self) {
+        while let Some(NodeReply { node, reply }) = next_while_held(&self.lease, &mut self.round).await {
+            self.tally.vote(node, renewal_vote(&reply));
+        }
+        if !self.lease.ended().is_cancelled() {
+            put_back(&self.engine, &self.lease, self.tally.gone());
+        }
+    }
+}
+
+/// Puts the key back on nodes that lost it, so that they count from the next round on. Not if the lock was released: a key that
+/// arrived after its own release would stay.
+fn put_back(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usize>) {
+    let (owner, ttl, token) = (lease.owner(), lease.ttl(), lease.token().get());
+    for node in gone {
+        let mut grant = lease.grant();
+        let Some(grant) = &mut *grant else { return };
+        grant.may_be_on(node);
+        // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
+        engine.cluster.send(node, lease.keys(), Operation::Replace { owner, ttl, token }, ReplySender::unwanted());
+    }
+}
+
+fn renewal_vote(reply: &Result<Reply, NodeError>) -> RenewalVote {
+    match reply {
+        Ok(Reply::Kept) => RenewalVote::Kept,
+        Ok(Reply::Gone) => RenewalVote::Gone,
+        _ => RenewalVote::NoReply,
+    }
+}

@@ -1,0 +1,51 @@
+use std::sync::{Arc, Weak};
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::LeaseRegistry;
+use super::renew::renew;
+use crate::engine::Engine;
+
+/// How many renewals are in progress at once, and how many of them wait for a slow node after their verdict. Further renewals
+/// that are due wait for room, which there is as soon as a majority has replied. Without a bound, leases that are due at the
+/// same moment would overflow the nodes' request queues.
+const MAX_RENEWALS: usize = 1024;
+
+/// Renews each lease of a manager at a third of its time to live, until `max_hold`, and ends it when its validity is over. This
+/// is one task for all leases, which sleeps until the first of them is due.
+pub(crate) async fn run_renewer(engine: Weak<Engine>, registry: Arc<LeaseRegistry>, stop: CancellationToken) {
+    registry.take_over();
+    let (mut renewals, mut stragglers) = (FuturesUnordered::new(), FuturesUnordered::new());
+    loop {
+        while renewals.len() < MAX_RENEWALS
+            && let Some(lease) = registry.take_due(Instant::now())
+        {
+            if !lease.is_valid() {
+                continue;
+            }
+            if lease.renews() && lease.renewal_is_due() {
+                let Some(engine) = engine.upgrade() else { return };
+                renewals.push(renew(engine, lease));
+            } else {
+                registry.reschedule(&lease, lease.due());
+            }
+        }
+        let room = renewals.len() < MAX_RENEWALS;
+        let next = registry.next_due();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            Some(renewed) = renewals.next() => {
+                registry.reschedule(&renewed.lease, renewed.due);
+                if let Some(rest) = renewed.stragglers && stragglers.len() < MAX_RENEWALS {
+                    stragglers.push(rest.finish());
+                }
+            }
+            Some(()) = stragglers.next() => {}
+            () = registry.earlier() => {}
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if room && next.is_some() => {}
+        }
+    }
+}

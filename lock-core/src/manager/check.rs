@@ -1,0 +1,63 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ConfigError;
+use crate::cluster::MAX_NODES;
+use crate::node::LockNode;
+use crate::options::{LockOptions, MAX_HOLD, MAX_WAIT, MIN_TTL, OutOfRange};
+use crate::quorum::validity;
+
+/// The shortest `max_hold`.
+const MIN_HOLD: Duration = Duration::from_millis(1);
+
+/// Checks the options of a lock.
+pub(super) fn check_options(options: &LockOptions, max_ttl: Duration) -> Result<(), OutOfRange> {
+    OutOfRange::check("ttl", options.ttl, MIN_TTL, max_ttl)?;
+    OutOfRange::check("wait", options.wait, Duration::ZERO, MAX_WAIT)?;
+    OutOfRange::check("max_hold", options.max_hold, MIN_HOLD, MAX_HOLD)?;
+    // No grant can have more validity than one that took no time.
+    let max_validity = validity(options.ttl, Duration::ZERO).unwrap_or_default();
+    OutOfRange::check("min_validity", options.min_validity, Duration::ZERO, max_validity)
+}
+
+/// Checks the masters of a manager: an odd number of them, each named once.
+pub(super) fn check_nodes(
+    nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>,
+) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
+    let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut names = HashSet::new();
+    if let Some(node) = nodes.iter().find(|node| !names.insert(node.name())) {
+        return Err(ConfigError::DuplicateNode { node: node.name().to_owned() });
+    }
+    match nodes.len() {
+        0 => Err(ConfigError::NoNodes),
+        count if count > MAX_NODES => Err(ConfigError::TooManyNodes { nodes: count, most: MAX_NODES }),
+        count if count % 2 == 0 => Err(ConfigError::EvenNodes { nodes: count }),
+        _ => Ok(nodes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_TTL: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_defaults_are_in_range() {
+        assert_eq!(check_options(&LockOptions::default(), MAX_TTL), Ok(()));
+    }
+
+    #[test]
+    fn an_option_out_of_range_is_reported_with_its_range() {
+        let check = |options| check_options(&options, MAX_TTL).unwrap_err();
+        let error = check(LockOptions { ttl: Duration::from_millis(99), ..LockOptions::default() });
+        assert_eq!(error.to_string(), "ttl must be between 100ms and 60s, got 99ms");
+        assert_eq!(check(LockOptions { ttl: Duration::from_secs(61), ..LockOptions::default() }).field, "ttl");
+        assert_eq!(check(LockOptions { max_hold: Duration::ZERO, ..LockOptions::default() }).field, "max_hold");
+        assert_eq!(check(LockOptions { wait: Duration::MAX, ..LockOptions::default() }).field, "wait");
+        let min_validity = Duration::from_secs(10);
+        assert_eq!(check(LockOptions { min_validity, ..LockOptions::default() }).field, "min_validity");
+    }
+}

@@ -1,0 +1,172 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::shutdown::{self, ShutdownReport};
+use super::{Health, LockManagerBuilder, LockRequest, health};
+use crate::engine::Engine;
+use crate::lease::{Lease, LeaseRegistry};
+use crate::node::{LockNode, MemoryNode};
+use crate::options::LockOptions;
+use crate::waiting::LocalQueues;
+
+/// Distributed locks over a set of independent masters. Cheap to clone; clones share connections, leases and shutdown.
+///
+/// The background tasks of a manager, which maintain the connections and renew the leases, run on the runtime on which it is
+/// first used. If that runtime is shut down, they are started again by the next use on another one; until then leases are not
+/// renewed.
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lock_core::LockManager;
+///
+/// let locks = LockManager::builder()
+///     .redis(["redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"])
+///     .prefix("shop:")
+///     .ttl(Duration::from_secs(10))
+///     .connect()
+///     .await?;
+///
+/// let guard = locks.lock("stock:42").acquire().await?;
+/// println!("token {} for {:?}", guard.token(), guard.remaining());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LockManager(pub(super) Arc<Inner>);
+
+/// What the clones of a manager share.
+pub(super) struct Inner {
+    /// Tells managers apart, for locks that are acquired inside their own scope.
+    pub(super) id: u64,
+    pub(super) engine: Arc<Engine>,
+    pub(super) defaults: LockOptions,
+    pub(super) max_ttl: Duration,
+    pub(super) queues: Arc<LocalQueues>,
+    /// Cancelled when the manager is closed.
+    pub(super) closing: CancellationToken,
+    pub(super) leases: Arc<LeaseRegistry>,
+}
+
+impl LockManager {
+    /// A builder without nodes.
+    pub fn builder() -> LockManagerBuilder {
+        LockManagerBuilder::default()
+    }
+
+    /// A manager over five in-memory masters: the same engine, without Redis. For development, tests and demos; the locks
+    /// exclude nobody outside this process. Works outside a runtime.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        let node = |_| Arc::new(MemoryNode::new()) as Arc<dyn LockNode>;
+        LockManagerBuilder::default().assemble((0..5).map(node).collect())
+    }
+
+    /// Begins a request for the lock on a resource, to be completed by one of the methods of [`LockRequest`].
+    ///
+    /// The name of a resource is 1 to 512 bytes of UTF-8 without control characters and braces; it is checked when the lock
+    /// is taken.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").ttl(Duration::from_secs(5)).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
+    pub fn lock(&self, resource: impl AsRef<str>) -> LockRequest {
+        LockRequest::new(self.clone(), resource.as_ref())
+    }
+
+    /// Refuses new acquisitions from now on, and wakes the callers that wait for a lock with
+    /// [`LockError::ShuttingDown`](crate::LockError::ShuttingDown). Held locks stay held.
+    pub fn close(&self) {
+        self.0.closing.cancel();
+    }
+
+    /// Waits for a signal, whatever its output, and then [closes](Self::close) the manager. For axum's
+    /// `with_graceful_shutdown`, so that requests that wait for a lock do not delay the shutdown of the server.
+    pub fn close_on<F>(&self, signal: F) -> impl Future<Output = ()> + Send + 'static + use<F>
+    where
+        F: Future + Send + 'static,
+    {
+        let locks = self.clone();
+        async move {
+            signal.await;
+            locks.close();
+        }
+    }
+
+    /// Shuts the manager down: closes it, waits up to `grace` for the holders, and revokes the leases that are left: they are
+    /// lost, and their keys released. Then waits for the releases that are in progress, at most about two seconds.
+    ///
+    /// Call it after the server has stopped: `axum::serve` returns before the locks of its last requests are released.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is dropped, the manager stays closed and the holders keep their locks. It can be called again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("report").acquire().await?;
+    /// let report = locks.shutdown(Duration::from_millis(10)).await;
+    /// assert_eq!(report.revoked, 1);
+    /// assert!(!guard.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        self.close();
+        shutdown::shut_down(&self.0.engine, &self.0.leases, grace).await
+    }
+
+    /// The state of the nodes, by asking each of them now. Takes up to two seconds if one does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let health = locks.health().await;
+    /// assert!(health.quorum && health.nodes.iter().all(|node| node.admitted));
+    /// # }
+    /// ```
+    pub async fn health(&self) -> Health {
+        self.0.start();
+        health::check(&self.0.engine.cluster).await
+    }
+
+    /// The valid leases of this manager's guards.
+    #[must_use]
+    pub fn held(&self) -> Vec<Lease> {
+        self.0.leases.all().into_iter().filter(Lease::is_valid).collect()
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<&str> = self.0.engine.cluster.members.iter().map(|member| member.node.name()).collect();
+        f.debug_struct("LockManager").field("nodes", &nodes).field("defaults", &self.0.defaults).finish_non_exhaustive()
+    }
+}

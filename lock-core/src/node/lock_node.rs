@@ -1,0 +1,95 @@
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::{Establish, Inspection, Keyspace, NodeError, ReplySender, Request, Wakeup};
+use crate::random::WaiterId;
+
+/// The future of a node's answer.
+pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// One independent master: it carries out operations on locks and knows nothing of the other masters.
+///
+/// # The order of requests
+///
+/// [`submit`](Self::submit) hands a request over **when it is called**. Requests are executed in the order in which they
+/// were submitted, and a request may be executed although nobody waits for its reply any more. The engine relies on that
+/// order: a release that is submitted after its acquire can never overtake it. Where the order cannot be kept, as across a
+/// broken connection, the lock's time to live is the bound.
+///
+/// # Time
+///
+/// A node need not limit how long a reply takes; the engine does. `submit` must not block.
+pub trait LockNode: Send + Sync + 'static {
+    /// The name of this node in errors, logs and health: an address, never a password.
+    fn name(&self) -> &str;
+
+    /// Inspects the node. Connects first if there is no connection.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the node from answering.
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>>;
+
+    /// Writes the record that makes this node a member of a set, unless the present record is not the expected one (see
+    /// [`Establish`]). Returns whether the record was written.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the node from answering.
+    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>>;
+
+    /// Submits a request and returns at once; `reply_to` gets the reply when there is one. A request that could not be
+    /// carried out is answered with the reason, and [`NodeError::may_have_executed`] says whether it may have had an effect
+    /// nevertheless.
+    fn submit(&self, request: Request, reply_to: ReplySender);
+
+    /// Waits for wake-ups addressed to `waiter` and takes them. A wake-up is a hint: a timer covers for one that is late or
+    /// lost. The default implementation never resolves.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the node from delivering. Wake-ups that arrived meanwhile may be lost.
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+        _ = (keyspace, waiter);
+        Box::pin(pending())
+    }
+
+    /// Resolves when the connection that the last inspection used is known to be lost. The default implementation never
+    /// resolves.
+    fn disconnected(&self) -> NodeFuture<()> {
+        Box::pin(pending())
+    }
+}
+
+macro_rules! delegate {
+    ($pointer:ident) => {
+        impl<T: LockNode + ?Sized> LockNode for $pointer<T> {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+            fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+                (**self).inspect(keyspace)
+            }
+            fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+                (**self).establish(keyspace, record)
+            }
+            fn submit(&self, request: Request, reply_to: ReplySender) {
+                (**self).submit(request, reply_to);
+            }
+            fn wakeups(
+                &self,
+                keyspace: &Arc<Keyspace>,
+                waiter: WaiterId,
+            ) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+                (**self).wakeups(keyspace, waiter)
+            }
+            fn disconnected(&self) -> NodeFuture<()> {
+                (**self).disconnected()
+            }
+        }
+    };
+}
+
+delegate!(Arc);
+delegate!(Box);

@@ -1,0 +1,258 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use super::{NodeError, NodeFuture, Reply};
+
+/// Sends the reply to one request to whoever waits for it. Dropping the sender without a reply reports that the connection
+/// was lost.
+pub struct ReplySender {
+    /// `None` once the reply was sent, or if nobody wants it.
+    to: Option<Arc<Mutex<State>>>,
+    node: usize,
+}
+
+impl ReplySender {
+    /// A sender, and the future of its reply.
+    #[must_use]
+    pub fn channel() -> (Self, NodeFuture<Result<Reply, NodeError>>) {
+        let replies = Replies::new(1);
+        let sender = replies.sender_for(0);
+        let received = async move {
+            let next = poll_fn(|cx| replies.poll_next(cx)).await;
+            next.map_or_else(|| Err(connection_lost()), |(_, reply)| reply)
+        };
+        (sender, Box::pin(received))
+    }
+
+    /// A sender whose reply nobody wants.
+    pub(crate) fn unwanted() -> Self {
+        Self { to: None, node: 0 }
+    }
+
+    /// Sends the reply.
+    pub fn send(mut self, reply: Result<Reply, NodeError>) {
+        self.deliver(reply);
+    }
+
+    /// Whether somebody still waits for the reply.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.to.as_ref().is_some_and(|state| lock(state).is_awaited(self.node))
+    }
+
+    fn deliver(&mut self, reply: Result<Reply, NodeError>) {
+        let Some(to) = self.to.take() else { return };
+        let waker = lock(&to).receive(self.node, reply);
+        // Woken after the lock is free: the receiver takes it at once.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for ReplySender {
+    fn drop(&mut self) {
+        if self.to.is_some() {
+            self.deliver(Err(connection_lost()));
+        }
+    }
+}
+
+impl fmt::Debug for ReplySender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplySender").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+fn connection_lost() -> NodeError {
+    NodeError::ConnectionLost { reason: "it was closed or stalled".into() }
+}
+
+/// The replies of several nodes to one round of requests.
+///
+/// They are kept in one place, in place of a channel for each, so that the receiver is woken when there are enough of them for
+/// a verdict and not for every one.
+pub(crate) struct Replies(Arc<Mutex<State>>);
+
+struct State {
+    /// One for each node.
+    slots: Vec<Slot>,
+    /// How many slots are pending.
+    pending: usize,
+    received: usize,
+    /// How many replies wake the receiver. It is always woken when none is pending.
+    wake_after: usize,
+    /// False once the receiver was dropped.
+    wanted: bool,
+    waker: Option<Waker>,
+}
+
+/// The reply of a node: not asked for, pending, or received.
+enum Slot {
+    Empty,
+    Pending,
+    Received(Result<Reply, NodeError>),
+}
+
+impl Replies {
+    pub(crate) fn new(nodes: usize) -> Self {
+        let slots = (0..nodes).map(|_| Slot::Empty).collect();
+        Self(Arc::new(Mutex::new(State { slots, pending: 0, received: 0, wake_after: 1, wanted: true, waker: None })))
+    }
+
+    /// The sender for a node's reply. A node has one pending reply at a time.
+    pub(crate) fn sender_for(&self, node: usize) -> ReplySender {
+        let mut state = lock(&self.0);
+        if !matches!(state.slots[node], Slot::Pending) {
+            state.pending += 1;
+        }
+        state.slots[node] = Slot::Pending;
+        ReplySender { to: Some(Arc::clone(&self.0)), node }
+    }
+
+    /// Wakes the receiver only when this many replies were received in all, or none is pending.
+    pub(crate) fn wake_after(&self, received: usize) {
+        lock(&self.0).wake_after = received;
+    }
+
+    /// Takes a reply that was received.
+    pub(crate) fn take(&self) -> Option<(usize, Result<Reply, NodeError>)> {
+        lock(&self.0).take()
+    }
+
+    /// The next reply, with the node that sent it; `None` if none is pending.
+    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<(usize, Result<Reply, NodeError>)>> {
+        let mut state = lock(&self.0);
+        if let Some(reply) = state.take() {
+            return Poll::Ready(Some(reply));
+        }
+        if state.pending == 0 {
+            return Poll::Ready(None);
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Whether no reply is pending and every received one was taken.
+    pub(crate) fn is_done(&self) -> bool {
+        lock(&self.0).slots.iter().all(|slot| matches!(slot, Slot::Empty))
+    }
+
+    /// Gives up the pending reply of the last node that has one.
+    pub(crate) fn give_up_one(&self) -> Option<usize> {
+        let mut state = lock(&self.0);
+        let node = state.slots.iter().rposition(|slot| matches!(slot, Slot::Pending))?;
+        state.slots[node] = Slot::Empty;
+        state.pending -= 1;
+        Some(node)
+    }
+}
+
+impl Drop for Replies {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0);
+        state.wanted = false;
+        let waker = state.waker.take();
+        // A waker may run any code when it is dropped, so it is dropped after the lock is free.
+        drop(state);
+        drop(waker);
+    }
+}
+
+impl State {
+    /// Takes the first node's reply of those that were received.
+    fn take(&mut self) -> Option<(usize, Result<Reply, NodeError>)> {
+        let node = self.slots.iter().position(|slot| matches!(slot, Slot::Received(_)))?;
+        match std::mem::replace(&mut self.slots[node], Slot::Empty) {
+            Slot::Received(reply) => Some((node, reply)),
+            Slot::Empty | Slot::Pending => None,
+        }
+    }
+
+    fn is_awaited(&self, node: usize) -> bool {
+        self.wanted && self.slots.get(node).is_some_and(|slot| matches!(slot, Slot::Pending))
+    }
+
+    /// Stores a reply if it is pending. Returns the receiver's waker if it is to be woken.
+    fn receive(&mut self, node: usize, reply: Result<Reply, NodeError>) -> Option<Waker> {
+        let slot = self.slots.get_mut(node).filter(|slot| matches!(slot, Slot::Pending))?;
+        *slot = Slot::Received(reply);
+        self.pending -= 1;
+        self.received += 1;
+        if self.received >= self.wake_after || self.pending == 0 { self.waker.take() } else { None }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    async fn next(replies: &Replies) -> Option<(usize, Result<Reply, NodeError>)> {
+        poll_fn(|cx| replies.poll_next(cx)).await
+    }
+
+    #[tokio::test]
+    async fn a_dropped_sender_reports_that_the_connection_was_lost() {
+        let (sender, received) = ReplySender::channel();
+        drop(sender);
+        assert_eq!(received.await, Err(connection_lost()));
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_nobody_wants_any_more_goes_nowhere() {
+        let (sender, received) = ReplySender::channel();
+        assert!(sender.is_awaited());
+        drop(received);
+        assert!(!sender.is_awaited());
+        sender.send(Ok(Reply::Kept));
+        assert!(!ReplySender::unwanted().is_awaited());
+    }
+
+    #[tokio::test]
+    async fn the_receiver_is_not_woken_before_there_are_enough_replies() {
+        let replies = Arc::new(Replies::new(5));
+        let senders: Vec<_> = (0..5).map(|node| replies.sender_for(node)).collect();
+        replies.wake_after(3);
+        let receiver = tokio::spawn({
+            let replies = Arc::clone(&replies);
+            async move { next(&replies).await }
+        });
+        yield_now().await;
+        for (node, sender) in senders.into_iter().enumerate().rev().take(3) {
+            assert!(!receiver.is_finished());
+            sender.send(Err(NodeError::Overloaded));
+            yield_now().await;
+            assert_eq!(receiver.is_finished(), node == 2);
+        }
+        assert_eq!(
+            receiver.await.unwrap(),
+            Some((2, Err(NodeError::Overloaded))),
+            "of those received, the first node's"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_was_given_up_does_not_count_when_it_arrives() {
+        let replies = Replies::new(2);
+        let [early, late] = [replies.sender_for(0), replies.sender_for(1)];
+        assert_eq!(replies.give_up_one(), Some(1));
+        assert!(early.is_awaited() && !late.is_awaited());
+        late.send(Ok(Reply::Kept));
+        assert!(poll!(std::pin::pin!(next(&replies))).is_pending());
+        early.send(Ok(Reply::Gone));
+        assert_eq!(next(&replies).await, Some((0, Ok(Reply::Gone))));
+        assert_eq!(next(&replies).await, None);
+    }
+}

@@ -1,0 +1,33 @@
+use std::time::Duration;
+
+/// A node's reply to an [`Operation`](super::Operation).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// To an acquire: the lock is held by the caller on this node.
+    Granted {
+        /// The last of the tokens that the node reserved for the caller.
+        token: u64,
+    },
+    /// To an acquire: another owner holds the lock, or it is kept for another waiter.
+    Held {
+        /// How much longer; `None` for a key that does not expire.
+        remaining: Option<Duration>,
+    },
+    /// To a confirm: the proposed token is now the node's fence.
+    Confirmed,
+    /// To a confirm: the caller does not hold the lock any more, or the node has assigned a higher token.
+    Refused {
+        /// The node's fence.
+        fence: u64,
+    },
+    /// To an extend or a replace: the caller holds the lock.
+    Kept,
+    /// To an extend or a replace: the caller does not hold the lock.
+    Gone,
+    /// To a release: the caller held the lock, and the key is deleted.
+    Released,
+    /// To a release: the caller did not hold the lock.
+    NotOwner,
+    /// To a leave: the caller has neither a position nor a reservation any more.
+    QueueLeft,
+}

@@ -1,0 +1,5 @@
+/// How many of `nodes` make a majority: `nodes / 2 + 1`.
+#[must_use]
+pub const fn majority(nodes: usize) -> usize {
+    nodes / 2 + 1
+}

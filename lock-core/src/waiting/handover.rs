@@ -1,0 +1,50 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LocalPermit;
+use crate::engine::Grant;
+use crate::error::NodeVote;
+use crate::options::LockOptions;
+use crate::quorum::validity;
+
+/// How many holders a grant has at most, one after the other: the first, and those to which the lock is handed over. Then the
+/// lock is released, so that waiters of other processes have their turn.
+pub(super) const MAX_HOLDERS: u32 = 16;
+/// How long after the grant a lock is handed over at most.
+const HANDOVER_PERIOD: Duration = Duration::from_millis(20);
+
+/// What a caller that has the local permit passes to the next one in the local queue.
+pub(super) enum Handover {
+    Permit(LocalPermit),
+    /// In this order: if nobody takes it, the lock is released before the permit is passed on.
+    Lock(Grant, LocalPermit),
+    NoQuorum(Arc<[NodeVote]>),
+}
+
+/// What a caller requires of a lock that is handed over to it.
+#[derive(Clone, Copy)]
+pub(crate) struct HandoverTerms {
+    pub(crate) ttl: Duration,
+    pub(crate) min_validity: Duration,
+    pub(crate) renew: bool,
+}
+
+impl HandoverTerms {
+    /// Whether a grant that another caller won can be used as it is: it has the time to live that was asked for, and enough of
+    /// it is left. A caller that does not renew wants all of it.
+    pub(crate) fn accept(&self, grant: &Grant) -> bool {
+        let left = validity(grant.ttl(), grant.sent().elapsed());
+        self.renew && self.ttl == grant.ttl() && left.is_some_and(|left| left >= self.min_validity)
+    }
+}
+
+impl From<&LockOptions> for HandoverTerms {
+    fn from(options: &LockOptions) -> Self {
+        Self { ttl: options.ttl, min_validity: options.min_validity, renew: options.renew }
+    }
+}
+
+/// Whether a lock may be handed over: a token is left, and the grant is recent.
+pub(super) fn may_hand_over(grant: &Grant) -> bool {
+    grant.has_token() && grant.granted_at().is_some_and(|granted| granted.elapsed() < HANDOVER_PERIOD)
+}

@@ -1,0 +1,99 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::HandoverTerms;
+use super::handover::Handover;
+use crate::cluster::NodeSet;
+use crate::error::NodeVote;
+
+/// The callers of one manager that wait for the same lock, and what the caller with the permit found out last.
+#[derive(Default)]
+pub(super) struct LocalQueue {
+    /// The callers behind the one with the permit. Bounded by `max_waiters`.
+    waiters: BTreeMap<TicketId, Waiter>,
+    /// Whether the caller with the permit waits, too: the lock is held by another process.
+    pub(super) permit_waits: bool,
+    pub(super) last_attempt: LastAttempt,
+}
+
+/// Identifies a waiter. Never used again: a waiter may leave when its queue has ended and another one was begun for the same
+/// lock, where it must not remove a stranger.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TicketId(u64);
+
+impl TicketId {
+    /// An id that is higher than all before. Callers that arrive at the same time are ordered by who locks the queues first.
+    fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+struct Waiter {
+    terms: HandoverTerms,
+    sender: oneshot::Sender<Handover>,
+}
+
+/// What the last attempt of a caller with the permit found out.
+#[derive(Clone, Default)]
+pub(crate) struct LastAttempt {
+    /// The votes, if it failed.
+    pub(crate) votes: Arc<[NodeVote]>,
+    /// The nodes that hold the lock for this process, if it succeeded.
+    pub(crate) ours: NodeSet,
+    /// When the holder's key expires, unless it is renewed.
+    pub(crate) free_at: Option<Instant>,
+}
+
+impl LocalQueue {
+    /// Adds a waiter at the end, or returns how many wait already if that is `max_waiters`.
+    pub(super) fn push(
+        &mut self,
+        terms: HandoverTerms,
+        sender: oneshot::Sender<Handover>,
+        max_waiters: usize,
+    ) -> Result<TicketId, usize> {
+        let waiting = self.waiters.len() + usize::from(self.permit_waits);
+        if waiting >= max_waiters {
+            return Err(waiting);
+        }
+        let ticket = TicketId::next();
+        self.waiters.insert(ticket, Waiter { terms, sender });
+        Ok(ticket)
+    }
+
+    /// Removes a waiter. Whatever was passed to it is in the value that is returned, which must be dropped after the queues
+    /// are unlocked.
+    pub(super) fn remove(&mut self, ticket: TicketId) -> Option<impl Sized + use<>> {
+        self.waiters.remove(&ticket)
+    }
+
+    /// How many wait behind the caller with the permit.
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Removes the first waiter if its terms satisfy a condition. Waiters before it that have given up are removed, too.
+    pub(super) fn pop_if(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Option<oneshot::Sender<Handover>> {
+        loop {
+            let first = self.waiters.first_entry()?;
+            if first.get().sender.is_closed() {
+                first.remove();
+            } else {
+                return condition(&first.get().terms).then(|| first.remove().sender);
+            }
+        }
+    }
+
+    /// Removes all waiters whose terms satisfy a condition.
+    pub(super) fn drain_if(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Vec<oneshot::Sender<Handover>> {
+        let waiters = std::mem::take(&mut self.waiters).into_iter();
+        let (removed, kept): (BTreeMap<_, _>, _) = waiters.partition(|(_, waiter)| condition(&waiter.terms));
+        self.waiters = kept;
+        removed.into_values().map(|waiter| waiter.sender).collect()
+    }
+}

@@ -1,0 +1,112 @@
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::handover::Handover;
+use super::local_queue::{LastAttempt, LocalQueue, TicketId};
+use super::wakeups::Wakeups;
+use super::{HandoverTerms, LocalPermit};
+use crate::engine::{Engine, Grant};
+use crate::error::NodeVote;
+use crate::node::LockKeys;
+
+/// The local queues of a manager.
+pub(crate) struct LocalQueues {
+    pub(super) engine: Arc<Engine>,
+    /// By lock key. A queue exists while some caller has its permit.
+    queues: Mutex<HashMap<Arc<str>, LocalQueue>>,
+    pub(super) wakeups: Arc<Wakeups>,
+    max_waiters: usize,
+    pub(super) closing: CancellationToken,
+}
+
+/// How a caller got the permit.
+pub(crate) enum Entered {
+    /// The lock has to be taken from the nodes.
+    Permit(LocalPermit),
+    /// The previous holder handed the lock over.
+    Lock(Grant, LocalPermit),
+}
+
+/// Why a caller did not get the permit.
+pub(crate) enum NotEntered {
+    /// This many callers wait already.
+    QueueFull(usize),
+    /// Its wait is over. With what the caller with the permit found out last.
+    TimedOut(LastAttempt),
+    /// The caller with the permit found no majority of the nodes.
+    NoQuorum(Arc<[NodeVote]>),
+    /// The manager was closed.
+    Closed,
+}
+
+impl LocalQueues {
+    pub(crate) fn new(engine: &Arc<Engine>, max_waiters: usize, closing: CancellationToken) -> Self {
+        let wakeups = Wakeups::new(engine);
+        Self { engine: Arc::clone(engine), queues: Mutex::default(), wakeups, max_waiters, closing }
+    }
+
+    /// Waits in the local queue until it is the caller's turn.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it leaves the queue at once; a permit or a lock that was just passed to it goes to the next caller.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        keys: &LockKeys,
+        terms: HandoverTerms,
+        until: Instant,
+    ) -> Result<Entered, NotEntered> {
+        let (ticket, mut receiver) = match self.lock().entry(keys.lock_key_shared()) {
+            Entry::Vacant(entry) => {
+                entry.insert(LocalQueue::default());
+                return Ok(Entered::Permit(LocalPermit::new(self, keys)));
+            }
+            Entry::Occupied(mut queue) => {
+                let (sender, receiver) = oneshot::channel();
+                let id = queue.get_mut().push(terms, sender, self.max_waiters).map_err(NotEntered::QueueFull)?;
+                (QueueTicket { queues: self, keys, id }, receiver)
+            }
+        };
+        tokio::select! {
+            biased;
+            handover = &mut receiver => match handover {
+                Ok(Handover::Permit(permit)) => Ok(Entered::Permit(permit)),
+                Ok(Handover::Lock(grant, permit)) => Ok(Entered::Lock(grant, permit)),
+                Ok(Handover::NoQuorum(votes)) => Err(NotEntered::NoQuorum(votes)),
+                // Not reached: a permit that is dropped is passed on first.
+                Err(_) => Err(NotEntered::Closed),
+            },
+            () = self.closing.cancelled() => Err(NotEntered::Closed),
+            () = sleep_until(until) => Err(NotEntered::TimedOut(ticket.last_attempt())),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalQueue>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a waiter in a local queue. Dropping it leaves the queue.
+struct QueueTicket<'a> {
+    queues: &'a LocalQueues,
+    keys: &'a LockKeys,
+    id: TicketId,
+}
+
+impl QueueTicket<'_> {
+    fn last_attempt(&self) -> LastAttempt {
+        self.queues.lock().get(self.keys.lock_key()).map(|queue| queue.last_attempt.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for QueueTicket<'_> {
+    fn drop(&mut self) {
+        // Bound to a name, so that it is dropped when the map is unlocked again.
+        let _removed = self.queues.lock().get_mut(self.keys.lock_key()).and_then(|queue| queue.remove(self.id));
+    }
+}

@@ -1,0 +1,211 @@
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::handover::{Handover, MAX_HOLDERS, may_hand_over};
+use super::local_queue::LocalQueue;
+use super::wakeups::PendingWakeups;
+use super::{LastAttempt, LocalQueues};
+use crate::cluster::NodeSet;
+use crate::engine::{Grant, QueuePositions};
+use crate::error::NodeVote;
+use crate::node::{LockKeys, RESERVATION_TTL};
+use crate::quorum::majority;
+
+/// The first and the longest pause of a caller that knows nothing better, as after a split vote; pauses double.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
+/// The longest pause, whatever the nodes reply.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// Spreads out processes that were given the same time.
+const JITTER: Duration = Duration::from_millis(10);
+
+/// The right to talk to the nodes about a lock. There is one for each lock in a manager; dropped, it is passed to the next caller
+/// in the local queue.
+///
+/// The permit owns the manager's positions in the nodes' queues.
+pub(crate) struct LocalPermit {
+    queues: Arc<LocalQueues>,
+    keys: LockKeys,
+    positions: QueuePositions,
+    /// Where wake-ups arrive, once the permit has waited for one.
+    wakeups: Option<Arc<PendingWakeups>>,
+    pause: Duration,
+}
+
+/// Why a wait ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Try again.
+    TryAgain,
+    /// The caller's time is over.
+    TimedOut,
+    /// The manager was closed.
+    Closed,
+}
+
+impl LocalPermit {
+    pub(super) fn new(queues: &Arc<LocalQueues>, keys: &LockKeys) -> Self {
+        let (queues, keys) = (Arc::clone(queues), keys.clone());
+        Self { queues, keys, positions: QueuePositions::default(), wakeups: None, pause: BACKOFF.0 }
+    }
+
+    /// Begins an attempt, and lends it the queue positions. Wake-ups from before do not count for it.
+    ///
+    /// While the cluster clock is not known, by which positions are ordered, the attempt takes none.
+    pub(crate) fn begin_attempt(&mut self) -> &mut QueuePositions {
+        if let Some(wakeups) = &self.wakeups {
+            wakeups.clear();
+        }
+        let clock = || NonZeroU64::new(self.queues.engine.cluster.clock());
+        self.positions.since = self.positions.since.or_else(clock);
+        &mut self.positions
+    }
+
+    /// How many tokens to ask for: one for the caller, one for each waiter that may be handed the lock, and one for a caller that
+    /// may arrive meanwhile. Not more: tokens that are used up faster than a million a second would overtake the clock.
+    pub(crate) fn tokens(&self) -> u32 {
+        let waiters = self.queue(|queue| queue.len()).unwrap_or_default();
+        u32::try_from(waiters).unwrap_or(u32::MAX).saturating_add(2).min(MAX_HOLDERS)
+    }
+
+    /// The lock was taken; it is held by these nodes, and their keys expire at `free_at`.
+    pub(crate) fn lock_taken(&mut self, nodes: NodeSet, free_at: Instant) {
+        self.stop_listening();
+        (self.positions.since, self.pause) = (None, BACKOFF.0);
+        self.queue(|queue| {
+            queue.permit_waits = false;
+            queue.last_attempt = LastAttempt { votes: Arc::default(), ours: nodes, free_at: Some(free_at) };
+        });
+    }
+
+    /// Another process holds the lock: waits for the next turn. `free_in` is when the holder's key expires, if that is known;
+    /// `until` is when the caller gives up. The last attempt is made at that time, not before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    pub(crate) async fn wait(&mut self, votes: &[NodeVote], free_in: Option<Duration>, until: Instant) -> Woken {
+        let now = Instant::now();
+        if now >= until {
+            return Woken::TimedOut;
+        }
+        let wakeups = self.listen();
+        let free_at = free_in.map(|free_in| now + free_in);
+        let last_attempt = LastAttempt { votes: votes.into(), ours: NodeSet::default(), free_at };
+        self.queue(|queue| {
+            queue.permit_waits = true;
+            queue.last_attempt = last_attempt;
+        });
+        let engine = &self.queues.engine;
+        let random = &engine.random;
+        let expected = free_in.unwrap_or(MAX_PAUSE) + random.jitter(JITTER);
+        let mut again = now + expected.max(random.jitter(self.pause)).min(MAX_PAUSE);
+        let after_minority = now + random.jitter(RESERVATION_TTL).max(self.pause);
+        self.pause = (self.pause * 2).min(BACKOFF.1);
+        let quorum = majority(engine.cluster.size());
+        loop {
+            // Asked for before the state is read, so that no change in between is missed.
+            let changed = wakeups.changed();
+            let woken = wakeups.state();
+            if woken.reserved.len() >= quorum {
+                return Woken::TryAgain;
+            }
+            if !woken.reserved.is_empty() {
+                // A wake-up was lost, or a minority is free while the majority is not.
+                again = again.min(after_minority);
+            }
+            if let Some(next_at) = woken.next_at {
+                again = again.min(next_at + random.jitter(JITTER));
+            }
+            tokio::select! {
+                biased;
+                () = self.queues.closing.cancelled() => return Woken::Closed,
+                () = changed => {}
+                () = sleep_until(again.min(until)) => return Woken::TryAgain,
+            }
+        }
+    }
+
+    /// Hands the lock over to the next waiter if that one can use it as it is. Otherwise returns the grant and the permit.
+    ///
+    /// The terms are checked again for each waiter that it is offered to: the first one may just have left.
+    pub(crate) fn hand_over(self, grant: Grant) -> Option<(Self, Grant)> {
+        let (mut permit, mut grant) = (self, grant);
+        if !may_hand_over(&grant) {
+            return Some((permit, grant));
+        }
+        while let Some(next) = permit.queue(|queue| queue.pop_if(|terms| terms.accept(&grant))).flatten() {
+            // What cannot be sent comes back unchanged.
+            let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, permit)) else { return None };
+            (grant, permit) = (unsent, back);
+        }
+        Some((permit, grant))
+    }
+
+    /// No majority of the nodes replied within the node timeout of this time to live. Reports it to the waiters that would not
+    /// give the nodes more time.
+    pub(crate) fn report_no_quorum(&self, votes: &[NodeVote], ttl: Duration) {
+        let votes: Arc<[NodeVote]> = votes.into();
+        let engine = &self.queues.engine;
+        let given = engine.node_timeout(ttl);
+        let waiters = self.queue(|queue| queue.drain_if(|terms| engine.node_timeout(terms.ttl) <= given));
+        for waiter in waiters.into_iter().flatten() {
+            // A waiter that has just given up needs no answer.
+            drop(waiter.send(Handover::NoQuorum(Arc::clone(&votes))));
+        }
+    }
+
+    fn queue<T>(&self, with: impl FnOnce(&mut LocalQueue) -> T) -> Option<T> {
+        self.queues.lock().get_mut(self.keys.lock_key()).map(with)
+    }
+
+    fn listen(&mut self) -> Arc<PendingWakeups> {
+        let Self { queues, keys, wakeups, .. } = self;
+        Arc::clone(wakeups.get_or_insert_with(|| queues.wakeups.listen(keys)))
+    }
+
+    fn stop_listening(&mut self) {
+        if self.wakeups.take().is_some() {
+            self.queues.wakeups.stop_listening(&self.keys);
+        }
+    }
+
+    /// Gives up the positions in the nodes' queues.
+    pub(crate) fn leave_queues(&mut self) {
+        let positions = std::mem::take(&mut self.positions);
+        self.queues.engine.leave_queues(&self.keys, positions.nodes);
+    }
+
+    /// Removes the next waiter from the local queue. If there is none and `end` is set, the queue ends.
+    fn next_waiter(&self, end: bool) -> Option<oneshot::Sender<Handover>> {
+        let mut queues = self.queues.lock();
+        let queue = queues.get_mut(self.keys.lock_key())?;
+        queue.permit_waits = false;
+        let next = queue.pop_if(|_| true);
+        if next.is_none() && end {
+            queues.remove(self.keys.lock_key());
+        }
+        next
+    }
+}
+
+impl Drop for LocalPermit {
+    fn drop(&mut self) {
+        let idle = self.positions.nodes.is_empty() && self.wakeups.is_none();
+        let mut next = self.next_waiter(idle);
+        if next.is_none() && !idle {
+            // Before the queue ends: a caller that arrives after that has positions and wake-ups of its own.
+            self.stop_listening();
+            self.leave_queues();
+            next = self.next_waiter(true);
+        }
+        let Some(next) = next else { return };
+        let (queues, keys) = (Arc::clone(&self.queues), self.keys.clone());
+        let (positions, wakeups) = (std::mem::take(&mut self.positions), self.wakeups.take());
+        // If that waiter has just left, its permit is dropped here, and passed to the one behind it.
+        drop(next.send(Handover::Permit(Self { queues, keys, positions, wakeups, pause: self.pause })));
+    }
+}
