@@ -1,45 +1,34 @@
-//! The anti-oversell service, and the proof that it does not oversell.
+//! A shop that cannot oversell, and the proof.
 //!
-//! [`run`] starts several instances of a shop that share lock masters and one SQLite file, lets
-//! buyers loose on them over HTTP, and counts what was sold, once for each [`Mode`]:
+//! The crate has two rooms:
 //!
-//! | mode | what protects the read-pay-write of a purchase |
+//! - `shop`: the service, with a handler that holds a distributed lock and claims a fence. Copy from
+//!   here; start with the docs of `src/shop/mod.rs`.
+//! - `proof`: everything that only the demonstration needs. It uses the shop, and the shop does not
+//!   use it.
+//!
+//! [`run`] starts several instances of the shop that share lock masters and one SQLite file, sends
+//! buyers to them over HTTP, and counts what was sold, once for each [`Mode`]:
+//!
+//! | mode | what protects a purchase, which reads, pays and writes |
 //! |---|---|
 //! | no lock | nothing |
-//! | process-local mutex | a mutex in each instance; there are several instances |
+//! | process-local mutex | a mutex in each instance, of which there are several |
 //! | distributed lock | `#[distributed_lock]` |
-//! | lock, holder pauses > TTL | the same, but now and then a holder stops for longer than its lease |
-//! | + fence checked at write only | the write refuses tokens older than the last *written* one |
+//! | lock, holder pauses > TTL | the same, but some holders stop for longer than their lease |
+//! | + fence checked at write only | the write refuses a token that is not newer than the last *written* one |
 //! | + fence claimed | the token is claimed before the read, and again before the write |
-//! | one atomic SQL statement | the database, without any lock |
+//! | one atomic SQL statement | the database, without a lock |
 //!
-//! The second half of the table is why locks need fences: a lease ends by itself, so that a dead
-//! holder blocks nobody, and therefore it also ends under a holder that is only slow. That holder
-//! finds out after the fact; only the store can refuse its late write. Where to start reading:
-//! `handlers` (what a user of `lock_axum` writes), `purchase` (the ways to sell a unit) and `store`
-//! (what a fence is in SQL).
+//! The three modes with pauses show why a lock needs a fence. A lease expires, so that a holder that
+//! crashed blocks nobody. It therefore also expires while a slow holder still runs. That holder
+//! notices only afterwards, and only the store can refuse its late write.
 //!
-//! [`serve`] runs the shop as a service of its own, with the lock and the claimed fence.
+//! [`serve`] runs the shop as a service.
 
-mod config;
-mod extract;
-mod handlers;
-mod instance;
-mod load;
-mod masters;
-mod mode;
-mod pauses;
-mod problem;
-mod purchase;
-mod report;
-mod scenario;
-mod serve;
-mod server;
-mod store;
-mod table;
+mod proof;
+mod shop;
 
-pub use config::{Config, RunError};
-pub use mode::Mode;
-pub use report::{Answers, Report, Row};
-pub use scenario::{Progress, run};
-pub use serve::{ServeConfig, serve};
+pub use proof::{
+    Answers, Config, Mode, Progress, Report, Row, RunError, ServeConfig, Signal, SignalWatcher, run, serve,
+};

@@ -1,4 +1,4 @@
-//! How a run ends.
+//! How a run ends: stopped early, or without masters.
 
 use inventory::{Config, Mode, Progress, RunError, run};
 use tokio_util::sync::CancellationToken;
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 async fn a_stopped_run_reports_what_was_measured() {
     let config = Config { modes: vec![Mode::AtomicSql, Mode::NoLock], ..Config::default() };
     let stop = CancellationToken::new();
-    // Spawned: the future is `Send`.
+    // Spawned, which shows that the future is `Send`.
     let running = tokio::spawn(async move {
         run(&config, &stop, |progress| {
             if let Progress::Finished(_) = progress {
@@ -40,7 +40,7 @@ async fn a_mode_that_is_stopped_at_once_sells_nothing_and_fails_nothing() {
 
 #[tokio::test]
 async fn unreachable_masters_are_an_error_not_a_table() {
-    // Port 1 of the loopback refuses connections.
+    // Nothing listens on port 1 of the loopback interface.
     let redis = vec!["redis://127.0.0.1:1".to_owned()];
     let config = Config { redis, modes: vec![Mode::DistributedLock], ..Config::default() };
     let outcome = run(&config, &CancellationToken::new(), |_| {}).await;

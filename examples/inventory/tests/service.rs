@@ -1,6 +1,6 @@
-//! The service's HTTP contract, over real connections.
+//! The HTTP contract of the service, over real connections.
 
-#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, which it does not take helpers for")]
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, but not in their helper functions")]
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -1,28 +1,28 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// One row of the table: a way to keep two buyers from getting the same unit.
+/// One row of the table: a way to keep purchases from interfering, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Read, pay, write; nothing else.
+    /// A purchase without protection.
     NoLock,
     /// A mutex inside each instance.
     LocalMutex,
-    /// The distributed lock; holders never outlive their lease.
+    /// The distributed lock, and no holder outlives its lease.
     DistributedLock,
-    /// The distributed lock, whose holder stops for longer than its TTL in every tenth purchase of an instance.
+    /// The distributed lock, and every tenth holder of an instance pauses for longer than the TTL.
     Pause,
-    /// The same, and the write refuses a token older than the last written one.
+    /// The same pauses, and the write refuses a token that is not newer than the last written one.
     PauseFenceAtWrite,
-    /// The same, and the token is claimed before the read and again before the write.
+    /// The same pauses, and the token is claimed before the read and again before the write.
     PauseFenceClaimed,
-    /// `UPDATE … SET quantity = quantity - 1 WHERE quantity >= 1`, without a lock.
+    /// No lock, but `UPDATE … SET quantity = quantity - 1 WHERE quantity >= 1`.
     AtomicSql,
 }
 
 impl Mode {
-    /// Every mode, in the order of the table.
+    /// All modes, in the order of the table.
     pub const ALL: [Self; 7] = [
         Self::NoLock,
         Self::LocalMutex,
@@ -61,25 +61,25 @@ impl Mode {
         }
     }
 
-    /// Whether this mode promises never to oversell. The others are here to show that they do.
+    /// Whether this mode promises never to oversell. The others are there to show how they oversell.
     #[must_use]
     pub fn is_guarded(self) -> bool {
         matches!(self, Self::DistributedLock | Self::PauseFenceClaimed | Self::AtomicSql)
     }
 
-    /// Whether a purchase takes the distributed lock, and so may find it busy.
+    /// Whether a purchase acquires the distributed lock, and may therefore find it busy.
     #[must_use]
     pub fn takes_lock(self) -> bool {
         matches!(self, Self::DistributedLock | Self::Pause | Self::PauseFenceAtWrite | Self::PauseFenceClaimed)
     }
 
-    /// Whether the store refuses stale fencing tokens.
+    /// Whether the store may refuse a stale fencing token.
     #[must_use]
     pub fn is_fenced(self) -> bool {
         matches!(self, Self::PauseFenceAtWrite | Self::PauseFenceClaimed)
     }
 
-    /// Whether holders are made to pause for longer than the TTL of their lock.
+    /// Whether some holders pause for longer than the TTL.
     #[must_use]
     pub fn pauses(self) -> bool {
         matches!(self, Self::Pause | Self::PauseFenceAtWrite | Self::PauseFenceClaimed)

@@ -2,16 +2,16 @@ use std::time::Duration;
 
 use lock_axum::{LockManager, MemoryNode, NodeHealth};
 
-use crate::RunError;
+use super::RunError;
 
-/// How many masters there are in memory. Five, as in the usual Redlock set: two may fail.
+/// The number of in-memory masters. Five, as in the usual Redlock deployment: two may fail.
 const IN_MEMORY: usize = 5;
 
-/// The engine's default grows with the TTL and is 15 ms for the shortest one here. Buyers,
-/// instances and masters may share two cores, where a vote can be late without any fault.
+/// The default timeout grows with the TTL and is 15 ms for the shortest TTL here. Buyers, instances
+/// and masters may share two cores, where a reply can be later than that although nothing is wrong.
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The masters that all instances share.
+/// The lock masters that all instances share.
 #[derive(Clone)]
 pub(crate) enum Masters {
     InMemory(Vec<MemoryNode>),
@@ -19,7 +19,7 @@ pub(crate) enum Masters {
 }
 
 impl Masters {
-    /// Redis masters at `urls`; fresh ones in memory if there are none.
+    /// The Redis masters at `urls`, or new in-memory ones if there are no URLs.
     pub(crate) fn new(urls: &[String]) -> Self {
         if urls.is_empty() {
             Self::InMemory((0..IN_MEMORY).map(|_| MemoryNode::new()).collect())
@@ -28,7 +28,7 @@ impl Masters {
         }
     }
 
-    /// What the masters are, in words.
+    /// How many masters of which kind, for the report.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::InMemory(nodes) => format!("{} in-memory masters", nodes.len()),
@@ -37,26 +37,29 @@ impl Masters {
         }
     }
 
-    /// A lock manager of its own over the shared masters.
+    /// Connects a new lock manager to the shared masters.
     ///
-    /// Everything that the masters compare between their clients (the number of masters, the
-    /// longest TTL, the set name) is the same for every mode and for the service.
-    pub(crate) async fn connect(self, prefix: &str) -> Result<LockManager, RunError> {
+    /// Masters compare some settings of their clients: the number of masters, the longest TTL and
+    /// the set name. These are the same for every mode and for the service.
+    pub(crate) async fn connect(&self, prefix: &str) -> Result<LockManager, RunError> {
         let builder = LockManager::builder().prefix(prefix).node_timeout(NODE_TIMEOUT);
         let builder = match self {
-            Self::InMemory(nodes) => builder.nodes(nodes),
+            Self::InMemory(nodes) => builder.nodes(nodes.iter().cloned()),
             Self::Redis(urls) => builder.redis(urls),
         };
         builder.connect().await.map_err(RunError::Connect)
     }
 
-    /// Whether locks can be had at all. A master that lost its data grants nothing for a while, in which a whole
-    /// benchmark would meet busy locks only.
+    /// Checks that enough masters grant locks.
+    ///
+    /// A master that lost its data grants nothing during its quarantine. A run in that time would
+    /// measure nothing but busy locks.
     ///
     /// # Errors
     ///
-    /// [`RunError`] if they cannot, with what each master has to say.
-    pub(crate) async fn check(self, prefix: &str) -> Result<(), RunError> {
+    /// [`RunError::NoQuorum`] with the problem of each master if too few grant locks, and
+    /// [`RunError::Connect`] if too few are reachable.
+    pub(crate) async fn check(&self, prefix: &str) -> Result<(), RunError> {
         let locks = self.connect(prefix).await?;
         let health = locks.health().await;
         locks.shutdown(Duration::ZERO).await;

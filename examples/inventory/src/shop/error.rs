@@ -1,5 +1,6 @@
-//! What can go wrong with a purchase, and how it is answered: RFC 9457 problems, like those of the
-//! lock itself, so that a client has one format to read.
+//! What can go wrong with a purchase, and its HTTP answer.
+//!
+//! Answers are RFC 9457 problems, as those of the lock are, so that clients parse one format.
 
 use axum::{
     Json,
@@ -9,21 +10,21 @@ use axum::{
 use serde_json::json;
 use tokio::task::JoinError;
 
-/// The last part of a problem's `type` for a unit that is not there any more.
+/// The last segment of the problem `type` of [`ShopError::SoldOut`].
 pub(crate) const SOLD_OUT: &str = "sold-out";
-/// The last part of a problem's `type` for a write that a newer holder of the lock has overtaken.
+/// The last segment of the problem `type` of [`ShopError::StaleToken`].
 pub(crate) const STALE_TOKEN: &str = "stale-token";
 
-const TYPES: &str = "https://inventory.example/problems/";
+const TYPE_PREFIX: &str = "https://inventory.example/problems/";
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShopError {
-    #[error("no such SKU")]
+    #[error("the shop does not sell this SKU")]
     UnknownSku,
-    #[error("not enough units left")]
+    #[error("not enough units in stock")]
     SoldOut,
-    /// Nothing was written: the buyer may safely try again.
-    #[error("a newer holder of the lock has overtaken this request, nothing was sold")]
+    /// A newer holder of the lock has claimed the SKU. Nothing was written, so the client may retry.
+    #[error("a newer request has taken over the lock; nothing was sold, try again")]
     StaleToken,
     #[error("{0}")]
     BadOrder(String),
@@ -41,12 +42,12 @@ impl IntoResponse for ShopError {
             Self::StaleToken => (StatusCode::CONFLICT, STALE_TOKEN),
             Self::BadOrder(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad-order"),
             Self::Database(_) | Self::Thread(_) => {
-                tracing::error!(error = &self as &dyn std::error::Error, "purchase failed");
+                tracing::error!(error = &self as &dyn std::error::Error, "request failed");
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal")
             }
         };
         let body = json!({
-            "type": format!("{TYPES}{kind}"),
+            "type": format!("{TYPE_PREFIX}{kind}"),
             "title": status.canonical_reason(),
             "status": status.as_u16(),
             "detail": self.to_string(),

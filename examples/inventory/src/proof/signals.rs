@@ -2,18 +2,21 @@ use std::{io, process, sync::OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
-/// What asked the process to stop.
+/// A request to stop the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// Ctrl-C.
+#[non_exhaustive]
+pub enum Signal {
+    /// SIGINT, which Ctrl-C sends.
     Interrupt,
-    /// SIGTERM, what service managers send.
+    /// SIGTERM, which service managers send.
     Terminate,
 }
 
 impl Signal {
-    /// The exit status by which shells tell that a signal ended a process: 128 + its number.
-    pub(crate) fn exit_status(self) -> u8 {
+    /// The exit status of a process that this signal ended, as shells report it: 128 plus the
+    /// signal's number.
+    #[must_use]
+    pub fn exit_status(self) -> u8 {
         match self {
             Self::Interrupt => 128 + 2,
             Self::Terminate => 128 + 15,
@@ -21,22 +24,33 @@ impl Signal {
     }
 }
 
-/// The signal that was received first, if any.
+/// Waits for signals and remembers the first one.
 #[derive(Debug, Default)]
-pub(crate) struct Received(OnceLock<Signal>);
+pub struct SignalWatcher {
+    first: OnceLock<Signal>,
+}
 
-impl Received {
-    pub(crate) fn first(&self) -> Option<Signal> {
-        self.0.get().copied()
+impl SignalWatcher {
+    /// The first signal that was received, if any.
+    #[must_use]
+    pub fn first(&self) -> Option<Signal> {
+        self.first.get().copied()
     }
 
-    /// Cancels `stop` at the first signal; ends the process at once at the second. Must be polled
-    /// as long as the process runs.
-    pub(crate) async fn watch(&self, stop: CancellationToken) -> io::Result<()> {
+    /// Cancels `stop` at the first signal and exits the process at the second. Returns only on error.
+    ///
+    /// # Errors
+    ///
+    /// An [`io::Error`] if the signal handlers cannot be installed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, later signals are ignored. Poll it for as long as the process runs.
+    pub async fn watch(&self, stop: CancellationToken) -> io::Result<()> {
         let mut signals = Signals::listen()?;
         let first = signals.next().await;
-        self.0.get_or_init(|| first);
-        eprintln!("stopping; once more to stop at once");
+        self.first.get_or_init(|| first);
+        eprintln!("stopping; press Ctrl-C or send SIGTERM again to exit immediately");
         stop.cancel();
         let second = signals.next().await;
         process::exit(second.exit_status().into());

@@ -1,4 +1,4 @@
-//! One instance of the service, in a thread of its own.
+//! One instance of the shop, on a thread of its own.
 
 use std::{io, net::SocketAddr, path::PathBuf, thread, time::Duration};
 
@@ -6,18 +6,19 @@ use axum::{Extension, Router};
 use tokio::{net::TcpListener, runtime, sync::oneshot, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{
-    Mode, RunError, handlers, masters::Masters, pauses::Pauses, purchase::Shop, server::serve_until, store::Store,
-};
+use super::{Mode, RunError, ledger, masters::Masters, pauses::PausingProvider, variants};
+use crate::shop::{Shop, SimulatedProvider, serve_until};
 
-const START: Duration = Duration::from_secs(20);
-const DRAIN: Duration = Duration::from_secs(5);
-/// Both drains of [`serve_until`], the blocking threads, and some air.
-const STOP: Duration = Duration::from_secs(15);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+const GRACE: Duration = Duration::from_secs(5);
 const BLOCKING_THREADS: Duration = Duration::from_secs(2);
+/// More than twice [`GRACE`], which [`serve_until`] may take, and [`BLOCKING_THREADS`].
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What an instance is made of. It shares the masters and the database file with the others, and
-/// nothing else: as processes on different machines would.
+/// What an instance is built from.
+///
+/// Instances share the masters and the database file and nothing else, like processes on different
+/// machines.
 #[derive(Clone)]
 pub(crate) struct Blueprint {
     /// Counts from 0.
@@ -29,7 +30,7 @@ pub(crate) struct Blueprint {
     pub(crate) payment: Duration,
 }
 
-/// A running instance. Dropping it stops it without waiting.
+/// A running instance. Dropping it stops it without waiting for the end.
 pub(crate) struct Instance {
     address: SocketAddr,
     stop: DropGuard,
@@ -46,15 +47,15 @@ impl Instance {
         thread::Builder::new()
             .name("instance".to_owned())
             .spawn(move || {
-                // Nobody listens any more if the run was abandoned.
+                // The receiver is gone if the run was dropped.
                 let _ = done.send(live(blueprint, listening, stopping));
             })
             .map_err(RunError::Instance)?;
 
         let stop = stop.drop_guard();
-        match timeout(START, address).await {
+        match timeout(START_TIMEOUT, address).await {
             Ok(Ok(address)) => Ok(Self { address, stop, ended }),
-            Ok(Err(_)) => Err(end_of(ended, START).await.err().unwrap_or(RunError::Timeout("start"))),
+            Ok(Err(_)) => Err(outcome(ended, START_TIMEOUT).await.err().unwrap_or(RunError::Timeout("start"))),
             Err(_) => Err(RunError::Timeout("start")),
         }
     }
@@ -63,14 +64,14 @@ impl Instance {
         self.address
     }
 
-    /// Drains and stops it, within a bounded time.
+    /// Shuts the instance down gracefully and waits for its end, for at most [`STOP_TIMEOUT`].
     pub(crate) async fn stop(self) -> Result<(), RunError> {
         drop(self.stop);
-        end_of(self.ended, STOP).await
+        outcome(self.ended, STOP_TIMEOUT).await
     }
 }
 
-async fn end_of(ended: oneshot::Receiver<Result<(), RunError>>, limit: Duration) -> Result<(), RunError> {
+async fn outcome(ended: oneshot::Receiver<Result<(), RunError>>, limit: Duration) -> Result<(), RunError> {
     match timeout(limit, ended).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Err(RunError::Instance(io::Error::other("its thread panicked"))),
@@ -78,12 +79,12 @@ async fn end_of(ended: oneshot::Receiver<Result<(), RunError>>, limit: Duration)
     }
 }
 
-/// The life of an instance, on its own thread.
+/// Runs an instance on the current thread, from start to end.
 fn live(blueprint: Blueprint, listening: oneshot::Sender<SocketAddr>, stop: CancellationToken) -> Result<(), RunError> {
-    // One thread for everything, so that a pause stops all of the instance: see `pauses`.
+    // A single thread, so that a pause stops the whole instance: see `pauses`.
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::Instance)?;
     let outcome = runtime.block_on(serve(blueprint, listening, stop));
-    // Dropping the runtime would wait for its blocking threads without a bound.
+    // Dropping the runtime would wait for its blocking threads without a limit.
     runtime.shutdown_timeout(BLOCKING_THREADS);
     outcome
 }
@@ -93,21 +94,25 @@ async fn serve(
     listening: oneshot::Sender<SocketAddr>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
-    let locks = blueprint.masters.connect(&blueprint.prefix).await?;
-    let store = Store::open(&blueprint.database, false).await?;
-    let pauses = if blueprint.mode.pauses() { Pauses::of_instance(blueprint.number) } else { Pauses::never() };
-    let shop = Shop::new(store, blueprint.payment, pauses);
+    let Blueprint { number, mode, masters, prefix, database, payment } = blueprint;
+    let locks = masters.connect(&prefix).await?;
+    let store = ledger::open(&database).await?;
+    let shop = if mode.pauses() {
+        Shop::new(store, PausingProvider::new(payment, number))
+    } else {
+        Shop::new(store, SimulatedProvider::new(payment))
+    };
     let router = Router::new()
-        .route("/stock/{sku}/deduct", handlers::deduct(blueprint.mode))
+        .route("/stock/{sku}/deduct", variants::deduct(mode))
         .layer(Extension(locks.clone()))
         .with_state(shop);
 
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listen_error = |source| RunError::Listen { address: any_port, source };
-    let listener = TcpListener::bind(any_port).await.map_err(listen_error)?;
-    let address = listener.local_addr().map_err(listen_error)?;
+    let listen_failed = |source| RunError::Listen { address: any_port, source };
+    let listener = TcpListener::bind(any_port).await.map_err(listen_failed)?;
+    let address = listener.local_addr().map_err(listen_failed)?;
     let _ = listening.send(address);
 
-    serve_until(stop.cancelled_owned(), listener, router, &locks, DRAIN).await.map_err(RunError::Instance)?;
+    serve_until(stop.cancelled_owned(), listener, router, &locks, GRACE).await.map_err(RunError::Instance)?;
     Ok(())
 }

@@ -6,35 +6,36 @@ use std::{
 use futures_util::future::try_join_all;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use super::{
     Config, Mode, Report, Row, RunError,
     instance::{Blueprint, Instance},
+    ledger,
     load::{self, Load},
     masters::Masters,
-    store::Store,
 };
 
-/// What [`run`] tells while it runs.
+/// What [`run`] reports while it runs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Progress<'a> {
-    /// A mode begins.
+    /// A mode starts.
     Started(Mode),
-    /// A mode has ended.
+    /// A mode has finished.
     Finished(&'a Row),
 }
 
 /// Runs the modes of `config`, one after the other, and reports what was sold.
 ///
-/// Instances run on threads of their own, buyers on the caller's runtime, which needs its IO and
-/// time drivers. The database is a temporary file that is removed at the end. When `stop` is
-/// cancelled, buyers begin no more requests, those under way are awaited, and the report has what
-/// was measured until then.
+/// Each instance has its own thread. Buyers run on the caller's runtime, which must have its IO and
+/// time drivers enabled. The database is a temporary file that is removed at the end.
+///
+/// When `stop` is cancelled, buyers send no new requests, those in flight are awaited, and the
+/// report contains what was measured until then.
 ///
 /// # Errors
 ///
-/// [`RunError`] if the run cannot be carried out. That a mode oversold is no error:
-/// see [`Report::passed`].
+/// [`RunError`] if the run cannot be carried out. That a mode oversold is not an error; see
+/// [`Report::passed`].
 ///
 /// # Cancel safety
 ///
@@ -68,7 +69,7 @@ pub async fn run(
     }
     let mut report = Report::new(config, masters.describe());
 
-    // Locks and counters of an earlier run may still be on the masters.
+    // A new SKU for each run, because the masters may still have locks of an earlier one.
     let run_id: u32 = rand::random();
     for &mode in &config.modes {
         if stop.is_cancelled() {
@@ -93,8 +94,8 @@ async fn run_mode(
     sku: String,
     stop: &CancellationToken,
 ) -> Result<Row, RunError> {
-    let store = Store::open(database, false).await?;
-    store.seed(&sku, config.stock).await?;
+    let store = ledger::open(database).await?;
+    ledger::seed(&store, &sku, config.stock).await?;
     let blueprint = |number| Blueprint {
         number,
         mode,
@@ -106,25 +107,25 @@ async fn run_mode(
     let starts = (0..config.instances as usize).map(|number| Instance::start(blueprint(number)));
     let instances = try_join_all(starts).await?;
 
-    let begun = Instant::now();
+    let start = Instant::now();
     let load = Load {
         buyers: config.buyers,
         concurrency: config.concurrency,
         instances: instances.iter().map(Instance::address).collect(),
         sku,
-        deadline: begun + longest(config),
+        deadline: start + time_limit(config),
     };
     let outcome = load::drive(&load, stop).await;
-    let elapsed = begun.elapsed();
+    let elapsed = start.elapsed();
 
     try_join_all(instances.into_iter().map(Instance::stop)).await?;
-    // After the instances: nothing is written any more.
-    let sold = store.sold(&load.sku).await?;
+    // The instances have stopped, so these numbers are final.
+    let sold = ledger::sold(&store, &load.sku).await?;
     let complete = !(stop.is_cancelled() && outcome.answers.stopped > 0);
     Ok(Row::new(mode, config, outcome, sold, elapsed, complete))
 }
 
-/// Far more than a mode takes: it ends what hangs, and judges nothing.
-fn longest(config: &Config) -> Duration {
+/// Ends a mode that hangs. Far more than any mode needs, so it does not affect the result.
+fn time_limit(config: &Config) -> Duration {
     Duration::from_secs(30) + Duration::from_millis(200) * (config.stock + config.buyers)
 }

@@ -1,8 +1,8 @@
-use crate::{Report, Row};
+use super::{Report, Row};
 
 const HEAD: [&str; 9] = ["mode", "stock", "buyers", "orders", "oversold", "stale-rejected", "busy", "p50", "p99"];
 
-/// The first column to the left, numbers to the right, then a line on the guarded modes.
+/// Renders the rows, with the mode aligned left and numbers aligned right, and the verdict below.
 pub(crate) fn render(report: &Report) -> String {
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(report.rows.iter().map(cells));
@@ -56,10 +56,10 @@ fn verdict(report: &Report) -> String {
             .map(|row| row.mode.label().trim_start_matches(" + "))
             .collect();
         if guarded.is_empty() {
-            text.push_str("No guarded mode was run to its end.\n");
+            text.push_str("No guarded mode ran to completion.\n");
         } else {
             let guarded = guarded.join(", ");
-            text.push_str(&format!("Nothing oversold by the guarded modes: {guarded}.\n"));
+            text.push_str(&format!("No guarded mode oversold: {guarded}.\n"));
         }
     } else {
         text.push('\n');
@@ -73,7 +73,7 @@ fn verdict(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Answers, Config, Mode, report::tests::row};
+    use crate::proof::{Answers, Config, Mode, report::tests::row};
 
     #[test]
     fn columns_line_up_and_absent_values_are_dashes() {
@@ -87,7 +87,7 @@ mode              stock  buyers  orders  oversold  stale-rejected  busy    p50  
 no lock             100     300     300       200               -     -  12 ms  12 ms
  + fence claimed    100     300     100         0               0     0  12 ms  12 ms
 
-3 instances, 5 in-memory masters. Nothing oversold by the guarded modes: fence claimed.
+3 instances, 5 in-memory masters. No guarded mode oversold: fence claimed.
 "
         );
     }

@@ -2,21 +2,21 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{Config, Mode, load::Outcome, store::Sold, table};
+use super::{Config, Mode, ledger::Sold, load::Outcome, table};
 
-/// The whole table.
+/// The results of a run.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many instances of the service took part.
+    /// The number of instances of the service.
     pub instances: u32,
-    /// What the lock masters were, such as `5 in-memory masters`.
+    /// The lock masters, such as `5 in-memory masters`.
     pub masters: String,
-    /// One row for each mode that was run, in order.
+    /// One row for each mode that ran, in order.
     pub rows: Vec<Row>,
-    /// Whether the run was stopped before its end.
+    /// Whether the run was stopped early.
     pub interrupted: bool,
-    /// What guarded modes did wrong, in words; empty if they kept their promise.
+    /// How guarded modes broke their promise, one sentence each. Empty if they kept it.
     pub failures: Vec<String>,
 }
 
@@ -30,26 +30,26 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Whether no guarded mode oversold or left units unsold.
+    /// Whether every guarded mode sold exactly what it could.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// The row of `mode`, if it was run.
+    /// The row of `mode`, if it ran.
     #[must_use]
     pub fn row(&self, mode: Mode) -> Option<&Row> {
         self.rows.iter().find(|row| row.mode == mode)
     }
 
-    /// The table for people, with a line on how the guarded modes did.
+    /// The report as a text table, followed by the verdict on the guarded modes.
     #[must_use]
     pub fn table(&self) -> String {
         table::render(self)
     }
 }
 
-/// What happened in one mode.
+/// The results of one mode.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Row {
@@ -57,52 +57,52 @@ pub struct Row {
     pub mode: Mode,
     /// Whether the mode promises not to oversell.
     pub guarded: bool,
-    /// Units on stock at the start.
+    /// Units in stock at the start.
     pub stock: u32,
-    /// Buyers of one unit each.
+    /// Buyers, of one unit each.
     pub buyers: u32,
     /// Orders in the database at the end.
     pub orders: u32,
     /// Units ordered beyond the stock.
     pub oversold: u32,
-    /// Purchases that the fence refused; `None` where there is no fence.
+    /// Purchases that the fence refused. `None` if the mode has no fence.
     pub stale_rejected: Option<u32>,
-    /// Answers that the lock was busy or unavailable; `None` where there is no lock.
+    /// Answers that the lock is busy or unavailable. `None` if the mode has no lock.
     pub busy: Option<u32>,
-    /// Median time from a buyer's first request to the receipt, retries included, in milliseconds.
+    /// Median time from the first request of a buyer to the purchase, including retries, in milliseconds.
     pub p50_ms: Option<u64>,
-    /// The 99th percentile of the same.
+    /// The 99th percentile of the same time, in milliseconds.
     pub p99_ms: Option<u64>,
-    /// How long the mode took, in milliseconds.
+    /// Duration of the mode, in milliseconds.
     pub elapsed_ms: u64,
-    /// What the buyers were told.
+    /// What the buyers experienced.
     pub answers: Answers,
-    /// Whether the mode ran to its end.
+    /// Whether the mode ran to completion.
     pub complete: bool,
 }
 
-/// How the buyers' visits ended, and what came before.
+/// How many buyers ended how, and how often they had to retry.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Answers {
-    /// Buyers with a receipt.
+    /// Buyers who bought a unit.
     pub bought: u32,
-    /// Buyers who were told that nothing is left.
+    /// Buyers who came when everything was sold.
     pub sold_out: u32,
-    /// Buyers who were told that the lease was lost: sold or not, they cannot tell.
+    /// Buyers who got the answer `lock-lost` and do not know whether they bought a unit.
     pub unknown: u32,
-    /// Buyers who met a busy lock or a stale token too often.
+    /// Buyers who gave up after too many busy or stale answers.
     pub gave_up: u32,
-    /// Buyers who were called off when the run was stopped or took too long.
+    /// Buyers who were still trying when the run was stopped or reached its time limit.
     pub stopped: u32,
-    /// Buyers whose request failed in any other way.
+    /// Buyers whose request failed in another way.
     pub failed: u32,
     /// The first of these failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<String>,
-    /// Answers that the lock is busy or unavailable; the buyer came back.
+    /// Answers that the lock is busy or unavailable, after which the buyer tried again.
     pub busy: u32,
-    /// Answers that the fencing token is stale; the buyer came back.
+    /// Answers that the fencing token is stale, after which the buyer tried again.
     pub stale_rejected: u32,
 }
 
@@ -135,7 +135,7 @@ impl Row {
         }
     }
 
-    /// What a guarded mode did wrong. An interrupted one may have units left, and nothing else.
+    /// How a guarded mode broke its promise. One that was stopped early may have units left.
     fn failure(&self) -> Option<String> {
         if !self.guarded {
             return None;
@@ -150,9 +150,9 @@ impl Row {
             let first = self.answers.first_failure.as_deref();
             return Some(format!(
                 "{name}: {} orders instead of {expected} \
-                 (buyers: {gave_up} gave up, {stopped} out of time, {unknown} in doubt, {failed} failed{}{})",
+                 (buyers: {gave_up} gave up, {stopped} ran out of time, {unknown} in doubt, {failed} failed{}{})",
                 self.orders,
-                if first.is_some() { ", first with: " } else { "" },
+                if first.is_some() { ", the first with: " } else { "" },
                 first.unwrap_or_default(),
             ));
         }
@@ -164,7 +164,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The smallest value that at least `percent` of `sorted` do not exceed.
+/// The nearest-rank percentile: the smallest value that at least `percent` % of `sorted` do not exceed.
 fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
@@ -216,7 +216,7 @@ pub(crate) mod tests {
         let mut sold_99 = row(Mode::AtomicSql, 99, answers);
         let failure = sold_99.failure().unwrap();
         assert!(failure.contains("99 orders instead of 100"), "{failure}");
-        assert!(failure.contains("1 failed, first with: answer 500)"), "{failure}");
+        assert!(failure.contains("1 failed, the first with: answer 500)"), "{failure}");
         sold_99.complete = false;
         assert_eq!(sold_99.failure(), None);
     }
