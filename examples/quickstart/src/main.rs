@@ -1,7 +1,7 @@
-//! The smallest useful service: one handler that runs alone for each SKU, across every instance.
+//! The smallest useful service: one request per SKU at a time, across all instances.
 //!
 //! ```text
-//! cargo run -p quickstart                                    # five masters inside this process
+//! cargo run -p quickstart                                    # five in-memory masters
 //! REDIS_URLS=redis://a:6379,redis://b:6379,redis://c:6379 cargo run -p quickstart
 //! curl -X POST http://127.0.0.1:3000/stock/42/deduct
 //! ```
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
 async fn deduct(Path(sku): Path<String>, token: FencingToken) -> Json<Value> {
-    // A real handler sends the token along with every write, and the store refuses older ones:
-    // see the inventory example.
+    // A real handler claims the token in the database before it reads and writes there, so that the
+    // database refuses a holder whose lease has expired: see `examples/inventory/src/shop`.
     Json(json!({ "sku": sku, "token": token.get() }))
 }
 
@@ -30,12 +30,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app).with_graceful_shutdown(locks.close_on(stop_signal())).await?;
-    // `serve` returns before locks released in the background are gone from the masters.
+    // Locks are released in the background, and `serve` does not wait for that.
     locks.shutdown(Duration::from_secs(10)).await;
     Ok(())
 }
 
-/// Ends with Ctrl-C or, where there is one, SIGTERM.
+/// Completes on Ctrl-C and, on Unix, on SIGTERM.
 async fn stop_signal() {
     #[cfg(unix)]
     let terminated = async {
