@@ -1,5 +1,5 @@
-//! `Lease` and `FencingToken` as axum extractors. The orphan rule puts these beside the types; all else that concerns HTTP is
-//! in `lock-axum`.
+//! `Lease` and `FencingToken` as axum extractors. The orphan rule requires these impls in the crate of the types; everything
+//! else that concerns HTTP is in `lock-axum`.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use crate::{FencingToken, Lease};
 
-/// The rejection of the extractors `Lease` and `FencingToken` where no lock is: `500 Internal Server Error`.
+/// The rejection of the extractors `Lease` and `FencingToken` in a request that no lock guards: `500 Internal Server Error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingLease {
     wanted: &'static str,

@@ -5,16 +5,16 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng as _};
 
-/// The one source of randomness: owner ids, epochs, jitter. Seeded, so that a simulated run can be replayed.
+/// The only source of randomness: owner ids, epochs, jitter. It can be seeded, so that a simulated run can be replayed.
 pub(crate) struct Random(Mutex<StdRng>);
 
 impl Random {
-    /// A source that nobody can foresee.
+    /// An unpredictable source.
     pub(crate) fn from_system() -> Self {
         let mut seed = [0; 32];
         if getrandom::fill(&mut seed).is_err() {
-            // Without the system's source, the standard library's per-process keys are what is left: owner ids must
-            // be unique, not secret.
+            // Without the system's source, the random keys of the standard library's hash maps have to do: owner ids must be
+            // unique, not secret.
             use std::hash::{BuildHasher as _, RandomState};
             for chunk in seed.chunks_mut(8) {
                 let word = RandomState::new().hash_one(std::time::SystemTime::now());
@@ -24,7 +24,7 @@ impl Random {
         Self(Mutex::new(StdRng::from_seed(seed)))
     }
 
-    /// The source that always tells the same.
+    /// A source that yields the same sequence for the same seed.
     pub(crate) fn from_seed(seed: u64) -> Self {
         Self(Mutex::new(StdRng::seed_from_u64(seed)))
     }
@@ -41,7 +41,7 @@ impl Random {
         Epoch(self.with(RngExt::random))
     }
 
-    /// A duration between half of `most` and `most`, so that those who start together part.
+    /// A duration between half of `most` and `most`, so that processes that start together spread out.
     pub(crate) fn jitter(&self, most: Duration) -> Duration {
         most.mul_f64(self.with(|rng| rng.random_range(0.5..1.0)))
     }
@@ -60,14 +60,14 @@ macro_rules! random_id {
         pub struct $name(u128);
 
         impl $name {
-            /// The id with these bits. The engine draws its own; this is for models and for tests of a
+            /// The id with these bits. The engine draws its ids at random; this is for models and for tests of a
             /// [`LockNode`](crate::LockNode).
             #[must_use]
             pub const fn from_bits(bits: u128) -> Self {
                 Self(bits)
             }
 
-            /// What [`Display`](fmt::Display) writes, for where it is written often.
+            /// The text that [`Display`](fmt::Display) writes, without the formatting machinery: every request contains it.
             pub(crate) fn hex(self) -> [u8; 32] {
                 let mut digits = [0; 32];
                 for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
@@ -87,24 +87,25 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// Who holds a key: 128 random bits, fresh for every attempt, so that an answer to one attempt can never be taken for
-    /// an answer to another.
+    /// Identifies the holder of a key: 128 random bits, fresh for every attempt, so that a reply to one attempt can never be
+    /// mistaken for a reply to another.
     OwnerId
 }
 
 random_id! {
-    /// Who waits: 128 random bits, drawn once for each manager. The callers of one manager wait in one place.
+    /// Identifies a manager in the queues of the nodes: 128 random bits, drawn once for each manager. All its callers that wait
+    /// for the same lock share one position.
     WaiterId
 }
 
 random_id! {
-    /// Which life of its data a node is in: 128 random bits, drawn when a client establishes the node. A node that lost its
-    /// data lost its epoch, too, and so can not vote for a client that was admitted before.
+    /// Identifies a life of a node's data: 128 random bits, drawn when a client establishes the node. A node that lost its data
+    /// lost its epoch with it, and so cannot vote for clients that admitted it before.
     Epoch
 }
 
 impl Epoch {
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses the text that [`Display`](fmt::Display) writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         u128::from_str_radix(text, 16).ok().map(Self)
@@ -116,17 +117,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_tells_one_story() {
+    fn one_seed_yields_one_sequence() {
         let (a, b, other) = (Random::from_seed(1), Random::from_seed(1), Random::from_seed(2));
-        let story = |random: &Random| (random.owner(), random.epoch(), random.jitter(Duration::from_secs(1)));
-        let first = story(&a);
-        assert_eq!(first, story(&b));
-        assert_ne!(first, story(&other));
+        let sequence = |random: &Random| (random.owner(), random.epoch(), random.jitter(Duration::from_secs(1)));
+        let first = sequence(&a);
+        assert_eq!(first, sequence(&b));
+        assert_ne!(first, sequence(&other));
         assert_ne!(first.0, a.owner(), "an owner id is fresh every time");
     }
 
     #[test]
-    fn an_epoch_reads_what_it_wrote() {
+    fn an_epoch_parses_what_it_displays() {
         let epoch = Random::from_system().epoch();
         assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
         assert_eq!(epoch.hex(), epoch.to_string().as_bytes());

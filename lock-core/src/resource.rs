@@ -3,13 +3,13 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// The longest name of a resource, in bytes.
+/// The maximum length of the name of a resource, in bytes.
 pub const MAX_RESOURCE_LEN: usize = 512;
 
-/// A checked name: 1 to 512 bytes of UTF-8 without control characters and braces.
+/// The valid name of a resource: 1 to 512 bytes of UTF-8 without control characters and braces.
 ///
-/// Braces are kept out because Redis reads them as a hash tag, and because the names of queues and of the node's own
-/// records are built with them: no resource can collide with either.
+/// Braces are excluded because Redis reads them as a hash tag, and because the keys of queues and of the node's record contain
+/// them: no lock key can collide with either.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Resource(Arc<str>);
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// Checks a prefix by the rules of a resource name, except that it may be empty.
+/// Checks a key prefix by the rules for resource names, except that it may be empty.
 pub(crate) fn check_prefix(prefix: &str) -> Result<(), InvalidName> {
     check(prefix, 0)
 }
@@ -45,24 +45,24 @@ fn check(name: &str, min: usize) -> Result<(), InvalidName> {
     }
 }
 
-/// Why a name of a resource, or a prefix, is not allowed.
+/// Why the name of a resource, or a key prefix, is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidName {
     /// Too short or too long.
-    #[error("it has {len} bytes, allowed are {min} to {max}", max = MAX_RESOURCE_LEN)]
+    #[error("the length must be between {min} and {max} bytes, got {len}", max = MAX_RESOURCE_LEN)]
     Length {
         /// The length in bytes.
         len: usize,
-        /// The least length in bytes: 1 for a resource, 0 for a prefix.
+        /// The minimum length in bytes: 1 for a resource, 0 for a prefix.
         min: usize,
     },
     /// A control character or a brace.
-    #[error("it has {character:?} at byte {at}; control characters and braces are not allowed")]
+    #[error("control characters and braces are not allowed, got {character:?} at byte {at}")]
     Character {
         /// The character.
         character: char,
-        /// Where it stands, in bytes from the start.
+        /// Its position, in bytes from the start.
         at: usize,
     },
 }

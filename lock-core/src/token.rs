@@ -1,10 +1,10 @@
 use std::fmt;
 
-/// The number that fences a resource against holders of the past.
+/// The number that protects a resource against earlier holders of its lock.
 ///
-/// Every grant of a lock carries one. For one resource, tokens are unique, and an acquisition that began after
-/// another had completed has the larger token. A resource that remembers the largest token it has seen and refuses
-/// smaller ones is safe even from a holder that was paused for longer than its lock lived:
+/// Every grant of a lock carries a token. The tokens of one resource are unique, and an acquisition that began after another
+/// had completed has the larger one. A data store that remembers the largest token it has seen and refuses smaller ones is safe
+/// even from a holder that was paused for longer than its lock lived:
 ///
 /// ```sql
 /// UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token   -- no row: stale, stop
@@ -13,8 +13,21 @@ use std::fmt;
 /// Make this claim *first*, in the transaction that then reads and writes. A token is at most 2^53 − 1, so that it
 /// fits a PostgreSQL `BIGINT`, an SQLite `INTEGER` and a JavaScript number.
 ///
-/// The idea is from Kleppmann, *How to do distributed locking* (2016); where the numbers come from is told in
+/// The idea is from Kleppmann, *How to do distributed locking* (2016). How tokens are assigned is described in
 /// [`quorum`](crate::quorum).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::LockError> {
+/// # let locks = lock_core::LockManager::in_memory();
+/// let first = locks.lock("stock:42").run(async |lease| lease.token()).await?;
+/// let second = locks.lock("stock:42").run(async |lease| lease.token()).await?;
+/// assert!(first < second);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
@@ -25,13 +38,13 @@ impl FencingToken {
         Self(value)
     }
 
-    /// The token as an unsigned number.
+    /// The token as an unsigned integer.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The token as a signed number, for databases without unsigned ones. Never negative.
+    /// The token as a signed integer, for databases without unsigned ones. Never negative.
     #[must_use]
     pub const fn as_i64(self) -> i64 {
         self.0.cast_signed()

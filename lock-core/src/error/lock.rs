@@ -8,34 +8,52 @@ use crate::options::OutOfRange;
 use crate::resource::InvalidName;
 use crate::token::FencingToken;
 
-/// Why a lock was not taken, or not kept.
+/// Why a lock was not acquired, or not kept.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::LockError> {
+/// use lock_core::LockError;
+///
+/// # let locks = lock_core::LockManager::in_memory();
+/// let _held = locks.lock("stock:42").acquire().await?;
+/// match locks.lock("stock:42").try_acquire().await {
+///     Ok(guard) => drop(guard),
+///     Err(error @ LockError::Contended { .. }) => println!("busy, retry after {:?}", error.retry_after()),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Someone else holds it. Trying again later may help.
-    #[error("{resource:?} is locked by someone else (waited {waited:?})")]
+    /// Another owner holds it. A later attempt may succeed.
+    #[error("{resource:?} is locked by another owner (waited {waited:?})")]
     Contended {
         /// The resource.
         resource: String,
         /// How long the caller waited.
         waited: Duration,
-        /// When the holder's key ends, if nobody renews it; `None` when it can not be told.
+        /// When the holder's key expires, unless it is renewed; `None` if that is not known.
         free_in: Option<Duration>,
         /// The votes of the last attempt.
         votes: Vec<NodeVote>,
     },
-    /// Fewer than a majority of the nodes answered; or too few of them to tell what a release came to.
-    #[error("no majority of the nodes answered for {resource:?}: {}", list(votes))]
+    /// Fewer than a majority of the nodes replied; or, to a release, too few to determine its result.
+    #[error("no majority of the nodes replied for {resource:?}: {}", list(votes))]
     NoQuorum {
         /// The resource.
         resource: String,
         /// How long the caller waited.
         waited: Duration,
-        /// The votes of the last attempt; of a release, those of the nodes that did not acknowledge it.
+        /// The votes of the last attempt; for a release, those of the nodes that did not acknowledge it.
         votes: Vec<NodeVote>,
     },
-    /// The lock was granted, but so late that it was of no use any more; it was released.
-    #[error("the lock on {resource:?} was granted too late to be of use (waited {waited:?})")]
+    /// The lock was granted too late: too little of its validity was left, and it was released.
+    #[error("the lock on {resource:?} was granted too late to be used (waited {waited:?})")]
     Expired {
         /// The resource.
         resource: String,
@@ -54,12 +72,12 @@ pub enum LockError {
         /// What ended it.
         reason: LossReason,
     },
-    /// Too many callers wait for this resource already.
-    #[error("{waiters} callers wait for {resource:?} already")]
+    /// Too many callers of this manager already wait for the resource.
+    #[error("{waiters} callers already wait for {resource:?}; the limit is max_waiters")]
     QueueFull {
         /// The resource.
         resource: String,
-        /// How many wait: `max_waiters`.
+        /// How many callers wait: `max_waiters`.
         waiters: usize,
     },
     /// The manager was closed.
@@ -70,16 +88,16 @@ pub enum LockError {
         /// How long the caller waited.
         waited: Duration,
     },
-    /// The name of the resource is not allowed.
-    #[error("the resource {resource:?} can not be locked: {reason}")]
+    /// The name of the resource is not valid.
+    #[error("invalid resource {resource:?}: {reason}")]
     InvalidResource {
         /// The name.
         resource: String,
         /// What is wrong with it.
         reason: InvalidName,
     },
-    /// An option of this lock is not in its range.
-    #[error("the lock on {resource:?} can not be taken so: {reason}")]
+    /// An option of this lock is out of range.
+    #[error("invalid options for the lock on {resource:?}: {reason}")]
     InvalidOptions {
         /// The resource.
         resource: String,
@@ -88,11 +106,11 @@ pub enum LockError {
     },
 }
 
-/// When to try again after an error that passes, if nothing better is known.
+/// When to retry after a temporary error, if nothing better is known.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl LockError {
-    /// The resource that the lock was asked for.
+    /// The resource of the lock.
     #[must_use]
     pub fn resource(&self) -> &str {
         match self {
@@ -107,7 +125,7 @@ impl LockError {
         }
     }
 
-    /// How long the caller waited for the lock. Zero where there was nothing to wait for.
+    /// How long the caller waited for the lock. Zero for errors without a wait.
     #[must_use]
     pub fn waited(&self) -> Duration {
         match self {
@@ -121,7 +139,7 @@ impl LockError {
         }
     }
 
-    /// When trying again may help. `None` where it does not: the lease was lost, or the request was wrong.
+    /// When a retry may succeed. `None` if it cannot: the lease was lost, or the request was invalid.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -133,7 +151,7 @@ impl LockError {
         }
     }
 
-    /// What each node answered to the last attempt; of a release, only those that did not acknowledge it. Empty where no node was
+    /// The vote of each node in the last attempt; for a release, of those that did not acknowledge it. Empty if no node was
     /// asked.
     #[must_use]
     pub fn votes(&self) -> &[NodeVote] {
@@ -144,7 +162,7 @@ impl LockError {
     }
 }
 
-/// What one node answered.
+/// The vote of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeVote {
     /// The node.
@@ -153,7 +171,7 @@ pub struct NodeVote {
     pub vote: Vote,
 }
 
-/// What a node answered to an attempt.
+/// How a node voted in an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {
@@ -162,14 +180,14 @@ pub enum Vote {
         /// The token that the node assigned.
         token: u64,
     },
-    /// Held by someone else.
+    /// Another owner holds the lock, or it is kept for another waiter.
     Held {
-        /// How long the key lives yet; `None` for a key that does not expire.
+        /// How much longer; `None` for a key that does not expire.
         remaining: Option<Duration>,
     },
     /// No vote, and why.
     Failed(NodeError),
-    /// The verdict fell before the answer came.
+    /// The attempt was decided before the reply arrived.
     Pending,
 }
 
@@ -179,9 +197,9 @@ impl fmt::Display for NodeVote {
         match &self.vote {
             Vote::Granted { .. } => f.write_str("granted"),
             Vote::Held { remaining: Some(remaining) } => write!(f, "held for {remaining:?}"),
-            Vote::Held { remaining: None } => f.write_str("held without an end"),
+            Vote::Held { remaining: None } => f.write_str("held by a key that does not expire"),
             Vote::Failed(error) => error.fmt(f),
-            Vote::Pending => f.write_str("answer pending"),
+            Vote::Pending => f.write_str("reply pending"),
         }
     }
 }
@@ -194,13 +212,13 @@ fn list(votes: &[NodeVote]) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// Its validity ended without a renewal.
+    /// Its validity ended before it was renewed.
     Expired,
-    /// So many nodes said that the key is gone that no majority can have it.
+    /// So many nodes had lost the key that no majority can hold it.
     Gone,
-    /// It was renewed up to `max_hold`.
+    /// It was held for `max_hold`.
     MaxHold,
-    /// The grace of a shutdown was over.
+    /// The grace of a shutdown ended.
     ShutDown,
     /// Its guard released it.
     Released,
@@ -209,8 +227,8 @@ pub enum LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "it expired before it was renewed",
-            Self::Gone => "the nodes do not have it any more",
+            Self::Expired => "its validity ended before it was renewed",
+            Self::Gone => "a majority of the nodes no longer has the key",
             Self::MaxHold => "it was held for max_hold",
             Self::ShutDown => "the lock manager was shut down",
             Self::Released => "it was released",

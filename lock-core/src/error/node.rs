@@ -2,41 +2,41 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why a node gave no vote.
+/// Why a node did not vote.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NodeError {
     /// There is no connection to the node.
     #[error("not reachable: {reason}")]
     Unreachable {
-        /// What the last attempt to connect met.
+        /// Why the last attempt to connect failed.
         reason: String,
     },
-    /// No answer within the node timeout.
-    #[error("no answer in time")]
+    /// No reply within the node timeout.
+    #[error("no reply within the node timeout")]
     TimedOut,
-    /// The connection broke before the answer came.
+    /// The connection was lost before the reply arrived.
     #[error("connection lost: {reason}")]
     ConnectionLost {
-        /// What broke it.
+        /// The cause.
         reason: String,
     },
-    /// The node is in another epoch than the client was admitted in: it lost its data, or was replaced.
-    #[error("not admitted: the node is in another epoch, and is being looked over anew")]
+    /// The node is in another epoch than when this client admitted it: it lost its data, or was replaced.
+    #[error("not admitted: the node is in another epoch and is being re-inspected")]
     Unadmitted,
     /// The node forgot its locks and must not grant new ones yet.
     #[error("in quarantine for {remaining:?} after it lost its data")]
     Quarantined {
-        /// How long it will be.
+        /// How much longer.
         remaining: Duration,
     },
-    /// The node has no record, and too few nodes answer to tell a first start from a loss of memory.
-    #[error("not admitted: it has no record yet, and fewer than a majority of the nodes answer")]
+    /// The node has no record, and too few other nodes answer to tell a first start from a loss of data.
+    #[error("not admitted: the node has no record, and fewer than a majority of the nodes answer")]
     Undecided,
     /// The node must not be used.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The server answered with an error.
+    /// The server replied with an error.
     #[error("{code}: {detail}")]
     Rejected {
         /// The error's code, such as `OOM`.
@@ -44,19 +44,19 @@ pub enum NodeError {
         /// The rest of the message.
         detail: String,
     },
-    /// Too many requests wait for this node.
+    /// Too many requests are queued for this node.
     #[error("too many requests are queued for the node")]
     Overloaded,
-    /// The answer is none of those that the request allows.
-    #[error("unexpected answer: {answer}")]
+    /// The reply is not one that the request allows.
+    #[error("unexpected reply: {answer}")]
     Protocol {
-        /// What came.
+        /// The reply.
         answer: String,
     },
 }
 
 impl NodeError {
-    /// Whether the request may have had an effect though it got no answer. Such a node must be sent the release.
+    /// Whether the request may have had an effect although there was no valid reply. A release must be sent to such a node.
     #[must_use]
     pub fn may_have_executed(&self) -> bool {
         matches!(self, Self::TimedOut | Self::ConnectionLost { .. } | Self::Protocol { .. })
@@ -67,30 +67,30 @@ impl NodeError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It follows another server: what it grants is overwritten.
+    /// It replicates another server, which overwrites what it grants.
     #[error("it is a replica; name the address of a master")]
     Replica,
-    /// It may delete locks when memory is short.
-    #[error("maxmemory-policy is {policy}, which deletes locks; set it to noeviction")]
+    /// It may delete locks when memory runs short.
+    #[error("maxmemory-policy must be noeviction, got {policy}, which may delete locks")]
     Evicts {
         /// Its policy.
         policy: String,
     },
-    /// It can not run the scripts.
-    #[error("it is version {}.{}; Redis 6.2 or newer, or Valkey, is needed", version.0, version.1)]
+    /// It cannot run the scripts.
+    #[error("the version must be Redis 6.2 or newer, or Valkey, got {}.{}", version.0, version.1)]
     TooOld {
         /// Its version.
         version: (u32, u32),
     },
-    /// Two addresses lead to one server, which would vote twice.
+    /// Two addresses lead to the same server, which would vote twice.
     #[error("it is the same server as {other}; name each master once")]
     Duplicate {
         /// The other address.
         other: String,
     },
-    /// It was set up for another set of masters.
+    /// It belongs to another set of masters.
     #[error(
-        "{field} is {ours} here, but the node belongs to a set where it is {theirs}; make the settings of all clients equal, or use another prefix"
+        "{field} is {ours} here, but {theirs} in the set that the node belongs to; use the same settings in all clients, or another prefix"
     )]
     OtherSet {
         /// What differs.
@@ -100,18 +100,16 @@ pub enum Refusal {
         /// The value in the node's record.
         theirs: String,
     },
-    /// It does not let us in.
-    #[error("it refuses the login: {detail}; check user and password")]
+    /// It refused the login.
+    #[error("the login was refused: {detail}; check user and password")]
     Login {
-        /// The server's words.
+        /// The server's message.
         detail: String,
     },
-    /// It does not let us do what locks need.
-    #[error(
-        "the user may not run what locks need: {detail}; see the list of commands in the documentation of RedisNode"
-    )]
+    /// The user lacks a permission that locks need.
+    #[error("the user lacks a permission: {detail}; see the list of commands in the documentation of RedisNode")]
     Permission {
-        /// The server's words.
+        /// The server's message.
         detail: String,
     },
 }

@@ -21,13 +21,28 @@ use crate::random::Random;
 use crate::resource::check_prefix;
 use crate::waiting::LocalQueues;
 
-/// Sets a [`LockManager`] up.
+/// Configures a [`LockManager`].
 ///
-/// The nodes, `max_ttl` and the name of the set must be the same for every client of the same masters and prefix; a client
-/// with other values is refused, because it could take locks that others believe to hold.
+/// The number of masters, `max_ttl` and the name of the set must be the same for every client of the same masters and prefix. A
+/// client with other values is refused, because it could take locks that other clients believe they hold.
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// use lock_core::LockManager;
+///
+/// let locks = LockManager::builder()
+///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+///     .prefix("shop:")
+///     .ttl(Duration::from_secs(5))
+///     .wait(Duration::from_secs(1))
+///     .connect_lazy()?;
+/// # Ok::<(), lock_core::ConfigError>(())
+/// ```
 #[must_use = "a builder does nothing before connect or connect_lazy"]
 pub struct LockManagerBuilder {
-    /// Errors are kept for the end, so that calls can be chained.
+    /// Errors are kept until the manager is built, so that calls can be chained.
     nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>,
     prefix: String,
     set_name: String,
@@ -72,9 +87,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Adds one Redis server that `factory` connects to, called `name` in errors and logs. The factory is called at every
-    /// connection and reconnection, and must yield a new, unshared connection each time, as
-    /// [`RedisNode::from_factory`] tells.
+    /// Adds one Redis server that `factory` connects to, named `name` in errors and logs. The factory is called at every
+    /// connection and reconnection, and must return a new, unshared connection each time: see
+    /// [`RedisNode::from_factory`].
     pub fn redis_factory<F, Fut>(self, name: impl Into<String>, factory: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -83,7 +98,7 @@ impl LockManagerBuilder {
         self.nodes([RedisNode::from_factory(name, factory)])
     }
 
-    /// Adds masters of any kind.
+    /// Adds masters of any kind, such as [`MemoryNode`](crate::MemoryNode).
     pub fn nodes<I>(mut self, nodes: I) -> Self
     where
         I: IntoIterator,
@@ -93,82 +108,106 @@ impl LockManagerBuilder {
         self
     }
 
-    /// What the keys begin with. Defaults to `lock:`. With an empty prefix, the keys are those of a plain Redlock, and both
+    /// Sets the prefix of all keys. With an empty prefix, the lock keys are those of a plain Redlock, and the two kinds of clients
     /// exclude each other.
+    ///
+    /// Up to 512 bytes without control characters and braces. Defaults to `lock:`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// The name of this set of masters: a client that was given the addresses of another set is refused. Defaults to empty.
+    /// Sets the name of this set of masters. A client with another name is refused, so that the addresses of another set are
+    /// noticed.
+    ///
+    /// Defaults to an empty name.
     pub fn set_name(mut self, name: impl Into<String>) -> Self {
         self.set_name = name.into();
         self
     }
 
-    /// How long a key lives unless it is renewed, for locks that do not say. Defaults to 10 s, or `max_ttl` if that is less.
+    /// Sets the default for [`LockRequest::ttl`](crate::LockRequest::ttl): how long a key lives unless it is renewed.
+    ///
+    /// From 100 ms to `max_ttl`. Defaults to 10 s, or to `max_ttl` if that is less.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long callers wait for a lock, for locks that do not say. Defaults to 2 s.
+    /// Sets the default for [`LockRequest::wait`](crate::LockRequest::wait): how long callers wait for a lock.
+    ///
+    /// Up to one day; zero means to try once. Defaults to 2 s.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.defaults.wait = wait;
         self
     }
 
-    /// How long a lock may be held in all, for locks that do not say. Defaults to 60 s.
+    /// Sets the default for [`LockRequest::max_hold`](crate::LockRequest::max_hold): how long a lock may be held in all.
+    ///
+    /// From 1 ms to 7 days. Defaults to 60 s.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.defaults.max_hold = max_hold;
         self
     }
 
-    /// Whether locks are renewed while they are held, for locks that do not say. Defaults to true.
+    /// Sets the default for [`LockRequest::renew`](crate::LockRequest::renew): whether locks are renewed while they are held.
+    ///
+    /// Defaults to true.
     pub fn renew(mut self, renew: bool) -> Self {
         self.defaults.renew = renew;
         self
     }
 
-    /// The least validity with which a lock is of use, for locks that do not say. Defaults to zero: any.
+    /// Sets the default for [`LockRequest::min_validity`](crate::LockRequest::min_validity): the validity that must be left of a
+    /// grant.
+    ///
+    /// From zero to just below `ttl`. Defaults to zero.
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.defaults.min_validity = min_validity;
         self
     }
 
-    /// The longest time to live that any lock may ask for. Defaults to 60 s. A node that lost its data grants nothing for
-    /// this long, so it is the same for all clients of a set. From 100 ms to a day.
+    /// Sets the longest time to live that any lock may ask for. It must be the same for all clients of a set, because a node that
+    /// lost its data grants no locks for at least this long.
+    ///
+    /// From 100 ms to one day. Defaults to 60 s.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self
     }
 
-    /// How many callers of this manager may wait for one resource. Defaults to 1024.
+    /// Sets how many callers of this manager may wait for the same resource. Further ones get
+    /// [`LockError::QueueFull`](crate::LockError::QueueFull).
+    ///
+    /// At least 1. Defaults to 1024.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
         self
     }
 
-    /// How long one node is awaited. Defaults to a twentieth of the time to live, between 5 ms and 50 ms. From 1 ms to 10 s.
+    /// Sets how long a node is given to reply.
+    ///
+    /// From 1 ms to 10 s. Defaults to a twentieth of the time to live, but at least 5 ms and at most 50 ms.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.node_timeout = Some(node_timeout);
         self
     }
 
     /// Draws owner ids, epochs and jitter from this seed, so that a simulated run can be replayed. **Only for simulations**:
-    /// two managers of one seed draw the same owner ids, and take each other's locks for their own. Defaults to the system's
-    /// randomness.
+    /// two managers with the same seed draw the same owner ids, and mistake each other's locks for their own.
+    ///
+    /// Defaults to the system's randomness.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Builds the manager, and connects when it is first used. Works outside a runtime.
+    /// Builds the manager without connecting; it connects when it is first used. Works outside a runtime.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if a setting is wrong. What only the nodes can tell shows when locks are taken, in `health`, and in the
-    /// log.
+    /// [`ConfigError`] if a setting is wrong. Problems that only a connection can show are reported when locks are acquired, by
+    /// [`health`](LockManager::health), and in the log.
     pub fn connect_lazy(mut self) -> Result<LockManager, ConfigError> {
         OutOfRange::check("max_ttl", self.max_ttl, MIN_TTL, MAX_TTL)?;
         self.defaults.ttl = self.ttl.unwrap_or(self.defaults.ttl.min(self.max_ttl));
@@ -185,14 +224,14 @@ impl LockManagerBuilder {
         Ok(self.assemble(nodes))
     }
 
-    /// The manager over these nodes; everything has been checked.
+    /// Builds the manager over these nodes. All settings have been checked.
     pub(super) fn assemble(self, nodes: Vec<Arc<dyn LockNode>>) -> LockManager {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         let config = SetConfig {
             format: SetConfig::FORMAT,
             nodes: nodes.len(),
-            // As the nodes' records keep it: in whole milliseconds.
+            // In whole milliseconds, as the nodes' records keep it.
             max_ttl: Duration::from_millis(u64::try_from(self.max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
             name: self.set_name,
         };
@@ -212,17 +251,30 @@ impl LockManagerBuilder {
         }))
     }
 
-    /// Builds the manager and connects: waits until every node stands one way or another, at most about a second.
+    /// Builds the manager and connects: waits until every first connection was made or failed, at most about a second.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Config`] if a setting is wrong, or a node that answers must not be used: a replica, one that evicts or
-    /// is too old, the same server twice, a member of another set. [`ConnectError::NoQuorum`] if fewer than a majority of the
-    /// nodes answer.
+    /// - [`ConnectError::Config`] if a setting is wrong, or a node that answers must not be used: it is a replica, it evicts keys,
+    ///   its version is too old, it is the same server as another node, or it belongs to another set.
+    /// - [`ConnectError::NoQuorum`] if fewer than a majority of the nodes answer.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the connections.
+    /// If the future is dropped, the connections are closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::ConnectError> {
+    /// use lock_core::{LockManager, MemoryNode};
+    ///
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let locks = LockManager::builder().nodes(nodes).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(self) -> Result<LockManager, ConnectError> {
         let locks = self.connect_lazy()?;
         let Inner { engine, .. } = &*locks.0;

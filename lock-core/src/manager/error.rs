@@ -6,52 +6,52 @@ use crate::options::OutOfRange;
 use crate::quorum::majority;
 use crate::resource::InvalidName;
 
-/// Why a manager can not be built from these settings, and what to do about it.
+/// Why a manager cannot be built from these settings, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A URL is not valid.
     #[error(transparent)]
     InvalidUrl(#[from] InvalidUrl),
-    /// No master was named.
-    #[error("no nodes: name an odd number of masters with redis([...]) or nodes([...])")]
+    /// No masters were named.
+    #[error("no masters: name an odd number of them with redis([...]) or nodes([...])")]
     NoNodes,
-    /// An even number of masters tolerates no more faults than one less, and splits votes.
-    #[error("{nodes} nodes: name an odd number of masters, such as {} or {}", nodes - 1, nodes + 1)]
+    /// An even number of masters. It tolerates no more faults than one master less, and its votes can be split evenly.
+    #[error("the number of masters must be odd, such as {} or {}, got {nodes}", nodes - 1, nodes + 1)]
     EvenNodes {
-        /// How many were named.
+        /// The number of masters that were named.
         nodes: usize,
     },
-    /// More masters than a set can have.
-    #[error("{nodes} nodes: name at most {most}; 3 or 5 are usual")]
+    /// Too many masters.
+    #[error("the number of masters must be at most {most}, got {nodes}; 3 or 5 are usual")]
     TooManyNodes {
-        /// How many were named.
+        /// The number of masters that were named.
         nodes: usize,
-        /// How many are allowed.
+        /// The maximum.
         most: usize,
     },
-    /// One master was named twice.
-    #[error("the node {node} is named twice; each master votes once")]
+    /// A master was named twice.
+    #[error("the master {node} is named twice; name each master once")]
     DuplicateNode {
-        /// The name.
+        /// Its name.
         node: String,
     },
-    /// A duration is not in its range.
+    /// A duration is out of range.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    /// Nobody could ever wait.
-    #[error("max_waiters is 0, allowed is 1 and more; for callers that do not wait, set wait to zero")]
+    /// `max_waiters` is zero.
+    #[error("max_waiters must be at least 1, got 0; for callers that do not wait, set wait to zero")]
     NoWaiters,
-    /// The prefix has characters that keys must not have.
-    #[error("the prefix {prefix:?} can not be used: {reason}")]
+    /// The prefix is not valid.
+    #[error("invalid prefix {prefix:?}: {reason}")]
     InvalidPrefix {
         /// The prefix.
         prefix: String,
         /// What is wrong with it.
         reason: InvalidName,
     },
-    /// A reachable master must not be used.
-    #[error("the node {node} can not be used: {refusal}")]
+    /// A master that answers must not be used.
+    #[error("the master {node} cannot be used: {refusal}")]
     RefusedNode {
         /// The node.
         node: String,
@@ -64,17 +64,17 @@ pub enum ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The settings, or a master's, are wrong. Trying again does not help.
+    /// The settings of the manager or of a master are wrong. A retry does not help.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Fewer than a majority of the masters could be reached.
-    #[error("{reachable} of {nodes} nodes are reachable, {} are needed: {}", majority(*nodes), list(unreachable))]
+    /// Fewer than a majority of the masters are reachable.
+    #[error("{reachable} of {nodes} masters are reachable, {} are needed: {}", majority(*nodes), list(unreachable))]
     NoQuorum {
-        /// How many there are.
+        /// The number of masters.
         nodes: usize,
-        /// How many answered.
+        /// How many of them answered.
         reachable: usize,
-        /// Those that did not, with the reason.
+        /// The others, with the reason.
         unreachable: Vec<(String, NodeError)>,
     },
 }
@@ -88,10 +88,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_remedy_is_named() {
+    fn errors_name_the_remedy() {
         assert_eq!(
             ConfigError::EvenNodes { nodes: 4 }.to_string(),
-            "4 nodes: name an odd number of masters, such as 3 or 5"
+            "the number of masters must be odd, such as 3 or 5, got 4"
         );
         let error = ConnectError::NoQuorum {
             nodes: 3,
@@ -101,8 +101,7 @@ mod tests {
                 ("b:2".into(), NodeError::Unreachable { reason: "connection refused".into() }),
             ],
         };
-        let text =
-            "1 of 3 nodes are reachable, 2 are needed: a:1: no answer in time; b:2: not reachable: connection refused";
+        let text = "1 of 3 masters are reachable, 2 are needed: a:1: no reply within the node timeout; b:2: not reachable: connection refused";
         assert_eq!(error.to_string(), text);
     }
 }

@@ -7,30 +7,30 @@ use crate::cluster::{Cluster, MemberState};
 use crate::error::NodeError;
 use crate::quorum::majority;
 
-/// How long a node may take to answer before it counts as not reachable.
+/// How long a node may take to answer before it is reported as not reachable.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How the nodes of a manager stand.
+/// The state of the nodes of a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Whether a majority of the nodes votes: whether locks can be had.
+    /// Whether a majority of the nodes votes, and so locks can be acquired.
     pub quorum: bool,
     /// Each node, in the order in which they were named.
     pub nodes: Vec<NodeHealth>,
 }
 
-/// How one node stands.
+/// The state of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHealth {
-    /// Its address.
+    /// Its name: an address, without a password.
     pub name: String,
     /// Whether it answers.
     pub reachable: bool,
     /// Whether it votes.
     pub admitted: bool,
-    /// How long its answer took, if there was one.
+    /// How long its answer took, if it answered.
     pub round_trip: Option<Duration>,
-    /// What keeps it from voting, with the remedy where there is one.
+    /// What keeps it from voting, with the remedy if there is one.
     pub problem: Option<NodeError>,
 }
 
@@ -48,7 +48,7 @@ async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
     let round_trip = answer.is_ok().then(|| asked.elapsed());
     let problem = match (cluster.state(node), answer) {
         (_, Err(error)) => Some(error),
-        // It lost its data and was established anew by another client, and no vote has met that yet.
+        // It lost its data and was established again by another client, which no request of ours has run into so far.
         (MemberState::Admitted(epoch), Ok(seen)) if seen.record.as_ref().is_none_or(|record| record.epoch != epoch) => {
             cluster.report(node, &NodeError::Unadmitted);
             Some(NodeError::Unadmitted)
@@ -56,7 +56,7 @@ async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
         (MemberState::Admitted(_), Ok(_)) => None,
         (state, Ok(_)) => state.problem(),
     };
-    // It answers, though not with what it should: a refused login is an answer, too.
+    // An error is an answer, too: of a refused login, say.
     let reachable = round_trip.is_some() || matches!(problem, Some(NodeError::Refused(_) | NodeError::Rejected { .. }));
     NodeHealth { name: member.node.name().to_owned(), reachable, admitted: problem.is_none(), round_trip, problem }
 }

@@ -5,7 +5,21 @@ use crate::error::LockError;
 use crate::lease::{Lease, LockGuard};
 use crate::options::LockOptions;
 
-/// A lock that is about to be taken, with its options. They default to the manager's.
+/// A request for a lock, with its options, which default to the manager's.
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::LockError> {
+/// # let locks = lock_core::LockManager::in_memory();
+/// let report = locks.lock("report:daily").ttl(Duration::from_secs(30)).max_hold(Duration::from_secs(600));
+/// let guard = report.acquire().await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
 pub struct LockRequest {
@@ -20,59 +34,82 @@ impl LockRequest {
         Self { locks, resource: resource.to_owned(), options }
     }
 
-    /// How long a key lives on the nodes unless it is renewed: how long others wait if this process dies. From 100 ms to the
-    /// manager's `max_ttl`.
+    /// Sets how long the key lives on the nodes unless it is renewed: this is how long others wait if this process crashes.
+    ///
+    /// From 100 ms to the manager's `max_ttl`. Defaults to the manager's `ttl`.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self
     }
 
-    /// How long to wait for a lock that is held; zero tries once. Up to a day.
+    /// Sets how long to wait for a lock that is held. Zero means to try once.
+    ///
+    /// Up to one day. Defaults to the manager's `wait`.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = wait;
         self
     }
 
-    /// How long the lock may be held in all, renewals included: then the lease is lost. From 1 ms to 7 days.
+    /// Sets how long the lock may be held in all, renewals included. After that the lease is lost.
+    ///
+    /// From 1 ms to 7 days. Defaults to the manager's `max_hold`.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.options.max_hold = max_hold;
         self
     }
 
-    /// Whether the lock is renewed while it is held. Without, it is lost when its time to live is over.
+    /// Sets whether the lock is renewed while it is held. Without renewal, the lease is lost when its time to live is over.
+    ///
+    /// Defaults to the manager's `renew`.
     pub fn renew(mut self, renew: bool) -> Self {
         self.options.renew = renew;
         self
     }
 
-    /// The least validity with which the lock is of use: a grant with less counts as failed. Less than the time to live.
+    /// Sets the minimum validity: a grant with less of it left counts as failed.
+    ///
+    /// From zero to just below the time to live. Defaults to the manager's `min_validity`.
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.options.min_validity = min_validity;
         self
     }
 
-    /// Takes the lock, waiting for it up to `wait`.
+    /// Acquires the lock, waiting for it up to `wait`.
     ///
-    /// The callers of one manager that wait for one resource are served in the order in which they came, and the managers in turns:
-    /// a manager hands the lock from caller to caller, each with a token of its own, to at most sixteen in a row and for at most
-    /// 20 ms, and then lets the others have it. One that [does not wait](Self::try_acquire) does not stand in line.
+    /// The callers of one manager that wait for the same resource are served in the order in which they called. Managers take
+    /// turns: a manager hands the lock over from caller to caller, each with a token of its own, for at most sixteen callers in a
+    /// row and at most 20 ms, and then leaves it to the others. A caller that [does not wait](Self::try_acquire) takes no place
+    /// in the queue.
     ///
     /// # Errors
     ///
-    /// [`Contended`](LockError::Contended) or [`Expired`](LockError::Expired) when the wait is over,
-    /// [`NoQuorum`](LockError::NoQuorum) as soon as a majority of the nodes is known not to answer,
-    /// [`QueueFull`](LockError::QueueFull), [`ShuttingDown`](LockError::ShuttingDown),
-    /// [`InvalidResource`](LockError::InvalidResource) and [`InvalidOptions`](LockError::InvalidOptions) at once. Inside the
-    /// scope of the same lock: [`Lost`](LockError::Lost) if that was lost.
+    /// - [`Contended`](LockError::Contended) or [`Expired`](LockError::Expired) when the wait is over.
+    /// - [`NoQuorum`](LockError::NoQuorum) as soon as it is known that no majority of the nodes replies.
+    /// - [`QueueFull`](LockError::QueueFull), [`ShuttingDown`](LockError::ShuttingDown),
+    ///   [`InvalidResource`](LockError::InvalidResource) and [`InvalidOptions`](LockError::InvalidOptions) immediately.
+    /// - [`Lost`](LockError::Lost) inside the scope of the same lock, if that lock was lost.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any point, it leaves no lock behind: what was sent is released in the background.
+    /// If the future is dropped at any point, no lock is left behind: whatever was sent is released in the background. The caller
+    /// loses its place in the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert!(guard.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         self.locks.0.acquire(&self.resource, &self.options).await
     }
 
-    /// Takes the lock if it is free; never waits for a holder.
+    /// Acquires the lock if it is free, without waiting for a holder.
     ///
     /// # Errors
     ///
@@ -81,15 +118,31 @@ impl LockRequest {
     /// # Cancel safety
     ///
     /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let _guard = locks.lock("stock:42").try_acquire().await?;
+    /// assert!(locks.lock("stock:42").try_acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_acquire(self) -> Result<LockGuard, LockError> {
         self.wait(Duration::ZERO).acquire().await
     }
 
-    /// Takes the lock, runs `work` under it, and releases it in the background. If the lease is lost, the future of `work` is
-    /// dropped where it stands. [`Lease::current`] tells the lease inside of it.
+    /// Acquires the lock, runs `work` while holding it, and releases it in the background. If the lease is lost, the future of
+    /// `work` is dropped. Inside of it, [`Lease::current`] returns the lease.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # async fn example(locks: lock_core::LockManager) -> Result<(), lock_core::LockError> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
     /// let token = locks.lock("report").run(async |lease| lease.token()).await?;
     /// # Ok(())
     /// # }
@@ -97,16 +150,16 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`Lost`](LockError::Lost) if the lease was lost before `work` was done. What it had
-    /// done by then is done: let the resource check the token.
+    /// As [`acquire`](Self::acquire), and [`Lost`](LockError::Lost) if the lease was lost before `work` was done. What `work` did
+    /// until then is not undone: have the data store check the token.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops `work` where it stands, and then releases the lock.
+    /// If the future is dropped, `work` is dropped first, and then the lock is released.
     pub async fn run<T>(self, work: impl AsyncFnOnce(Lease) -> T) -> Result<T, LockError> {
         let guard = self.acquire().await?;
         let lease = guard.lease();
-        // Declared after the guard, and so dropped before it: the work ends, then the lock.
+        // Declared after the guard, and so dropped before it: the work ends before the lock does.
         let working = lease.scope(work(lease.clone()));
         let output = tokio::select! {
             biased;

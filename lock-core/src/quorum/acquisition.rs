@@ -2,103 +2,103 @@ use std::time::Duration;
 
 use super::{majority, validity};
 
-/// What an acquisition asks for.
+/// The terms of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
-    /// The time to live that the nodes were asked for.
+    /// The time to live of the key.
     pub ttl: Duration,
-    /// The least validity with which the lock is of use. A grant with less is [`Failure::Expired`].
+    /// The minimum validity. A grant with less of it left is [`Failure::Expired`].
     pub min_validity: Duration,
-    /// How many tokens in a row are asked for, at least 1. The numbers of grants and confirms are the last of them.
+    /// How many consecutive tokens are reserved, at least 1. The token in grants and confirms is the last of them.
     pub tokens: u32,
 }
 
 /// A node's vote on an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcquireVote {
-    /// Ours on this node, with its fencing number.
+    /// The node holds the key for this attempt.
     Granted {
-        /// The fencing number.
+        /// The token that the node assigned.
         token: u64,
     },
-    /// Held by another owner, or kept for another.
+    /// Another owner holds the key, or it is kept for another waiter.
     Held {
-        /// How long yet; `None` for a key that does not expire.
+        /// How much longer; `None` for a key that does not expire.
         remaining: Option<Duration>,
     },
-    /// No answer, or none that counts.
+    /// No reply, or none that counts.
     NoReply,
 }
 
 /// A node's vote on a confirm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConfirmVote {
-    /// The number is the node's own, and the key ours.
+    /// The node holds the key for this attempt, and the proposed token is its fence.
     Confirmed,
-    /// Not ours any more, or the node has seen a higher number.
+    /// The node does not hold the key any more, or has assigned a higher token.
     Refused {
         /// The node's fence.
         fence: u64,
     },
-    /// No answer, or none that counts.
+    /// No reply, or none that counts.
     NoReply,
 }
 
-/// What is to be done after a vote.
+/// What to do after a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing: the verdict is open, or was given before.
+    /// Nothing: there is no verdict, or it was returned before.
     Wait,
-    /// Ask these nodes to confirm this number, in this round.
+    /// Ask these nodes to confirm this token.
     Confirm {
-        /// The round; hand it back with the votes.
+        /// The round. Return it with the votes.
         round: u8,
-        /// The number that is proposed as the token.
+        /// The proposed token.
         token: u64,
-        /// Whom to ask.
+        /// The nodes to ask.
         nodes: Vec<usize>,
     },
-    /// The lock is ours.
+    /// The lock is granted.
     Granted {
-        /// The fencing token: the first of those that were asked for.
+        /// The first of the reserved tokens.
         token: u64,
-        /// For how long yet.
+        /// The remaining validity.
         validity: Duration,
     },
-    /// The attempt failed: release what may have been granted.
+    /// The attempt failed. Release what may have been granted.
     Failed(Failure),
 }
 
 /// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// A majority of nodes answered, but not with a grant.
+    /// A majority of the nodes replied, but did not grant.
     Contended {
-        /// When enough keys will have expired for a majority, if nobody renews or releases them; `None` when it can not be
-        /// told.
+        /// When enough keys will have expired for a majority, unless they are renewed or released; `None` if that is not
+        /// known.
         free_in: Option<Duration>,
     },
-    /// Fewer than a majority of nodes answered.
+    /// Fewer than a majority of the nodes replied.
     NoQuorum,
-    /// A majority granted, but too late for the lock to be of use.
+    /// A majority granted, but too little validity was left.
     Expired,
 }
 
 /// One attempt to acquire a lock.
 ///
-/// Feed it every vote; it gives one verdict ([`Step::Granted`] or [`Step::Failed`]), with the first vote that decides.
+/// Pass it every vote. The first vote that decides returns the verdict, [`Step::Granted`] or [`Step::Failed`].
 ///
 /// # The token
 ///
-/// 1. A majority granted the **same** number: that is the token.
-/// 2. Otherwise the largest number is put to all nodes that granted. A majority that confirms makes it the token. A node
-///    that refuses with a higher number allows one more round, with the next number.
+/// 1. If a majority granted with the **same** token, that is the token.
+/// 2. Otherwise the largest token is proposed to all nodes that granted, and becomes the token when a majority confirms it. If
+///    a node refuses because its fence is higher, there is one more round, with the token above that fence.
 ///
-/// A confirm counts only if the node still holds the key for this very attempt. Without that, two attempts could confirm
-/// one number; with "or it is what I told you" in place of it, too.
+/// A node confirms only while it holds the key for this very attempt. Without that condition, two attempts could be confirmed
+/// with the same token; the same is true of the weaker condition "or its fence is what it granted".
 ///
-/// Where several tokens are reserved, the same is done with the last of them: each node counts as many up, so the numbers
-/// between a node's old one and its answer are at least as many. No other attempt can be given any of them.
+/// If several tokens are reserved, all of this applies to the last of them. Each node raises its fence by at least as many, so no
+/// other attempt can be given any of the tokens between.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquisition {
     terms: Terms,
@@ -115,7 +115,7 @@ enum VoteState {
     NoReply,
 }
 
-/// How a granting node stands to the number of the present round.
+/// The vote of a granting node on the token of the present round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Confirm {
     Open,
@@ -130,17 +130,17 @@ enum Phase {
     Decided,
 }
 
-/// Rounds of confirmation before an attempt gives up.
+/// How many rounds of confirmation an attempt makes.
 const MAX_ROUNDS: u8 = 2;
 
 impl Acquisition {
-    /// An attempt on `nodes` nodes, before any vote.
+    /// An attempt on `nodes` nodes, before the first vote.
     #[must_use]
     pub fn new(nodes: usize, terms: Terms) -> Self {
         Self { terms, nodes: vec![VoteState::Open; nodes], phase: Phase::Gathering }
     }
 
-    /// Takes a node's vote on the acquire, `elapsed` after the attempt's clock was started.
+    /// Counts a node's vote on the acquire, `elapsed` after the attempt began.
     pub fn acquire_vote(&mut self, node: usize, vote: AcquireVote, elapsed: Duration) -> Step {
         let Some(state @ VoteState::Open) = self.nodes.get_mut(node) else { return Step::Wait };
         *state = match vote {
@@ -150,7 +150,7 @@ impl Acquisition {
         };
         match (self.phase, vote) {
             (Phase::Gathering, _) => self.count_grants(elapsed),
-            // A late grant joins the round that is under way: it may be the one that completes the majority.
+            // A late grant joins the present round: it may be the one that completes the majority.
             (Phase::Confirming { round, token }, AcquireVote::Granted { .. }) => {
                 Step::Confirm { round, token, nodes: vec![node] }
             }
@@ -159,7 +159,7 @@ impl Acquisition {
         }
     }
 
-    /// Takes a node's vote on the confirm of a round, `elapsed` after the attempt's clock was started.
+    /// Counts a node's vote on the confirm of a round, `elapsed` after the attempt began.
     pub fn confirm_vote(&mut self, node: usize, round: u8, vote: ConfirmVote, elapsed: Duration) -> Step {
         match self.phase {
             Phase::Confirming { round: present, .. } if present == round => {}
@@ -236,7 +236,7 @@ impl Acquisition {
         }
     }
 
-    /// Fails if the votes tell why; waits for more of them while they do not.
+    /// Fails if the votes show why, and waits for more of them otherwise.
     fn fail_when_classified(&mut self) -> Step {
         let quorum = majority(self.nodes.len());
         let open = self.count(|state| matches!(state, VoteState::Open));
@@ -256,7 +256,7 @@ impl Acquisition {
         Step::Failed(failure)
     }
 
-    /// When a majority will be free, if nobody renews: the time after which enough of the keys have expired.
+    /// When a majority of the nodes will be free: when enough keys have expired, unless they are renewed.
     fn free_in(&self) -> Option<Duration> {
         let mut times: Vec<Duration> = self
             .nodes

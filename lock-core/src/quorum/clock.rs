@@ -1,7 +1,9 @@
 use super::majority;
 
-/// The cluster clock: the lower median of the clocks of `nodes` nodes, in microseconds, or 0 until a majority of them is
-/// known. A minority of wrong clocks can not move it beyond the right ones.
+/// The cluster clock: the lower median of the known clocks of `nodes` nodes, in microseconds, or 0 if fewer than a majority of
+/// them are known.
+///
+/// If all clocks are known, a minority of wrong ones cannot move it beyond the correct ones.
 #[must_use]
 pub fn cluster_clock(nodes: usize, known: impl IntoIterator<Item = u64>) -> u64 {
     let mut known: Vec<u64> = known.into_iter().collect();

@@ -1,30 +1,29 @@
-//! Who may vote: a node that lost its memory must sit out until every lock it may have granted has ended.
-
 use std::time::Duration;
 
 use super::{drift, majority};
 use crate::node::{Inspection, Refusal, Role, SetConfig};
 use crate::random::Epoch;
 
-/// The oldest version of Redis that has all that the scripts use.
-const OLDEST: (u32, u32) = (6, 2);
+/// The oldest version of Redis that has every command and option that the scripts use.
+const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// What is to be done with a node after an inspection.
+/// What an inspection means for a node. A node that lost its data must not grant locks until every lock that it may have granted
+/// has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It may vote, in this epoch.
     Admitted(Epoch),
-    /// It may do all but grant, in this epoch, until its quarantine is over.
+    /// It may do everything except grant, in this epoch, until its quarantine ends.
     Quarantined(Epoch, Duration),
-    /// It restarted: its record is to be replaced, and a quarantine of this length begins.
+    /// It restarted: its record must be replaced, and a quarantine of this length begins.
     Restarted(Option<Epoch>, Duration),
-    /// It has no record: the first start of the set, or a node that lost everything. A [`census`] tells.
+    /// It has no record: this is the first start of the set, or the node lost everything. A [`census`] decides.
     Unknown,
     /// It must not be used.
     Refused(Refusal),
 }
 
-/// What an inspection of a node means for a client of `config`.
+/// What an inspection of a node means for a client with this configuration.
 #[must_use]
 pub fn admit(seen: &Inspection, config: &SetConfig) -> Admission {
     if let Some(refusal) = refuse(seen, config) {
@@ -35,7 +34,7 @@ pub fn admit(seen: &Inspection, config: &SetConfig) -> Admission {
         (Some(record), Some(remaining)) if record.run_id == seen.run_id => {
             Admission::Quarantined(record.epoch, remaining)
         }
-        // Had every write been on disk before it was answered, nothing was forgotten.
+        // Every write was on disk before it was acknowledged, so nothing was lost.
         (Some(record), _) if seen.durable => Admission::Restarted(Some(record.epoch), Duration::ZERO),
         (Some(record), _) => Admission::Restarted(Some(record.epoch), quarantine(config)),
         (None, Some(_)) => Admission::Restarted(None, quarantine(config)),
@@ -47,7 +46,7 @@ fn refuse(seen: &Inspection, config: &SetConfig) -> Option<Refusal> {
     if seen.role == Role::Replica {
         return Some(Refusal::Replica);
     }
-    if seen.version < OLDEST {
+    if seen.version < MIN_VERSION {
         return Some(Refusal::TooOld { version: seen.version });
     }
     if seen.eviction_policy != "noeviction" {
@@ -57,19 +56,19 @@ fn refuse(seen: &Inspection, config: &SetConfig) -> Option<Refusal> {
     Some(Refusal::OtherSet { field, ours, theirs })
 }
 
-/// What the masters together tell of one that has no record.
+/// What the masters together say about one that has no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Census {
-    /// No master has ever been used: those without a record are to be established with no quarantine.
+    /// No master was ever used: those without a record can be established without a quarantine.
     FirstStart,
-    /// The set is in use: a master without a record lost it, or replaces one that did. This is its quarantine.
+    /// The set is in use: a master without a record lost it, or replaces another master. This is its quarantine.
     InUse(Duration),
-    /// Fewer than a majority answered. Nothing may be concluded.
+    /// Fewer than a majority answered. Nothing follows.
     Unknown,
 }
 
-/// Tells a first start from a loss of memory, by the answers of the nodes to inspections that were **all begun after** the
-/// node was seen without a record: had it ever voted, a majority would have had records by then.
+/// Tells a first start from a loss of data. The answers must be from inspections that **all began after** the node was found
+/// without a record: if it had ever voted, a majority would have had records by then.
 #[must_use]
 pub fn census(nodes: usize, answers: &[Inspection], config: &SetConfig) -> Census {
     if answers.iter().any(|seen| seen.record.is_some() || seen.quarantine.is_some()) {
@@ -81,19 +80,19 @@ pub fn census(nodes: usize, answers: &[Inspection], config: &SetConfig) -> Censu
     }
 }
 
-/// How far the reading of a node's clock may be behind it, for clients of this `max_ttl`: by as much, the time for which a node
-/// that forgot does not grant is longer.
+/// How far the reading of a node's clock may lag behind it, for clients with this `max_ttl`. The quarantine of a node that lost its
+/// data is longer by this time.
 #[must_use]
 pub fn clock_lag(max_ttl: Duration) -> Duration {
     (max_ttl / 8).min(Duration::from_secs(1))
 }
 
-/// How long a node that forgot must not grant: as long as the longest lock that it may have granted, and the drift of its
-/// clock, with room.
+/// How long a node that lost its data must not grant locks: the longest time to live of a lock that it may have granted, and the
+/// drift of its clock twice.
 ///
-/// The tokens of those locks are in the past by then. The first attempt that the node grants reads the cluster clock up to a
-/// time to live before its votes are counted, and the clock itself may be behind by [`clock_lag`]: the hint is later than
-/// anything that was granted before the node forgot.
+/// This also keeps tokens in order. The first attempt that the node grants afterwards reads the cluster clock up to a time to live
+/// before its votes are counted, and the reading may lag by [`clock_lag`]: the hint is nevertheless later than every token that
+/// was granted before the node lost its data.
 fn quarantine(config: &SetConfig) -> Duration {
     config.max_ttl + clock_lag(config.max_ttl) + 2 * drift(config.max_ttl)
 }

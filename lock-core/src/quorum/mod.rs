@@ -1,24 +1,26 @@
-//! What a number of votes means: decisions without I/O.
+//! What a set of votes means: decisions without I/O.
+//!
+//! **Unstable**: everything in this module may change in a minor release. Users of locks need none of it.
 //!
 //! Votes and times go in, verdicts come out. There is no runtime, no connection and no clock in here, so that the engine,
-//! the simulation and the model checker run the same lines.
+//! the simulation and the model checker run the same code.
 //!
 //! # The lock
 //!
-//! Redlock, as the Redis documentation tells it (*Distributed Locks with Redis*): a lock is held while a majority of N
-//! independent nodes holds its key, and for what is left of the time to live ([`validity`]) counted from before the first
-//! request was sent.
+//! Redlock, as described in the Redis documentation (*Distributed Locks with Redis*): a lock is held while a majority of N
+//! independent nodes holds its key, for what is left of the time to live ([`validity`]) counted from before the first request
+//! was sent.
 //!
 //! # The token
 //!
-//! Each node keeps a number `F` per lock and answers a grant with `max(F + 1, hint)`, where the hint is the cluster's
-//! clock, the same for all nodes of an attempt ([`cluster_clock`]). If a majority answers the same number, that is the
-//! token. If not, the largest of the answers is proposed to the nodes that granted, and becomes the token when a majority
-//! confirms it while it still holds the key for us ([`Acquisition`]).
+//! For each lock a node keeps a counter, its fence `F`, and replies to an acquire with the token `max(F + 1, hint)`. The hint is
+//! the cluster clock ([`cluster_clock`]), and is the same for all nodes in an attempt. If a majority replies with the same token,
+//! that is the token of the grant. Otherwise the largest token is proposed to the nodes that granted, and becomes the token of
+//! the grant when a majority confirms it while still holding the key for this attempt ([`Acquisition`]).
 //!
-//! Why that is enough: any two majorities share a node, and a node's number only grows. The shared node had granted the
-//! earlier attempt before the later one and answered the later with more than the earlier's token, so the later token is
-//! larger. The clock is not needed for that; it keeps tokens growing when the numbers themselves were lost.
+//! Why this is enough: any two majorities share a node, and the fence of a node only grows. The shared node granted the earlier
+//! attempt before the later one, and replied to the later one with more than the earlier token. So the later token is larger.
+//! This does not depend on the clock; the clock keeps tokens increasing where fences were lost.
 
 mod acquisition;
 mod clock;

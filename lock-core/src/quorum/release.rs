@@ -3,26 +3,26 @@ use super::majority;
 /// A node's vote on a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseVote {
-    /// The key was ours and is deleted.
+    /// The node held the key, and deleted it.
     Released,
-    /// The key was not ours.
+    /// The node did not hold the key.
     NotOwner,
-    /// No answer, or none that counts.
+    /// No reply, or none that counts.
     NoReply,
 }
 
-/// What a release came to.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseVerdict {
-    /// A majority deleted the key: it was ours to the end.
+    /// A majority deleted the key: the lock was held until the release.
     StillOurs,
-    /// No majority can have had it: it had ended before.
+    /// No majority can have had the key: the lock had ended before.
     NotOurs,
-    /// Too few answers to tell.
+    /// Too few replies to decide.
     Unknown,
 }
 
-/// The deletion of a lock's key on all nodes.
+/// The votes on a release.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReleaseTally {
     nodes: usize,
@@ -32,14 +32,14 @@ pub struct ReleaseTally {
 }
 
 impl ReleaseTally {
-    /// A release on `nodes` nodes, before any vote.
+    /// The tally for `nodes` nodes, before the first vote.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
         Self { nodes, open: nodes, released: 0, not_owner: 0 }
     }
 
-    /// Takes the vote of one of the nodes, each of which votes once. Says what the votes so far tell; `None` while they tell
-    /// nothing.
+    /// Counts the vote of one of the nodes, each of which votes once. Returns what the votes show so far, or `None` while they are
+    /// not decisive.
     pub fn vote(&mut self, vote: ReleaseVote) -> Option<ReleaseVerdict> {
         self.open = self.open.saturating_sub(1);
         match vote {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_tells_whose_the_lock_was() {
+    fn a_majority_decides_whether_the_lock_was_held() {
         assert_eq!(verdict([Released, NotOwner, Released]), Some(ReleaseVerdict::StillOurs));
         assert_eq!(verdict([NotOwner, Released, NotOwner]), Some(ReleaseVerdict::NotOurs));
         assert_eq!(verdict([Released, NotOwner, NoReply]), Some(ReleaseVerdict::Unknown));

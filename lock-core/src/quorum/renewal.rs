@@ -3,29 +3,29 @@ use super::majority;
 /// A node's vote on a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RenewalVote {
-    /// The key was still ours, and lives on.
+    /// The node still held the key, and extended it.
     Kept,
-    /// The key is not ours any more.
+    /// The node does not hold the key any more.
     Gone,
-    /// No answer, or none that counts.
+    /// No reply, or none that counts.
     NoReply,
 }
 
-/// What a renewal came to. Three things, not two.
+/// The result of a renewal: one of three, not two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RenewalVerdict {
-    /// A majority of **all** nodes still had the key and extended it.
+    /// A majority of **all** nodes still held the key, and extended it.
     Renewed,
-    /// So many nodes do not have it that no majority can.
+    /// So many nodes have lost the key that no majority can hold it.
     Lost,
-    /// Too few answers to tell: the lease stands as it stood, try again while it does.
+    /// Too few replies to decide. The lease stays as it is; retry while it is valid.
     Unknown,
 }
 
-/// One round of extending a lock's key on all nodes.
+/// The votes in one round of extending a lock's key.
 ///
-/// Only nodes where the key *was still ours* count. A node on which it is put back after this round counts from the next
-/// round on: counting it in this one would let a lock come back to life.
+/// Only nodes that *still held* the key count. A node on which the key is put back after this round counts from the next
+/// round on. Counting it in this one would bring a lost lock back to life.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RenewalTally {
     votes: Vec<Option<RenewalVote>>,
@@ -33,13 +33,13 @@ pub struct RenewalTally {
 }
 
 impl RenewalTally {
-    /// A round on `nodes` nodes, before any vote.
+    /// The tally for `nodes` nodes, before the first vote.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
         Self { votes: vec![None; nodes], decided: false }
     }
 
-    /// Takes a node's vote. The verdict comes once, with the vote that decides.
+    /// Counts a node's vote. The vote that decides returns the verdict.
     pub fn vote(&mut self, node: usize, vote: RenewalVote) -> Option<RenewalVerdict> {
         let slot = self.votes.get_mut(node).filter(|slot| slot.is_none())?;
         *slot = Some(vote);
@@ -62,7 +62,7 @@ impl RenewalTally {
         Some(verdict)
     }
 
-    /// The nodes that said that the key is not ours: where it may be put back after the round renewed.
+    /// The nodes that have lost the key: it may be put back there after the round renewed the lease.
     pub fn gone(&self) -> impl Iterator<Item = usize> + '_ {
         self.votes.iter().enumerate().filter(|(_, vote)| **vote == Some(RenewalVote::Gone)).map(|(node, _)| node)
     }
@@ -92,13 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn the_majority_is_of_all_nodes_not_of_those_that_answered() {
+    fn the_majority_is_of_all_nodes_not_of_those_that_replied() {
         assert_eq!(verdict(&[Kept, Kept], 5), None);
         assert_eq!(verdict(&[Kept, NoReply, NoReply], 3), Some(RenewalVerdict::Unknown));
     }
 
     #[test]
-    fn the_nodes_that_lost_the_key_are_told() {
+    fn the_nodes_that_lost_the_key_are_known() {
         let mut renewal = RenewalTally::new(3);
         renewal.vote(2, Gone);
         renewal.vote(0, Kept);

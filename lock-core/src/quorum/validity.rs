@@ -1,14 +1,14 @@
 use std::time::Duration;
 
-/// How far the clocks of nodes and client may part while a lock lives: 1 % of its time to live, and 2 ms for Redis's
-/// precision of 1 ms on both ends.
+/// The allowance for the drift between the clocks of nodes and client while a lock lives: 1 % of its time to live, and 2 ms for
+/// Redis's precision of 1 ms at both ends.
 #[must_use]
 pub fn drift(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
 }
 
-/// What is left of a lock: its time to live less the drift, less what elapsed since before the first request was sent.
-/// `None` when nothing is.
+/// The remaining validity of a lock: its time to live, less the drift, less the time since before the first request was sent.
+/// `None` if nothing is left.
 #[must_use]
 pub fn validity(ttl: Duration, elapsed: Duration) -> Option<Duration> {
     let left = ttl.checked_sub(drift(ttl))?.checked_sub(elapsed)?;
@@ -24,7 +24,7 @@ mod tests {
     }
 
     #[test]
-    fn validity_is_what_time_and_drift_leave() {
+    fn validity_is_the_ttl_less_drift_and_elapsed_time() {
         assert_eq!(validity(ms(1000), ms(0)), Some(ms(988)));
         assert_eq!(validity(ms(1000), ms(900)), Some(ms(88)));
         assert_eq!(validity(ms(1000), ms(988)), None);
