@@ -2,17 +2,18 @@ use std::fmt::Display;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// All bytes but `A-Za-z0-9-._~`.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// All bytes except `A-Za-z0-9-._~`.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Appends a value to the name of a resource. What could be part of a template is encoded, so that no value can forge the
-/// name of another resource.
-pub fn push_value(name: &mut String, value: &dyn Display) {
-    push_bytes(name, value.to_string().as_bytes());
+/// Appends a value to a resource, percent-encoded. The separators of a template (`:`, `/`, …) cannot occur in an encoded value, so
+/// a value such as `a:b` cannot forge another resource.
+pub fn push_encoded(resource: &mut String, value: &dyn Display) {
+    push_encoded_bytes(resource, value.to_string().as_bytes());
 }
 
-pub(crate) fn push_bytes(name: &mut String, value: &[u8]) {
-    name.extend(percent_encode(value, RESERVED));
+/// [`push_encoded`] for a value that need not be UTF-8, such as a header.
+pub(crate) fn push_encoded_bytes(resource: &mut String, value: &[u8]) {
+    resource.extend(percent_encode(value, ENCODED));
 }
 
 #[cfg(test)]
@@ -20,16 +21,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_can_not_forge_another_resource() {
-        let name = |value: &str| {
-            let mut name = String::from("stock:");
-            push_value(&mut name, &value);
-            name
+    fn a_value_cannot_forge_another_resource() {
+        let resource = |value: &str| {
+            let mut resource = String::from("stock:");
+            push_encoded(&mut resource, &value);
+            resource
         };
-        assert_eq!(name("a-Z.0_9~"), "stock:a-Z.0_9~");
-        assert_eq!(name("a:b"), "stock:a%3Ab");
-        assert_eq!(name("a%3Ab"), "stock:a%253Ab", "not the same as the one above");
-        assert_eq!(name("{ü}\n"), "stock:%7B%C3%BC%7D%0A");
-        assert_eq!(name(""), "stock:");
+        assert_eq!(resource("a-Z.0_9~"), "stock:a-Z.0_9~");
+        assert_eq!(resource("a:b"), "stock:a%3Ab");
+        assert_eq!(resource("a%3Ab"), "stock:a%253Ab", "different from the one above");
+        assert_eq!(resource("{ü}\n"), "stock:%7B%C3%BC%7D%0A");
+        assert_eq!(resource(""), "stock:");
     }
 }

@@ -1,4 +1,4 @@
-//! What `#[distributed_lock]` expands to. Not for use by hand: it changes as the macro does.
+//! What `#[distributed_lock]` expands to. Not public API: it changes together with the macro.
 
 pub use axum::Extension;
 use axum::extract::FromRequestParts;
@@ -8,12 +8,13 @@ use http::Request;
 use http::request::Parts;
 use lock_core::{Lease, LockError, LockManager};
 
-pub use crate::encode::push_value;
+pub use crate::encode::push_encoded;
 use crate::guarded::{self, Held, Stopped};
 pub use crate::policy::Policy;
 use crate::rejection::LockRejection;
 
-/// The manager in the request's extensions. Without one, the handler does not run.
+/// Extracts the lock manager from the request's extensions. Rejects the request if there is none, so that a handler never
+/// runs unguarded.
 pub struct Manager(LockManager);
 
 impl<S: Sync> FromRequestParts<S> for Manager {
@@ -28,11 +29,12 @@ impl<S: Sync> FromRequestParts<S> for Manager {
 ///
 /// # Errors
 ///
-/// The rejection that answers for the handler.
+/// The rejection that answers in place of the handler.
 pub async fn guard_handler<Fut>(
     Manager(locks): Manager,
     resource: String,
     policy: Policy,
+    on_error: Option<fn(LockError) -> Response>,
     handler: impl FnOnce(Lease) -> Fut,
 ) -> Result<Response, LockRejection>
 where
@@ -45,23 +47,23 @@ where
             Err(error) => Stopped::Lock(error),
         },
     };
-    let on_error = policy.on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
+    let on_error = on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
     Err(stopped.reject(&policy, on_error))
 }
 
-/// Runs the body of a function under its lock, where it stands.
+/// Runs the body of a function under its lock, in the caller's task.
 ///
 /// # Errors
 ///
-/// That of the lock, or the function's own. What succeeded under a lock that was lost did not succeed.
-pub async fn guard_call<R, E: From<LockError>>(
+/// That of the lock, or the function's own. A success is replaced by [`LockError::Lost`] if the lock was lost before.
+pub async fn guard_function<R, E: From<LockError>>(
     locks: LockManager,
     resource: String,
     policy: Policy,
     body: impl Future<Output = Result<R, E>>,
 ) -> Result<R, E> {
     let guard = policy.request(&locks, &resource).acquire().await?;
-    // Bound after the guard, and so dropped before it.
+    // Declared after the guard, and so dropped before it: the body ends before the lock is released.
     let body = guard.scope(body);
     let output = guarded::until_lost(&guard, body, policy.on_lost).await?;
     if output.is_ok() {
@@ -70,36 +72,39 @@ pub async fn guard_call<R, E: From<LockError>>(
     output
 }
 
-/// The answer that a handler's output is.
+/// Converts a handler's output. A function, so that generated code needs no trait in scope.
 pub fn into_response(output: impl IntoResponse) -> Response {
     output.into_response()
 }
 
-/// Puts the lease into an argument that carries extensions.
-pub struct Carrier<'a, T>(pub &'a mut T);
+/// A parameter whose type is named `Request` or `Parts`.
+///
+/// The macro sees only that name. If the type is one of axum's, the inherent `insert_lease` is called; for any other type, that
+/// of [`NotARequest`], because inherent methods take precedence.
+pub struct RequestParam<'a, T>(pub &'a mut T);
 
-impl<B> Carrier<'_, Request<B>> {
-    /// Puts lease and token into the request.
-    pub fn carry(self, lease: &Lease) {
+impl<B> RequestParam<'_, Request<B>> {
+    /// Inserts lease and token into the request's extensions.
+    pub fn insert_lease(self, lease: &Lease) {
         self.0.extensions_mut().insert(lease.token());
         self.0.extensions_mut().insert(lease.clone());
     }
 }
 
-impl Carrier<'_, Parts> {
-    /// Puts lease and token into the request's head.
-    pub fn carry(self, lease: &Lease) {
+impl RequestParam<'_, Parts> {
+    /// Inserts lease and token into the extensions of the request's head.
+    pub fn insert_lease(self, lease: &Lease) {
         self.0.extensions.insert(lease.token());
         self.0.extensions.insert(lease.clone());
     }
 }
 
-/// For arguments of other types that happen to be called `Request` or `Parts`.
-pub trait CarryNothing {
+/// A type that is only named like a request.
+pub trait NotARequest {
     /// Does nothing.
-    fn carry(self, lease: &Lease);
+    fn insert_lease(self, lease: &Lease);
 }
 
-impl<T> CarryNothing for Carrier<'_, T> {
-    fn carry(self, _: &Lease) {}
+impl<T> NotARequest for RequestParam<'_, T> {
+    fn insert_lease(self, _: &Lease) {}
 }

@@ -1,8 +1,7 @@
 use std::time::Duration;
 
-use axum::response::Response;
 use http::StatusCode;
-use lock_core::{LockError, LockManager, LockRequest};
+use lock_core::{LockManager, LockRequest};
 
 /// What happens to a handler when its lease is lost while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +42,6 @@ pub struct Policy {
     pub on_disconnect: OnDisconnect,
     /// The status of the answer when the lock is busy.
     pub busy_status: u16,
-    /// Makes the answer to an error, in place of the problem document.
-    pub on_error: Option<fn(LockError) -> Response>,
 }
 
 impl Policy {
@@ -59,7 +56,6 @@ impl Policy {
             on_lost: OnLost::Cancel,
             on_disconnect: OnDisconnect::Finish,
             busy_status: StatusCode::CONFLICT.as_u16(),
-            on_error: None,
         }
     }
 

@@ -4,7 +4,7 @@ use http::request::Parts;
 use lock_core::MAX_RESOURCE_LEN;
 use thiserror::Error;
 
-use crate::encode::{push_bytes, push_value};
+use crate::encode::{push_encoded, push_encoded_bytes};
 use crate::rejection::{KeyError, LockRejection};
 
 /// The name of a resource, with places for values of the request: `stock:{sku}`, `export:{header.x-tenant}`,
@@ -95,17 +95,17 @@ impl Template {
                     let (_, value) = values
                         .find(|(name, _)| name == parameter)
                         .ok_or_else(|| LockRejection::no_path_parameter(parameter))?;
-                    push_value(&mut name, &value);
+                    push_encoded(&mut name, &value);
                 }
                 Segment::Header(header) => {
                     let values = parts.headers.get_all(header).iter();
-                    push_bytes(&mut name, only(values, "header", header.as_str())?.as_bytes());
+                    push_encoded_bytes(&mut name, only(values, "header", header.as_str())?.as_bytes());
                 }
                 Segment::Query(parameter) => {
                     let query = parts.uri.query().unwrap_or_default();
                     let values = form_urlencoded::parse(query.as_bytes());
                     let values = values.filter(|(name, _)| name == parameter).map(|(_, value)| value);
-                    push_value(&mut name, &only(values, "query parameter", parameter)?);
+                    push_encoded(&mut name, &only(values, "query parameter", parameter)?);
                 }
             }
         }

@@ -1,20 +1,15 @@
 //! `#[distributed_lock]`, the attribute of [`lock-axum`](https://docs.rs/lock-axum), which re-exports it: services depend
 //! on that crate, not on this one. What is written where is described at [`macro@distributed_lock`].
 //!
-//! The stages, each in its file: `args` with `value`, `duration` and `template` reads the attribute, `input` with
-//! `bindings` and `params` the function, `validate` holds one against the other, `expand` writes the result. Every stage
-//! reports all that it finds, at the token that is wrong.
+//! An expansion has four stages, run by `attribute`: `args` parses the arguments, `function` the function, `validate` checks
+//! them, and `expand` generates the code. Each stage reports every mistake that it finds, at the token that caused it.
 
 mod args;
-mod bindings;
-mod duration;
+mod attribute;
+mod diagnostics;
 mod expand;
-mod input;
-mod params;
-mod report;
-mod template;
+mod function;
 mod validate;
-mod value;
 
 use proc_macro::TokenStream;
 
@@ -127,5 +122,5 @@ use proc_macro::TokenStream;
 ///   an inherent method that the trait's method calls, or use native `async fn` in the trait.
 #[proc_macro_attribute]
 pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    expand::expand(arguments.into(), item.into()).into()
+    attribute::expand(arguments.into(), item.into()).into()
 }

@@ -1,184 +1,146 @@
-//! What the arguments and the function must be to each other.
+//! Stage 3: checks the function, and the arguments against the function.
 
-use proc_macro2::Ident;
 use syn::ext::IdentExt as _;
-use syn::{Error, GenericArgument, PatType, PathArguments, ReturnType, Safety, Type, TypeParamBound};
+use syn::{Error, PatType, ReturnType, Safety};
 
-use crate::args::{Args, Key};
-use crate::input::Function;
-use crate::report::{Report, did_you_mean, list};
-use crate::template::{Placeholder, Template};
-use crate::{bindings, params};
+use crate::args::{Args, Placeholder, ResourceSource, Template};
+use crate::diagnostics::{Diagnostics, did_you_mean, list};
+use crate::function::{Function, bindings, ends_with, injected, is_boxed_future};
 
-/// axum implements `Handler` for up to 16 parameters, and one is taken by the lock manager.
+/// axum implements `Handler` for functions with up to 16 parameters, and the macro adds one for the lock manager.
 const MAX_EXTRACTORS: usize = 15;
 
-/// Checks all that can be checked. Where the arguments were not understood, what depends on them is left for the next
-/// build: an error that follows from another one only hides it.
-pub(crate) fn check(function: &Function, args: &Args, understood: bool, report: &mut Report) {
-    let is_async = check_async(function, report);
-    if !understood || !is_async {
+/// Reports everything that is wrong, except what may only follow from an error already reported: after an error in the
+/// arguments, only `async` is checked.
+pub(crate) fn check(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
+    let args_are_valid = diagnostics.is_empty();
+    let is_async = check_async(function, diagnostics);
+    if !args_are_valid || !is_async {
         return;
     }
     if args.manager.is_some() {
-        check_function(function, args, report);
+        check_function(function, args, diagnostics);
     } else {
-        check_handler(function, report);
+        check_handler(function, diagnostics);
     }
-    if let Some(Key::Template(template)) = &args.key {
-        check_placeholders(function, template, args.manager.is_none(), report);
+    if let Some(ResourceSource::Template(template)) = &args.resource {
+        check_placeholders(function, template, args.manager.is_none(), diagnostics);
     }
 }
 
-fn check_async(function: &Function, report: &mut Report) -> bool {
+fn check_async(function: &Function, diagnostics: &mut Diagnostics) -> bool {
     let sig = &function.sig;
     if sig.asyncness.is_some() {
         return true;
     }
-    report.push(match &sig.output {
+    diagnostics.push(match &sig.output {
         ReturnType::Type(_, ty) if is_boxed_future(ty) => Error::new(
             sig.ident.span(),
-            "this returns a boxed future, as functions do that `#[async_trait]` has rewritten before: put \
-             `#[distributed_lock]` where it sees an `async fn`, on an inherent method that this one calls or in a trait \
-             with native `async fn`s",
+            "this function returns a boxed future, perhaps because `#[async_trait]` has already rewritten it; \
+             `#[distributed_lock]` can only be applied to an `async fn`: apply it to an inherent method that this one \
+             calls, or use native `async fn` in the trait",
         ),
-        _ => Error::new(sig.fn_token.span, "`#[distributed_lock]` stands on an `async fn`: add `async`"),
+        _ => Error::new(sig.fn_token.span, "`#[distributed_lock]` can only be applied to an `async fn`: add `async`"),
     });
     false
 }
 
-/// Whether a function that is not `async` returns a future all the same.
-pub(crate) fn returns_future(output: &ReturnType) -> bool {
-    match output {
-        ReturnType::Type(_, ty) => match &**ty {
-            Type::ImplTrait(opaque) => opaque.bounds.iter().any(is_future),
-            ty => is_boxed_future(ty),
-        },
-        ReturnType::Default => false,
-    }
-}
-
-/// `Pin<Box<dyn Future…>>`.
-fn is_boxed_future(ty: &Type) -> bool {
-    let inside = |ty, name| {
-        let segment = params::last_segment(ty).filter(|segment| segment.ident == name)?;
-        let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
-        arguments.args.iter().find_map(|arg| if let GenericArgument::Type(ty) = arg { Some(ty) } else { None })
-    };
-    let Some(Type::TraitObject(object)) = inside(ty, "Pin").and_then(|ty| inside(ty, "Box")) else { return false };
-    object.bounds.iter().any(is_future)
-}
-
-fn is_future(bound: &TypeParamBound) -> bool {
-    matches!(bound, TypeParamBound::Trait(bound) if ends_with(&bound.path, "Future"))
-}
-
-fn check_function(function: &Function, args: &Args, report: &mut Report) {
+fn check_function(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
     for (name, reason) in [
         (
             "on_disconnect",
-            "the future of a guarded function may borrow, so it can not be spawned to outlive its caller",
+            "the future of a guarded function may borrow from its caller, so it cannot be moved to a task",
         ),
-        ("busy_status", "a guarded function returns the error of the lock, it does not answer HTTP requests"),
-        ("on_error", "a guarded function returns the error of the lock: convert it in `From<LockError>`"),
+        ("busy_status", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
+        ("on_error", "a guarded function returns the `LockError` to its caller; convert it in `From<LockError>`"),
     ] {
         if let Some(name) = args.name(name) {
-            report.push(Error::new(
-                name.span(),
-                format!("`{name}` is for handlers and can not stand with `manager`: {reason}"),
-            ));
+            diagnostics.push(Error::new(name.span(), format!("`{name}` cannot be combined with `manager`: {reason}")));
         }
     }
     if matches!(function.sig.output, ReturnType::Default) {
-        let message = "with `manager` the function must return `Result<_, E>` with `E: From<LockError>`: it can fail to get \
-                       the lock";
-        report.push(Error::new(function.sig.ident.span(), message));
+        let message = "with `manager`, the function must return `Result<_, E>` with `E: From<LockError>`, because acquiring \
+                       the lock can fail";
+        diagnostics.push(Error::new(function.sig.ident.span(), message));
     }
 }
 
-fn check_handler(function: &Function, report: &mut Report) {
+fn check_handler(function: &Function, diagnostics: &mut Diagnostics) {
     if let Some(receiver) = function.receiver() {
-        let message = "a method is no axum handler: name the lock manager, for example `manager = self.locks`";
-        report.push(Error::new_spanned(receiver, message));
+        let message = "a method cannot be an axum handler: add the lock manager, for example `manager = self.locks`";
+        diagnostics.push(Error::new_spanned(receiver, message));
     }
     if let Safety::Unsafe(token) = &function.sig.safety {
-        report.push(Error::new(token.span, "a handler can not be `unsafe`"));
+        diagnostics.push(Error::new(token.span, "a guarded handler cannot be `unsafe`"));
     }
     if let Some(again) = function.attrs.iter().find(|attr| ends_with(attr.path(), "distributed_lock")) {
-        let message =
-            "a handler takes one lock: guard what needs the second one in a function of its own, with `manager`";
-        report.push(Error::new_spanned(again, message));
+        let message = "a handler can have only one `#[distributed_lock]`: move the work under the second lock to a function \
+                       with `manager`";
+        diagnostics.push(Error::new_spanned(again, message));
     }
     for param in function.params() {
         if let Some(attr) = param.attrs.iter().find(|attr| attr.path().is_ident("cfg")) {
-            report.push(Error::new_spanned(attr, "`#[cfg]` on a parameter: put it on the handler as a whole"));
+            let message = "a guarded handler cannot have `#[cfg]` on a parameter: apply it to the whole function";
+            diagnostics.push(Error::new_spanned(attr, message));
         }
     }
-    if let Some(param) = function.params().filter(|param| params::filled(&param.ty).is_none()).nth(MAX_EXTRACTORS) {
-        let message =
-            format!("a guarded handler has at most {MAX_EXTRACTORS} extractors: axum allows 16, one is the lock's");
-        report.push(Error::new_spanned(param, message));
+    let mut extractors = function.params().filter(|param| injected(&param.ty).is_none());
+    if let Some(param) = extractors.nth(MAX_EXTRACTORS) {
+        let message = format!(
+            "a guarded handler can have at most {MAX_EXTRACTORS} extractors: axum allows 16, and the lock manager takes one"
+        );
+        diagnostics.push(Error::new_spanned(param, message));
     }
 }
 
-/// Whether the last segment of a path is this.
-pub(crate) fn ends_with(path: &syn::Path, name: &str) -> bool {
-    path.segments.last().is_some_and(|segment| segment.ident == name)
-}
-
-fn check_placeholders(function: &Function, template: &Template, handler: bool, report: &mut Report) {
-    let names = |param: &PatType| bindings::names(&param.pat);
-    let (filled, visible): (Vec<_>, Vec<_>) =
-        function.params().partition(|param| handler && params::filled(&param.ty).is_some());
-    let bound = |params: &[&PatType], placeholder: &Placeholder| {
-        params.iter().flat_map(|param| names(param)).any(|name| is_named(&name, &placeholder.binding))
+fn check_placeholders(function: &Function, template: &Template, is_handler: bool, diagnostics: &mut Diagnostics) {
+    let names = |param: &PatType| bindings(&param.pat);
+    // In a handler, the lock provides these parameters: they have no value before it is acquired.
+    let (from_lock, usable): (Vec<_>, Vec<_>) =
+        function.params().partition(|param| is_handler && injected(&param.ty).is_some());
+    let binds = |params: &[&PatType], placeholder: &Placeholder| {
+        params.iter().flat_map(|param| names(param)).any(|name| placeholder.refers_to(&name))
     };
     for placeholder in template.placeholders() {
         let name = &placeholder.binding;
         let is_self = name == "self" && function.receiver().is_some();
-        if is_self || bound(&visible, placeholder) {
+        if is_self || binds(&usable, placeholder) {
             continue;
         }
-        if bound(&filled, placeholder) {
-            let message = format!("`{{{name}}}` is filled by the lock, which is taken only when its resource is known");
-            report.push(Error::new(template.span, message));
+        if binds(&from_lock, placeholder) {
+            let message =
+                format!("`{{{name}}}` cannot be part of `resource`: it has no value before the lock is acquired");
+            diagnostics.push(Error::new(template.span, message));
             continue;
         }
         let mut known: Vec<_> =
-            visible.iter().flat_map(|param| names(param)).map(|name| name.unraw().to_string()).collect();
+            usable.iter().flat_map(|param| names(param)).map(|name| name.unraw().to_string()).collect();
         if function.receiver().is_some() {
             known.insert(0, "self".to_owned());
         }
         let known = || known.iter().map(String::as_str);
         let message = if known().next().is_none() {
-            format!("unknown placeholder `{{{name}}}`: the arguments bind no name")
+            format!("unknown placeholder `{{{name}}}`: the parameters bind no names")
         } else {
             let hint = did_you_mean(name, known());
-            format!("unknown placeholder `{{{name}}}`{hint} (the arguments bind {})", list(known()))
+            format!("unknown placeholder `{{{name}}}`{hint} (the parameters bind {})", list(known()))
         };
-        report.push(Error::new(template.span, message));
+        diagnostics.push(Error::new(template.span, message));
     }
-}
-
-/// Whether a placeholder means this binding: `{type}` is `r#type`.
-pub(crate) fn is_named(binding: &Ident, placeholder: &str) -> bool {
-    binding.unraw() == placeholder
 }
 
 #[cfg(test)]
 mod tests {
     use proc_macro2::TokenStream;
     use quote::{ToTokens, quote};
-    use syn::parse_quote;
 
     use super::*;
 
     fn messages(args: TokenStream, function: TokenStream) -> Vec<String> {
-        let mut report = Report::default();
-        let args = Args::parse(args, &mut report);
-        let understood = report.is_empty();
-        check(&syn::parse2(function).unwrap(), &args, understood, &mut report);
-        report.into_result().err().into_iter().flatten().map(|error| error.to_string()).collect()
+        let mut diagnostics = Diagnostics::default();
+        let args = Args::parse(args, &mut diagnostics);
+        check(&syn::parse2(function).unwrap(), &args, &mut diagnostics);
+        diagnostics.into_result().err().into_iter().flatten().map(|error| error.to_string()).collect()
     }
 
     fn handler(resource: &str, inputs: impl ToTokens) -> Vec<String> {
@@ -186,19 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_names_a_binding() {
+    fn a_placeholder_refers_to_a_binding() {
         assert!(handler("{a}:{b}:{c}:{type}", quote!(Path((a, mut b)): P, c: C, Json(r#type): J)).is_empty());
         assert_eq!(
             handler("{skuu}", quote!(Path(sku): P, State(db): S)),
-            ["unknown placeholder `{skuu}`; did you mean `sku`? (the arguments bind `sku`, `db`)"]
+            ["unknown placeholder `{skuu}`; did you mean `sku`? (the parameters bind `sku`, `db`)"]
         );
-        assert_eq!(handler("{sku}", quote!(_: P)), ["unknown placeholder `{sku}`: the arguments bind no name"]);
+        assert_eq!(handler("{sku}", quote!(_: P)), ["unknown placeholder `{sku}`: the parameters bind no names"]);
         assert_eq!(handler("{a}{b}", quote!()).len(), 2);
     }
 
     #[test]
-    fn the_lease_can_not_name_the_lock() {
-        let message = "`{lease}` is filled by the lock, which is taken only when its resource is known";
+    fn the_lease_cannot_be_part_of_its_resource() {
+        let message = "`{lease}` cannot be part of `resource`: it has no value before the lock is acquired";
         assert_eq!(handler("{lease}", quote!(lease: Lease)), [message]);
         assert_eq!(handler("{lease}", quote!(Extension(lease): Extension<FencingToken>)), [message]);
         let ordinary = quote!(
@@ -213,7 +175,7 @@ mod tests {
             async fn f(&self) -> Result<(), E> {}
         );
         assert!(messages(quote!(resource = "{self.name}", manager = self.locks), method).is_empty());
-        assert_eq!(handler("{self.name}", quote!()), ["unknown placeholder `{self}`: the arguments bind no name"]);
+        assert_eq!(handler("{self.name}", quote!()), ["unknown placeholder `{self}`: the parameters bind no names"]);
     }
 
     #[test]
@@ -238,16 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn boxed_futures_are_recognised() {
-        let boxed = |ty| is_boxed_future(&ty);
-        assert!(boxed(parse_quote!(::core::pin::Pin<Box<dyn ::core::future::Future<Output = u8> + Send + 'a>>)));
-        assert!(!boxed(parse_quote!(Pin<Box<dyn Stream>>)));
-        assert!(!boxed(parse_quote!(Pin<Box<T>>)));
-        assert!(!boxed(parse_quote!(Box<dyn Future>)));
-    }
-
-    #[test]
-    fn axum_has_room_for_fifteen() {
+    fn a_handler_can_have_fifteen_extractors() {
         let inputs = |n: usize| std::iter::repeat_n(quote!(_: X), n);
         let (fit, many) = (inputs(15), inputs(16));
         assert!(handler("a", quote!(lease: Lease, #(#fit),*)).is_empty());

@@ -1,15 +1,15 @@
-//! What `#[distributed_lock]` says when it is misused, and that it is silent when it is used well.
+//! The diagnostics of `#[distributed_lock]`: an error for each mistake, and no warning for correct use.
 //!
-//! Each file in `ui/pass` must compile without a warning. Each file in `ui/fail` must be refused with the errors that its
-//! comments expect and no other one. A comment underlines what an error points at in the line above, as far as it is on
-//! that line, and says what the message contains:
+//! Each file in `ui/pass` must compile without a warning. Each file in `ui/fail` must fail with exactly the errors that its
+//! comments expect. A comment underlines the part of the line above that the error points at, and gives a substring of the
+//! message:
 //!
 //! ```text
 //! #[distributed_lock(resource = "stock:{sku}", tll = "10s")]
 //! //                                           ^^^ unknown argument `tll`
 //! ```
 //!
-//! Nothing else of rustc's output is compared, so the cases hold on every toolchain.
+//! Nothing else in rustc's output is compared, so the cases pass on every toolchain.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,17 +60,17 @@ impl Kind {
 /// One file.
 struct Case {
     kind: Kind,
-    /// The name of its binary.
+    /// The name of the binary that is built from it.
     name: String,
     path: PathBuf,
     source: String,
 }
 
-/// An error, as expected by a comment or as found: for the order, the place comes first.
+/// An error, as a comment expects it or as rustc reports it. Sorted by position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Diagnostic {
     line: usize,
-    /// In characters from 0, the end excluded.
+    /// In characters from 0, end exclusive.
     columns: (usize, usize),
     message: String,
 }
@@ -90,7 +90,7 @@ fn cases(root: &Path, kind: Kind) -> Vec<Case> {
 }
 
 impl Case {
-    /// What the comments expect.
+    /// The errors that the comments expect.
     fn expected(&self) -> Vec<Diagnostic> {
         let mut expected = Vec::new();
         let mut code = 0;
@@ -106,7 +106,7 @@ impl Case {
         expected
     }
 
-    /// What is wrong with this case, in words.
+    /// How the result differs from what the case expects, or `None` if it does not.
     fn mismatch(&self, seen: &Seen) -> Option<String> {
         let found = seen.messages.get(&self.name).map_or(&[][..], Vec::as_slice);
         let compiled = seen.compiled.contains(&self.name);
@@ -131,7 +131,7 @@ impl Case {
                 let errors = || found.iter().filter(|message| message.level == "error");
                 let mut found: Vec<_> = errors().map(|message| message.locate(&self.path)).collect();
                 found.sort();
-                // Some toolchains say the same of a place twice, some once.
+                // Some toolchains report the same error twice, others once.
                 found.dedup();
                 self.compare(&expected, &found, &mut wrong);
             }
@@ -139,7 +139,7 @@ impl Case {
         (!wrong.is_empty()).then(|| format!("--- {}\n{wrong}", self.path.display()))
     }
 
-    /// Takes each expected error away from those found, and writes down what is left on either side.
+    /// Removes each expected error from those found, and describes what is left on either side.
     fn compare(&self, expected: &[Diagnostic], found: &[Diagnostic], wrong: &mut String) {
         let mut found = found.to_vec();
         for expected in expected {
@@ -157,7 +157,7 @@ impl Case {
         }
     }
 
-    /// In the form of the comments.
+    /// Writes a diagnostic in the form of the comments.
     fn write(&self, text: &mut String, title: &str, diagnostic: &Diagnostic) {
         let Diagnostic { line, columns: (start, end), message } = diagnostic;
         let source = self.source.lines().nth(line.wrapping_sub(1)).unwrap_or_default();
@@ -177,20 +177,20 @@ fn underline(line: &str) -> Option<((usize, usize), &str)> {
     (count > 0).then(|| ((start, start + count), message.trim()))
 }
 
-/// Checks all cases in one package of their own, each as a binary, since a case that fails must not end the others.
+/// Checks all cases in a package of their own. Each is a separate binary, so that one that fails does not stop the others.
 fn check(root: &Path, cases: &[Case]) -> Output {
     let workspace = root.parent().unwrap();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("macro-diagnostics");
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("Cargo.toml"), manifest(workspace, cases)).unwrap();
-    // The same versions as in the workspace, which are at hand without a network.
+    // The same versions as in the workspace: they are already downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.join("Cargo.lock")).unwrap();
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["check", "--bins", "--keep-going", "--offline", "--message-format=json", "--quiet"])
         .arg("--target-dir")
         .arg(directory.join("target"))
         .current_dir(&directory)
-        // `-D warnings` would turn a warning beside an expected error into an unexpected error.
+        // `-D warnings` would turn a warning next to an expected error into an unexpected error.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .output()
@@ -198,7 +198,7 @@ fn check(root: &Path, cases: &[Case]) -> Output {
 }
 
 fn manifest(workspace: &Path, cases: &[Case]) -> String {
-    // JSON's strings are TOML's, too. The lock file decides the versions.
+    // A JSON string is also a TOML string. The lock file decides the versions.
     let quote = |path: PathBuf| Value::from(path.to_str().unwrap()).to_string();
     let mut manifest = format!(
         r#"
@@ -225,12 +225,12 @@ tracing = {{ version = "*", features = ["attributes"] }}
     manifest
 }
 
-/// What cargo reported, by binary.
+/// What cargo reported for each binary.
 #[derive(Default)]
 struct Seen {
     compiled: BTreeSet<String>,
     messages: BTreeMap<String, Vec<Message>>,
-    /// Errors in what the cases depend on.
+    /// Errors in the dependencies of the cases.
     elsewhere: String,
 }
 
@@ -284,7 +284,7 @@ impl Message {
             && (self.level == "failure-note" || self.text.contains("previous error") || self.text.ends_with(" emitted"))
     }
 
-    /// Where the message points, in the file of the case: from inside a macro, where that was called.
+    /// The position of the message in the file of the case. For a message inside a macro, that of the macro's call.
     fn locate(&self, path: &Path) -> Diagnostic {
         let primary = self.spans.iter().find(|span| span["is_primary"] == true);
         let mut span = primary.unwrap_or(&Value::Null);

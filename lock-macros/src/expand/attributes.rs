@@ -1,12 +1,13 @@
-//! Which of the two functions of a handler an attribute belongs to.
+//! Assigns the attributes of a handler to one of the two functions that it becomes.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Path, Token};
 
-use crate::validate::ends_with;
+use crate::function::ends_with;
 
-/// Those that describe the handler as axum and the rest of the crate see it. Lint levels reach the inner function from
-/// there, since it stands inside. All others, such as `instrument`, stay with the user's parameters and body.
+/// Whether an attribute belongs to the outer function, the one that axum and the rest of the crate see. Lint levels apply to
+/// the inner function from there, since it is nested. All other attributes, such as `instrument`, stay with the user's
+/// parameters and body.
 pub(crate) fn is_outer(attr: &Attribute) -> bool {
     if attr.path().is_ident("cfg_attr") {
         return conditional(attr).is_some_and(|metas| metas.iter().all(is_outer_meta));
@@ -14,7 +15,7 @@ pub(crate) fn is_outer(attr: &Attribute) -> bool {
     is_outer_meta(&attr.meta)
 }
 
-/// The attributes that a `#[cfg_attr(predicate, …)]` stands for.
+/// The attributes in a `#[cfg_attr(predicate, …)]`.
 fn conditional(attr: &Attribute) -> Option<Vec<Meta>> {
     let metas = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
     Some(metas.into_iter().skip(1).collect())
@@ -28,7 +29,8 @@ fn is_outer_meta(meta: &Meta) -> bool {
     builtin || ends_with(path, "debug_handler") || is_utoipa_path(path, meta)
 }
 
-/// `#[utoipa::path(…)]`, or `#[path(…)]` when it was imported; the builtin `#[path = "…"]` stands on modules only.
+/// Whether this is `#[utoipa::path(…)]`, or `#[path(…)]` if that was imported. The builtin `#[path = "…"]`, which is for
+/// modules, takes no list.
 fn is_utoipa_path(path: &Path, meta: &Meta) -> bool {
     ends_with(path, "path")
         && matches!(meta, Meta::List(_))
@@ -43,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_describes_the_handler_goes_out() {
+    fn descriptions_of_the_handler_move_to_the_outer_function() {
         let outer: [Attribute; 10] = [
             parse_quote!(#[doc = " Docs."]),
             parse_quote!(#[cfg_attr(all(docsrs, feature = "x"), doc = "More.", must_use)]),
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_stays_with_the_body() {
+    fn other_attributes_stay_with_the_body() {
         let inner: [Attribute; 5] = [
             parse_quote!(#[instrument(skip(db))]),
             parse_quote!(#[cfg_attr(feature = "otel", tracing::instrument(skip(db)))]),

@@ -1,20 +1,19 @@
-//! What stands in for a function that could not be guarded.
+//! Generates the replacement of a function that could not be expanded.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Token;
 
-use super::nested;
-use crate::input::Function;
-use crate::validate::returns_future;
+use super::span::nested;
+use crate::function::{Function, returns_future};
 
-/// The function as it was written, so that its callers and its imports cause no errors of their own; but its body is
-/// never reached. The `compile_error!` beside it stops the build anyway: this holds even where tools go on.
+/// The function as it was written, so that neither its callers nor its imports cause further errors. Its body is never
+/// reached: the `compile_error!` next to it fails the build, and tools that continue nevertheless must not run it unlocked.
 pub(crate) fn expand(function: &Function) -> TokenStream {
     let Function { attrs, inner_attrs, vis, defaultness, sig, body } = function;
     let body = nested(body);
     let mut sig = sig.clone();
-    // Where `async` was forgotten, the missing word is reported once, and not again at every `.await`.
+    // A forgotten `async` has already been reported; without it here, rustc would report every `.await` as well.
     if sig.asyncness.is_none() && !returns_future(&sig.output) {
         sig.constness = None;
         sig.asyncness = Some(Token![async](Span::mixed_site()));
@@ -23,7 +22,7 @@ pub(crate) fn expand(function: &Function) -> TokenStream {
         #(#attrs)*
         #vis #defaultness #sig {
             #(#inner_attrs)*
-            // A condition, for the body to count as reachable: no lint about it, and types are inferred from it.
+            // A condition keeps the body reachable for rustc: it still infers types from it and raises no lint.
             if true {
                 loop {}
             }

@@ -1,39 +1,38 @@
-//! A function or method that names its manager: the signature stays, the body is wrapped.
+//! Generates a guarded function or method, one with `manager = …`: the signature stays, the body is wrapped.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ReturnType, Token, Type, TypeInfer};
 
-use super::{at, key, krate, nested, output, policy, start};
-use crate::args::{Args, Key};
-use crate::bindings;
-use crate::input::Function;
-use crate::validate::is_named;
+use super::span::{at, first_token, nested, return_type};
+use super::{policy, resource};
+use crate::args::{Args, ResourceSource};
+use crate::function::{Function, bindings};
 
-/// One item, since no second one may stand in a trait or its implementation.
-pub(crate) fn expand(function: &Function, args: &Args, key: &Key, manager: &Expr) -> TokenStream {
+/// A single item: in a trait or its implementation, a second one would not be allowed.
+pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, manager: &Expr) -> TokenStream {
     let Function { attrs, inner_attrs, vis, defaultness, sig, body } = function;
     let body = nested(body);
     let site = Span::mixed_site();
-    let krate = krate(args, site);
-    let manager = quote_spanned! {at(start(manager))=>
+    let krate = args.crate_path(site);
+    let manager = quote_spanned! {at(first_token(manager))=>
         <#krate::LockManager as ::core::clone::Clone>::clone(&(#manager))
     };
-    let kept = kept(function, key);
-    let key = match key {
-        Key::Template(template) => key::from_template(template, &names(function), &krate),
-        Key::Expr(expr) => key::from_expr(expr),
+    let captured = captured(function, source);
+    let resource = match source {
+        ResourceSource::Template(template) => resource::from_template(template, &names(function), &krate),
+        ResourceSource::Expr(expr) => resource::from_expr(expr),
     };
     let policy = policy::expand(args);
-    let typed = typed(&sig.output);
-    // Located at the return type: what does not fit there is not a `Result`, or not with a fitting error.
+    let return_type_hint = return_type_hint(&sig.output);
+    // Located at the return type, where rustc reports that it is not a `Result` or that its error is not `From<LockError>`.
     let guarded = {
-        let krate = self::krate(args, output(sig));
-        quote_spanned! {at(output(sig))=>
-            #krate::__private::guard_call(__manager, __key, #policy, async move {
-                #(#[allow(clippy::used_underscore_binding)] let _ = &#kept;)*
-                #typed
+        let krate = args.crate_path(return_type(sig));
+        quote_spanned! {at(return_type(sig))=>
+            #krate::__private::guard_function(__manager, __resource, #policy, async move {
+                #(#[allow(clippy::used_underscore_binding)] let _ = &#captured;)*
+                #return_type_hint
                 #body
             }).await
         }
@@ -44,31 +43,33 @@ pub(crate) fn expand(function: &Function, args: &Args, key: &Key, manager: &Expr
         #vis #defaultness #sig {
             #(#inner_attrs)*
             let __manager = #manager;
-            let __key: ::std::string::String = #key;
+            let __resource: ::std::string::String = #resource;
             #guarded
         }
     }
 }
 
-/// What a placeholder may name.
+/// The names that a placeholder may refer to.
 fn names(function: &Function) -> Vec<Ident> {
-    let mut names: Vec<_> = function.params().flat_map(|param| bindings::names(&param.pat)).collect();
+    let mut names: Vec<_> = function.params().flat_map(|param| bindings(&param.pat)).collect();
     names.extend(function.receiver().map(|receiver| Ident::new("self", receiver.self_token.span)));
     names
 }
 
-/// What the body may not name, so that it would not go into it, and would be dropped when the lock is released: the receiver,
-/// what a template names, and what is named so that rustc does not warn of it. A warning of any other is to stay. An expression
-/// may have moved what it names.
-fn kept(function: &Function, key: &Key) -> Vec<Ident> {
-    let unnamed = |name: &Ident| name == "self" || name.to_string().starts_with('_');
-    let kept = |name: &Ident| match key {
-        Key::Template(template) => {
-            unnamed(name) || template.placeholders().any(|placeholder| is_named(name, &placeholder.binding))
+/// The parameters that the body's future must capture explicitly. An `async move` block captures only what it names, and a
+/// parameter that it does not capture would be dropped after the lock is released.
+///
+/// That is the receiver, a name that begins with `_`, and a name in the template. Any other parameter that the body does not
+/// name keeps rustc's warning that it is unused. Nothing that a `key` expression names is captured: it may have moved it.
+fn captured(function: &Function, source: &ResourceSource) -> Vec<Ident> {
+    let may_be_unused = |name: &Ident| name == "self" || name.to_string().starts_with('_');
+    let captured = |name: &Ident| match source {
+        ResourceSource::Template(template) => {
+            may_be_unused(name) || template.placeholders().any(|placeholder| placeholder.refers_to(name))
         }
-        Key::Expr(expr) => unnamed(name) && !mentions(expr.to_token_stream(), name),
+        ResourceSource::Expr(expr) => may_be_unused(name) && !mentions(expr.to_token_stream(), name),
     };
-    names(function).into_iter().filter(kept).collect()
+    names(function).into_iter().filter(captured).collect()
 }
 
 fn mentions(tokens: TokenStream, name: &Ident) -> bool {
@@ -79,28 +80,29 @@ fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     })
 }
 
-/// A `return` that is never reached, at the start of the body: an `async` block has no place for its type, and without it
-/// `?` would not know which error to convert into, and a wrong type would be reported far from the expression that has it.
+/// An unreachable `return` at the start of the body, which tells rustc the type of the `async` block. There is no syntax for
+/// that type; without it, `?` would not know the error to convert into, and a wrong type would be reported far from the
+/// expression that has it.
 ///
-/// It comes out of an `Option`, not from a diverging expression, since that would make all that follows unreachable code.
-fn typed(output: &ReturnType) -> TokenStream {
+/// The value comes from an `Option`, because after a diverging expression rustc would report the body as unreachable code.
+fn return_type_hint(output: &ReturnType) -> TokenStream {
     let ReturnType::Type(_, ty) = output else { return TokenStream::new() };
     let mut ty = ty.clone();
     InferImplTrait.visit_type_mut(&mut ty);
-    quote_spanned! {at(start(&ty))=>
+    quote_spanned! {at(first_token(&ty))=>
         if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<#ty> {
             return __output;
         }
     }
 }
 
-/// Replaces `impl Trait`, which can not be written in a body, by `_`.
+/// Replaces `impl Trait`, which is not allowed inside a body, with `_`.
 struct InferImplTrait;
 
 impl VisitMut for InferImplTrait {
     fn visit_type_mut(&mut self, ty: &mut Type) {
         if matches!(ty, Type::ImplTrait(_)) {
-            *ty = Type::Infer(TypeInfer { attrs: Vec::new(), underscore_token: Token![_](start(ty)) });
+            *ty = Type::Infer(TypeInfer { attrs: Vec::new(), underscore_token: Token![_](first_token(ty)) });
         } else {
             visit_mut::visit_type_mut(self, ty);
         }

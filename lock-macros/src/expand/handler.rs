@@ -1,75 +1,82 @@
-//! An axum handler: an outer function that axum calls, around the user's own.
+//! Generates a guarded handler: an outer function that axum calls, with the user's function nested in it.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 use syn::{GenericParam, Generics, PatType, Visibility};
 
 use super::attributes::is_outer;
-use super::{at, key, krate, nested, output, policy, start};
-use crate::args::{Args, Key};
-use crate::bindings;
-use crate::input::Function;
-use crate::params::{self, Fill, Value, Wrapper};
-use crate::validate::is_named;
+use super::span::{at, first_token, nested, return_type};
+use super::{policy, resource};
+use crate::args::{Args, ResourceSource};
+use crate::function::{Function, Injected, InjectedValue, Wrapper, bindings, by_reference, forwards_request, injected};
 
-/// A parameter of the handler, and what it becomes.
+/// A parameter of the handler.
 struct Param<'a> {
     written: &'a PatType,
     /// Its name in the outer function.
     outer: Ident,
-    /// `None`: axum extracts it.
-    fill: Option<Fill>,
+    /// `None` if axum extracts it.
+    injected: Option<Injected>,
 }
 
-pub(crate) fn expand(function: &Function, args: &Args, key: &Key) -> TokenStream {
+pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) -> TokenStream {
     let Function { attrs, inner_attrs, vis, sig, .. } = function;
     let site = Span::mixed_site();
-    let krate = krate(args, site);
+    let krate = args.crate_path(site);
     let params: Vec<_> = function
         .params()
         .enumerate()
         .map(|(index, written)| Param {
             written,
             outer: format_ident!("__arg{index}", span = site),
-            fill: params::filled(&written.ty),
+            injected: injected(&written.ty),
         })
         .collect();
 
     let (name, async_token, fn_token) = (&sig.ident, sig.asyncness, sig.fn_token);
     let (generics, _, where_clause) = sig.generics.split_for_impl();
     let outer_attrs = attrs.iter().filter(|attr| is_outer(attr));
-    let outer_params = params.iter().filter(|param| param.fill.is_none()).map(|Param { written, outer, .. }| {
-        let ty = &written.ty;
-        quote_spanned!(site=> #outer: #ty)
-    });
-    let inner = inner(function, &params, key);
-    let key = build_key(&params, key, &krate);
+    let outer_params =
+        params.iter().filter(|param| param.injected.is_none()).map(|Param { written, outer, .. }| {
+            let ty = &written.ty;
+            quote_spanned!(site=> #outer: #ty)
+        });
+    let inner = inner(function, &params, source);
+    let resource = build_resource(&params, source, &krate);
     let policy = policy::expand(args);
-    let carry = params.iter().filter_map(|param| carry(param, &krate));
+    let on_error = on_error(args, &krate);
+    let insert_lease = params.iter().filter_map(|param| insert_lease(param, &krate));
     let call = call(function, &params, &krate, args);
 
-    // Located at the name: if the body's future is not `Send` or borrows, it is this handler's.
-    let caller = self::krate(args, name.span());
+    // Located at the handler's name, where rustc reports that the future is not `Send` or borrows.
+    let caller = args.crate_path(name.span());
     let guarded = quote_spanned! {at(name.span())=>
-        #caller::__private::guard_handler(__manager, __key, #policy, move |__lease: #krate::Lease| async move {
-            #(#carry)*
-            #call
-        })
+        #caller::__private::guard_handler(
+            __manager,
+            __resource,
+            #policy,
+            #on_error,
+            move |__lease: #krate::Lease| async move {
+                #(#insert_lease)*
+                #call
+            },
+        )
         .await
     };
     let block = quote_spanned! {site=>
         #(#inner_attrs)*
         #inner
-        let __key: ::std::string::String = #key;
+        let __resource: ::std::string::String = #resource;
         #guarded
     };
     let mut block = Group::new(Delimiter::Brace, block);
-    // From `async` to the last brace the outer function is the user's: so rustc warns of a handler that no route uses.
+    // The outer function keeps the user's spans from `async` to the last brace, so that rustc still warns of a handler that
+    // no route uses.
     block.set_span(function.body.span());
-    let allowed = allowed(function, &params);
+    let allowed_lints = allowed_lints(function, &params);
 
     quote_spanned! {site=>
-        #allowed
+        #allowed_lints
         #(#outer_attrs)*
         #vis #async_token #fn_token #name #generics (
             __manager: #krate::__private::Manager,
@@ -80,9 +87,9 @@ pub(crate) fn expand(function: &Function, args: &Args, key: &Key) -> TokenStream
     }
 }
 
-/// Those lints which the outer function may raise and the written one not: each only where it may, since `allow` is an
-/// error under `forbid`. Above the written attributes, which have the last word.
-fn allowed(function: &Function, params: &[Param<'_>]) -> TokenStream {
+/// Allows the lints that only the outer function would raise. Each is allowed only where it can occur, because `allow` is an
+/// error under `forbid`. They precede the user's attributes, so that those take precedence.
+fn allowed_lints(function: &Function, params: &[Param<'_>]) -> TokenStream {
     let many = params.len() >= 7;
     let visible = !matches!(function.vis, Visibility::Inherited);
     let many = many.then(|| quote_spanned!(Span::mixed_site()=> #[allow(clippy::too_many_arguments)]));
@@ -90,19 +97,20 @@ fn allowed(function: &Function, params: &[Param<'_>]) -> TokenStream {
     quote_spanned!(Span::mixed_site()=> #many #visible)
 }
 
-/// The user's function as it was written, inside the outer one and under the same name.
-fn inner(function: &Function, params: &[Param<'_>], key: &Key) -> TokenStream {
+/// The user's function as it was written, nested in the outer one under the same name.
+fn inner(function: &Function, params: &[Param<'_>], source: &ResourceSource) -> TokenStream {
     let Function { attrs, sig, .. } = function;
     let body = nested(&function.body);
     let site = Span::mixed_site();
     let attrs = attrs.iter().filter(|attr| !is_outer(attr));
     let mut name = sig.ident.clone();
-    // With the user's position but from the macro: a lint about the name is raised once, for the outer function.
+    // The hygiene of the macro keeps a lint about the name from being raised twice.
     name.set_span(at(name.span()));
     let (generics, inputs, output) = (&sig.generics, &sig.inputs, &sig.output);
     let (generics, where_clause) = (generics.split_for_impl().0, &generics.where_clause);
-    // A binding that only the key needs would be unused here.
-    let used = params.iter().flat_map(|param| bindings::names(&param.written.pat)).filter(|name| is_in_key(name, key));
+    // A binding that is only part of the resource would otherwise be reported as unused.
+    let names = params.iter().flat_map(|param| bindings(&param.written.pat));
+    let used = names.filter(|name| is_in_resource(name, source));
     quote_spanned! {site=>
         #(#attrs)*
         async fn #name #generics (#inputs) #output #where_clause {
@@ -112,19 +120,21 @@ fn inner(function: &Function, params: &[Param<'_>], key: &Key) -> TokenStream {
     }
 }
 
-fn build_key(params: &[Param<'_>], key: &Key, krate: &TokenStream) -> TokenStream {
+/// A block that yields the resource. It borrows from the extracted values, which the handler still needs.
+fn build_resource(params: &[Param<'_>], source: &ResourceSource, krate: &TokenStream) -> TokenStream {
     let site = Span::mixed_site();
-    let wanted = |name: &Ident| is_in_key(name, key);
-    let extracted = || params.iter().filter(|param| param.fill.is_none());
+    let wanted = |name: &Ident| is_in_resource(name, source);
+    let extracted = || params.iter().filter(|param| param.injected.is_none());
     let destructure = extracted().filter_map(|Param { written, outer, .. }| {
-        let pat = bindings::by_reference(&written.pat, &wanted)?;
+        let pat = by_reference(&written.pat, &wanted)?;
         Some(quote_spanned!(site=> let #pat = &#outer;))
     });
     let bound: Vec<_> =
-        extracted().flat_map(|param| bindings::names(&param.written.pat)).filter(|name| wanted(name)).collect();
-    let (unused, value) = match key {
-        Key::Template(template) => (&[][..], key::from_template(template, &bound, krate)),
-        Key::Expr(expr) => (&bound[..], key::from_expr(expr)),
+        extracted().flat_map(|param| bindings(&param.written.pat)).filter(|name| wanted(name)).collect();
+    // An expression is given all bindings and need not use any of them.
+    let (unused, value) = match source {
+        ResourceSource::Template(template) => (&[][..], resource::from_template(template, &bound, krate)),
+        ResourceSource::Expr(expr) => (&bound[..], resource::from_expr(expr)),
     };
     quote_spanned! {site=>
         {
@@ -135,43 +145,56 @@ fn build_key(params: &[Param<'_>], key: &Key, krate: &TokenStream) -> TokenStrea
     }
 }
 
-/// Whether the key may need this binding. An expression may hide its names in macros: it gets all of them.
-fn is_in_key(name: &Ident, key: &Key) -> bool {
-    match key {
-        Key::Template(template) => template.placeholders().any(|placeholder| is_named(name, &placeholder.binding)),
-        Key::Expr(_) => true,
+/// Whether the resource may need this binding. An expression may hide names in macros such as `format!`, so it may need all.
+fn is_in_resource(name: &Ident, source: &ResourceSource) -> bool {
+    match source {
+        ResourceSource::Template(template) => template.placeholders().any(|placeholder| placeholder.refers_to(name)),
+        ResourceSource::Expr(_) => true,
     }
 }
 
-/// Puts the lease into a request, before the handler gets it.
-fn carry(Param { written, outer, fill }: &Param<'_>, krate: &TokenStream) -> Option<TokenStream> {
-    if fill.is_some() || !params::carries(&written.ty) {
+/// The user's `on_error` as a function that returns a response. Located at its path, where rustc reports a wrong type.
+fn on_error(args: &Args, krate: &TokenStream) -> TokenStream {
+    match &args.on_error {
+        None => quote_spanned!(Span::mixed_site()=> ::core::option::Option::None),
+        Some(path) => quote_spanned! {at(first_token(path))=>
+            ::core::option::Option::Some(
+                |__error: #krate::LockError| #krate::__private::into_response(#path(__error))
+            )
+        },
+    }
+}
+
+/// Inserts the lease into the extensions of a request, before the handler gets it.
+fn insert_lease(Param { written, outer, injected }: &Param<'_>, krate: &TokenStream) -> Option<TokenStream> {
+    if injected.is_some() || !forwards_request(&written.ty) {
         return None;
     }
-    // The trait is for types that share only the name with a request: there `carry` does nothing.
+    // The macro sees only the name of the type. If the type is not a request, the inherent method does not exist, and the
+    // trait's method is called, which does nothing.
     Some(quote_spanned! {Span::mixed_site()=>
         let mut #outer = #outer;
         {
-            use #krate::__private::CarryNothing as _;
-            #krate::__private::Carrier(&mut #outer).carry(&__lease);
+            use #krate::__private::NotARequest as _;
+            #krate::__private::RequestParam(&mut #outer).insert_lease(&__lease);
         }
     })
 }
 
-/// Calls the inner function and converts its answer, under the lock.
+/// Calls the inner function and converts its output into a response, both under the lock.
 fn call(function: &Function, params: &[Param<'_>], krate: &TokenStream, args: &Args) -> TokenStream {
     let sig = &function.sig;
-    let values = params.iter().map(|Param { written, outer, fill }| {
-        // Located at the type: if it has the name of the lock's type but is another one, that is the place.
-        let site = at(start(&written.ty));
-        let Some(Fill { value, wrapper }) = fill else {
+    let values = params.iter().map(|Param { written, outer, injected }| {
+        // Located at the type, where rustc reports that it only has the same name as the lock's type.
+        let site = at(first_token(&written.ty));
+        let Some(Injected { value, wrapper }) = injected else {
             let mut outer = outer.clone();
             outer.set_span(site);
             return quote_spanned!(site=> #outer);
         };
         let value = match value {
-            Value::Lease => quote_spanned!(site=> <#krate::Lease as ::core::clone::Clone>::clone(&__lease)),
-            Value::FencingToken => quote_spanned!(site=> __lease.token()),
+            InjectedValue::Lease => quote_spanned!(site=> <#krate::Lease as ::core::clone::Clone>::clone(&__lease)),
+            InjectedValue::FencingToken => quote_spanned!(site=> __lease.token()),
         };
         match wrapper {
             Wrapper::None => value,
@@ -179,17 +202,17 @@ fn call(function: &Function, params: &[Param<'_>], krate: &TokenStream, args: &A
             Wrapper::Option => quote_spanned!(site=> ::core::option::Option::Some(#value)),
         }
     });
-    // Located at the return type: if it is no response, that is the place.
-    let site = at(output(sig));
+    // Located at the return type, where rustc reports that it is not `IntoResponse`.
+    let site = at(return_type(sig));
     let mut name = sig.ident.clone();
     name.set_span(site);
     let turbofish = turbofish(&sig.generics);
-    let krate = self::krate(args, output(sig));
+    let krate = args.crate_path(return_type(sig));
     quote_spanned!(site=> #krate::__private::into_response(#name #turbofish (#(#values),*).await))
 }
 
-/// The type and const parameters, since the arguments need not determine them. Lifetimes are left to inference: those that
-/// are bound late can not be written.
+/// The type and const parameters, because the arguments need not determine them. Lifetimes are inferred: late-bound ones
+/// cannot be specified.
 fn turbofish(generics: &Generics) -> TokenStream {
     let names: Vec<_> = generics
         .params

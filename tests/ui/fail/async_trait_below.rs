@@ -1,4 +1,4 @@
-//! What `#[async_trait]` leaves of a method, before any attribute on the method is expanded.
+//! `#[async_trait]` rewrites a method before the attributes on the method are expanded.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ struct Memory {
 impl Repository for Memory {
     #[distributed_lock(resource = "stock:{sku}", manager = self.locks)]
     fn take<'a>(&'a self, sku: &'a str) -> Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + 'a>> {
-    // ^^^^ `#[async_trait]` has rewritten before: put `#[distributed_lock]` where it sees an `async fn`
+    // ^^^^ perhaps because `#[async_trait]` has already rewritten it; `#[distributed_lock]` can only be applied to an `async fn`
         Box::pin(async move { Ok(()) })
     }
 }

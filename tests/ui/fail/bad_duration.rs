@@ -1,7 +1,7 @@
 use lock_axum::distributed_lock;
 
 #[distributed_lock(resource = "stock", ttl = "10x")]
-//                                           ^^^^^ "10x" is not a duration:
+//                                           ^^^^^ invalid duration "10x":
 async fn unit() {}
 
 #[distributed_lock(resource = "stock", wait = 2)]

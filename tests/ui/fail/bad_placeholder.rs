@@ -6,19 +6,19 @@ use lock_axum::distributed_lock;
 async fn empty(Path(sku): Path<String>) {}
 
 #[distributed_lock(resource = "stock:{sku.to_lowercase()}")]
-//                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ `{sku.to_lowercase()}` is no placeholder: only a binding (`{sku}`) or its fields
+//                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ invalid placeholder `{sku.to_lowercase()}`: expected a binding (`{sku}`) or a field of one
 async fn call(Path(sku): Path<String>) {}
 
 #[distributed_lock(resource = "stock:{sku:?}")]
-//                            ^^^^^^^^^^^^^^^ `{sku:?}` is no placeholder
+//                            ^^^^^^^^^^^^^^^ invalid placeholder `{sku:?}`
 async fn format(Path(sku): Path<String>) {}
 
 #[distributed_lock(resource = "stock:{ sku }")]
-//                            ^^^^^^^^^^^^^^^ `{ sku }` is no placeholder
+//                            ^^^^^^^^^^^^^^^ invalid placeholder `{ sku }`
 async fn spaces(Path(sku): Path<String>) {}
 
 #[distributed_lock(resource = "stock:{header.x-tenant}")]
-//                            ^^^^^^^^^^^^^^^^^^^^^^^^^ `{header.x-tenant}` is no placeholder
+//                            ^^^^^^^^^^^^^^^^^^^^^^^^^ invalid placeholder `{header.x-tenant}`
 async fn of_the_layer(Path(sku): Path<String>) {}
 
 fn main() {}

@@ -1,4 +1,4 @@
-//! `#[debug_handler]` must stand below: above, it checks a call that lacks the lock manager.
+//! `#[debug_handler]` has to be below the attribute. Above it, it checks a call without the lock manager's parameter.
 
 use axum::debug_handler;
 use axum::extract::Path;

@@ -10,14 +10,14 @@ fn answer(error: LockError) -> String {
 
 impl Service {
     #[distributed_lock(resource = "stock", manager = self.locks, on_disconnect = "finish")]
-    //                                                           ^^^^^^^^^^^^^ `on_disconnect` is for handlers and can not stand with `manager`:
+    //                                                           ^^^^^^^^^^^^^ `on_disconnect` cannot be combined with `manager`:
     async fn on_disconnect(&self) -> Result<(), LockError> {
         Ok(())
     }
 
     #[distributed_lock(resource = "stock", manager = self.locks, busy_status = 423, on_error = answer)]
-    //                                                           ^^^^^^^^^^^ `busy_status` is for handlers and can not stand with `manager`:
-    //                                                                              ^^^^^^^^ `on_error` is for handlers and can not stand with `manager`:
+    //                                                           ^^^^^^^^^^^ `busy_status` cannot be combined with `manager`:
+    //                                                                              ^^^^^^^^ `on_error` cannot be combined with `manager`:
     async fn answers(&self) -> Result<(), LockError> {
         Ok(())
     }

@@ -6,17 +6,17 @@ mod handlers {
 
     #[distributed_lock(resource = "stock")]
     #[distributed_lock(resource = "warehouse")]
-  //^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ a handler takes one lock
+  //^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ a handler can have only one `#[distributed_lock]`
     async fn twice() {}
 }
 
 #[distributed_lock(resource = "stock")]
 async fn conditional(#[cfg(all())] lease: Lease) {}
-//                   ^^^^^^^^^^^^^ `#[cfg]` on a parameter: put it on the handler as a whole
+//                   ^^^^^^^^^^^^^ a guarded handler cannot have `#[cfg]` on a parameter: apply it to the whole function
 
 #[distributed_lock(resource = "stock")]
 async unsafe fn not_safe() {}
-//    ^^^^^^ a handler can not be `unsafe`
+//    ^^^^^^ a guarded handler cannot be `unsafe`
 
 #[rustfmt::skip]
 #[distributed_lock(resource = "stock")]
@@ -25,7 +25,7 @@ async fn many(
     _: Extension<u8>, _: Extension<u8>, _: Extension<u8>, _: Extension<u8>, _: Extension<u8>, _: Extension<u8>,
     _: Lease,
     _: Extension<u8>, _: Extension<u8>, _: Extension<u8>, _: Extension<u8>,
-    //                                                    ^^^^^^^^^^^^^^^^ a guarded handler has at most 15 extractors: axum allows 16, one is the lock's
+    //                                                    ^^^^^^^^^^^^^^^^ a guarded handler can have at most 15 extractors: axum allows 16, and the lock manager takes one
 ) {}
 
 fn main() {}

@@ -1,19 +1,19 @@
 use lock_axum::distributed_lock;
 
 #[distributed_lock(resource = "stock", renew)]
-//                                     ^^^^^ `renew` needs a value: `renew = true`
+//                                     ^^^^^ missing value of `renew`: write `renew = true`
 async fn bare() {}
 
 #[distributed_lock(resource = "stock", ttl("10s"))]
-//                                     ^^^ `ttl` needs a value: `ttl = "10s"`
+//                                     ^^^ missing value of `ttl`: write `ttl = "10s"`
 async fn parentheses() {}
 
 #[distributed_lock(resource = "stock", wait =)]
-//                                     ^^^^ `wait` needs a value: `wait = "2s"`
+//                                     ^^^^ missing value of `wait`: write `wait = "2s"`
 async fn nothing() {}
 
 #[distributed_lock("stock:{sku}")]
-//                 ^^^^^^^^^^^^^ arguments have names: write `resource = "…"`
+//                 ^^^^^^^^^^^^^ expected a named argument: write `resource = "…"`
 #[allow(unused)]
 async fn positional() {}
 

@@ -5,7 +5,7 @@ mod orders {
 
     #[distributed_lock(resource = "stock")]
     struct Order;
-  //^^^^^^ `#[distributed_lock]` stands on an `async fn`
+  //^^^^^^ `#[distributed_lock]` can only be applied to an `async fn`
 }
 
 trait Repository {
@@ -13,7 +13,7 @@ trait Repository {
 
     #[distributed_lock(resource = "stock", manager = self.locks())]
     async fn take(&self) -> Result<(), LockError>;
-    //       ^^^^ `#[distributed_lock]` guards a body, and this function has none: put it on the implementation
+    //       ^^^^ `#[distributed_lock]` needs a function body to guard: apply it to the implementation
 }
 
 fn main() {}

@@ -5,7 +5,7 @@ use lock_axum::{Lease, distributed_lock};
 
 #[distributed_lock(resource = "stock:{sku}")]
 pub fn handler(Path(sku): Path<String>, lease: Lease) -> String {
-//  ^^ `#[distributed_lock]` stands on an `async fn`: add `async`
+//  ^^ `#[distributed_lock]` can only be applied to an `async fn`: add `async`
     std::future::ready(()).await;
     format!("{sku} {lease:?}")
 }

@@ -1,4 +1,4 @@
-//! A wrong argument causes no errors elsewhere: not in the body, not in other attributes, not where the handler is used.
+//! A wrong argument causes no further errors: neither in the body, nor in other attributes, nor where the handler is used.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ struct Service {
 
 impl Service {
     #[distributed_lock(resource = "stock:{sku}", ttl = "1ms", manager = self.locks)]
-    //                                                 ^^^^^ `ttl` must be at least 100ms
+    //                                                 ^^^^^ `ttl` must be between 100ms and 1day, got 1ms
     async fn method(&self, sku: &str) -> Result<impl Iterator<Item = char>, Box<dyn std::error::Error>> {
         let _: u32 = sku.parse()?;
         Ok(sku.chars().collect::<Vec<_>>().into_iter())

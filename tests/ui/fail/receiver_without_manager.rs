@@ -8,7 +8,7 @@ struct Service {
 impl Service {
     #[distributed_lock(resource = "stock:{sku}")]
     async fn deduct(&self, Path(sku): Path<String>) -> String {
-    //              ^^^^^ a method is no axum handler: name the lock manager, for example `manager = self.locks`
+    //              ^^^^^ a method cannot be an axum handler: add the lock manager, for example `manager = self.locks`
         format!("{sku} {:?}", self.locks)
     }
 }

@@ -2,7 +2,7 @@ use axum::extract::Path;
 use lock_axum::distributed_lock;
 
 #[distributed_lock(resource = "stock:{sku}", key = format!("stock:{sku}"))]
-//                                           ^^^ `resource` and `key` both name the resource: keep one of them
+//                                           ^^^ `resource` and `key` both define the resource: remove one of them
 async fn handler(Path(sku): Path<String>) {}
 
 fn main() {}

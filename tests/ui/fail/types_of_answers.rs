@@ -1,4 +1,4 @@
-//! What rustc says of a wrong type points at what the user wrote.
+//! rustc reports a wrong type at the code that the user wrote.
 
 use lock_axum::{Lease, LockError, LockManager, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! What rustc says of a placeholder points at the resource.
+//! rustc reports an error about a placeholder at the template.
 
 use axum::Json;
 use axum::extract::Path;

@@ -2,15 +2,15 @@ use axum::extract::Path;
 use lock_axum::distributed_lock;
 
 #[distributed_lock(resource = "stock:{sku")]
-//                            ^^^^^^^^^^^^ unclosed `{` in `{sku`: a placeholder ends with `}`
+//                            ^^^^^^^^^^^^ unbalanced brace: `{` is never closed in `{sku`
 async fn unclosed(Path(sku): Path<String>) {}
 
 #[distributed_lock(resource = "stock:sku}")]
-//                            ^^^^^^^^^^^^ unmatched `}`: no placeholder is open here
+//                            ^^^^^^^^^^^^ unbalanced brace: `}` without an opening `{`
 async fn unmatched(Path(sku): Path<String>) {}
 
 #[distributed_lock(resource = "stock:{{sku}}")]
-//                            ^^^^^^^^^^^^^^^ `{{`: braces can not be escaped, a resource name has none
+//                            ^^^^^^^^^^^^^^^ `{{`: braces cannot be escaped, because a resource cannot contain them
 async fn escaped(Path(sku): Path<String>) {}
 
 fn main() {}

@@ -3,16 +3,16 @@ use axum::extract::{Path, State};
 use lock_axum::{Lease, LockError, LockManager, distributed_lock};
 
 #[distributed_lock(resource = "stock:{skuu}")]
-//                            ^^^^^^^^^^^^^^ unknown placeholder `{skuu}`; did you mean `sku`? (the arguments bind `sku`, `order`)
+//                            ^^^^^^^^^^^^^^ unknown placeholder `{skuu}`; did you mean `sku`? (the parameters bind `sku`, `order`)
 async fn close(Path(sku): Path<String>, lease: Lease, Json(order): Json<u8>) {}
 
 #[distributed_lock(resource = "stock:{sku}")]
-//                            ^^^^^^^^^^^^^ unknown placeholder `{sku}`: the arguments bind no name
+//                            ^^^^^^^^^^^^^ unknown placeholder `{sku}`: the parameters bind no names
 async fn nothing_bound(_: Path<String>) {}
 
 #[distributed_lock(resource = "{a}:{b.id}")]
-//                            ^^^^^^^^^^^^ unknown placeholder `{a}` (the arguments bind `state`)
-//                            ^^^^^^^^^^^^ unknown placeholder `{b}` (the arguments bind `state`)
+//                            ^^^^^^^^^^^^ unknown placeholder `{a}` (the parameters bind `state`)
+//                            ^^^^^^^^^^^^ unknown placeholder `{b}` (the parameters bind `state`)
 async fn several(State(state): State<()>) {}
 
 struct Service {
@@ -21,7 +21,7 @@ struct Service {
 
 impl Service {
     #[distributed_lock(resource = "stock:{id}", manager = self.locks)]
-    //                            ^^^^^^^^^^^^ unknown placeholder `{id}` (the arguments bind `self`, `sku`)
+    //                            ^^^^^^^^^^^^ unknown placeholder `{id}` (the parameters bind `self`, `sku`)
     async fn method(&self, sku: &str) -> Result<(), LockError> {
         Ok(())
     }

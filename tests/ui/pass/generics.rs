@@ -1,4 +1,4 @@
-//! Generic handlers: bounds, const parameters, `where` clauses, parameters that no argument determines.
+//! Generic handlers: bounds, const parameters, `where` clauses, type parameters that no argument determines.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! Every argument, and the answers that a handler can give.
+//! Every argument, and handlers with different return types.
 
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
@@ -47,9 +47,9 @@ async fn every_argument(
 #[distributed_lock(resource = "nightly")]
 async fn no_parameter_and_no_answer() {}
 
-/// The key alone uses the binding.
+/// Only the resource uses the bindings.
 #[distributed_lock(resource = "stock:{sku}/{order.sku}/{order.lines.0}", on_lost = "continue", renew = false)]
-async fn binding_of_the_key(Path(sku): Path<String>, order: Json<Order>) -> impl IntoResponse {
+async fn binding_of_the_resource(Path(sku): Path<String>, order: Json<Order>) -> impl IntoResponse {
     (axum::http::StatusCode::ACCEPTED, [("x-order", "1")])
 }
 
@@ -62,7 +62,7 @@ fn main() {
     let _: Router = Router::new()
         .route("/a/{sku}", post(every_argument))
         .route("/b", post(no_parameter_and_no_answer))
-        .route("/c/{sku}", post(binding_of_the_key))
+        .route("/c/{sku}", post(binding_of_the_resource))
         .route("/d/{id}", post(visible))
         .with_state(Db);
     let _ = |order: Order| order.lines.1;

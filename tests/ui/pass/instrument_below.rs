@@ -1,4 +1,4 @@
-//! `#[instrument]` below the attribute sees the parameters and the body as they were written.
+//! `#[instrument]` below the attribute gets the parameters and the body as they were written.
 
 use axum::Router;
 use axum::extract::Path;

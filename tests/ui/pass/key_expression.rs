@@ -1,4 +1,4 @@
-//! `key = expr` sees every binding, and need not use it.
+//! All bindings are in scope in `key = expr`, and none has to be used.
 
 use axum::extract::{Path, State};
 use axum::routing::post;

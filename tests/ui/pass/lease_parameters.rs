@@ -1,4 +1,4 @@
-//! The lock's own parameters, wherever they stand.
+//! `Lease` and `FencingToken` parameters, in any position.
 
 use axum::extract::Path;
 use axum::routing::post;
@@ -43,7 +43,7 @@ async fn all(
     format!("{id} {:?} {same:?} {body}", lease.token())
 }
 
-/// The name of a handler may be the name of a parameter.
+/// A handler may have the same name as its parameter.
 #[distributed_lock(resource = "{token.0}")]
 async fn lease(lease: Lease, token: Path<String>) -> String {
     format!("{token:?} {:?}", lease.token())

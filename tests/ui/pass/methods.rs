@@ -1,4 +1,4 @@
-//! Methods of every receiver, with the manager in a field.
+//! Methods with every kind of receiver, with the manager in a field.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Shop {
         self.locks.clone()
     }
 
-    /// `?` converts into the written error, and the receiver's fields can stand in the resource.
+    /// `?` converts into the declared error, and the receiver's fields can be part of the resource.
     #[distributed_lock(resource = "{self.name}:{sku}", ttl = "5s", manager = self.locks)]
     pub async fn shared(&self, sku: &str, quantity: &str) -> Result<u32> {
         let quantity: u32 = quantity.parse()?;

@@ -1,4 +1,4 @@
-//! Code that denies every warning may use the attribute.
+//! The attribute causes no warning where every warning is denied.
 #![deny(warnings, let_underscore_drop, missing_docs, unused, unreachable_pub, rust_2018_idioms, unused_qualifications)]
 #![deny(unused_results, unused_lifetimes, single_use_lifetimes, unit_bindings, non_ascii_idents, trivial_casts)]
 #![deny(clippy::all, clippy::pedantic, clippy::nursery)]
@@ -42,7 +42,7 @@ pub mod service {
         error.to_string()
     }
 
-    /// Seven parameters are as many as clippy allows.
+    /// Seven parameters, the most that clippy allows.
     #[distributed_lock(resource = "{a}:{b}")]
     pub async fn many(
         Path((a, b)): Path<(u8, u8)>,
@@ -56,14 +56,14 @@ pub mod service {
         format!("{service:?} {query:?} {token:?} {method} {uri} {body}")
     }
 
-    /// The request goes on.
+    /// Forwards the request.
     #[distributed_lock(key = request.uri().path())]
     #[allow(clippy::needless_pass_by_value)]
     pub async fn stream(request: Request) -> String {
         request.uri().to_string()
     }
 
-    /// Attributes that describe the function go to the one that callers see.
+    /// Attributes that describe the function move to the outer one, which callers see.
     #[distributed_lock(resource = "old")]
     #[deprecated]
     pub async fn obsolete() -> &'static str {
@@ -83,7 +83,7 @@ pub mod service {
         ///
         /// # Errors
         ///
-        /// When the lock can not be had.
+        /// If the lock cannot be acquired.
         #[distributed_lock(resource = "{self.name}:{sku}", ttl = "1s", manager = self.locks)]
         pub async fn method(&self, sku: &str) -> Result<usize, LockError> {
             const FACTOR: usize = 2;

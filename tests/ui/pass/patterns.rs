@@ -1,4 +1,4 @@
-//! Patterns of parameters: what they bind, the resource may use.
+//! Patterns of parameters: the resource may use every name that they bind.
 
 use axum::extract::{Path, Query, State};
 use axum::routing::post;
@@ -50,10 +50,10 @@ async fn at_and_ref(State(ref whole @ App { tenant }): State<App>, Json(ref orde
     format!("{tenant} {} {}", whole.tenant, order.sku)
 }
 
-/// `__key` and `__lease` are free for the user.
-#[distributed_lock(resource = "{__key}:{__arg1}:{__lease}")]
-async fn hygiene(Path((__key, __lease)): Path<(u8, u8)>, __arg1: String) -> String {
-    let __manager = __key;
+/// The user's `__resource` and `__lease` do not collide with the macro's.
+#[distributed_lock(resource = "{__resource}:{__arg1}:{__lease}")]
+async fn hygiene(Path((__resource, __lease)): Path<(u8, u8)>, __arg1: String) -> String {
+    let __manager = __resource;
     format!("{__manager} {__lease} {__arg1}")
 }
 
@@ -63,11 +63,11 @@ async fn function(
     Order { mut sku, .. }: Order,
     (_, second): (u8, u8),
     __manager: u8,
-    mut __key: u8,
+    mut __resource: u8,
 ) -> Result<u8, LockError> {
     sku.clear();
-    __key += __manager + second;
-    Ok(__key)
+    __resource += __manager + second;
+    Ok(__resource)
 }
 
 fn main() {

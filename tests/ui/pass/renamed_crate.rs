@@ -1,4 +1,4 @@
-//! `crate = path` for services that reach the library through another crate or under another name.
+//! `crate = path` for services that use the library through another crate or under another name.
 
 use axum::Router;
 use axum::extract::{Path, Request};
@@ -12,7 +12,7 @@ mod platform {
 
 use platform::locking::{Lease, LockError, LockManager, distributed_lock};
 
-// A module of this name does not matter: the default path starts at the crates.
+// A module of this name makes no difference: the default path starts with `::`.
 mod lock_axum_shadow {
     pub mod lock_axum {}
 }

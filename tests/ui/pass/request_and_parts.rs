@@ -1,4 +1,4 @@
-//! `Request` and `Parts` take the lease along; other types of that name are left alone.
+//! `Request` and `Parts` carry the lease in their extensions; other types of that name are left alone.
 
 use axum::Router;
 use axum::body::Body;

@@ -1,4 +1,4 @@
-//! Methods in traits and in their implementations, where only one item may be emitted.
+//! Methods in traits and their implementations, where the macro may generate only one item.
 
 use lock_axum::{LockError, LockManager, distributed_lock};
 
@@ -23,7 +23,7 @@ impl Repository for Memory {
         Ok(self.stock)
     }
 
-    /// Two locks, the outer one first.
+    /// Two locks: that of the lower attribute is acquired first.
     #[distributed_lock(resource = "stock:{sku}", manager = *locks)]
     #[distributed_lock(resource = "warehouse", manager = self.locks)]
     async fn provided(&self, locks: &LockManager, sku: &str) -> Result<u32, LockError> {

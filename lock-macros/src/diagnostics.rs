@@ -1,13 +1,13 @@
-//! Collects errors, so that one build shows all of them.
+//! Collects errors, so that one build reports all of them, and words what they have in common.
 
 use proc_macro2::TokenStream;
 use syn::Error;
 
 /// The errors found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Report(Option<Error>);
+pub(crate) struct Diagnostics(Option<Error>);
 
-impl Report {
+impl Diagnostics {
     pub(crate) fn push(&mut self, error: Error) {
         match &mut self.0 {
             Some(first) => first.combine(error),
@@ -15,8 +15,8 @@ impl Report {
         }
     }
 
-    /// Takes the value, or keeps the error and yields nothing.
-    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+    /// Unwraps a result; an error is collected and leaves `None`.
+    pub(crate) fn handle<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
 
@@ -24,7 +24,7 @@ impl Report {
         self.0.is_none()
     }
 
-    /// `Ok` if nothing was reported.
+    /// The errors combined into one, if there are any.
     pub(crate) fn into_result(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }
@@ -35,11 +35,11 @@ impl Report {
     }
 }
 
-/// `; did you mean …` if one of the known names is close to what was written, else nothing.
+/// `; did you mean …?` if one of the known names is close to the written one, otherwise nothing.
 pub(crate) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let nearest = known.into_iter().map(|name| (distance(written, name), name)).min();
     match nearest {
-        // A third of the letters may differ: `tll` is `ttl`, but `foo` is not `key`.
+        // A third of the letters may differ: `tll` suggests `ttl`, but `foo` does not suggest `key`.
         Some((distance, name)) if distance * 3 <= name.chars().count().max(3) => format!("; did you mean `{name}`?"),
         _ => String::new(),
     }
@@ -50,8 +50,8 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// How many letters must be inserted, deleted, replaced or swapped with their neighbour to turn one word into the
-/// other (optimal string alignment).
+/// The number of letters to insert, delete, replace or swap with their neighbour to turn one word into the other
+/// (optimal string alignment distance).
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().collect();
     let to: Vec<char> = to.chars().collect();
@@ -96,11 +96,11 @@ mod tests {
 
     #[test]
     fn keeps_every_error() {
-        let mut report = Report::default();
-        assert!(report.is_empty());
-        report.push(Error::new(Span::call_site(), "one"));
-        assert!(report.take(Err::<(), _>(Error::new(Span::call_site(), "two"))).is_none());
-        let messages: Vec<_> = report.into_result().unwrap_err().into_iter().map(|e| e.to_string()).collect();
+        let mut diagnostics = Diagnostics::default();
+        assert!(diagnostics.is_empty());
+        diagnostics.push(Error::new(Span::call_site(), "one"));
+        assert!(diagnostics.handle(Err::<(), _>(Error::new(Span::call_site(), "two"))).is_none());
+        let messages: Vec<_> = diagnostics.into_result().unwrap_err().into_iter().map(|e| e.to_string()).collect();
         assert_eq!(messages, ["one", "two"]);
     }
 }

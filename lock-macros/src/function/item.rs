@@ -1,4 +1,4 @@
-//! The function under the attribute.
+//! Parses the function below the attribute.
 
 use proc_macro2::{Delimiter, Group};
 use syn::parse::{Parse, ParseStream};
@@ -6,7 +6,7 @@ use syn::{Attribute, Error, FnArg, PatType, Receiver, Signature, Token, Visibili
 
 /// A function or method with a body.
 ///
-/// The body stays a token tree: it is passed on and never looked into, so that rustc alone judges it, in its own words.
+/// The body stays a token tree. It is never parsed here, so that rustc alone reports what is wrong in it.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     /// `#![…]` at the start of the body.
@@ -19,7 +19,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The parameters but for `self`.
+    /// The parameters, without `self`.
     pub(crate) fn params(&self) -> impl Iterator<Item = &PatType> {
         self.sig.inputs.iter().filter_map(|input| match input {
             FnArg::Typed(param) => Some(param),
@@ -39,12 +39,11 @@ impl Parse for Function {
         let defaultness =
             if input.peek(Token![default]) && !input.peek2(Token![!]) { Some(input.parse()?) } else { None };
         if !starts_function(input) {
-            return Err(input.error("`#[distributed_lock]` stands on an `async fn`"));
+            return Err(input.error("`#[distributed_lock]` can only be applied to an `async fn`"));
         }
         let sig: Signature = input.parse()?;
         if input.peek(Token![;]) {
-            let message =
-                "`#[distributed_lock]` guards a body, and this function has none: put it on the implementation";
+            let message = "`#[distributed_lock]` needs a function body to guard: apply it to the implementation";
             return Err(Error::new(sig.ident.span(), message));
         }
         let content;
@@ -62,7 +61,7 @@ fn starts_function(input: ParseStream<'_>) -> bool {
     let _ = fork.parse::<Option<Token![async]>>();
     let _ = fork.parse::<Option<Token![unsafe]>>();
     let _ = fork.parse::<Option<syn::Abi>>();
-    // The bare peek would take `fn(u8)`, a type, for a function.
+    // Without the second check `fn(u8)`, a type, would pass for a function.
     fork.peek(Token![fn]) && !fork.peek2(token::Paren)
 }
 
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_function_is_refused() {
+    fn anything_but_a_function_is_rejected() {
         let message = |tokens| self::message(tokens);
         for wrong in [
             quote!(
@@ -112,13 +111,13 @@ mod tests {
             ),
             quote!(),
         ] {
-            assert!(message(wrong.clone()).ends_with("stands on an `async fn`"), "{wrong}");
+            assert!(message(wrong.clone()).ends_with("can only be applied to an `async fn`"), "{wrong}");
         }
         assert!(
             message(quote!(
                 async fn f(&self);
             ))
-            .contains("guards a body")
+            .contains("needs a function body")
         );
     }
 }

@@ -1,12 +1,12 @@
-//! Reads the value of one argument: a literal, a choice, a path.
+//! Parses the value of one argument: a literal, a choice, a path.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, Lit, LitStr};
 
-use crate::report::{did_you_mean, list};
+use crate::diagnostics::{did_you_mean, list};
 
-/// The literal that an expression is, also when a `macro_rules!` variable wraps it in an invisible group.
+/// The literal in an expression, also when a `macro_rules!` variable wraps it in an invisible group.
 pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     match value {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),
@@ -15,10 +15,11 @@ pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     }
 }
 
-pub(crate) fn string<'a>(value: &'a Expr, otherwise: &str) -> syn::Result<&'a LitStr> {
+/// A string literal; anything else is an error with the given message.
+pub(crate) fn string<'a>(value: &'a Expr, message: &str) -> syn::Result<&'a LitStr> {
     match literal(value) {
         Some(Lit::Str(literal)) => Ok(literal),
-        _ => Err(Error::new_spanned(value, otherwise)),
+        _ => Err(Error::new_spanned(value, message)),
     }
 }
 
@@ -29,16 +30,24 @@ pub(crate) fn boolean(name: &str, value: &Expr) -> syn::Result<bool> {
     }
 }
 
-/// One of several strings, each standing for the variant of an enum.
-pub(crate) fn choice(name: &str, value: &Expr, choices: &[(&str, &str)]) -> syn::Result<Ident> {
-    let words = || choices.iter().map(|(word, _)| *word);
-    let expected =
-        format!("`{name}` must be {}", words().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "));
+/// A string that selects a variant of an enum.
+pub(crate) struct Choice {
+    pub(crate) literal: &'static str,
+    pub(crate) variant: &'static str,
+}
+
+/// One of several strings; yields the variant that it selects.
+pub(crate) fn choice(name: &str, value: &Expr, choices: &[Choice]) -> syn::Result<Ident> {
+    let literals = || choices.iter().map(|choice| choice.literal);
+    let expected = format!(
+        "`{name}` must be {}",
+        literals().map(|literal| format!("{literal:?}")).collect::<Vec<_>>().join(" or ")
+    );
     let literal = string(value, &expected)?;
     let written = literal.value();
-    match choices.iter().find(|(word, _)| *word == written) {
-        Some((_, variant)) => Ok(Ident::new(variant, proc_macro2::Span::mixed_site())),
-        None => Err(Error::new(literal.span(), format!("{expected}{}", did_you_mean(&written, words())))),
+    match choices.iter().find(|choice| choice.literal == written) {
+        Some(choice) => Ok(Ident::new(choice.variant, proc_macro2::Span::mixed_site())),
+        None => Err(Error::new(literal.span(), format!("{expected}{}", did_you_mean(&written, literals())))),
     }
 }
 
@@ -72,7 +81,8 @@ mod tests {
 
     #[test]
     fn a_choice_is_checked() {
-        let choices = [("cancel", "Cancel"), ("continue", "Continue")];
+        let choices =
+            [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
         assert_eq!(choice("on_lost", &parse_quote!("cancel"), &choices).unwrap(), "Cancel");
         let close = choice("on_lost", &parse_quote!("cancle"), &choices).unwrap_err();
         assert_eq!(close.to_string(), "`on_lost` must be \"cancel\" or \"continue\"; did you mean `cancel`?");
@@ -90,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn a_boolean_is_no_string() {
+    fn a_boolean_is_not_a_string() {
         assert!(boolean("renew", &parse_quote!(true)).unwrap());
         assert!(boolean("renew", &parse_quote!("true")).is_err());
     }
 
     #[test]
-    fn a_path_is_no_closure() {
+    fn a_path_is_not_a_closure() {
         assert!(path("on_error", &parse_quote!(errors::busy::<u8>), "errors::busy").is_ok());
         let error = path("on_error", &parse_quote!(|e| e), "errors::busy").unwrap_err();
         assert_eq!(error.to_string(), "`on_error` must be a path such as `errors::busy`");

@@ -1,24 +1,24 @@
-//! Durations, checked while compiling.
+//! Parses durations and checks their range at compile time.
 
 use std::time::Duration;
 
 use syn::{Error, Expr, Lit};
 
-use crate::value;
+use super::value;
 
-/// A duration and the range that the engine accepts: what it would refuse for every call is refused here.
+/// The range of values that the engine can accept. A value outside it would fail every acquisition at run time, so it
+/// is rejected at compile time.
 pub(crate) struct Range {
-    least: Duration,
-    most: Duration,
+    min: Duration,
+    max: Duration,
 }
 
-/// The limit is the one that `max_ttl` can be raised to; the configured one is only known at run time.
-pub(crate) const TTL: Range = Range { least: Duration::from_millis(100), most: Duration::from_secs(24 * 60 * 60) };
-pub(crate) const WAIT: Range = Range { least: Duration::ZERO, most: Duration::from_secs(24 * 60 * 60) };
-pub(crate) const MAX_HOLD: Range =
-    Range { least: Duration::from_millis(1), most: Duration::from_secs(7 * 24 * 60 * 60) };
+/// The upper limit is the highest value that `max_ttl` can be set to; the configured `max_ttl` is known only at run time.
+pub(crate) const TTL: Range = Range { min: Duration::from_millis(100), max: Duration::from_secs(24 * 60 * 60) };
+pub(crate) const WAIT: Range = Range { min: Duration::ZERO, max: Duration::from_secs(24 * 60 * 60) };
+pub(crate) const MAX_HOLD: Range = Range { min: Duration::from_millis(1), max: Duration::from_secs(7 * 24 * 60 * 60) };
 
-/// Reads a humantime literal.
+/// Parses a humantime literal, such as `"1m 30s"`.
 pub(crate) fn parse(name: &str, value: &Expr, range: &Range) -> syn::Result<Duration> {
     let literal = match value::literal(value) {
         Some(Lit::Str(literal)) => literal,
@@ -31,16 +31,13 @@ pub(crate) fn parse(name: &str, value: &Expr, range: &Range) -> syn::Result<Dura
     };
     let text = literal.value();
     let duration = humantime::parse_duration(text.trim()).map_err(|reason| {
-        let message = format!("{text:?} is not a duration: {reason}; write it like \"10s\", \"500ms\" or \"1m 30s\"");
+        let message =
+            format!("invalid duration {text:?}: {reason}; expected a value such as \"10s\", \"500ms\" or \"1m 30s\"");
         Error::new(literal.span(), message)
     })?;
-    if duration < range.least {
-        let least = humantime::format_duration(range.least);
-        return Err(Error::new(literal.span(), format!("`{name}` must be at least {least}, this is {text}")));
-    }
-    if duration > range.most {
-        let most = humantime::format_duration(range.most);
-        return Err(Error::new(literal.span(), format!("`{name}` must be at most {most}, this is {text}")));
+    if !(range.min..=range.max).contains(&duration) {
+        let (min, max) = (humantime::format_duration(range.min), humantime::format_duration(range.max));
+        return Err(Error::new(literal.span(), format!("`{name}` must be between {min} and {max}, got {text}")));
     }
     Ok(duration)
 }
@@ -65,18 +62,21 @@ mod tests {
     }
 
     #[test]
-    fn explains_what_is_no_duration() {
-        assert!(message("ttl", &parse_quote!("10x"), &TTL).starts_with("\"10x\" is not a duration: "));
-        assert!(message("ttl", &parse_quote!(""), &TTL).starts_with("\"\" is not a duration: "));
+    fn explains_an_invalid_duration() {
+        assert!(message("ttl", &parse_quote!("10x"), &TTL).starts_with("invalid duration \"10x\": "));
+        assert!(message("ttl", &parse_quote!(""), &TTL).starts_with("invalid duration \"\": "));
         assert_eq!(message("wait", &parse_quote!(2), &WAIT), "`wait` needs a unit: write `wait = \"2s\"` for seconds");
         assert!(message("ttl", &parse_quote!(TTL), &TTL).starts_with("`ttl` must be a string"));
     }
 
     #[test]
-    fn refuses_what_the_engine_would_refuse() {
-        assert_eq!(message("ttl", &parse_quote!("99ms"), &TTL), "`ttl` must be at least 100ms, this is 99ms");
-        assert_eq!(message("ttl", &parse_quote!("25h"), &TTL), "`ttl` must be at most 1day, this is 25h");
-        assert_eq!(message("max_hold", &parse_quote!("0s"), &MAX_HOLD), "`max_hold` must be at least 1ms, this is 0s");
+    fn rejects_values_that_the_engine_cannot_accept() {
+        assert_eq!(message("ttl", &parse_quote!("99ms"), &TTL), "`ttl` must be between 100ms and 1day, got 99ms");
+        assert_eq!(message("ttl", &parse_quote!("25h"), &TTL), "`ttl` must be between 100ms and 1day, got 25h");
+        assert_eq!(
+            message("max_hold", &parse_quote!("0s"), &MAX_HOLD),
+            "`max_hold` must be between 1ms and 7days, got 0s"
+        );
     }
 
     #[test]

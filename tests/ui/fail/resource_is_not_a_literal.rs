@@ -3,7 +3,7 @@ use lock_axum::distributed_lock;
 const STOCK: &str = "stock";
 
 #[distributed_lock(resource = STOCK)]
-//                            ^^^^^ `resource` must be a string literal; for a name that is computed use `key = …` instead
+//                            ^^^^^ `resource` must be a string literal: use `key = …` for a computed resource
 async fn constant() {}
 
 #[distributed_lock(resource = 42)]

@@ -1,10 +1,10 @@
-//! The names that a pattern binds, and the same pattern matched against a reference.
+//! Finds the names that a pattern binds, and rewrites a pattern to match a reference.
 
 use proc_macro2::{Ident, Span};
 use syn::{FieldPat, Pat, PatWild, Token};
 
 /// Every name that the pattern binds.
-pub(crate) fn names(pat: &Pat) -> Vec<Ident> {
+pub(crate) fn bindings(pat: &Pat) -> Vec<Ident> {
     let mut found = Vec::new();
     collect(pat, &mut found);
     found
@@ -25,82 +25,82 @@ fn collect(pat: &Pat, found: &mut Vec<Ident>) {
         Pat::Paren(pat) => collect(&pat.pat, found),
         Pat::Reference(pat) => collect(&pat.pat, found),
         Pat::Type(pat) => collect(&pat.pat, found),
-        // Every case binds the same names.
+        // Every alternative binds the same names.
         Pat::Or(pat) => pat.cases.iter().take(1).for_each(|case| collect(case, found)),
-        // These bind nothing, or nothing that can be known here.
+        // These bind no names or, as macros do, none that are visible here.
         _ => {}
     }
 }
 
-/// The pattern as it matches `&value`, binding references to the wanted names and nothing else.
+/// The pattern rewritten to match `&value`, so that it binds the wanted names by reference and nothing else. `None` if the
+/// pattern binds none of them.
 ///
-/// `mut`, `ref` and `&` are dropped: under a default binding mode edition 2024 forbids them, and each edition then binds a
-/// shared reference. The result binds nothing, and can be left out, if it is `None`.
+/// `mut`, `ref` and `&` are removed: the 2024 edition forbids them under a default binding mode, and without them every
+/// edition binds a shared reference.
 pub(crate) fn by_reference(pat: &Pat, wanted: &dyn Fn(&Ident) -> bool) -> Option<Pat> {
-    if !names(pat).iter().any(wanted) {
-        return None;
-    }
-    Some(strip(pat.clone(), wanted))
+    let binds_any = bindings(pat).iter().any(wanted);
+    binds_any.then(|| keep_wanted(pat.clone(), wanted))
 }
 
-fn strip(pat: Pat, wanted: &dyn Fn(&Ident) -> bool) -> Pat {
-    let strip = |pat| self::strip(pat, wanted);
+fn keep_wanted(pat: Pat, wanted: &dyn Fn(&Ident) -> bool) -> Pat {
+    let keep_wanted = |pat| self::keep_wanted(pat, wanted);
     match pat {
         Pat::Ident(mut pat) => {
             pat.by_ref = None;
             pat.mutability = None;
-            let subpat = pat.subpat.take().map(|(at, inner)| (at, strip(*inner)));
+            let subpat = pat.subpat.take().map(|(at, inner)| (at, keep_wanted(*inner)));
             if !wanted(&pat.ident) {
-                return subpat.map_or_else(|| wild(pat.ident.span()), |(_, inner)| inner);
+                return subpat.map_or_else(|| wildcard(pat.ident.span()), |(_, inner)| inner);
             }
             pat.subpat = subpat.map(|(at, inner)| (at, Box::new(inner)));
             Pat::Ident(pat)
         }
         Pat::Tuple(mut pat) => {
-            each(pat.elems.iter_mut(), strip);
+            replace_each(pat.elems.iter_mut(), keep_wanted);
             Pat::Tuple(pat)
         }
         Pat::TupleStruct(mut pat) => {
-            each(pat.elems.iter_mut(), strip);
+            replace_each(pat.elems.iter_mut(), keep_wanted);
             Pat::TupleStruct(pat)
         }
         Pat::Slice(mut pat) => {
-            each(pat.elems.iter_mut(), strip);
+            replace_each(pat.elems.iter_mut(), keep_wanted);
             Pat::Slice(pat)
         }
         Pat::Struct(mut pat) => {
-            each(pat.fields.iter_mut().map(|field| &mut *field.pat), strip);
-            pat.fields.iter_mut().for_each(spell_out);
+            replace_each(pat.fields.iter_mut().map(|field| &mut *field.pat), keep_wanted);
+            pat.fields.iter_mut().for_each(expand_shorthand);
             Pat::Struct(pat)
         }
         Pat::Or(mut pat) => {
-            each(pat.cases.iter_mut(), strip);
+            replace_each(pat.cases.iter_mut(), keep_wanted);
             Pat::Or(pat)
         }
         Pat::Paren(mut pat) => {
-            each([&mut *pat.pat].into_iter(), strip);
+            replace_each([&mut *pat.pat].into_iter(), keep_wanted);
             Pat::Paren(pat)
         }
-        Pat::Type(pat) => strip(*pat.pat),
-        Pat::Reference(pat) => strip(*pat.pat),
+        Pat::Type(pat) => keep_wanted(*pat.pat),
+        Pat::Reference(pat) => keep_wanted(*pat.pat),
         other => other,
     }
 }
 
-fn each<'a>(pats: impl Iterator<Item = &'a mut Pat>, strip: impl Fn(Pat) -> Pat) {
+/// Replaces each pattern in place. A pattern has no default to take it out with, so `_` stands in meanwhile.
+fn replace_each<'a>(pats: impl Iterator<Item = &'a mut Pat>, replace: impl Fn(Pat) -> Pat) {
     for pat in pats {
-        *pat = strip(std::mem::replace(pat, wild(Span::mixed_site())));
+        *pat = replace(std::mem::replace(pat, wildcard(Span::mixed_site())));
     }
 }
 
-/// `Order { sku }` becomes `Order { sku: _ }` where the name was replaced.
-fn spell_out(field: &mut FieldPat) {
+/// `Order { sku }` becomes `Order { sku: _ }` where the binding was replaced.
+fn expand_shorthand(field: &mut FieldPat) {
     if field.colon_token.is_none() && !matches!(*field.pat, Pat::Ident(_)) {
         field.colon_token = Some(Token![:](Span::mixed_site()));
     }
 }
 
-fn wild(span: Span) -> Pat {
+fn wildcard(span: Span) -> Pat {
     Pat::Wild(PatWild { attrs: Vec::new(), underscore_token: Token![_](span) })
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn finds_every_binding() {
-        let names = |pat: &str| names(&parse(pat)).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let names = |pat: &str| bindings(&parse(pat)).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         assert_eq!(names("sku"), "sku");
         assert_eq!(names("_"), "");
         assert_eq!(names("mut sku"), "sku");
@@ -129,16 +129,16 @@ mod tests {
         assert_eq!(names("(A(x) | B(x))"), "x");
     }
 
-    fn stripped(pat: &str, wanted: &[&str]) -> Option<String> {
+    fn rewritten(pat: &str, wanted: &[&str]) -> Option<String> {
         let pat = by_reference(&parse(pat), &|name| wanted.iter().any(|wanted| name == wanted))?;
         Some(pat.to_token_stream().to_string())
     }
 
     #[test]
-    fn keeps_what_is_wanted() {
+    fn keeps_only_the_wanted_bindings() {
         let check = |pat: &str, wanted: &[&str], expected: &str| {
             let expected: proc_macro2::TokenStream = expected.parse().unwrap();
-            assert_eq!(stripped(pat, wanted).unwrap(), quote!(#expected).to_string());
+            assert_eq!(rewritten(pat, wanted).unwrap(), quote!(#expected).to_string());
         };
         check("Path(mut sku)", &["sku"], "Path(sku)");
         check("Path((a, b))", &["b"], "Path((_, b))");
@@ -150,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn leaves_out_what_binds_nothing_wanted() {
-        assert_eq!(stripped("Path(sku)", &["other"]), None);
-        assert_eq!(stripped("_", &[]), None);
+    fn a_pattern_without_wanted_bindings_is_omitted() {
+        assert_eq!(rewritten("Path(sku)", &["other"]), None);
+        assert_eq!(rewritten("_", &[]), None);
     }
 }

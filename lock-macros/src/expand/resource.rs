@@ -1,42 +1,41 @@
-//! The statements that build the name of the resource.
+//! Generates the expression that builds the resource.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::{Expr, Member};
 
-use super::{at, start};
-use crate::template::{Placeholder, Segment, Template};
-use crate::validate::is_named;
+use super::span::{at, first_token};
+use crate::args::{Placeholder, Segment, Template};
 
-/// A block that yields the name, from bindings that are in scope.
+/// A block that yields the resource as a `String`, from bindings that are in scope.
 pub(crate) fn from_template(template: &Template, bindings: &[Ident], krate: &TokenStream) -> TokenStream {
     let site = at(template.span);
     let pushes = template.segments.iter().map(|segment| match segment {
-        Segment::Text(text) => quote_spanned!(site=> __key.push_str(#text);),
-        Segment::Value(placeholder) => {
+        Segment::Text(text) => quote_spanned!(site=> __resource.push_str(#text);),
+        Segment::Placeholder(placeholder) => {
             let value = value(placeholder, bindings, template.span);
-            quote_spanned!(site=> #krate::__private::push_value(&mut __key, &#value);)
+            quote_spanned!(site=> #krate::__private::push_encoded(&mut __resource, &#value);)
         }
     });
     quote_spanned! {site=>
         {
-            let mut __key = ::std::string::String::new();
+            let mut __resource = ::std::string::String::new();
             #(#pushes)*
-            __key
+            __resource
         }
     }
 }
 
 /// The value of `key = …` as a `String`.
 pub(crate) fn from_expr(expr: &Expr) -> TokenStream {
-    quote_spanned!(at(start(expr))=> ::core::convert::Into::<::std::string::String>::into(#expr))
+    quote_spanned!(at(first_token(expr))=> ::core::convert::Into::<::std::string::String>::into(#expr))
 }
 
-/// `binding.field` as the user's own code would say it there, but located at the template: an error about its type is an
-/// error of the template.
+/// `binding.field` with the hygiene of the user's code, but located at the template: if the value has the wrong type, that is
+/// the place to report.
 fn value(placeholder: &Placeholder, bindings: &[Ident], span: Span) -> TokenStream {
-    let binding = bindings.iter().find(|binding| is_named(binding, &placeholder.binding));
-    // Without the binding, which validation excludes, rustc reports the unknown name.
+    let binding = bindings.iter().find(|binding| placeholder.refers_to(binding));
+    // Validation has checked that the binding exists. If it did not, rustc would report the unknown name.
     let mut binding = binding.cloned().unwrap_or_else(|| Ident::new(&placeholder.binding, span));
     let span = binding.span().located_at(span);
     binding.set_span(span);

@@ -1,0 +1,284 @@
+//! Parses the argument list: `name = value`, separated by commas.
+
+use std::time::Duration;
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::quote_spanned;
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _, discouraged::Speculative as _};
+use syn::{Error, Expr, Token, token};
+
+use super::duration;
+use super::template::Template;
+use super::value::{self, Choice};
+use crate::diagnostics::{Diagnostics, did_you_mean, list};
+
+/// The name of an argument, with an example of its value for diagnostics.
+struct Known {
+    name: &'static str,
+    example: &'static str,
+}
+
+const KNOWN: [Known; 12] = [
+    Known { name: "resource", example: "\"stock:{sku}\"" },
+    Known { name: "key", example: "format!(\"stock:{sku}\")" },
+    Known { name: "ttl", example: "\"10s\"" },
+    Known { name: "wait", example: "\"2s\"" },
+    Known { name: "max_hold", example: "\"1m\"" },
+    Known { name: "renew", example: "true" },
+    Known { name: "on_lost", example: "\"cancel\"" },
+    Known { name: "on_disconnect", example: "\"finish\"" },
+    Known { name: "busy_status", example: "409" },
+    Known { name: "on_error", example: "path::to::function" },
+    Known { name: "manager", example: "self.locks" },
+    Known { name: "crate", example: "::lock_axum" },
+];
+
+const ON_LOST: [Choice; 2] =
+    [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
+const ON_DISCONNECT: [Choice; 2] =
+    [Choice { literal: "finish", variant: "Finish" }, Choice { literal: "cancel", variant: "Cancel" }];
+const BUSY_STATUS: [u16; 4] = [409, 423, 429, 503];
+
+/// The arguments of the attribute. `None` leaves the choice to the lock manager.
+#[derive(Default)]
+pub(crate) struct Args {
+    pub(crate) resource: Option<ResourceSource>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) renew: Option<bool>,
+    /// The variant of `OnLost`.
+    pub(crate) on_lost: Option<Ident>,
+    /// The variant of `OnDisconnect`.
+    pub(crate) on_disconnect: Option<Ident>,
+    pub(crate) busy_status: Option<u16>,
+    pub(crate) on_error: Option<TokenStream>,
+    pub(crate) manager: Option<Expr>,
+    /// The argument `crate`.
+    krate: Option<TokenStream>,
+    /// The names as they were written, for errors that point at them.
+    names: Vec<Ident>,
+}
+
+/// Where the resource comes from.
+pub(crate) enum ResourceSource {
+    /// `resource = "…"`
+    Template(Template),
+    /// `key = …`
+    Expr(Expr),
+}
+
+impl Args {
+    /// Parses as many arguments as possible, and reports the others.
+    pub(crate) fn parse(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
+        let parser = |input: ParseStream<'_>| {
+            let mut args = Self::default();
+            while !input.is_empty() {
+                match argument(input) {
+                    Ok((name, value)) => args.set(name, &value, diagnostics),
+                    Err(error) => {
+                        diagnostics.push(error);
+                        skip_to_comma(input);
+                    }
+                }
+                if !input.is_empty() && diagnostics.handle(input.parse::<Token![,]>()).is_none() {
+                    skip_to_comma(input);
+                    let _: Option<Token![,]> = input.parse()?;
+                }
+            }
+            args.check_resource(diagnostics);
+            Ok(args)
+        };
+        parser.parse2(tokens).unwrap_or_else(|error| {
+            diagnostics.push(error);
+            Self::default()
+        })
+    }
+
+    /// The name of an argument as it was written, if it was.
+    pub(crate) fn name(&self, name: &str) -> Option<&Ident> {
+        self.names.iter().find(|written| *written == name)
+    }
+
+    /// The path of the crate that the generated code calls, reported at `span` if it does not exist.
+    pub(crate) fn crate_path(&self, span: Span) -> TokenStream {
+        let site = Span::mixed_site().located_at(span);
+        self.krate.clone().unwrap_or_else(|| quote_spanned!(site=> ::lock_axum))
+    }
+
+    fn set(&mut self, name: Ident, value: &Expr, diagnostics: &mut Diagnostics) {
+        if self.name(&name.to_string()).is_some() {
+            diagnostics.push(Error::new(name.span(), format!("duplicate argument `{name}`")));
+            return;
+        }
+        let text = name.to_string();
+        let text = text.as_str();
+        match text {
+            "resource" => self.resource = diagnostics.handle(Template::parse(value)).map(ResourceSource::Template),
+            "key" => self.resource = Some(ResourceSource::Expr(value.clone())),
+            "ttl" => self.ttl = diagnostics.handle(duration::parse(text, value, &duration::TTL)),
+            "wait" => self.wait = diagnostics.handle(duration::parse(text, value, &duration::WAIT)),
+            "max_hold" => self.max_hold = diagnostics.handle(duration::parse(text, value, &duration::MAX_HOLD)),
+            "renew" => self.renew = diagnostics.handle(value::boolean(text, value)),
+            "on_lost" => self.on_lost = diagnostics.handle(value::choice(text, value, &ON_LOST)),
+            "on_disconnect" => self.on_disconnect = diagnostics.handle(value::choice(text, value, &ON_DISCONNECT)),
+            "busy_status" => self.busy_status = diagnostics.handle(value::number(text, value, &BUSY_STATUS)),
+            "on_error" => self.on_error = diagnostics.handle(value::path(text, value, "crate::errors::busy")),
+            "manager" => self.manager = Some(value.clone()),
+            "crate" => self.krate = diagnostics.handle(value::path(text, value, "::my_service::lock_axum")),
+            // `argument` returns known names only.
+            _ => return,
+        }
+        self.names.push(name);
+    }
+
+    fn check_resource(&self, diagnostics: &mut Diagnostics) {
+        match (self.name("resource"), self.name("key")) {
+            // After another error nothing is reported: the argument with the error may have been meant as the resource.
+            (None, None) if diagnostics.is_empty() => {
+                let message = "missing `resource` or `key`: add `resource = \"stock:{sku}\"` or `key = …`";
+                diagnostics.push(Error::new(Span::call_site(), message));
+            }
+            (Some(_), Some(key)) => {
+                let message = "`resource` and `key` both define the resource: remove one of them";
+                diagnostics.push(Error::new(key.span(), message));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Parses one `name = value`.
+fn argument(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
+    let names = || KNOWN.iter().map(|known| known.name);
+    if input.peek(syn::LitStr) {
+        return Err(input.error("expected a named argument: write `resource = \"…\"`"));
+    }
+    if !input.peek(Ident::peek_any) {
+        return Err(input.error(format!("expected the name of an argument: one of {}", list(names()))));
+    }
+    let name = Ident::parse_any(input)?;
+    let Some(Known { example, .. }) = KNOWN.iter().find(|known| name == known.name) else {
+        let hint = did_you_mean(&name.to_string(), names());
+        let message = format!("unknown argument `{name}`{hint} (expected one of {})", list(names()));
+        return Err(Error::new(name.span(), message));
+    };
+    let missing_value = || Error::new(name.span(), format!("missing value of `{name}`: write `{name} = {example}`"));
+    if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek2(token::Comma) {
+        return Err(missing_value());
+    }
+    input.parse::<Token![=]>()?;
+    if input.is_empty() {
+        return Err(missing_value());
+    }
+    // Parsed on a fork: how many tokens an expression consumes before it fails is unknown, and the search for the next
+    // comma has to begin where the expression does.
+    let fork = input.fork();
+    let value = fork.parse()?;
+    input.advance_to(&fork);
+    Ok((name, value))
+}
+
+fn skip_to_comma(input: ParseStream<'_>) {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        if input.parse::<TokenTree>().is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn messages(tokens: TokenStream) -> Vec<String> {
+        let mut diagnostics = Diagnostics::default();
+        Args::parse(tokens, &mut diagnostics);
+        diagnostics.into_result().err().into_iter().flatten().map(|error| error.to_string()).collect()
+    }
+
+    #[test]
+    fn parses_every_argument() {
+        let mut diagnostics = Diagnostics::default();
+        let args = Args::parse(
+            quote! {
+                resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, on_lost = "continue",
+                on_disconnect = "cancel", busy_status = 423, on_error = errors::busy::<A, B>, manager = self.locks(1, 2),
+                crate = ::shop::lock_axum,
+            },
+            &mut diagnostics,
+        );
+        diagnostics.into_result().unwrap();
+        assert!(matches!(args.resource, Some(ResourceSource::Template(_))));
+        assert_eq!(args.ttl, Some(Duration::from_secs(10)));
+        assert_eq!(args.wait, Some(Duration::from_secs(2)));
+        assert_eq!(args.max_hold, Some(Duration::from_secs(60)));
+        assert_eq!(args.renew, Some(false));
+        assert_eq!(args.on_lost.unwrap(), "Continue");
+        assert_eq!(args.on_disconnect.unwrap(), "Cancel");
+        assert_eq!(args.busy_status, Some(423));
+        assert!(args.on_error.is_some() && args.manager.is_some() && args.krate.is_some());
+        assert_eq!(args.names.len(), KNOWN.len() - 1, "all but `key`");
+    }
+
+    #[test]
+    fn omitted_arguments_are_left_to_the_manager() {
+        let mut diagnostics = Diagnostics::default();
+        let args = Args::parse(quote!(key = format!("{a},{b}", a = 1)), &mut diagnostics);
+        diagnostics.into_result().unwrap();
+        assert!(matches!(args.resource, Some(ResourceSource::Expr(_))));
+        assert!(args.ttl.is_none() && args.renew.is_none() && args.on_lost.is_none() && args.manager.is_none());
+    }
+
+    #[test]
+    fn an_unknown_name_is_reported_with_the_known_ones() {
+        let [message] = &messages(quote!(resource = "a", tll = "10s"))[..] else { panic!("one message") };
+        assert!(
+            message.starts_with("unknown argument `tll`; did you mean `ttl`? (expected one of `resource`, `key`, ")
+        );
+        let [message] = &messages(quote!(resource = "a", colour("red")))[..] else { panic!("one message") };
+        assert!(message.starts_with("unknown argument `colour` (expected one of "), "{message}");
+    }
+
+    #[test]
+    fn a_duplicate_name_is_reported() {
+        assert_eq!(messages(quote!(resource = "a", ttl = "1s", ttl = "1s")), ["duplicate argument `ttl`"]);
+        assert_eq!(messages(quote!(resource = "a", resource = "{}")), ["duplicate argument `resource`"]);
+    }
+
+    #[test]
+    fn the_resource_is_defined_once() {
+        let missing = "missing `resource` or `key`: add `resource = \"stock:{sku}\"` or `key = …`";
+        assert_eq!(messages(quote!()), [missing]);
+        assert_eq!(messages(quote!(ttl = "1s")), [missing]);
+        let both = "`resource` and `key` both define the resource: remove one of them";
+        assert_eq!(messages(quote!(resource = "a", key = b)), [both]);
+        assert_eq!(messages(quote!(key = b, resource = "a")), [both]);
+    }
+
+    #[test]
+    fn a_missing_value_is_reported() {
+        let message = "missing value of `ttl`: write `ttl = \"10s\"`";
+        for tokens in [quote!(ttl), quote!(ttl,), quote!(ttl =), quote!(ttl = ,), quote!(ttl("10s")), quote!(ttl == 1)]
+        {
+            assert_eq!(messages(quote!(resource = "a", #tokens)), [message], "{tokens}");
+        }
+        let names = "expected a named argument: write `resource = \"…\"`";
+        assert_eq!(messages(quote!("stock:{sku}", resource = "a")), [names]);
+    }
+
+    #[test]
+    fn one_error_does_not_hide_the_next() {
+        assert_eq!(
+            messages(quote!(tll = "10s", 5, ttl = "1x", renew = 1, wait = , resource = "{", busy_status)).len(),
+            7
+        );
+        assert_eq!(
+            messages(quote!(resource = "a" ttl = "1s", renew = 1)),
+            ["expected `,`", "`renew` must be `true` or `false`"]
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! Parses the template in `resource = "…"`: text with placeholders in braces.
+
+use proc_macro2::Span;
+use syn::ext::IdentExt as _;
+use syn::parse::Parser as _;
+use syn::{Error, Expr, Ident, Index, LitStr, Member};
+
+use super::value;
+use crate::diagnostics::Diagnostics;
+
+/// The longest resource, in bytes, as in the engine. The engine checks the finished resource; only the text between the
+/// placeholders is known here.
+const MAX_RESOURCE_LEN: usize = 512;
+
+/// A parsed resource template.
+pub(crate) struct Template {
+    /// The span of the whole literal. Stable Rust cannot point into a literal, so errors about a placeholder use it, too.
+    pub(crate) span: Span,
+    pub(crate) segments: Vec<Segment>,
+}
+
+pub(crate) enum Segment {
+    Text(String),
+    Placeholder(Placeholder),
+}
+
+/// `{binding}`, or a field of one: `{binding.field.0}`.
+pub(crate) struct Placeholder {
+    /// The name of the binding, without `r#`.
+    pub(crate) binding: String,
+    pub(crate) fields: Vec<Member>,
+}
+
+impl Template {
+    pub(crate) fn parse(value: &Expr) -> syn::Result<Self> {
+        let literal =
+            value::string(value, "`resource` must be a string literal: use `key = …` for a computed resource")?;
+        let mut diagnostics = Diagnostics::default();
+        let text = literal.value();
+        check_text(literal, &text, &mut diagnostics);
+        let segments = segments(literal, &text, &mut diagnostics);
+        let text_len: usize = segments.iter().map(|s| if let Segment::Text(text) = s { text.len() } else { 0 }).sum();
+        if text_len > MAX_RESOURCE_LEN {
+            let message = format!(
+                "a resource can have at most {MAX_RESOURCE_LEN} bytes, but the text of this template has {text_len}"
+            );
+            diagnostics.push(Error::new(literal.span(), message));
+        }
+        diagnostics.into_result()?;
+        Ok(Self { span: literal.span(), segments })
+    }
+
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Text(_) => None,
+            Segment::Placeholder(placeholder) => Some(placeholder),
+        })
+    }
+}
+
+fn check_text(literal: &LitStr, text: &str, diagnostics: &mut Diagnostics) {
+    if text.is_empty() {
+        diagnostics.push(Error::new(literal.span(), "`resource` must not be empty"));
+    }
+    if let Some(character) = text.chars().find(|c| c.is_control()) {
+        let message = format!("`resource` must not contain control characters, found {character:?}");
+        diagnostics.push(Error::new(literal.span(), message));
+    }
+}
+
+fn segments(literal: &LitStr, text: &str, diagnostics: &mut Diagnostics) -> Vec<Segment> {
+    let mut error = |message: String| diagnostics.push(Error::new(literal.span(), message));
+    let mut segments = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, brace) = rest.split_at(at);
+        if !before.is_empty() {
+            segments.push(Segment::Text(before.to_owned()));
+        }
+        if brace.starts_with("{{") || brace.starts_with("}}") {
+            error(format!("`{}`: braces cannot be escaped, because a resource cannot contain them", &brace[..2]));
+            return segments;
+        }
+        let Some(inside) = brace.strip_prefix('{') else {
+            error("unbalanced brace: `}` without an opening `{`".to_owned());
+            return segments;
+        };
+        // A second opening brace means that the first one was never closed. Where the next placeholder ends is then unclear,
+        // so the rest is not parsed.
+        let Some(end) = inside.find(['{', '}']).filter(|end| inside[*end..].starts_with('}')) else {
+            error(format!("unbalanced brace: `{{` is never closed in `{brace}`"));
+            return segments;
+        };
+        match Placeholder::parse(&inside[..end], literal.span()) {
+            Ok(placeholder) => segments.push(Segment::Placeholder(placeholder)),
+            Err(message) => error(message),
+        }
+        rest = &inside[end + 1..];
+    }
+    if !rest.is_empty() {
+        segments.push(Segment::Text(rest.to_owned()));
+    }
+    segments
+}
+
+impl Placeholder {
+    /// Whether this placeholder means the binding: `{type}` means `r#type`.
+    pub(crate) fn refers_to(&self, binding: &Ident) -> bool {
+        binding.unraw() == self.binding
+    }
+
+    fn parse(inside: &str, span: Span) -> Result<Self, String> {
+        if inside.is_empty() {
+            return Err("empty placeholder `{}`: name a binding, as in `{sku}`".to_owned());
+        }
+        let invalid = || {
+            format!(
+                "invalid placeholder `{{{inside}}}`: expected a binding (`{{sku}}`) or a field of one (`{{order.sku}}`, \
+                 `{{pair.0}}`); use `key = …` for anything else"
+            )
+        };
+        let mut parts = inside.split('.');
+        let binding = parts.next().and_then(|part| ident(part, span)).ok_or_else(invalid)?.unraw().to_string();
+        let fields = parts.map(|part| member(part, span)).collect::<Option<_>>().ok_or_else(invalid)?;
+        Ok(Self { binding, fields })
+    }
+}
+
+/// Parses an identifier. A keyword becomes a raw identifier, except `self`, which means the receiver of a method.
+fn ident(text: &str, span: Span) -> Option<Ident> {
+    // Checked before it reaches the lexer, which would skip spaces and comments; and rustc's lexer reports what it cannot
+    // read on its own, which would add a second error.
+    let bare = text.strip_prefix("r#").unwrap_or(text);
+    let valid_start = bare.starts_with(|c: char| c == '_' || c.is_alphabetic());
+    if !valid_start || !bare.chars().all(|c| c == '_' || c.is_ascii_digit() || c.is_alphabetic()) {
+        return None;
+    }
+    match bare {
+        "self" if text == bare => return Some(Ident::new("self", span)),
+        "_" | "self" | "super" | "crate" | "Self" => return None,
+        _ => {}
+    }
+    let ident = Ident::parse_any.parse_str(text).ok()?;
+    let is_keyword = syn::parse_str::<Ident>(text).is_err();
+    Some(if is_keyword { Ident::new_raw(&ident.to_string(), span) } else { with_span(ident, span) })
+}
+
+fn with_span(mut ident: Ident, span: Span) -> Ident {
+    ident.set_span(span);
+    ident
+}
+
+fn member(text: &str, span: Span) -> Option<Member> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().map(|index| Member::Unnamed(Index { index, span }));
+    }
+    ident(text, span).filter(|ident| ident != "self").map(Member::Named)
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::parse_quote;
+
+    use super::*;
+
+    fn parse(text: &str) -> syn::Result<Template> {
+        let literal = LitStr::new(text, Span::call_site());
+        Template::parse(&parse_quote!(#literal))
+    }
+
+    /// Parses a template and renders it again, with placeholders in angle brackets.
+    fn roundtrip(text: &str) -> String {
+        let show = |segment: &Segment| match segment {
+            Segment::Text(text) => text.clone(),
+            Segment::Placeholder(Placeholder { binding, fields }) => {
+                let fields = fields.iter().map(|field| match field {
+                    Member::Named(name) => format!(".{name}"),
+                    Member::Unnamed(index) => format!(".{}", index.index),
+                });
+                format!("<{binding}{}>", fields.collect::<String>())
+            }
+        };
+        parse(text).unwrap().segments.iter().map(show).collect()
+    }
+
+    fn messages(text: &str) -> Vec<String> {
+        parse(text).err().unwrap().into_iter().map(|error| error.to_string()).collect()
+    }
+
+    #[test]
+    fn parses_text_and_placeholders() {
+        assert_eq!(roundtrip("nightly-report"), "nightly-report");
+        assert_eq!(roundtrip("stock:{sku}"), "stock:<sku>");
+        assert_eq!(roundtrip("{a}{b}/c"), "<a><b>/c");
+        assert_eq!(roundtrip("größe:{größe}"), "größe:<größe>");
+    }
+
+    #[test]
+    fn parses_fields() {
+        assert_eq!(roundtrip("{order.sku}"), "<order.sku>");
+        assert_eq!(roundtrip("{pair.0.1}"), "<pair.0.1>");
+        assert_eq!(roundtrip("{self.name}"), "<self.name>");
+        assert_eq!(roundtrip("{order.type}/{r#type}/{type}"), "<order.r#type>/<type>/<type>");
+    }
+
+    #[test]
+    fn braces_must_balance() {
+        assert_eq!(messages("stock:{sku"), ["unbalanced brace: `{` is never closed in `{sku`"]);
+        assert_eq!(messages("{a{b}"), ["unbalanced brace: `{` is never closed in `{a{b}`"]);
+        assert_eq!(messages("stock:sku}"), ["unbalanced brace: `}` without an opening `{`"]);
+        assert_eq!(messages("{{sku}}"), ["`{{`: braces cannot be escaped, because a resource cannot contain them"]);
+        assert_eq!(messages("a}}"), ["`}}`: braces cannot be escaped, because a resource cannot contain them"]);
+    }
+
+    #[test]
+    fn a_placeholder_is_a_binding_or_a_field() {
+        assert_eq!(messages("a:{}"), ["empty placeholder `{}`: name a binding, as in `{sku}`"]);
+        for wrong in [
+            "{ sku }",
+            "{0}",
+            "{a.}",
+            "{.a}",
+            "{a..b}",
+            "{a b}",
+            "{a()}",
+            "{a:?}",
+            "{x-tenant}",
+            "{_}",
+            "{Self.x}",
+            "{a.self}",
+            "{a.99999999999}",
+            "{/**/a}",
+            "{a::b}",
+            "{\"a\"}",
+            "{*a}",
+            "{a²}",
+            "{r#self}",
+            "{1a}",
+        ] {
+            let [message] = &messages(wrong)[..] else { panic!("{wrong}: one message expected") };
+            assert!(message.starts_with(&format!("invalid placeholder `{wrong}`")), "{message}");
+        }
+    }
+
+    #[test]
+    fn every_invalid_placeholder_is_reported() {
+        assert_eq!(messages("{}:{a b}:{}").len(), 3);
+    }
+
+    #[test]
+    fn a_resource_that_the_engine_rejects_is_rejected_here() {
+        assert_eq!(messages(""), ["`resource` must not be empty"]);
+        assert_eq!(messages("a\n{b}"), ["`resource` must not contain control characters, found '\\n'"]);
+        let longest = format!("{}{{sku}}", "x".repeat(512));
+        assert!(parse(&longest).is_ok());
+        let message = "a resource can have at most 512 bytes, but the text of this template has 513";
+        assert_eq!(messages(&format!("x{longest}")), [message]);
+    }
+
+    #[test]
+    fn a_template_is_a_literal() {
+        for wrong in [parse_quote!(NAME), parse_quote!(42), parse_quote!(concat!("a", "b")), parse_quote!(["a", "b"])] {
+            let message = Template::parse(&wrong).err().unwrap().to_string();
+            assert!(message.starts_with("`resource` must be a string literal"), "{message}");
+        }
+    }
+}
