@@ -51,14 +51,13 @@
 //! | `lock.misconfigured` | error | the options of a guarded route are out of range: 500 |
 //! | `lock.not_guarded` | error | an extractor asked for a lease where no lock is: 500 (target `lock_core`) |
 
-mod body;
+mod critical_section;
 mod encode;
-mod guarded;
+mod key_error;
 mod layer;
 mod policy;
 mod problem;
 mod rejection;
-mod template;
 
 #[doc(hidden)]
 #[path = "macro_support.rs"]
@@ -67,6 +66,7 @@ pub mod __private;
 pub use lock_core::*;
 pub use lock_macros::distributed_lock;
 
+pub use self::key_error::KeyError;
 pub use self::layer::{LockLayer, LockService, ResponseFuture};
 pub use self::policy::{OnDisconnect, OnLost};
-pub use self::rejection::{KeyError, LockRejection};
+pub use self::rejection::LockRejection;

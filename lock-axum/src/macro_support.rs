@@ -8,8 +8,8 @@ use http::Request;
 use http::request::Parts;
 use lock_core::{Lease, LockError, LockManager};
 
+use crate::critical_section::{self, Completed, Interrupted};
 pub use crate::encode::push_encoded;
-use crate::guarded::{self, Held, Stopped};
 pub use crate::policy::Policy;
 use crate::rejection::LockRejection;
 
@@ -27,6 +27,11 @@ impl<S: Sync> FromRequestParts<S> for Manager {
 
 /// Runs a handler under its lock.
 ///
+/// # Cancel safety
+///
+/// If the future is dropped before the lock is acquired, no lock is left behind. After that, [`Policy::on_disconnect`] decides
+/// whether the handler is dropped as well or runs to its end.
+///
 /// # Errors
 ///
 /// The rejection that answers in place of the handler.
@@ -40,18 +45,24 @@ pub async fn guard_handler<Fut>(
 where
     Fut: Future<Output = Response> + Send + 'static,
 {
-    let stopped = match guarded::run(&locks, &resource, &policy, handler).await {
-        Err(stopped) => stopped,
-        Ok(Held { output: mut response, guard }) => match guarded::let_out(&guard, &mut response) {
-            Ok(()) => return Ok(response),
-            Err(error) => Stopped::Lock(error),
-        },
+    let interrupted = match critical_section::run(&locks, &resource, &policy, handler).await {
+        Err(interrupted) => interrupted,
+        Ok(Completed { output: mut response, guard }) => {
+            match critical_section::finish_response(&guard, &mut response) {
+                Ok(()) => return Ok(response),
+                Err(error) => Interrupted::Lock(error),
+            }
+        }
     };
     let on_error = on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-    Err(stopped.reject(&policy, on_error))
+    Err(interrupted.into_rejection(policy.busy_status, on_error))
 }
 
 /// Runs the body of a function under its lock, in the caller's task.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the body, and then releases the lock.
 ///
 /// # Errors
 ///
@@ -65,7 +76,7 @@ pub async fn guard_function<R, E: From<LockError>>(
     let guard = policy.request(&locks, &resource).acquire().await?;
     // Declared after the guard, and so dropped before it: the body ends before the lock is released.
     let body = guard.scope(body);
-    let output = guarded::until_lost(&guard, body, policy.on_lost).await?;
+    let output = critical_section::run_until_lost(&guard, body, policy.on_lost).await?;
     if output.is_ok() {
         guard.check()?;
     }

@@ -3,49 +3,72 @@ use std::time::Duration;
 use http::StatusCode;
 use lock_core::{LockManager, LockRequest};
 
-/// What happens to a handler when its lease is lost while it runs.
+/// What happens to a handler whose lease is lost while it runs.
+///
+/// A lease is lost when it could not be renewed in time, when it reaches `max_hold`, or when the grace period of a shutdown
+/// ends. Writes that the handler completed before the loss remain; let the resource check the fencing token.
+///
+/// # Examples
+///
+/// ```
+/// use lock_axum::{LockLayer, LockManager, OnLost};
+///
+/// // The handler must not be interrupted, and the database rejects stale tokens.
+/// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").on_lost(OnLost::Continue);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLost {
-    /// Its future is dropped where it stands; the client gets 500 `lock-lost`.
+    /// The handler's future is dropped at the `.await` where it is suspended, and the client gets 500 `lock-lost`.
     #[default]
     Cancel,
-    /// It runs on, for handlers that must not be cut in two and whose resource checks the token. An answer with a status of
-    /// success (2xx) is still replaced by 500 `lock-lost`.
+    /// The handler runs to its end. If it then reports success (2xx), its response is still replaced by 500 `lock-lost`. For
+    /// handlers that must not be interrupted halfway and whose resource checks the fencing token.
     Continue,
 }
 
-/// What happens to a handler when the client hangs up.
+/// What happens to a handler whose client disconnects.
+///
+/// # Examples
+///
+/// ```
+/// use lock_axum::{LockLayer, LockManager, OnDisconnect};
+///
+/// // An expensive report that nobody will read.
+/// let layer = LockLayer::new(LockManager::in_memory(), "report").on_disconnect(OnDisconnect::Cancel);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDisconnect {
-    /// It runs to its end, holding the lock, on a task of its own; shutdown waits for it. The tracing span, the lease and a
-    /// panic are carried across; other task-locals that outer middleware set are not.
+    /// The handler runs to its end with the lock held, and shutdown waits for it.
+    ///
+    /// For this the handler runs in a task of its own. It keeps the current tracing span and the scope of the lease, and its
+    /// panics are resumed in the request's task. Other task-locals set by outer middleware are not visible in it.
     #[default]
     Finish,
-    /// Its future is dropped where it stands, and the lock is released.
+    /// The handler's future is dropped at the `.await` where it is suspended, and the lock is released.
     Cancel,
 }
 
-/// How a handler is guarded: what macro and layer have in common. `None` leaves a choice to the manager.
+/// How a handler is guarded: the settings that layer and macro have in common. `None` leaves a setting to the manager.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// How long the key lives unless it is renewed.
+    /// Time to live of the lock.
     pub ttl: Option<Duration>,
-    /// How long to wait for the lock.
+    /// The longest time to wait for the lock.
     pub wait: Option<Duration>,
-    /// How long the lock may be held in all.
+    /// The longest time to hold the lock.
     pub max_hold: Option<Duration>,
-    /// Whether the lock is renewed.
+    /// Whether the lock is renewed while it is held.
     pub renew: Option<bool>,
-    /// What becomes of the handler when the lease is lost.
+    /// What happens when the lease is lost.
     pub on_lost: OnLost,
-    /// What becomes of the handler when the client hangs up.
+    /// What happens when the client disconnects.
     pub on_disconnect: OnDisconnect,
-    /// The status of the answer when the lock is busy.
+    /// The status of the response when the lock is busy.
     pub busy_status: u16,
 }
 
 impl Policy {
-    /// The defaults.
+    /// The default policy.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -59,7 +82,7 @@ impl Policy {
         }
     }
 
-    /// The lock on a resource, by this policy.
+    /// A request for the lock on a resource, with the settings of this policy.
     pub(crate) fn request(&self, locks: &LockManager, resource: &str) -> LockRequest {
         let mut request = locks.lock(resource);
         if let Some(ttl) = self.ttl {

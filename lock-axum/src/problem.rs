@@ -4,25 +4,26 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
-/// A problem document (RFC 9457).
+/// A problem document (RFC 9457): the body of every response that is an error of the lock.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
-    kind: Option<Kind>,
+    /// `None` for `about:blank`, where the status says it all.
+    problem_type: Option<ProblemType>,
     detail: Option<String>,
     retry_after: Option<Duration>,
 }
 
-/// The problems that clients can tell apart.
+/// The types of problems that a client can distinguish.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ProblemType {
     Busy,
     Unavailable,
     Lost,
     KeyInvalid,
 }
 
-impl Kind {
+impl ProblemType {
     fn uri(self) -> &'static str {
         match self {
             Self::Busy => "urn:problem:lock-axum:lock-busy",
@@ -44,43 +45,43 @@ impl Kind {
 
 impl Problem {
     pub(crate) fn busy(status: StatusCode, detail: &str, retry_after: Option<Duration>) -> Self {
-        Self { status, kind: Some(Kind::Busy), detail: Some(detail.to_owned()), retry_after }
+        Self { status, problem_type: Some(ProblemType::Busy), detail: Some(detail.to_owned()), retry_after }
     }
 
     pub(crate) fn unavailable(detail: &str, retry_after: Option<Duration>) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        // Worth another try in any case: another instance may do better.
+        // Always worth another attempt: another instance of the service may be able to acquire locks.
         let retry_after = retry_after.or(Some(Duration::from_secs(1)));
-        Self { status, kind: Some(Kind::Unavailable), detail: Some(detail.to_owned()), retry_after }
+        Self { status, problem_type: Some(ProblemType::Unavailable), detail: Some(detail.to_owned()), retry_after }
     }
 
     pub(crate) fn lost() -> Self {
-        let detail = "the lock ended before the request did; whether it took effect is not known";
+        let detail = "the lock was lost before the request completed; the request may or may not have taken effect";
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Self { status, kind: Some(Kind::Lost), detail: Some(detail.to_owned()), retry_after: None }
+        Self { status, problem_type: Some(ProblemType::Lost), detail: Some(detail.to_owned()), retry_after: None }
     }
 
     pub(crate) fn key_invalid(detail: String) -> Self {
         let status = StatusCode::BAD_REQUEST;
-        Self { status, kind: Some(Kind::KeyInvalid), detail: Some(detail), retry_after: None }
+        Self { status, problem_type: Some(ProblemType::KeyInvalid), detail: Some(detail), retry_after: None }
     }
 
-    /// A mistake of the service. The log has the details; the client has no use for them.
+    /// An error of the service itself. The details are in the log, not in the response.
     pub(crate) fn internal() -> Self {
-        Self::plain(StatusCode::INTERNAL_SERVER_ERROR, None)
+        Self::untyped(StatusCode::INTERNAL_SERVER_ERROR, None)
     }
 
-    /// A problem that its status tells.
-    pub(crate) fn plain(status: StatusCode, detail: Option<String>) -> Self {
-        Self { status, kind: None, detail, retry_after: None }
+    /// A problem of type `about:blank`: its status says what is wrong.
+    pub(crate) fn untyped(status: StatusCode, detail: Option<String>) -> Self {
+        Self { status, problem_type: None, detail, retry_after: None }
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut document = json!({
-            "type": self.kind.map_or("about:blank", Kind::uri),
-            "title": self.kind.map_or(self.status.canonical_reason().unwrap_or_default(), Kind::title),
+            "type": self.problem_type.map_or("about:blank", ProblemType::uri),
+            "title": self.problem_type.map_or(self.status.canonical_reason().unwrap_or_default(), ProblemType::title),
             "status": self.status.as_u16(),
         });
         if let Some(detail) = self.detail {
@@ -89,7 +90,7 @@ impl IntoResponse for Problem {
         let mut response = (self.status, String::new()).into_response();
         if let Some(retry_after) = self.retry_after {
             document["retry_after_ms"] = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).into();
-            // The header knows whole seconds only, and to come back at once is never asked for by it.
+            // The header has whole seconds. Rounded up and never zero, so that no client retries too early or in a loop.
             let seconds = u64::try_from(retry_after.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -3,27 +3,39 @@ use std::fmt;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lock_core::LockError;
-use thiserror::Error;
 
+use crate::key_error::KeyError;
 use crate::problem::Problem;
 
-/// Why a guarded handler did not answer, as an answer.
+/// A response that is sent in place of a guarded handler's own, because the lock was not acquired or was lost.
 ///
-/// | case | status | `type` ends in | `Retry-After` |
-/// |---|---|---|---|
-/// | held elsewhere until `wait` ran out; queue full | 409, or `busy_status` | `lock-busy` | yes |
-/// | majority unreachable; expired while acquiring; shutting down | 503 | `lock-unavailable` | yes |
-/// | lease lost while the handler ran | 500 | `lock-lost` | no |
-/// | key cannot be built from the request | 400 | `lock-key-invalid` | no |
-/// | no lock manager in the router; options out of range | 500 | `about:blank`, and an error in the log | no |
+/// Every rejection is a problem document (RFC 9457); [HTTP responses](crate#http-responses) lists them. A handler with
+/// `#[distributed_lock]` returns `Result<Response, LockRejection>`, and [`LockLayer`](crate::LockLayer) answers with the same
+/// rejections.
 ///
-/// The bodies are `application/problem+json` (RFC 9457) with `type`, `title`, `status`, `detail` and, where trying again may
-/// help, `retry_after_ms`. They contain neither the key nor its owner.
+/// It implements `From<LockError>`, so that a handler that acquires a lock itself can return it, too.
 ///
-/// `lock-lost` may follow a write that was committed: the client can not know. Let clients send idempotency keys, and let the
-/// resource check the fencing token.
+/// # Examples
 ///
-/// A function that is guarded with `manager = ..` can return it, too: it is [`From<LockError>`].
+/// ```
+/// use axum::http::StatusCode;
+/// use axum::response::IntoResponse as _;
+/// use lock_axum::{LockManager, LockRejection};
+///
+/// async fn rebuild(locks: LockManager) -> Result<&'static str, LockRejection> {
+///     let _guard = locks.lock("index").try_acquire().await?;
+///     Ok("rebuilt")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_axum::LockError> {
+/// let locks = LockManager::in_memory();
+/// let _guard = locks.lock("index").acquire().await?;
+/// let response = rebuild(locks).await.into_response();
+/// assert_eq!(response.status(), StatusCode::CONFLICT);
+/// # Ok(())
+/// # }
+/// ```
 pub struct LockRejection(Box<Cause>);
 
 enum Cause {
@@ -31,12 +43,25 @@ enum Cause {
     Key(KeyError),
     NoManager,
     NoPathParameter(String),
-    RuntimeEnded,
+    RuntimeShutdown,
     Answered(Response),
 }
 
 impl LockRejection {
-    /// The error of the lock, if that is the cause and `on_error` did not take it.
+    /// The lock error that caused the rejection. `None` if the cause is another one, or if `on_error` has answered it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_axum::{LockError, LockManager, LockRejection};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = LockManager::in_memory().lock("").acquire().await.unwrap_err();
+    /// let rejection = LockRejection::from(error);
+    /// assert!(matches!(rejection.lock_error(), Some(LockError::InvalidResource { .. })));
+    /// # }
+    /// ```
     #[must_use]
     pub fn lock_error(&self) -> Option<&LockError> {
         match &*self.0 {
@@ -50,7 +75,7 @@ impl LockRejection {
         Self(Box::new(Cause::Lock { error, busy_status }))
     }
 
-    /// The answer of the user's own function, unless that hides a loss behind a success.
+    /// The response of the user's `on_error`, unless it reports success although the lock was lost.
     pub(crate) fn answered_by(on_error: &dyn Fn(LockError) -> Response, error: LockError) -> Self {
         let lost = matches!(error, LockError::Lost { .. }).then(|| error.clone());
         let response = on_error(error);
@@ -68,8 +93,8 @@ impl LockRejection {
         Self(Box::new(Cause::NoPathParameter(name.to_owned())))
     }
 
-    pub(crate) fn runtime_ended() -> Self {
-        Self(Box::new(Cause::RuntimeEnded))
+    pub(crate) fn runtime_shutdown() -> Self {
+        Self(Box::new(Cause::RuntimeShutdown))
     }
 }
 
@@ -91,15 +116,15 @@ impl IntoResponse for LockRejection {
             Cause::Answered(response) => response,
             Cause::Lock { error, busy_status } => lock_problem(&error, busy_status).into_response(),
             Cause::Key(error) => Problem::key_invalid(error.to_string()).into_response(),
-            Cause::RuntimeEnded => Problem::unavailable("the server is shutting down", None).into_response(),
+            Cause::RuntimeShutdown => Problem::unavailable("the server is shutting down", None).into_response(),
             Cause::NoManager => {
                 tracing::error!(name: "lock.no_manager",
-                    "no LockManager in the request; add .layer(Extension(locks)) around the guarded routes");
+                    "no LockManager in the request extensions; add .layer(Extension(locks)) to the router");
                 Problem::internal().into_response()
             }
             Cause::NoPathParameter(name) => {
                 tracing::error!(name: "lock.no_path_parameter", parameter = name,
-                    "the template names a path parameter that the route does not have; use route_layer on routes that do");
+                    "the resource template names a path parameter that the route does not have; use route_layer on routes with it");
                 Problem::internal().into_response()
             }
         }
@@ -113,18 +138,17 @@ fn lock_problem(error: &LockError, busy_status: StatusCode) -> Problem {
             Problem::busy(busy_status, "the resource is locked by another request", retry_after)
         }
         LockError::QueueFull { .. } => {
-            Problem::busy(busy_status, "too many requests wait for the resource", retry_after)
+            Problem::busy(busy_status, "too many requests are waiting for the resource", retry_after)
         }
-        LockError::NoQuorum { .. } => Problem::unavailable("too few lock servers answer", retry_after),
-        LockError::Expired { .. } => Problem::unavailable("the lock was granted too late", retry_after),
+        LockError::NoQuorum { .. } => Problem::unavailable("too few lock servers responded", retry_after),
+        LockError::Expired { .. } => Problem::unavailable("the lock was granted too late to be used", retry_after),
         LockError::ShuttingDown { .. } => Problem::unavailable("the server is shutting down", retry_after),
         LockError::Lost { .. } => Problem::lost(),
-        LockError::InvalidResource { reason, .. } => {
-            Problem::key_invalid(format!("the name of the resource can not be used: {reason}"))
-        }
-        // Options that can not be taken are the service's mistake, not the client's; so is whatever else there will be.
+        LockError::InvalidResource { reason, .. } => Problem::key_invalid(format!("invalid resource: {reason}")),
+        // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error added later
+        // is answered like this, too.
         error => {
-            tracing::error!(name: "lock.misconfigured", %error, "a guarded route can not take its lock");
+            tracing::error!(name: "lock.misconfigured", %error, "a guarded route has invalid lock options");
             Problem::internal()
         }
     }
@@ -135,9 +159,9 @@ impl fmt::Display for LockRejection {
         match &*self.0 {
             Cause::Lock { error, .. } => error.fmt(f),
             Cause::Key(error) => error.fmt(f),
-            Cause::NoManager => f.write_str("no lock manager in the router"),
+            Cause::NoManager => f.write_str("no lock manager in the request extensions"),
             Cause::NoPathParameter(name) => write!(f, "the route has no path parameter {name:?}"),
-            Cause::RuntimeEnded => f.write_str("the runtime was shut down"),
+            Cause::RuntimeShutdown => f.write_str("the runtime is shutting down"),
             Cause::Answered(response) => write!(f, "answered by on_error with {}", response.status()),
         }
     }
@@ -156,20 +180,5 @@ impl std::error::Error for LockRejection {
             Cause::Key(error) => Some(error),
             _ => None,
         }
-    }
-}
-
-/// The name of the resource can not be built from a request: 400 `lock-key-invalid`. The message goes to the client.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{message}")]
-pub struct KeyError {
-    message: String,
-}
-
-impl KeyError {
-    /// An error with a message for the client, such as `x-tenant header is missing`.
-    #[must_use]
-    pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
     }
 }

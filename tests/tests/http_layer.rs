@@ -338,13 +338,13 @@ async fn the_layer_preserves_the_request() {
 }
 
 #[test]
-#[should_panic(expected = "malformed lock template \"stock:{sku\"")]
+#[should_panic(expected = "invalid resource template \"stock:{sku\"")]
 fn a_malformed_template_panics_at_construction() {
     drop(LockLayer::new(LockManager::in_memory(), "stock:{sku"));
 }
 
 #[test]
-#[should_panic(expected = "busy_status is 200 OK")]
+#[should_panic(expected = "got 200 OK")]
 fn a_busy_status_that_is_none_panics_at_construction() {
     drop(LockLayer::new(LockManager::in_memory(), "r").busy_status(StatusCode::OK));
 }

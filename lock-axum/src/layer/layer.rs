@@ -9,193 +9,329 @@ use lock_core::{LockError, LockManager};
 use tower_layer::Layer;
 
 use super::LockService;
-use crate::policy::{OnDisconnect, OnLost, Policy};
-use crate::rejection::{KeyError, LockRejection};
-use crate::template::Template;
+use super::config::Config;
+use super::resource::ResourceSource;
+use super::template::Template;
+use crate::key_error::KeyError;
+use crate::policy::{OnDisconnect, OnLost};
 
-/// How much of a request's body is read before the lock is taken, unless the layer was told otherwise.
-const BODY_LIMIT: usize = 2 * 1024 * 1024;
-
-/// Runs the routes that it is put on under a distributed lock.
+/// Middleware that runs the inner service while a distributed lock is held.
+///
+/// For each request the layer determines the resource, buffers the request body, acquires the lock, and calls the inner service.
+/// The lock is released in the background as soon as the inner service has responded.
+///
+/// - The body is buffered *before* the lock is acquired, so that a slow upload does not hold it. See
+///   [`body_limit`](Self::body_limit) and [`stream_request_body`](Self::stream_request_body).
+/// - [`Lease`](crate::Lease) and [`FencingToken`](crate::FencingToken) are inserted into the request extensions. Both are
+///   extractors. The token is also inserted into the response extensions, for outer middleware such as access logs.
+/// - If the lock is not acquired, or is lost, the response is a problem document. See
+///   [HTTP responses](crate#http-responses).
+///
+/// The settings default to those of the [`LockManager`]. They are checked when a lock is acquired, because the manager's `max_ttl`
+/// limits `ttl`: a setting out of range is answered with 500 and logged as `lock.misconfigured`.
+///
+/// Apply the layer with `route_layer` of a `MethodRouter`, as in the example. With `route_layer` of a `Router`, it also runs
+/// for requests with a wrong method.
+///
+/// # Examples
 ///
 /// ```
-/// # use axum::{Router, routing::post};
-/// # use lock_axum::{FencingToken, LockLayer, LockManager};
-/// # use std::time::Duration;
+/// use std::time::Duration;
+///
+/// use axum::body::Body;
+/// use axum::http::{Request, StatusCode};
+/// use axum::{Router, routing::post};
+/// use lock_axum::{FencingToken, LockLayer, LockManager};
+/// use tower::ServiceExt as _;
+///
 /// async fn deduct(token: FencingToken) -> String {
-///     format!("runs alone for this sku, with token {token}")
+///     format!("no other holder for this sku, token {token}")
 /// }
 ///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let locks = LockManager::in_memory();
-/// let app: Router = Router::new()
-///     .route("/stock/{sku}/deduct", post(deduct))
-///     .route_layer(LockLayer::new(locks, "stock:{sku}").wait(Duration::from_secs(2)));
+/// let layer = LockLayer::new(locks.clone(), "stock:{sku}").wait(Duration::from_millis(100));
+/// let app: Router = Router::new().route("/stock/{sku}/deduct", post(deduct).route_layer(layer));
+///
+/// let response = app.clone().oneshot(Request::post("/stock/42/deduct").body(Body::empty())?).await?;
+/// assert_eq!(response.status(), StatusCode::OK);
+///
+/// // While another holder has the lock, the request waits for 100 ms and is then turned away.
+/// let guard = locks.lock("stock:42").acquire().await?;
+/// let response = app.oneshot(Request::post("/stock/42/deduct").body(Body::empty())?).await?;
+/// assert_eq!(response.status(), StatusCode::CONFLICT);
+/// # drop(guard);
+/// # Ok(())
+/// # }
 /// ```
-///
-/// [`Lease`](crate::Lease) and [`FencingToken`](crate::FencingToken) are put into the request's extensions, and are
-/// extractors; the token is put into the response's extensions, too, for middleware outside. Failures are answered as told at
-/// [`LockRejection`].
-///
-/// The request's body is read *before* the lock is taken, so that a slow upload holds nothing; a body above the limit is
-/// answered with 413. The lock is released when the handler has answered, in the background.
 #[derive(Clone)]
 pub struct LockLayer(Config);
 
-/// What the layer hands to its services.
-#[derive(Clone)]
-pub(super) struct Config {
-    pub(super) locks: LockManager,
-    pub(super) key: Key,
-    pub(super) policy: Policy,
-    pub(super) on_error: Option<Arc<dyn Fn(LockError) -> Response + Send + Sync>>,
-    /// `None` leaves the body in the request.
-    pub(super) body_limit: Option<usize>,
-    pub(super) until_body_end: bool,
-}
-
-/// Where the name of the resource comes from.
-#[derive(Clone)]
-pub(super) enum Key {
-    Template(Arc<Template>),
-    Function(Arc<KeyFunction>),
-}
-
-type KeyFunction = dyn Fn(&Parts) -> Result<String, KeyError> + Send + Sync;
-
-impl Key {
-    pub(super) async fn of(&self, parts: &mut Parts) -> Result<String, LockRejection> {
-        match self {
-            Self::Template(template) => template.fill(parts).await,
-            Self::Function(function) => Ok(function(parts)?),
-        }
-    }
-}
-
 impl LockLayer {
-    /// A layer that locks by a template: `{sku}` is a path parameter, `{header.x-tenant}` a header, `{query.q}` a value of the
-    /// query. In values every byte outside `A-Za-z0-9-._~` becomes `%XX`, so that no value can forge another resource.
+    /// Creates a layer that locks the resource given by a template.
     ///
-    /// Values are taken as they were sent: `/stock/7` and `/stock/07` are two locks, also where the handler reads one number. Where
-    /// two spellings mean the same thing, use [`with_key`](Self::with_key), or `#[distributed_lock]`, which locks by the values
-    /// that the handler gets.
+    /// | Placeholder | Value |
+    /// |---|---|
+    /// | `{sku}` | a path parameter of the route |
+    /// | `{header.x-tenant}` | a request header |
+    /// | `{query.q}` | a parameter of the query string |
     ///
-    /// A header or query value that is missing, or there twice, is answered with 400; a path parameter that the route does not
-    /// have with 500 and an error in the log: use `route_layer`, or a `layer` on a router all of whose routes have it.
+    /// In values every byte except `A-Za-z0-9-._~` is percent-encoded, so that a value such as `a:b` cannot forge another
+    /// resource. Put a separator that is encoded in values, such as `:` or `/`, between two placeholders: with `{a}{b}`, the
+    /// values `1` and `23` give the same resource as `12` and `3`.
+    ///
+    /// Values are used as the client sent them. `/stock/7` and `/stock/07` are two resources, even if the handler parses both
+    /// as the number 7. If different spellings mean the same thing, use [`with_key`](Self::with_key) or
+    /// [`#[distributed_lock]`](macro@crate::distributed_lock), which locks by the extracted values.
+    ///
+    /// A header or query parameter that is missing or given more than once is answered with 400 `lock-key-invalid`. A path
+    /// parameter that the route does not have is a mistake of the service: it is answered with 500 and logged as
+    /// `lock.no_path_parameter`.
     ///
     /// # Panics
     ///
-    /// If the template is malformed: empty, a brace without a partner, a placeholder of another kind, a control character, or more
-    /// than 512 bytes of text.
+    /// If the template is invalid: empty, with an unbalanced brace, with an unknown placeholder, with a control character, or
+    /// with more than 512 bytes of text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// # let locks = LockManager::in_memory();
+    /// let by_path = LockLayer::new(locks.clone(), "stock:{warehouse}/{sku}");
+    /// let by_header = LockLayer::new(locks.clone(), "export:{header.x-tenant}");
+    /// let by_query = LockLayer::new(locks.clone(), "search:{query.q}");
+    /// let fixed = LockLayer::new(locks, "nightly-report");
+    /// ```
     #[must_use]
-    #[expect(clippy::panic, reason = "as axum does when a route is malformed")]
+    #[expect(clippy::panic, reason = "as axum panics on an invalid route: both are mistakes in the program")]
     pub fn new(locks: LockManager, template: impl AsRef<str>) -> Self {
         let template = template.as_ref();
         match Template::parse(template) {
-            Ok(template) => Self::with(locks, Key::Template(Arc::new(template))),
-            Err(error) => panic!("malformed lock template {template:?}: {error}"),
+            Ok(template) => Self(Config::new(locks, ResourceSource::Template(Arc::new(template)))),
+            Err(error) => panic!("invalid resource template {template:?}: {error}"),
         }
     }
 
-    /// A layer that locks by a function of the request's head. The name that it returns is taken as it is; encode what comes
-    /// from outside.
+    /// Creates a layer that locks the resource returned by a function of the request's head.
+    ///
+    /// The resource is used as returned, without encoding. Encode values that come from the client, or check them, so that they
+    /// cannot forge another resource. A resource has 1 to 512 bytes and contains neither control characters nor braces;
+    /// anything else is answered with 400 `lock-key-invalid`, as is a [`KeyError`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::http::request::Parts;
+    /// use lock_axum::{KeyError, LockLayer, LockManager};
+    ///
+    /// let layer = LockLayer::with_key(LockManager::in_memory(), |parts: &Parts| {
+    ///     let tenant = parts.headers.get("x-tenant").and_then(|value| value.to_str().ok());
+    ///     match tenant {
+    ///         Some(tenant) => Ok(format!("tenant:{}", tenant.to_lowercase())),
+    ///         None => Err(KeyError::new("the header x-tenant is missing")),
+    ///     }
+    /// });
+    /// ```
     #[must_use]
     pub fn with_key<F>(locks: LockManager, key: F) -> Self
     where
         F: Fn(&Parts) -> Result<String, KeyError> + Send + Sync + 'static,
     {
-        Self::with(locks, Key::Function(Arc::new(key)))
+        Self(Config::new(locks, ResourceSource::Function(Arc::new(key))))
     }
 
-    fn with(locks: LockManager, key: Key) -> Self {
-        let (policy, body_limit) = (Policy::new(), Some(BODY_LIMIT));
-        Self(Config { locks, key, policy, on_error: None, body_limit, until_body_end: false })
-    }
-
-    /// How long the key lives unless it is renewed. Defaults to the manager's.
+    /// Sets the time to live of the lock: how long it outlives a holder that crashed.
+    ///
+    /// From 100 ms to the manager's `max_ttl`. Defaults to the manager's `ttl`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// # use std::time::Duration;
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").ttl(Duration::from_secs(10));
+    /// ```
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.0.policy.ttl = Some(ttl);
         self
     }
 
-    /// How long a request waits for the lock; zero tries once. Defaults to the manager's.
+    /// Sets the longest time that a request waits for the lock. Zero tries once.
+    ///
+    /// From zero to one day. Defaults to the manager's `wait`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// # use std::time::Duration;
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").wait(Duration::ZERO);
+    /// ```
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.0.policy.wait = Some(wait);
         self
     }
 
-    /// How long the lock may be held in all; then it is lost. Defaults to the manager's.
+    /// Sets the longest time that the lock may be held, renewals included. After it, the lease is lost.
+    ///
+    /// From 1 ms to 7 days. Defaults to the manager's `max_hold`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// # use std::time::Duration;
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").max_hold(Duration::from_secs(60));
+    /// ```
     #[must_use]
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.0.policy.max_hold = Some(max_hold);
         self
     }
 
-    /// Whether the lock is renewed while the handler runs. Defaults to the manager's.
+    /// Sets whether the lock is renewed while it is held. Without renewal, the lease is lost at the end of the time to live.
+    ///
+    /// Defaults to the manager's `renew`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").renew(false);
+    /// ```
     #[must_use]
     pub fn renew(mut self, renew: bool) -> Self {
         self.0.policy.renew = Some(renew);
         self
     }
 
-    /// What becomes of a handler whose lease is lost. Defaults to [`OnLost::Cancel`].
+    /// Sets what happens to a handler whose lease is lost. Defaults to [`OnLost::Cancel`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager, OnLost};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").on_lost(OnLost::Continue);
+    /// ```
     #[must_use]
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.0.policy.on_lost = on_lost;
         self
     }
 
-    /// What becomes of a handler whose client hangs up. Defaults to [`OnDisconnect::Finish`].
+    /// Sets what happens to a handler whose client disconnects. Defaults to [`OnDisconnect::Finish`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager, OnDisconnect};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "report").on_disconnect(OnDisconnect::Cancel);
+    /// ```
     #[must_use]
     pub fn on_disconnect(mut self, on_disconnect: OnDisconnect) -> Self {
         self.0.policy.on_disconnect = on_disconnect;
         self
     }
 
-    /// The status when the lock is busy: 409, 423, 429 or 503. Defaults to 409.
+    /// Sets the status of the response when another holder has the lock: 409, 423, 429 or 503. Defaults to 409.
     ///
     /// # Panics
     ///
-    /// With any other status.
+    /// If the status is any other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// use axum::http::StatusCode;
+    ///
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").busy_status(StatusCode::LOCKED);
+    /// ```
     #[must_use]
     pub fn busy_status(mut self, status: StatusCode) -> Self {
         let allowed = [409, 423, 429, 503];
-        assert!(allowed.contains(&status.as_u16()), "busy_status is {status}, allowed are {allowed:?}");
+        assert!(allowed.contains(&status.as_u16()), "busy_status must be one of {allowed:?}, got {status}");
         self.0.policy.busy_status = status.as_u16();
         self
     }
 
-    /// Answers lock errors in place of the problem document. An answer of success to a lost lease is not let out.
+    /// Sets a function that answers lock errors, in place of the problem document.
+    ///
+    /// It is called for every [`LockError`]. Errors that are not of the lock, such as a [`KeyError`], are still answered with a
+    /// problem document. So is a lost lease if the function reports success (2xx) for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// use axum::http::StatusCode;
+    /// use lock_axum::LockError;
+    ///
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").on_error(|error| match error {
+    ///     LockError::Contended { .. } => (StatusCode::CONFLICT, "this article is being sold right now"),
+    ///     _ => (StatusCode::SERVICE_UNAVAILABLE, "please try again later"),
+    /// });
+    /// ```
     #[must_use]
     pub fn on_error<F, R>(mut self, on_error: F) -> Self
     where
         F: Fn(LockError) -> R + Send + Sync + 'static,
         R: IntoResponse,
     {
-        self.0.on_error = Some(Arc::new(move |error| on_error(error).into_response()));
+        self.0.on_error = Some(Arc::new(move |error| -> Response { on_error(error).into_response() }));
         self
     }
 
-    /// The most bytes of a request's body that are read before the lock is taken. Defaults to 2 MiB; above, 413.
+    /// Sets the largest request body that is buffered before the lock is acquired, in bytes. A larger one is answered with 413.
+    ///
+    /// Defaults to 2 MiB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").body_limit(64 * 1024);
+    /// ```
     #[must_use]
     pub fn body_limit(mut self, bytes: usize) -> Self {
         self.0.body_limit = Some(bytes);
         self
     }
 
-    /// Takes the lock before the request's body is read, and lets the handler read it under the lock.
+    /// Does not buffer the request body: the lock is acquired first, and the handler reads the body while it is held.
+    ///
+    /// For large uploads. A client that sends slowly holds the lock until `max_hold`. Defaults to buffering up to
+    /// [`body_limit`](Self::body_limit).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "upload:{name}").stream_request_body();
+    /// ```
     #[must_use]
     pub fn stream_request_body(mut self) -> Self {
         self.0.body_limit = None;
         self
     }
 
-    /// Holds the lock until the response's body is done, for streams and server-sent events. If the lease is lost before, the
-    /// body ends with an error. Defaults to until the handler has answered.
+    /// Holds the lock until the end of the response body, for streams and server-sent events.
+    ///
+    /// If the lease is lost before, the body ends with an error. Defaults to releasing the lock when the handler has responded.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "export").hold_until_body_end();
+    /// ```
     #[must_use]
     pub fn hold_until_body_end(mut self) -> Self {
-        self.0.until_body_end = true;
+        self.0.hold_until_body_end = true;
         self
     }
 }

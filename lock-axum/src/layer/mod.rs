@@ -1,9 +1,17 @@
-//! `LockLayer`: the lock as middleware. The layer configures, the service runs, the future is its answer.
+//! `LockLayer`, the lock as middleware.
+//!
+//! [`LockLayer`] builds a [`Config`](config::Config). [`LockService`] runs it for each request: it determines the resource,
+//! buffers the request body, acquires the lock, and calls the inner service.
 
+mod config;
 mod future;
-#[expect(clippy::module_inception, reason = "one file a part: the layer, its service, its future")]
+#[expect(clippy::module_inception, reason = "one file for each part: the layer, its service, its future")]
 mod layer;
+mod request_body;
+mod resource;
+mod response_body;
 mod service;
+mod template;
 
 pub use self::future::ResponseFuture;
 pub use self::layer::LockLayer;

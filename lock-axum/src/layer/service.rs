@@ -7,18 +7,44 @@ use axum::BoxError;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http::Request;
 use lock_core::{Lease, LockError};
 use tower_service::Service;
 
 use super::ResponseFuture;
-use super::layer::Config;
-use crate::body::LockedBody;
-use crate::guarded::{self, Held, Stopped};
-use crate::problem::Problem;
+use super::config::Config;
+use super::request_body;
+use super::response_body::LockedBody;
+use crate::critical_section::{self, Completed, Interrupted};
 
-/// The service of [`LockLayer`](super::LockLayer).
+/// A service that calls the inner service while a distributed lock is held. Created by [`LockLayer`](super::LockLayer).
+///
+/// The error type is that of the inner service: everything that concerns the lock is answered with a response, see
+/// [`LockRejection`](crate::LockRejection).
+///
+/// # Examples
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use axum::body::Body;
+/// use axum::http::{Request, Response};
+/// use lock_axum::{FencingToken, LockLayer, LockManager};
+/// use tower::{Layer as _, ServiceExt as _, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Infallible> {
+/// let inner = service_fn(async |request: Request<Body>| {
+///     assert!(request.extensions().get::<FencingToken>().is_some());
+///     Ok::<_, Infallible>(Response::new(Body::empty()))
+/// });
+/// let service = LockLayer::new(LockManager::in_memory(), "report").layer(inner);
+///
+/// let response = service.oneshot(Request::new(Body::empty())).await?;
+/// assert!(response.status().is_success());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct LockService<S> {
     inner: S,
@@ -48,16 +74,17 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The service that was readied is the one that must be called; the clone may not be ready.
+        // The inner service is called later, in the future, which therefore needs to own it. `poll_ready` readied `self.inner`,
+        // and a clone of it may not be ready: move the ready one into the future and keep the clone for the next request.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         let config = Arc::clone(&self.config);
-        ResponseFuture::new(async move { config.answer(inner, request).await })
+        ResponseFuture::new(async move { config.respond(inner, request).await })
     }
 }
 
 impl Config {
-    async fn answer<S, B>(&self, mut inner: S, request: Request<Body>) -> Result<Response, S::Error>
+    async fn respond<S, B>(&self, mut inner: S, request: Request<Body>) -> Result<Response, S::Error>
     where
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
@@ -66,13 +93,14 @@ impl Config {
         B::Error: Into<BoxError>,
     {
         let (mut parts, body) = request.into_parts();
-        let resource = match self.key.of(&mut parts).await {
+        let resource = match self.resource.resource(&mut parts).await {
             Ok(resource) => resource,
             Err(rejection) => return Ok(rejection.into_response()),
         };
+        // Before the lock is acquired, so that a slow upload does not hold it.
         let body = match self.body_limit {
             None => body,
-            Some(limit) => match read(body, limit).await {
+            Some(limit) => match request_body::buffer(body, limit).await {
                 Ok(body) => body,
                 Err(problem) => return Ok(problem.into_response()),
             },
@@ -80,54 +108,31 @@ impl Config {
         let handler = move |lease: Lease| {
             parts.extensions.insert(lease.token());
             parts.extensions.insert(lease);
-            // Called inside the future, where the scope of the lease is entered.
+            // `call` is inside the future, so that it runs in the scope of the lease, too.
             async move { inner.call(Request::from_parts(parts, body)).await }
         };
-        match guarded::run(&self.locks, &resource, &self.policy, handler).await {
-            Err(stopped) => Ok(self.reject(stopped)),
-            Ok(Held { output: Err(error), .. }) => Err(error),
-            Ok(Held { output: Ok(response), guard }) => {
+        match critical_section::run(&self.locks, &resource, &self.policy, handler).await {
+            Err(interrupted) => Ok(self.reject(interrupted)),
+            Ok(Completed { output: Err(error), .. }) => Err(error),
+            Ok(Completed { output: Ok(response), guard }) => {
                 let mut response = response.map(Body::new);
-                if let Err(error) = guarded::let_out(&guard, &mut response) {
-                    return Ok(self.reject(Stopped::Lock(error)));
+                if let Err(error) = critical_section::finish_response(&guard, &mut response) {
+                    return Ok(self.reject(Interrupted::Lock(error)));
                 }
-                Ok(if self.until_body_end {
+                Ok(if self.hold_until_body_end {
                     response.map(|body| Body::new(LockedBody::new(body, guard)))
                 } else {
+                    // Dropping the guard releases the lock in the background.
                     response
                 })
             }
         }
     }
 
-    fn reject(&self, stopped: Stopped) -> Response {
+    fn reject(&self, interrupted: Interrupted) -> Response {
         let on_error = self.on_error.as_deref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-        stopped.reject(&self.policy, on_error).into_response()
+        interrupted.into_rejection(self.policy.busy_status, on_error).into_response()
     }
-}
-
-/// Reads a body whole, trailers included.
-async fn read(body: Body, limit: usize) -> Result<Body, Problem> {
-    let too_large = || {
-        let detail = format!("the body is larger than {limit} bytes");
-        Problem::plain(StatusCode::PAYLOAD_TOO_LARGE, Some(detail))
-    };
-    // What announces itself as too large need not be read.
-    if http_body::Body::size_hint(&body).lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
-        return Err(too_large());
-    }
-    match Limited::new(body, limit).collect().await {
-        // Bytes know their length, which what stands behind may want to pass on.
-        Ok(collected) if collected.trailers().is_none() => Ok(Body::from(collected.to_bytes())),
-        Ok(collected) => Ok(Body::new(collected)),
-        Err(error) if is_limit(error.as_ref()) => Err(too_large()),
-        Err(_) => Err(Problem::plain(StatusCode::BAD_REQUEST, Some("the body could not be read".to_owned()))),
-    }
-}
-
-/// Whether a limit was the cause, ours or one that stands outside.
-fn is_limit(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<LengthLimitError>)
 }
 
 impl<S> fmt::Debug for LockService<S> {

@@ -8,41 +8,44 @@ use lock_core::{LockError, LockGuard};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A response body that holds the lock until it is done, and ends with an error if the lock is lost before.
-    pub(crate) struct LockedBody {
+    /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so that the
+    /// client does not mistake a truncated response for a complete one.
+    pub(super) struct LockedBody {
         #[pin]
         inner: Body,
-        // Behind the body, so that it is dropped after it.
+        // Declared after the body, so that it is dropped after it.
         lock: Option<HeldLock>,
-        // Whether the lock was lost: nothing of the body comes any more.
+        // Set once the lock is lost: the inner body is not polled again.
         lost: bool,
     }
 }
 
 struct HeldLock {
+    // Polled for its wake-up only.
     lost: Pin<Box<dyn Future<Output = ()> + Send>>,
     guard: LockGuard,
 }
 
 impl LockedBody {
-    pub(crate) fn new(inner: Body, guard: LockGuard) -> Self {
+    pub(super) fn new(inner: Body, guard: LockGuard) -> Self {
         let lost = Box::pin(guard.lost());
         Self { inner, lock: Some(HeldLock { lost, guard }), lost: false }
     }
 }
 
 impl HeldLock {
-    /// Polls while the lease is valid, by the clock: it knows of the end before anybody is told.
-    fn poll_held<T>(
+    /// Polls the inner body while the lease is valid. `check` reads the clock, because `lost` may resolve late: the task that
+    /// ends leases may be behind.
+    fn poll_while_valid<T>(
         &mut self,
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Result<Poll<T>, LockError> {
         self.guard.check()?;
-        // Wakes the task at the end. One that is here just now is found below.
+        // Registers a wake-up for the loss. Whether it has happened already is what the checks find.
         _ = self.lost.as_mut().poll(cx);
         let polled = poll(cx);
-        // That may have taken longer than the lease was valid.
+        // The poll may have taken longer than the lease was valid.
         self.guard.check()?;
         Ok(polled)
     }
@@ -59,11 +62,12 @@ impl http_body::Body for LockedBody {
         }
         let poll = |cx: &mut Context<'_>| this.inner.poll_frame(cx);
         let polled = match this.lock {
-            Some(lock) => lock.poll_held(cx, poll),
+            Some(lock) => lock.poll_while_valid(cx, poll),
             None => Ok(poll(cx)),
         };
         *this.lost = polled.is_err();
         let polled = polled.unwrap_or_else(|error| Poll::Ready(Some(Err(axum::Error::new(error)))));
+        // Released at the end of the body, not when the server drops it, which may be later.
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             *this.lock = None;
         }

@@ -1,0 +1,38 @@
+use std::sync::Arc;
+
+use axum::response::Response;
+use lock_core::{LockError, LockManager};
+
+use super::resource::ResourceSource;
+use crate::policy::Policy;
+
+/// How much of a request body is buffered by default, in bytes. The same limit as axum's own extractors have.
+const DEFAULT_BODY_LIMIT: usize = 2 * 1024 * 1024;
+
+/// The settings of a layer, shared with its services.
+#[derive(Clone)]
+pub(super) struct Config {
+    pub(super) locks: LockManager,
+    pub(super) resource: ResourceSource,
+    pub(super) policy: Policy,
+    pub(super) on_error: Option<Arc<OnError>>,
+    /// The most bytes of a request body that are buffered before the lock is acquired; `None` does not buffer the body.
+    pub(super) body_limit: Option<usize>,
+    pub(super) hold_until_body_end: bool,
+}
+
+/// Answers a lock error, in place of the problem document.
+pub(super) type OnError = dyn Fn(LockError) -> Response + Send + Sync;
+
+impl Config {
+    pub(super) fn new(locks: LockManager, resource: ResourceSource) -> Self {
+        Self {
+            locks,
+            resource,
+            policy: Policy::new(),
+            on_error: None,
+            body_limit: Some(DEFAULT_BODY_LIMIT),
+            hold_until_body_end: false,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+use std::borrow::Cow;
+
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{FromRequestParts as _, RawPathParams};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue};
+use lock_core::MAX_RESOURCE_LEN;
+use thiserror::Error;
+
+use crate::encode::{push_encoded, push_encoded_bytes};
+use crate::key_error::KeyError;
+use crate::rejection::LockRejection;
+
+/// A resource with placeholders for values of the request: `stock:{sku}`, `export:{header.x-tenant}`, `search:{query.q}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template(Vec<Segment>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Text(String),
+    Path(String),
+    Header(HeaderName),
+    Query(String),
+}
+
+/// Why a template is invalid. Positions are in bytes from the start.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(super) enum InvalidTemplate {
+    #[error("the template is empty")]
+    Empty,
+    #[error("unbalanced brace at byte {at}")]
+    UnbalancedBrace { at: usize },
+    #[error("placeholder without a name at byte {at}")]
+    MissingName { at: usize },
+    #[error("{name:?} is not a valid header name")]
+    InvalidHeaderName { name: String },
+    #[error("control character {character:?} at byte {at}")]
+    ControlCharacter { character: char, at: usize },
+    #[error("a resource can have at most {max} bytes, but the text of this template has {len}", max = MAX_RESOURCE_LEN)]
+    TextTooLong { len: usize },
+    #[error("unknown placeholder {placeholder:?}: expected {{name}}, {{header.name}} or {{query.name}}")]
+    UnknownPlaceholder { placeholder: String },
+}
+
+impl Template {
+    pub(super) fn parse(template: &str) -> Result<Self, InvalidTemplate> {
+        if template.is_empty() {
+            return Err(InvalidTemplate::Empty);
+        }
+        if let Some((at, character)) = template.char_indices().find(|(_, c)| c.is_control()) {
+            return Err(InvalidTemplate::ControlCharacter { character, at });
+        }
+        let (mut segments, mut text_len) = (Vec::new(), 0);
+        let mut rest = template;
+        while !rest.is_empty() {
+            let (text, placeholder) = rest.split_at(rest.find(['{', '}']).unwrap_or(rest.len()));
+            let at = template.len() - placeholder.len();
+            if !text.is_empty() {
+                text_len += text.len();
+                segments.push(Segment::Text(text.to_owned()));
+            }
+            if placeholder.is_empty() {
+                break;
+            }
+            let unbalanced = InvalidTemplate::UnbalancedBrace { at };
+            let Some(inside) = placeholder.strip_prefix('{') else { return Err(unbalanced) };
+            // A second opening brace means that the first one was never closed.
+            let end = inside.find(['{', '}']).filter(|end| inside[*end..].starts_with('}')).ok_or(unbalanced)?;
+            segments.push(Segment::parse(&inside[..end], at)?);
+            rest = &inside[end + 1..];
+        }
+        if text_len > MAX_RESOURCE_LEN {
+            return Err(InvalidTemplate::TextTooLong { len: text_len });
+        }
+        Ok(Self(segments))
+    }
+
+    /// The resource for a request.
+    pub(super) async fn render(&self, parts: &mut Parts) -> Result<String, LockRejection> {
+        // Decodes all parameters of the path, so only if one of them is needed.
+        let path = if self.0.iter().any(|segment| matches!(segment, Segment::Path(_))) {
+            Some(RawPathParams::from_request_parts(parts, &()).await)
+        } else {
+            None
+        };
+        let mut resource = String::new();
+        for segment in &self.0 {
+            match segment {
+                Segment::Text(text) => resource.push_str(text),
+                Segment::Path(name) => push_encoded(&mut resource, &path_value(path.as_ref(), name)?),
+                Segment::Header(name) => push_encoded_bytes(&mut resource, header_value(parts, name)?.as_bytes()),
+                Segment::Query(name) => push_encoded(&mut resource, &query_value(parts, name)?),
+            }
+        }
+        Ok(resource)
+    }
+}
+
+impl Segment {
+    /// Parses what is between the braces of a placeholder that begins at byte `at`.
+    fn parse(placeholder: &str, at: usize) -> Result<Self, InvalidTemplate> {
+        let non_empty =
+            |name: &str| if name.is_empty() { Err(InvalidTemplate::MissingName { at }) } else { Ok(name.to_owned()) };
+        match placeholder.split_once('.') {
+            None => Ok(Self::Path(non_empty(placeholder)?)),
+            Some(("query", name)) => Ok(Self::Query(non_empty(name)?)),
+            Some(("header", name)) => {
+                let name = non_empty(name)?;
+                name.parse().map(Self::Header).map_err(|_| InvalidTemplate::InvalidHeaderName { name })
+            }
+            Some(_) => Err(InvalidTemplate::UnknownPlaceholder { placeholder: placeholder.to_owned() }),
+        }
+    }
+}
+
+fn path_value<'a>(
+    path: Option<&'a Result<RawPathParams, RawPathParamsRejection>>,
+    name: &str,
+) -> Result<&'a str, LockRejection> {
+    let path = match path {
+        Some(Ok(path)) => Some(path),
+        // Only the client can cause this one: the path has bytes that are not UTF-8.
+        Some(Err(error)) if error.status().is_client_error() => {
+            return Err(KeyError::new("the path is not valid UTF-8").into());
+        }
+        _ => None,
+    };
+    let value = path.into_iter().flatten().find(|(parameter, _)| *parameter == name).map(|(_, value)| value);
+    value.ok_or_else(|| LockRejection::no_path_parameter(name))
+}
+
+fn header_value<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a HeaderValue, KeyError> {
+    only(parts.headers.get_all(name).iter(), "header", name.as_str())
+}
+
+fn query_value<'a>(parts: &'a Parts, name: &str) -> Result<Cow<'a, str>, KeyError> {
+    let query = parts.uri.query().unwrap_or_default();
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    let values = pairs.filter(|(parameter, _)| parameter == name).map(|(_, value)| value);
+    only(values, "query parameter", name)
+}
+
+/// The only value. Two are rejected: the layer might lock by one of them and the handler work with the other.
+fn only<T>(mut values: impl Iterator<Item = T>, kind: &str, name: &str) -> Result<T, KeyError> {
+    let value = values.next().ok_or_else(|| KeyError::new(format!("the {kind} {name} is missing")))?;
+    match values.next() {
+        None => Ok(value),
+        Some(_) => Err(KeyError::new(format!("the {kind} {name} is given more than once"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    async fn render(template: &str, request: http::request::Builder) -> Result<String, String> {
+        let (mut parts, ()) = request.body(()).unwrap().into_parts();
+        Template::parse(template).unwrap().render(&mut parts).await.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn headers_and_query_values_replace_placeholders() {
+        let request = || Request::get("/?q=a%20b&q2=%3A").header("x-tenant", "t:1");
+        assert_eq!(render("export:{header.x-tenant}", request()).await.unwrap(), "export:t%3A1");
+        assert_eq!(render("{query.q}/{query.q2}", request()).await.unwrap(), "a%20b/%3A");
+        assert_eq!(render("nightly", request()).await.unwrap(), "nightly");
+    }
+
+    #[tokio::test]
+    async fn a_missing_or_duplicate_value_is_an_error_of_the_client() {
+        let error = render("x:{header.x-tenant}", Request::get("/")).await.unwrap_err();
+        assert_eq!(error, "the header x-tenant is missing");
+        let error = render("x:{query.q}", Request::get("/?q=1&q=2")).await.unwrap_err();
+        assert_eq!(error, "the query parameter q is given more than once");
+    }
+
+    #[tokio::test]
+    async fn a_parameter_that_the_route_does_not_have_is_an_error_of_the_service() {
+        let error = render("stock:{sku}", Request::get("/")).await.unwrap_err();
+        assert_eq!(error, "the route has no path parameter \"sku\"");
+    }
+
+    #[test]
+    fn an_invalid_template_is_reported_with_the_position() {
+        assert_eq!(Template::parse(""), Err(InvalidTemplate::Empty));
+        assert_eq!(Template::parse("a{b"), Err(InvalidTemplate::UnbalancedBrace { at: 1 }));
+        assert_eq!(Template::parse("a}b"), Err(InvalidTemplate::UnbalancedBrace { at: 1 }));
+        assert_eq!(Template::parse("x{a}y{b{c}}"), Err(InvalidTemplate::UnbalancedBrace { at: 5 }));
+        assert_eq!(Template::parse("a{}"), Err(InvalidTemplate::MissingName { at: 1 }));
+        assert_eq!(Template::parse("{header.}"), Err(InvalidTemplate::MissingName { at: 0 }));
+        assert_eq!(Template::parse("{header.a b}"), Err(InvalidTemplate::InvalidHeaderName { name: "a b".into() }));
+        assert_eq!(Template::parse("a\n{b}"), Err(InvalidTemplate::ControlCharacter { character: '\n', at: 1 }));
+        let long = |len| format!("{}{{b}}", "x".repeat(len));
+        assert!(Template::parse(&long(512)).is_ok());
+        assert_eq!(Template::parse(&long(513)), Err(InvalidTemplate::TextTooLong { len: 513 }));
+        assert_eq!(
+            Template::parse("{cookie.id}"),
+            Err(InvalidTemplate::UnknownPlaceholder { placeholder: "cookie.id".into() })
+        );
+    }
+}
