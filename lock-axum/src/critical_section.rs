@@ -12,9 +12,9 @@ use crate::rejection::LockRejection;
 
 /// The output of a handler, with the lock still held.
 ///
-/// Layer and macro drop the guard, which releases the lock in the background. To await the release would add a round trip to
-/// every response, half the cost of a lock, and could not change the response. If another caller waits in this process, the
-/// lock is handed over at once either way.
+/// Layer and macro drop the guard, which releases the lock in the background. To await the release would add a round
+/// trip to every response, half the cost of a lock, and could not change the response. If another caller waits in this
+/// process, the lock is handed over at once either way.
 pub(crate) struct Completed<T> {
     pub(crate) output: T,
     pub(crate) guard: LockGuard,
@@ -32,8 +32,8 @@ pub(crate) enum Interrupted {
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped before the lock is acquired, no lock is left behind. After that, the policy decides whether the
-/// handler is dropped as well or runs to its end. In either case the handler ends before the lock is released.
+/// If the future is dropped before the lock is acquired, no lock is left behind. After that, the policy decides whether
+/// the handler is dropped as well or runs to its end. In either case the handler ends before the lock is released.
 pub(crate) async fn run<T, Fut>(
     locks: &LockManager,
     resource: &str,
@@ -46,13 +46,13 @@ where
 {
     let guard = policy.request(locks, resource).acquire().await.map_err(Interrupted::Lock)?;
     let lease = guard.lease();
-    // The scope is created in the request's task, where the enclosing scopes are visible: a spawned task does not inherit
-    // task-locals, but the scope moves into it together with the future.
+    // The scope is created in the request's task, where the enclosing scopes are visible: a spawned task does not
+    // inherit task-locals, but the scope moves into it together with the future.
     let section = run_with_guard(guard, lease.scope(handler(lease.clone())), policy.on_lost);
     let result = match policy.on_disconnect {
         OnDisconnect::Cancel => section.await,
-        // hyper drops the request's future when the client disconnects. A task of its own keeps the handler running, and it
-        // owns the guard, so that the lock is held until the handler ends.
+        // hyper drops the request's future when the client disconnects. A task of its own keeps the handler running,
+        // and it owns the guard, so that the lock is held until the handler ends.
         OnDisconnect::Finish => match tokio::spawn(section.in_current_span()).await {
             Ok(result) => result,
             Err(error) => return Err(join_error(error)),
@@ -61,8 +61,8 @@ where
     result.map_err(Interrupted::Lock)
 }
 
-/// Runs `work` and returns its output with the guard. `work` is dropped before the guard, however this ends: completed, lost,
-/// panicking or dropped.
+/// Runs `work` and returns its output with the guard. `work` is dropped before the guard, however this ends: completed,
+/// lost, panicking or dropped.
 async fn run_with_guard<T>(
     guard: LockGuard,
     work: impl Future<Output = T>,
@@ -112,8 +112,8 @@ fn join_error(error: JoinError) -> Interrupted {
     }
 }
 
-/// Prepares a handler's response for the client: fails if it reports success although the lock was lost, and adds the token to
-/// its extensions for outer middleware.
+/// Prepares a handler's response for the client: fails if it reports success although the lock was lost, and adds the
+/// token to its extensions for outer middleware.
 pub(crate) fn finish_response(lease: &Lease, response: &mut Response) -> Result<(), LockError> {
     if response.status().is_success() {
         lease.check()?;

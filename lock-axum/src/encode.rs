@@ -5,8 +5,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 /// All bytes except `A-Za-z0-9-._~`.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Appends a value to a resource, percent-encoded. The separators of a template (`:`, `/`, …) cannot occur in an encoded value, so
-/// a value such as `a:b` cannot forge another resource.
+/// Appends a value to a resource, percent-encoded. The separators of a template (`:`, `/`, …) cannot occur in an
+/// encoded value, so a value such as `a:b` cannot forge another resource.
 pub fn push_encoded(resource: &mut String, value: &dyn Display) {
     push_encoded_bytes(resource, value.to_string().as_bytes());
 }

@@ -2,8 +2,8 @@ use thiserror::Error;
 
 /// The resource cannot be determined from the request.
 ///
-/// Returned by the function given to [`LockLayer::with_key`](crate::LockLayer::with_key). The request is answered with 400
-/// `lock-key-invalid`, and the message is sent to the client as the `detail` of the problem document.
+/// Returned by the function given to [`LockLayer::with_key`](crate::LockLayer::with_key). The request is answered with
+/// 400 `lock-key-invalid`, and the message is sent to the client as the `detail` of the problem document.
 ///
 /// # Examples
 ///

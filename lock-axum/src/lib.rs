@@ -1,5 +1,10 @@
-//! Distributed locks for axum services: a handler runs for one holder at a time across every instance of the service, with a
-//! fencing token in hand. Underneath: Redlock on N independent Redis masters.
+//! Distributed locks for axum services. A handler runs for one holder at a time across every instance of the service,
+//! and gets a [`FencingToken`] to protect what it writes.
+//!
+//! The locks are Redlock locks on independent Redis masters: a lock is held if a majority of the masters grants it, so
+//! that a minority may fail.
+//!
+//! # Example
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -9,10 +14,10 @@
 //! use axum::{Extension, Router};
 //! use lock_axum::{Lease, LockManager, distributed_lock};
 //!
+//! // At most one request for a sku at a time, in all instances of the service.
 //! #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
 //! async fn deduct(Path(sku): Path<String>, lease: Lease) -> String {
-//!     // Runs alone for this sku. Give the token to the database with every write.
-//!     format!("{sku} with token {}", lease.token())
+//!     format!("deducting {sku} with token {}", lease.token())
 //! }
 //!
 //! #[tokio::main]
@@ -20,38 +25,113 @@
 //!     let locks = LockManager::builder()
 //!         .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
 //!         .connect()
-//!         .await?; // or LockManager::in_memory()
+//!         .await?; // for development: LockManager::in_memory()
+//!
 //!     let app = Router::new().route("/stock/{sku}/deduct", post(deduct)).layer(Extension(locks.clone()));
 //!     let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+//!     // Requests that wait for a lock are turned away when the shutdown begins.
 //!     axum::serve(listener, app).with_graceful_shutdown(locks.close_on(tokio::signal::ctrl_c())).await?;
+//!     // The locks of the last requests are released.
 //!     locks.shutdown(Duration::from_secs(10)).await;
 //!     Ok(())
 //! }
 //! ```
 //!
-//! - [`#[distributed_lock]`](macro@distributed_lock) guards a handler, or any async function.
-//! - [`LockLayer`] guards a route.
-//! - [`LockManager`] takes locks by hand.
+//! # Macro, layer or manager
 //!
-//! The lock keeps honest holders apart; the [`FencingToken`] keeps out the one that was paused for longer than its lock
-//! lived. In the transaction that reads and writes, claim first, then work:
+//! | Use | to guard | The resource comes from |
+//! |---|---|---|
+//! | [`#[distributed_lock]`](macro@distributed_lock) | a handler, or any `async fn` | the function's parameters, after extraction |
+//! | [`LockLayer`] | a route, or any tower service | the path, a header, the query string, or a function of the request's head |
+//! | [`LockManager`] | a part of a handler, or work outside of a request | your code |
+//!
+//! Prefer the macro for handlers. It runs the extractors before it acquires the lock, so that an invalid request never
+//! holds it, and its template is checked at compile time. Use the layer for services that are not yours or have no
+//! handler function, and to hold the lock until the end of a streamed response. All three exclude each other on the
+//! same resource.
+//!
+//! By hand, a lock is a guard, which releases when it is dropped, or a scope, which is cancelled when the lock is lost:
+//!
+//! ```
+//! use lock_axum::{LockError, LockManager};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! let locks = LockManager::in_memory();
+//!
+//! let guard = locks.lock("report:daily").acquire().await?;
+//! println!("holding the lock with token {}", guard.token());
+//! guard.release().await?;
+//!
+//! let answer = locks.lock("report:daily").run(async |_lease| 42).await?;
+//! assert_eq!(answer, 42);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Claim, then work
+//!
+//! A lock alone does not protect against a holder that is paused for longer than its lock lives: by a stopped virtual
+//! machine, for example. It may resume after another holder has acquired the lock, and write before it notices. Only
+//! the resource itself can reject that write, which is what the fencing token is for: every acquisition of a resource
+//! has a larger token than the acquisitions that completed before it began.
+//!
+//! Checking the token only when writing is not enough, because the new holder may already have read what the old one
+//! then overwrites. In the transaction that reads and writes, first claim the row with the token, then work:
 //!
 //! ```sql
-//! UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token   -- no row: stale, stop
+//! BEGIN;
+//! UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token;  -- claim; no row: stale token, roll back
+//! SELECT quantity FROM stock WHERE sku = :sku;                           -- then read
+//! UPDATE stock SET quantity = :quantity WHERE sku = :sku;                -- then write
+//! COMMIT;
 //! ```
+//!
+//! Work that spans several transactions claims in each of them. [`FencingToken::as_i64`] fits a `BIGINT` column.
+//!
+//! # HTTP responses
+//!
+//! Macro and layer answer in place of the handler if it cannot run, or if its lock is lost:
+//!
+//! | Cause | Status | `type` ends in | `Retry-After` |
+//! |---|---|---|---|
+//! | held by another holder until `wait` ran out; too many waiters | 409, or `busy_status` | `lock-busy` | yes |
+//! | no majority of the masters responded; granted too late to be used; shutting down | 503 | `lock-unavailable` | yes |
+//! | the lease was lost while the handler ran | 500 | `lock-lost` | no |
+//! | the resource cannot be built from the request | 400 | `lock-key-invalid` | no |
+//! | the request body is larger than the layer's `body_limit` | 413 | `about:blank` | no |
+//! | the layer could not read the request body | 400 | `about:blank` | no |
+//! | no lock manager in the request extensions; invalid lock options | 500 | `about:blank` | no |
+//!
+//! The bodies are problem documents (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`
+//! and, with a `Retry-After` header, `retry_after_ms`. They contain neither the resource nor its owner. The header has
+//! whole seconds, at least 1; `retry_after_ms` is more precise. The causes with status 500 and type `about:blank` are
+//! mistakes in the service; their details are [events](#events).
+//!
+//! If the lease is lost while the handler runs, the response is never a success (2xx). A 500 `lock-lost` does not mean
+//! that nothing was written: the handler may have committed before the loss. Let clients send idempotency keys.
 //!
 //! # Events
 //!
-//! Besides those of the engine ([`LockManager`]'s crate), under the target `lock_axum`:
+//! `tracing` events with the target `lock_axum`:
 //!
-//! | name | level | what happened |
+//! | Name | Level | Meaning |
 //! |---|---|---|
-//! | `lock.no_manager` | error | a guarded handler was asked for, and no manager is in the router: 500 |
-//! | `lock.no_path_parameter` | error | a layer's template names a path parameter that the route does not have: 500 |
-//! | `lock.misconfigured` | error | the options of a guarded route are out of range: 500 |
-//! | `lock.not_guarded` | error | an extractor asked for a lease where no lock is: 500 (target `lock_core`) |
+//! | `lock.no_manager` | error | A handler with `#[distributed_lock]` was called, but no manager is in the request extensions. |
+//! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. |
+//! | `lock.misconfigured` | error | The lock options of a guarded route are out of range. |
+//!
+//! With the target `lock_core`:
+//!
+//! | Name | Level | Meaning |
+//! |---|---|---|
+//! | `lock.not_guarded` | error | A handler extracts [`Lease`] or [`FencingToken`], but nothing guards its route. |
+//!
+//! The other events of the target `lock_core`, about masters, renewals and releases, are listed in the documentation of
+//! `lock-core`.
 
 mod critical_section;
+mod distributed_lock;
 mod encode;
 mod key_error;
 mod layer;
@@ -64,8 +144,8 @@ mod rejection;
 pub mod __private;
 
 pub use lock_core::*;
-pub use lock_macros::distributed_lock;
 
+pub use self::distributed_lock::distributed_lock;
 pub use self::key_error::KeyError;
 pub use self::layer::{LockLayer, LockService, ResponseFuture};
 pub use self::policy::{OnDisconnect, OnLost};

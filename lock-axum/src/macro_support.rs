@@ -13,8 +13,8 @@ pub use crate::encode::push_encoded;
 pub use crate::policy::Policy;
 use crate::rejection::LockRejection;
 
-/// Extracts the lock manager from the request's extensions. Rejects the request if there is none, so that a handler never
-/// runs unguarded.
+/// Extracts the lock manager from the request's extensions. Rejects the request if there is none, so that a handler
+/// never runs unguarded.
 pub struct Manager(LockManager);
 
 impl<S: Sync> FromRequestParts<S> for Manager {
@@ -29,8 +29,8 @@ impl<S: Sync> FromRequestParts<S> for Manager {
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped before the lock is acquired, no lock is left behind. After that, [`Policy::on_disconnect`] decides
-/// whether the handler is dropped as well or runs to its end.
+/// If the future is dropped before the lock is acquired, no lock is left behind. After that, [`Policy::on_disconnect`]
+/// decides whether the handler is dropped as well or runs to its end.
 ///
 /// # Errors
 ///
@@ -90,8 +90,8 @@ pub fn into_response(output: impl IntoResponse) -> Response {
 
 /// A parameter whose type is named `Request` or `Parts`.
 ///
-/// The macro sees only that name. If the type is one of axum's, the inherent `insert_lease` is called; for any other type, that
-/// of [`NotARequest`], because inherent methods take precedence.
+/// The macro sees only that name. If the type is one of axum's, the inherent `insert_lease` is called; for any other
+/// type, that of [`NotARequest`], because inherent methods take precedence.
 pub struct RequestParam<'a, T>(pub &'a mut T);
 
 impl<B> RequestParam<'_, Request<B>> {

@@ -5,8 +5,8 @@ use lock_core::{LockManager, LockRequest};
 
 /// What happens to a handler whose lease is lost while it runs.
 ///
-/// A lease is lost when it could not be renewed in time, when it reaches `max_hold`, or when the grace period of a shutdown
-/// ends. Writes that the handler completed before the loss remain; let the resource check the fencing token.
+/// A lease is lost when it could not be renewed in time, when it reaches `max_hold`, or when the grace period of a
+/// shutdown ends. Writes that the handler completed before the loss remain; let the resource check the fencing token.
 ///
 /// # Examples
 ///
@@ -21,8 +21,8 @@ pub enum OnLost {
     /// The handler's future is dropped at the `.await` where it is suspended, and the client gets 500 `lock-lost`.
     #[default]
     Cancel,
-    /// The handler runs to its end. If it then reports success (2xx), its response is still replaced by 500 `lock-lost`. For
-    /// handlers that must not be interrupted halfway and whose resource checks the fencing token.
+    /// The handler runs to its end. If it then reports success (2xx), its response is still replaced by 500
+    /// `lock-lost`. For handlers that must not be interrupted halfway and whose resource checks the fencing token.
     Continue,
 }
 
@@ -40,8 +40,9 @@ pub enum OnLost {
 pub enum OnDisconnect {
     /// The handler runs to its end with the lock held, and shutdown waits for it.
     ///
-    /// For this the handler runs in a task of its own. It keeps the current tracing span and the scope of the lease, and its
-    /// panics are resumed in the request's task. Other task-locals set by outer middleware are not visible in it.
+    /// For this the handler runs in a task of its own. It keeps the current tracing span and the scope of the lease,
+    /// and its panics are resumed in the request's task. Other task-locals set by outer middleware are not visible in
+    /// it.
     #[default]
     Finish,
     /// The handler's future is dropped at the `.await` where it is suspended, and the lock is released.

@@ -90,7 +90,8 @@ impl IntoResponse for Problem {
         let mut response = (self.status, String::new()).into_response();
         if let Some(retry_after) = self.retry_after {
             document["retry_after_ms"] = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).into();
-            // The header has whole seconds. Rounded up and never zero, so that no client retries too early or in a loop.
+            // The header has whole seconds. Rounded up and never zero, so that no client retries too early or in a
+            // loop.
             let seconds = u64::try_from(retry_after.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

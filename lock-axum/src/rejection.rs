@@ -10,8 +10,8 @@ use crate::problem::Problem;
 /// A response that is sent in place of a guarded handler's own, because the lock was not acquired or was lost.
 ///
 /// Every rejection is a problem document (RFC 9457); [HTTP responses](crate#http-responses) lists them. A handler with
-/// `#[distributed_lock]` returns `Result<Response, LockRejection>`, and [`LockLayer`](crate::LockLayer) answers with the same
-/// rejections.
+/// `#[distributed_lock]` returns `Result<Response, LockRejection>`, and [`LockLayer`](crate::LockLayer) answers with
+/// the same rejections.
 ///
 /// It implements `From<LockError>`, so that a handler that acquires a lock itself can return it, too.
 ///
@@ -124,7 +124,7 @@ impl IntoResponse for LockRejection {
             }
             Cause::NoPathParameter(name) => {
                 tracing::error!(name: "lock.no_path_parameter", parameter = name,
-                    "the resource template names a path parameter that the route does not have; use route_layer on routes with it");
+                    "the template names a path parameter that the route does not have; use route_layer on routes with it");
                 Problem::internal().into_response()
             }
         }
@@ -145,8 +145,8 @@ fn lock_problem(error: &LockError, busy_status: StatusCode) -> Problem {
         LockError::ShuttingDown { .. } => Problem::unavailable("the server is shutting down", retry_after),
         LockError::Lost { .. } => Problem::lost(),
         LockError::InvalidResource { reason, .. } => Problem::key_invalid(format!("invalid resource: {reason}")),
-        // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error added later
-        // is answered like this, too.
+        // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
+        // added later is answered like this, too.
         error => {
             tracing::error!(name: "lock.misconfigured", %error, "a guarded route has invalid lock options");
             Problem::internal()

@@ -1,8 +1,11 @@
-//! `#[distributed_lock]`, the attribute of [`lock-axum`](https://docs.rs/lock-axum), which re-exports it: services depend
-//! on that crate, not on this one. What is written where is described at [`macro@distributed_lock`].
+//! The attribute macro `#[distributed_lock]` of [`lock-axum`](https://docs.rs/lock-axum).
 //!
-//! An expansion has four stages, run by `attribute`: `args` parses the arguments, `function` the function, `validate` checks
-//! them, and `expand` generates the code. Each stage reports every mistake that it finds, at the token that caused it.
+//! Depend on `lock-axum`, which re-exports the macro and documents it with examples: the generated code calls that
+//! crate.
+//!
+//! An expansion has four stages, run by `attribute`: `args` parses the arguments, `function` the function, `validate`
+//! checks them, and `expand` generates the code. Each stage reports every mistake that it finds, at the token that
+//! caused it.
 
 mod args;
 mod attribute;
@@ -13,113 +16,104 @@ mod validate;
 
 use proc_macro::TokenStream;
 
-/// Runs an axum handler, or any async function, for one holder at a time across every instance of the service.
-///
-/// ```ignore
-/// use lock_axum::{Lease, distributed_lock};
-///
-/// #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
-/// async fn deduct(Path(sku): Path<String>, lease: Lease, Json(order): Json<Order>) -> Result<Json<Receipt>, ShopError> {
-///     // Runs alone for this sku; `lease.token()` fences every write.
-/// }
-///
-/// let app = Router::new().route("/stock/{sku}/deduct", post(deduct)).layer(Extension(locks));
-/// ```
+/// Acquires a distributed lock before the body of an `async fn` runs, and releases it in the background after the body
+/// has ended.
 ///
 /// # Arguments
 ///
-/// Exactly one of `resource` and `key` is required. What else is not written is as the lock manager was built.
+/// Either `resource` or `key` is required. The manager's settings apply where the default is "the manager's".
 ///
-/// | Argument | Value | Default |
+/// | Argument | Meaning and range | Default |
 /// |---|---|---|
-/// | `resource = "stock:{sku}"` | a template, see [below](#the-resource) | |
-/// | `key = expr` | an expression that is `Into<String>`, see [below](#the-resource) | |
-/// | `ttl = "10s"` | how long the lock outlives a crashed holder: 100 ms to the manager's `max_ttl`, at most a day | the manager's |
-/// | `wait = "2s"` | how long to wait for another holder: 0 (try once) to a day | the manager's |
-/// | `max_hold = "1m"` | how long renewal may keep the lock: 1 ms to 7 days | the manager's |
-/// | `renew = true` | whether the lock is renewed while the body runs | the manager's, `true` |
-/// | `on_lost = "cancel"` | `"cancel"` ends the body at its next await when the lease is lost, `"continue"` lets it finish | `"cancel"` |
-/// | `on_disconnect = "finish"` | for handlers: `"finish"` lets the body run on, lock held, when the client hangs up, `"cancel"` drops it | `"finish"` |
-/// | `busy_status = 409` | for handlers: the status when another holder has the lock: 409, 423, 429, 503 | 409 |
-/// | `on_error = path` | for handlers: a `fn(LockError) -> impl IntoResponse` that answers instead of `application/problem+json` | |
-/// | `manager = expr` | the lock manager, for [functions that are no handlers](#functions-and-methods) | |
-/// | `crate = path` | where `lock_axum` is, if it is re-exported or renamed | `::lock_axum` |
+/// | `resource = "stock:{sku}"` | Template of the [resource](#resource). | |
+/// | `key = expr` | Expression for the [resource](#resource), `Into<String>`. | |
+/// | `ttl = "10s"` | Time to live: how long the lock outlives a holder that crashed. From 100 ms to the manager's `max_ttl`, which is at most one day. | the manager's |
+/// | `wait = "2s"` | The longest time to wait for the lock. From 0 (try once) to one day. | the manager's |
+/// | `max_hold = "1m"` | The longest time to hold the lock, renewals included. After it, the lease is lost. From 1 ms to 7 days. | the manager's |
+/// | `renew = true` | Whether the lock is renewed while the body runs. | the manager's |
+/// | `on_lost = "cancel"` | What happens to the body when the lease is lost: `"cancel"` drops it at its current `.await`, `"continue"` lets it finish. | `"cancel"` |
+/// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` lets it finish with the lock held, `"cancel"` drops it. | `"finish"` |
+/// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
+/// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse` that answers lock errors in place of the problem document. | |
+/// | `manager = expr` | The lock manager, for [functions that are not handlers](#functions-and-methods). | |
+/// | `crate = path` | The path of `lock_axum`, if it is renamed or re-exported. | `::lock_axum` |
 ///
-/// Durations are strings as [`humantime`](https://docs.rs/humantime) reads them: `"500ms"`, `"10s"`, `"1m 30s"`. They are
-/// checked while compiling, as are the names of all arguments and placeholders.
+/// Durations are strings in the format of [`humantime`](https://docs.rs/humantime): `"500ms"`, `"10s"`, `"1m 30s"`.
+/// Their ranges, the names of arguments and the placeholders are checked at compile time; only the manager's `max_ttl`
+/// is checked at run time.
 ///
-/// # The resource
+/// # Resource
 ///
-/// In `resource` a placeholder is a binding of the parameters' patterns, or a field of one: `{sku}`, `{order.sku}`,
-/// `{pair.0}`, and in methods `{self.name}`. Its value must implement `Display`. In values every byte outside
-/// `A-Za-z0-9-._~` is written as `%XX`; the text around them is used as it is. So put something between two placeholders
-/// that no value can contain, such as `:` or `/`: `{a}{b}` can not tell `1` and `23` from `12` and `3`.
+/// In `resource`, a placeholder names a binding in a parameter's pattern, or a field of one: `{sku}`, `{order.sku}`,
+/// `{pair.0}`, and in methods `{self.name}`. The value must implement `Display`. In values every byte except
+/// `A-Za-z0-9-._~` is percent-encoded, so that a value such as `a:b` cannot forge another resource. Put a separator
+/// that is encoded in values, such as `:` or `/`, between two placeholders: with `{a}{b}`, the values `1` and `23` give
+/// the same resource as `12` and `3`.
 ///
-/// `key` is for all that a template can not say. In a handler the bindings are references there; in a function they are
-/// what they are in its body. Nothing is escaped.
+/// `key` is for everything else. The value is used as it is, without encoding. In a handler, the bindings in the
+/// expression are references; in a function they are the parameters themselves.
 ///
-/// ```ignore
-/// #[distributed_lock(key = format!("stock:{}", sku.to_lowercase()))]
-/// async fn deduct(Path(sku): Path<String>) -> StatusCode {
-///     // The lock of `ABC-1` is that of `abc-1`.
-/// }
-/// ```
-///
-/// The name as a whole must have 1 to 512 bytes and neither control characters nor braces.
+/// The resource must have 1 to 512 bytes and contain neither control characters nor braces. A handler answers any other
+/// with 400 `lock-key-invalid`; a function returns `LockError::InvalidResource`.
 ///
 /// # Handlers
 ///
-/// Without `manager` the function is an axum handler, and the manager comes from the request's extensions
-/// (`.layer(Extension(locks))`; without it the answer is 500 and the body does not run). It becomes two functions: an outer
-/// one that axum calls, and the written one inside it.
+/// Without `manager`, the function is an axum handler. The manager comes from the request extensions: add
+/// `.layer(Extension(locks))` to the router. Without it, the response is 500 and the body does not run.
 ///
-/// - The extractors run first, then the resource is named, and then the lock is taken. The body runs, and its answer is
-///   converted with `IntoResponse`, while the lock is held.
-/// - Parameters whose type is named `Lease` or `FencingToken` (the last segment of its path), also inside `Extension<…>` or `Option<…>`,
-///   are filled by the lock, wherever they stand. They can not stand in the resource.
-/// - A parameter whose type is named `Request` or `Parts` carries both in its extensions when the body runs.
-/// - The function seen from outside is `async fn(…) -> Result<Response, LockRejection>` with one parameter more, so axum's
-///   limit of 16 is 15 here. The written return type can be anything that implements `IntoResponse`. A call of the function
-///   by its name from within its own body means the written one: it takes no second lock.
-/// - Type parameters need what axum asks of a handler, written out: `Send + 'static`.
+/// - The extractors run first, which includes reading the body. Then the resource is built and the lock is acquired.
+///   The body runs, and its output is converted into a response, while the lock is held. A `Request` or `Body`
+///   parameter is not read before: the handler reads it while it holds the lock.
+/// - Parameters of the types `Lease` and `FencingToken`, in any position, are not extracted but provided by the lock,
+///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognises the types by
+///   the last segment of their path.
+/// - A parameter of type `Request` or `Parts` has the lease and the token in its extensions when the body runs, so that
+///   a service to which the handler forwards it finds them.
+/// - For callers, the function is `async fn(…) -> Result<Response, LockRejection>` with one additional parameter. axum
+///   allows 16 parameters, so 15 extractors are left. The declared return type may be anything that implements
+///   `IntoResponse`. A recursive call in the body calls the function without the lock.
+/// - Type parameters need the bounds that axum requires of a handler, such as `Send + 'static`.
 ///
 /// # Functions and methods
 ///
-/// With `manager = expr` the attribute guards any `async fn` with a body: methods with every kind of receiver, in traits and
-/// their implementations, with generics, lifetimes and `impl Trait`.
+/// With `manager = expr`, the attribute guards any `async fn` that has a body: free functions, methods with every kind
+/// of receiver, and methods in traits and their implementations, with generics, lifetimes and `impl Trait`.
 ///
-/// ```ignore
-/// impl Shop {
-///     #[distributed_lock(resource = "stock:{sku}", manager = self.locks)]
-///     async fn deduct(&self, sku: &str, quantity: u32) -> Result<Receipt, ShopError> {
-///         let token = Lease::current().map(|lease| lease.token());
-///         // …
-///     }
-/// }
-/// ```
+/// - The signature stays as it is. It must return `Result<_, E>`, or an alias of it, where `E: From<LockError>`.
+/// - The parameters are in scope in the expression. It is borrowed, and the manager is cloned: `self.locks`,
+///   `state.locks()`, or `locks` for a parameter of type `&LockManager`.
+/// - The body gets its lease from `Lease::current()`. A parameter of type `Lease` is an ordinary parameter.
+/// - Parameters are dropped before the lock is released. Exceptions are values without a name (`_`, or covered by `..`
+///   in a pattern) and those that only `key` names.
+/// - `on_disconnect`, `busy_status` and `on_error` are compile errors, because there is no request.
 ///
-/// - The signature stays as it is. It must return `Result<_, E>` (or an alias of it) with `E: From<LockError>`.
-/// - The expression sees the parameters, and is borrowed and cloned: `self.locks`, `state.locks()`, `locks` for a
-///   `&LockManager`.
-/// - Parameters are dropped under the lock, as the body's own. Not so what has no name (`_`, or behind `..` in a pattern), or is
-///   named by `key` alone.
-/// - Parameters of type `Lease` are ordinary ones here. The body gets its own lease from `Lease::current()`.
-/// - `on_disconnect`, `busy_status` and `on_error` are errors: there is no request here.
+/// # Cancel safety
+///
+/// If the function's future is dropped before the lock is acquired, no lock is left behind. After that, a handler runs
+/// to its end or is dropped, as `on_disconnect` says; the body of a function is dropped. The lock is released after the
+/// body has ended.
+///
+/// # Errors
+///
+/// A handler answers lock errors with a `LockRejection`, or with the response of `on_error`. A function returns them to
+/// its caller, converted from `LockError`. If the lease was lost, neither reports success: a handler's response with
+/// status 2xx and a function's `Ok` are replaced by the error.
 ///
 /// # Other attributes
 ///
-/// Put `#[distributed_lock]` above all others.
+/// Put `#[distributed_lock]` above all other attributes.
 ///
-/// - `#[debug_handler]` and `#[utoipa::path]` below it move to the function that axum sees, with docs, lint levels,
-///   `#[deprecated]` and `#[must_use]`. All others, such as `#[tracing::instrument]`, stay with the written parameters and
-///   body; so in a handler the span of `instrument` begins when the lock is held. A function with `manager` is one function:
-///   there the span includes the wait.
-/// - Of two `#[distributed_lock]` on one function with `manager`, the lower lock is taken first. Wherever two locks are needed,
-///   all callers must take them in the same order, or they wait for each other until one gives up.
-/// - `#[debug_handler]` *above* it fails to compile with rustc's E0061 ("this function takes 2 arguments but 1 argument was
-///   supplied"), since it checks a call of a function that has got one parameter more meanwhile.
-/// - `#[async_trait]` on an `impl` is expanded before any attribute inside, and leaves a function that is not `async`. Guard
-///   an inherent method that the trait's method calls, or use native `async fn` in the trait.
+/// - On a handler, `#[debug_handler]`, `#[utoipa::path]`, docs, lint levels, `#[deprecated]` and `#[must_use]` move to
+///   the function that axum calls. All others, such as `#[tracing::instrument]`, stay with the declared parameters and
+///   the body, so the span of `instrument` begins when the lock is held. A function with `manager` stays a single
+///   function, and the span includes the wait for the lock.
+/// - A function with `manager` can have two `#[distributed_lock]` attributes. The lock of the lower one is acquired
+///   first. If callers acquire the same two locks in different orders, they wait for each other until one of them gives
+///   up.
+/// - `#[debug_handler]` *above* the attribute fails to compile with E0061 ("this function takes 2 arguments but 1
+///   argument was supplied"): it checks a call without the additional parameter.
+/// - `#[async_trait]` on an `impl` rewrites the methods before their attributes are expanded, and leaves no `async fn`.
+///   Apply the attribute to an inherent method that the trait's method calls, or use native `async fn` in the trait.
 #[proc_macro_attribute]
 pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute::expand(arguments.into(), item.into()).into()

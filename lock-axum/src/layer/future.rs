@@ -9,10 +9,10 @@ use axum::response::Response;
 /// # Cancel safety
 ///
 /// If the future is dropped before the lock is acquired, no lock is left behind. After that,
-/// [`OnDisconnect`](crate::OnDisconnect) decides whether the handler is dropped as well or runs to its end. In either case the
-/// lock is released after the handler has ended.
-// Boxed, because its steps are one `async` block, whose type cannot be named: a hand-written state machine would have to name
-// the futures of the lock and of the user's closures.
+/// [`OnDisconnect`](crate::OnDisconnect) decides whether the handler is dropped as well or runs to its end. In either
+/// case the lock is released after the handler has ended.
+// Boxed, because its steps are one `async` block, whose type cannot be named: a hand-written state machine would have
+// to name the futures of the lock and of the user's closures.
 pub struct ResponseFuture<E>(Pin<Box<dyn Future<Output = Result<Response, E>> + Send>>);
 
 impl<E> ResponseFuture<E> {

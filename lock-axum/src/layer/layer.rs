@@ -17,21 +17,21 @@ use crate::policy::{OnDisconnect, OnLost};
 
 /// Middleware that runs the inner service while a distributed lock is held.
 ///
-/// For each request the layer determines the resource, buffers the request body, acquires the lock, and calls the inner service.
-/// The lock is released in the background as soon as the inner service has responded.
+/// For each request the layer determines the resource, buffers the request body, acquires the lock, and calls the inner
+/// service. The lock is released in the background as soon as the inner service has responded.
 ///
 /// - The body is buffered *before* the lock is acquired, so that a slow upload does not hold it. See
 ///   [`body_limit`](Self::body_limit) and [`stream_request_body`](Self::stream_request_body).
-/// - [`Lease`](crate::Lease) and [`FencingToken`](crate::FencingToken) are inserted into the request extensions. Both are
-///   extractors. The token is also inserted into the response extensions, for outer middleware such as access logs.
+/// - [`Lease`](crate::Lease) and [`FencingToken`](crate::FencingToken) are inserted into the request extensions. Both
+///   are extractors. The token is also inserted into the response extensions, for outer middleware such as access logs.
 /// - If the lock is not acquired, or is lost, the response is a problem document. See
 ///   [HTTP responses](crate#http-responses).
 ///
-/// The settings default to those of the [`LockManager`]. They are checked when a lock is acquired, because the manager's `max_ttl`
-/// limits `ttl`: a setting out of range is answered with 500 and logged as `lock.misconfigured`.
+/// The settings default to those of the [`LockManager`]. They are checked when a lock is acquired, because the
+/// manager's `max_ttl` limits `ttl`: a setting out of range is answered with 500 and logged as `lock.misconfigured`.
 ///
-/// Apply the layer with `route_layer` of a `MethodRouter`, as in the example. With `route_layer` of a `Router`, it also runs
-/// for requests with a wrong method.
+/// Apply the layer with `route_layer` of a `MethodRouter`, as in the example. With `route_layer` of a `Router`, it also
+/// runs for requests with a wrong method.
 ///
 /// # Examples
 ///
@@ -77,22 +77,22 @@ impl LockLayer {
     /// | `{header.x-tenant}` | a request header |
     /// | `{query.q}` | a parameter of the query string |
     ///
-    /// In values every byte except `A-Za-z0-9-._~` is percent-encoded, so that a value such as `a:b` cannot forge another
-    /// resource. Put a separator that is encoded in values, such as `:` or `/`, between two placeholders: with `{a}{b}`, the
-    /// values `1` and `23` give the same resource as `12` and `3`.
+    /// In values every byte except `A-Za-z0-9-._~` is percent-encoded, so that a value such as `a:b` cannot forge
+    /// another resource. Put a separator that is encoded in values, such as `:` or `/`, between two placeholders: with
+    /// `{a}{b}`, the values `1` and `23` give the same resource as `12` and `3`.
     ///
-    /// Values are used as the client sent them. `/stock/7` and `/stock/07` are two resources, even if the handler parses both
-    /// as the number 7. If different spellings mean the same thing, use [`with_key`](Self::with_key) or
+    /// Values are used as the client sent them. `/stock/7` and `/stock/07` are two resources, even if the handler
+    /// parses both as the number 7. If different spellings mean the same thing, use [`with_key`](Self::with_key) or
     /// [`#[distributed_lock]`](macro@crate::distributed_lock), which locks by the extracted values.
     ///
-    /// A header or query parameter that is missing or given more than once is answered with 400 `lock-key-invalid`. A path
-    /// parameter that the route does not have is a mistake of the service: it is answered with 500 and logged as
+    /// A header or query parameter that is missing or given more than once is answered with 400 `lock-key-invalid`. A
+    /// path parameter that the route does not have is a mistake of the service: it is answered with 500 and logged as
     /// `lock.no_path_parameter`.
     ///
     /// # Panics
     ///
-    /// If the template is invalid: empty, with an unbalanced brace, with an unknown placeholder, with a control character, or
-    /// with more than 512 bytes of text.
+    /// If the template is invalid: empty, with an unbalanced brace, with an unknown placeholder, with a control
+    /// character, or with more than 512 bytes of text.
     ///
     /// # Examples
     ///
@@ -116,9 +116,9 @@ impl LockLayer {
 
     /// Creates a layer that locks the resource returned by a function of the request's head.
     ///
-    /// The resource is used as returned, without encoding. Encode values that come from the client, or check them, so that they
-    /// cannot forge another resource. A resource has 1 to 512 bytes and contains neither control characters nor braces;
-    /// anything else is answered with 400 `lock-key-invalid`, as is a [`KeyError`].
+    /// The resource is used as returned, without encoding. Encode values that come from the client, or check them, so
+    /// that they cannot forge another resource. A resource has 1 to 512 bytes and contains neither control characters
+    /// nor braces; anything else is answered with 400 `lock-key-invalid`, as is a [`KeyError`].
     ///
     /// # Examples
     ///
@@ -193,7 +193,8 @@ impl LockLayer {
         self
     }
 
-    /// Sets whether the lock is renewed while it is held. Without renewal, the lease is lost at the end of the time to live.
+    /// Sets whether the lock is renewed while it is held. Without renewal, the lease is lost at the end of the time to
+    /// live.
     ///
     /// Defaults to the manager's `renew`.
     ///
@@ -261,8 +262,8 @@ impl LockLayer {
 
     /// Sets a function that answers lock errors, in place of the problem document.
     ///
-    /// It is called for every [`LockError`]. Errors that are not of the lock, such as a [`KeyError`], are still answered with a
-    /// problem document. So is a lost lease if the function reports success (2xx) for it.
+    /// It is called for every [`LockError`]. Errors that are not of the lock, such as a [`KeyError`], are still
+    /// answered with a problem document. So is a lost lease if the function reports success (2xx) for it.
     ///
     /// # Examples
     ///
@@ -286,7 +287,8 @@ impl LockLayer {
         self
     }
 
-    /// Sets the largest request body that is buffered before the lock is acquired, in bytes. A larger one is answered with 413.
+    /// Sets the largest request body that is buffered before the lock is acquired, in bytes. A larger one is answered
+    /// with 413.
     ///
     /// Defaults to 2 MiB.
     ///
@@ -321,7 +323,8 @@ impl LockLayer {
 
     /// Holds the lock until the end of the response body, for streams and server-sent events.
     ///
-    /// If the lease is lost before, the body ends with an error. Defaults to releasing the lock when the handler has responded.
+    /// If the lease is lost before, the body ends with an error. Defaults to releasing the lock when the handler has
+    /// responded.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! `LockLayer`, the lock as middleware.
 //!
-//! [`LockLayer`] builds a [`Config`](config::Config). [`LockService`] runs it for each request: it determines the resource,
-//! buffers the request body, acquires the lock, and calls the inner service.
+//! [`LockLayer`] builds a [`Config`](config::Config). [`LockService`] runs it for each request: it determines the
+//! resource, buffers the request body, acquires the lock, and calls the inner service.
 
 mod config;
 mod future;

@@ -8,8 +8,8 @@ use lock_core::{LockError, LockGuard};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so that the
-    /// client does not mistake a truncated response for a complete one.
+    /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so
+    /// that the client does not mistake a truncated response for a complete one.
     pub(super) struct LockedBody {
         #[pin]
         inner: Body,
@@ -34,8 +34,8 @@ impl LockedBody {
 }
 
 impl HeldLock {
-    /// Polls the inner body while the lease is valid. `check` reads the clock, because `lost` may resolve late: the task that
-    /// ends leases may be behind.
+    /// Polls the inner body while the lease is valid. `check` reads the clock, because `lost` may resolve late: the
+    /// task that ends leases may be behind.
     fn poll_while_valid<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -74,8 +74,9 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The inner service is called later, in the future, which therefore needs to own it. `poll_ready` readied `self.inner`,
-        // and a clone of it may not be ready: move the ready one into the future and keep the clone for the next request.
+        // The inner service is called later, in the future, which therefore needs to own it. `poll_ready` readied
+        // `self.inner`, and a clone of it may not be ready: move the ready one into the future and keep the clone for
+        // the next request.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         let config = Arc::clone(&self.config);

@@ -11,7 +11,8 @@ use crate::encode::{push_encoded, push_encoded_bytes};
 use crate::key_error::KeyError;
 use crate::rejection::LockRejection;
 
-/// A resource with placeholders for values of the request: `stock:{sku}`, `export:{header.x-tenant}`, `search:{query.q}`.
+/// A resource with placeholders for values of the request: `stock:{sku}`, `export:{header.x-tenant}`,
+/// `search:{query.q}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template(Vec<Segment>);
 

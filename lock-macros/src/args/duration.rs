@@ -13,7 +13,8 @@ pub(crate) struct Range {
     max: Duration,
 }
 
-/// The upper limit is the highest value that `max_ttl` can be set to; the configured `max_ttl` is known only at run time.
+/// The upper limit is the highest value that `max_ttl` can be set to; the configured `max_ttl` is known only at run
+/// time.
 pub(crate) const TTL: Range = Range { min: Duration::from_millis(100), max: Duration::from_secs(24 * 60 * 60) };
 pub(crate) const WAIT: Range = Range { min: Duration::ZERO, max: Duration::from_secs(24 * 60 * 60) };
 pub(crate) const MAX_HOLD: Range = Range { min: Duration::from_millis(1), max: Duration::from_secs(7 * 24 * 60 * 60) };

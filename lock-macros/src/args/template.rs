@@ -14,7 +14,8 @@ const MAX_RESOURCE_LEN: usize = 512;
 
 /// A parsed resource template.
 pub(crate) struct Template {
-    /// The span of the whole literal. Stable Rust cannot point into a literal, so errors about a placeholder use it, too.
+    /// The span of the whole literal. Stable Rust cannot point into a literal, so errors about a placeholder use it,
+    /// too.
     pub(crate) span: Span,
     pub(crate) segments: Vec<Segment>,
 }
@@ -85,8 +86,8 @@ fn segments(literal: &LitStr, text: &str, diagnostics: &mut Diagnostics) -> Vec<
             error("unbalanced brace: `}` without an opening `{`".to_owned());
             return segments;
         };
-        // A second opening brace means that the first one was never closed. Where the next placeholder ends is then unclear,
-        // so the rest is not parsed.
+        // A second opening brace means that the first one was never closed. Where the next placeholder ends is then
+        // unclear, so the rest is not parsed.
         let Some(end) = inside.find(['{', '}']).filter(|end| inside[*end..].starts_with('}')) else {
             error(format!("unbalanced brace: `{{` is never closed in `{brace}`"));
             return segments;
@@ -128,8 +129,8 @@ impl Placeholder {
 
 /// Parses an identifier. A keyword becomes a raw identifier, except `self`, which means the receiver of a method.
 fn ident(text: &str, span: Span) -> Option<Ident> {
-    // Checked before it reaches the lexer, which would skip spaces and comments; and rustc's lexer reports what it cannot
-    // read on its own, which would add a second error.
+    // Checked before it reaches the lexer, which would skip spaces and comments; and rustc's lexer reports what it
+    // cannot read on its own, which would add a second error.
     let bare = text.strip_prefix("r#").unwrap_or(text);
     let valid_start = bare.starts_with(|c: char| c == '_' || c.is_alphabetic());
     if !valid_start || !bare.chars().all(|c| c == '_' || c.is_ascii_digit() || c.is_alphabetic()) {

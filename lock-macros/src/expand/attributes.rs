@@ -5,9 +5,9 @@ use syn::{Attribute, Meta, Path, Token};
 
 use crate::function::ends_with;
 
-/// Whether an attribute belongs to the outer function, the one that axum and the rest of the crate see. Lint levels apply to
-/// the inner function from there, since it is nested. All other attributes, such as `instrument`, stay with the user's
-/// parameters and body.
+/// Whether an attribute belongs to the outer function, the one that axum and the rest of the crate see. Lint levels
+/// apply to the inner function from there, since it is nested. All other attributes, such as `instrument`, stay with
+/// the user's parameters and body.
 pub(crate) fn is_outer(attr: &Attribute) -> bool {
     if attr.path().is_ident("cfg_attr") {
         return conditional(attr).is_some_and(|metas| metas.iter().all(is_outer_meta));
@@ -29,8 +29,8 @@ fn is_outer_meta(meta: &Meta) -> bool {
     builtin || ends_with(path, "debug_handler") || is_utoipa_path(path, meta)
 }
 
-/// Whether this is `#[utoipa::path(…)]`, or `#[path(…)]` if that was imported. The builtin `#[path = "…"]`, which is for
-/// modules, takes no list.
+/// Whether this is `#[utoipa::path(…)]`, or `#[path(…)]` if that was imported. The builtin `#[path = "…"]`, which is
+/// for modules, takes no list.
 fn is_utoipa_path(path: &Path, meta: &Meta) -> bool {
     ends_with(path, "path")
         && matches!(meta, Meta::List(_))

@@ -8,7 +8,8 @@ use super::span::nested;
 use crate::function::{Function, returns_future};
 
 /// The function as it was written, so that neither its callers nor its imports cause further errors. Its body is never
-/// reached: the `compile_error!` next to it fails the build, and tools that continue nevertheless must not run it unlocked.
+/// reached: the `compile_error!` next to it fails the build, and tools that continue nevertheless must not run it
+/// unlocked.
 pub(crate) fn expand(function: &Function) -> TokenStream {
     let Function { attrs, inner_attrs, vis, defaultness, sig, body } = function;
     let body = nested(body);

@@ -26,7 +26,8 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, 
     };
     let policy = policy::expand(args);
     let return_type_hint = return_type_hint(&sig.output);
-    // Located at the return type, where rustc reports that it is not a `Result` or that its error is not `From<LockError>`.
+    // Located at the return type, where rustc reports that it is not a `Result` or that its error is not
+    // `From<LockError>`.
     let guarded = {
         let krate = args.crate_path(return_type(sig));
         quote_spanned! {at(return_type(sig))=>
@@ -56,11 +57,12 @@ fn names(function: &Function) -> Vec<Ident> {
     names
 }
 
-/// The parameters that the body's future must capture explicitly. An `async move` block captures only what it names, and a
-/// parameter that it does not capture would be dropped after the lock is released.
+/// The parameters that the body's future must capture explicitly. An `async move` block captures only what it names,
+/// and a parameter that it does not capture would be dropped after the lock is released.
 ///
-/// That is the receiver, a name that begins with `_`, and a name in the template. Any other parameter that the body does not
-/// name keeps rustc's warning that it is unused. Nothing that a `key` expression names is captured: it may have moved it.
+/// That is the receiver, a name that begins with `_`, and a name in the template. Any other parameter that the body
+/// does not name keeps rustc's warning that it is unused. Nothing that a `key` expression names is captured: it may
+/// have moved it.
 fn captured(function: &Function, source: &ResourceSource) -> Vec<Ident> {
     let may_be_unused = |name: &Ident| name == "self" || name.to_string().starts_with('_');
     let captured = |name: &Ident| match source {
@@ -80,11 +82,12 @@ fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     })
 }
 
-/// An unreachable `return` at the start of the body, which tells rustc the type of the `async` block. There is no syntax for
-/// that type; without it, `?` would not know the error to convert into, and a wrong type would be reported far from the
-/// expression that has it.
+/// An unreachable `return` at the start of the body, which tells rustc the type of the `async` block. There is no
+/// syntax for that type; without it, `?` would not know the error to convert into, and a wrong type would be reported
+/// far from the expression that has it.
 ///
-/// The value comes from an `Option`, because after a diverging expression rustc would report the body as unreachable code.
+/// The value comes from an `Option`, because after a diverging expression rustc would report the body as unreachable
+/// code.
 fn return_type_hint(output: &ReturnType) -> TokenStream {
     let ReturnType::Type(_, ty) = output else { return TokenStream::new() };
     let mut ty = ty.clone();

@@ -70,8 +70,8 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
         #guarded
     };
     let mut block = Group::new(Delimiter::Brace, block);
-    // The outer function keeps the user's spans from `async` to the last brace, so that rustc still warns of a handler that
-    // no route uses.
+    // The outer function keeps the user's spans from `async` to the last brace, so that rustc still warns of a handler
+    // that no route uses.
     block.set_span(function.body.span());
     let allowed_lints = allowed_lints(function, &params);
 
@@ -87,8 +87,8 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
     }
 }
 
-/// Allows the lints that only the outer function would raise. Each is allowed only where it can occur, because `allow` is an
-/// error under `forbid`. They precede the user's attributes, so that those take precedence.
+/// Allows the lints that only the outer function would raise. Each is allowed only where it can occur, because `allow`
+/// is an error under `forbid`. They precede the user's attributes, so that those take precedence.
 fn allowed_lints(function: &Function, params: &[Param<'_>]) -> TokenStream {
     let many = params.len() >= 7;
     let visible = !matches!(function.vis, Visibility::Inherited);
@@ -145,7 +145,8 @@ fn build_resource(params: &[Param<'_>], source: &ResourceSource, krate: &TokenSt
     }
 }
 
-/// Whether the resource may need this binding. An expression may hide names in macros such as `format!`, so it may need all.
+/// Whether the resource may need this binding. An expression may hide names in macros such as `format!`, so it may need
+/// all.
 fn is_in_resource(name: &Ident, source: &ResourceSource) -> bool {
     match source {
         ResourceSource::Template(template) => template.placeholders().any(|placeholder| placeholder.refers_to(name)),
@@ -170,8 +171,8 @@ fn insert_lease(Param { written, outer, injected }: &Param<'_>, krate: &TokenStr
     if injected.is_some() || !forwards_request(&written.ty) {
         return None;
     }
-    // The macro sees only the name of the type. If the type is not a request, the inherent method does not exist, and the
-    // trait's method is called, which does nothing.
+    // The macro sees only the name of the type. If the type is not a request, the inherent method does not exist, and
+    // the trait's method is called, which does nothing.
     Some(quote_spanned! {Span::mixed_site()=>
         let mut #outer = #outer;
         {
@@ -211,8 +212,8 @@ fn call(function: &Function, params: &[Param<'_>], krate: &TokenStream, args: &A
     quote_spanned!(site=> #krate::__private::into_response(#name #turbofish (#(#values),*).await))
 }
 
-/// The type and const parameters, because the arguments need not determine them. Lifetimes are inferred: late-bound ones
-/// cannot be specified.
+/// The type and const parameters, because the arguments need not determine them. Lifetimes are inferred: late-bound
+/// ones cannot be specified.
 fn turbofish(generics: &Generics) -> TokenStream {
     let names: Vec<_> = generics
         .params

@@ -31,8 +31,8 @@ pub(crate) fn from_expr(expr: &Expr) -> TokenStream {
     quote_spanned!(at(first_token(expr))=> ::core::convert::Into::<::std::string::String>::into(#expr))
 }
 
-/// `binding.field` with the hygiene of the user's code, but located at the template: if the value has the wrong type, that is
-/// the place to report.
+/// `binding.field` with the hygiene of the user's code, but located at the template: if the value has the wrong type,
+/// that is the place to report.
 fn value(placeholder: &Placeholder, bindings: &[Ident], span: Span) -> TokenStream {
     let binding = bindings.iter().find(|binding| placeholder.refers_to(binding));
     // Validation has checked that the binding exists. If it did not, rustc would report the unknown name.

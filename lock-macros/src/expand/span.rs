@@ -4,8 +4,8 @@ use proc_macro2::{Group, Span, TokenStream};
 use quote::ToTokens;
 use syn::{ReturnType, Signature};
 
-/// A span located at the user's code, but with the hygiene of the macro: errors in the generated code point there, and its
-/// names cannot collide with the user's.
+/// A span located at the user's code, but with the hygiene of the macro: errors in the generated code point there, and
+/// its names cannot collide with the user's.
 pub(super) fn at(span: Span) -> Span {
     Span::mixed_site().located_at(span)
 }
@@ -25,8 +25,8 @@ pub(super) fn return_type(sig: &Signature) -> Span {
     }
 }
 
-/// The user's body, to be nested in a generated block. Its braces get the macro's hygiene, or rustc would warn that they are
-/// unnecessary.
+/// The user's body, to be nested in a generated block. Its braces get the macro's hygiene, or rustc would warn that
+/// they are unnecessary.
 pub(super) fn nested(body: &Group) -> Group {
     let mut nested = body.clone();
     nested.set_span(at(body.span()));

@@ -32,8 +32,8 @@ fn collect(pat: &Pat, found: &mut Vec<Ident>) {
     }
 }
 
-/// The pattern rewritten to match `&value`, so that it binds the wanted names by reference and nothing else. `None` if the
-/// pattern binds none of them.
+/// The pattern rewritten to match `&value`, so that it binds the wanted names by reference and nothing else. `None` if
+/// the pattern binds none of them.
 ///
 /// `mut`, `ref` and `&` are removed: the 2024 edition forbids them under a default binding mode, and without them every
 /// edition binds a shared reference.
@@ -86,7 +86,7 @@ fn keep_wanted(pat: Pat, wanted: &dyn Fn(&Ident) -> bool) -> Pat {
     }
 }
 
-/// Replaces each pattern in place. A pattern has no default to take it out with, so `_` stands in meanwhile.
+/// Replaces each pattern in place. `Pat` has no `Default` for `mem::take`, so `_` takes its place meanwhile.
 fn replace_each<'a>(pats: impl Iterator<Item = &'a mut Pat>, replace: impl Fn(Pat) -> Pat) {
     for pat in pats {
         *pat = replace(std::mem::replace(pat, wildcard(Span::mixed_site())));

@@ -1,4 +1,4 @@
-//! `on_error` takes the path of any function from the error to an answer.
+//! `on_error` takes the path of any function from `LockError` to a response.
 
 use axum::Router;
 use axum::http::StatusCode;

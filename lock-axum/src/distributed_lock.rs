@@ -1,0 +1,132 @@
+//! The attribute macro, documented with examples that run: `lock-macros` cannot depend on this crate to test them.
+
+/// Guards an axum handler, or any `async fn`, with a distributed lock: its body runs for one holder at a time across
+/// every instance of the service.
+///
+/// # Examples
+///
+/// A handler. The manager comes from the request extensions; `Lease` is provided by the lock:
+///
+/// ```
+/// use axum::body::Body;
+/// use axum::extract::Path;
+/// use axum::http::{Request, StatusCode};
+/// use axum::routing::post;
+/// use axum::{Extension, Router};
+/// use lock_axum::{Lease, LockManager, distributed_lock};
+/// use tower::ServiceExt as _;
+///
+/// #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "100ms")]
+/// async fn deduct(Path(sku): Path<String>, lease: Lease) -> String {
+///     format!("deducting {sku} with token {}", lease.token())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = LockManager::in_memory();
+/// let app = Router::new().route("/stock/{sku}/deduct", post(deduct)).layer(Extension(locks.clone()));
+///
+/// let response = app.clone().oneshot(Request::post("/stock/42/deduct").body(Body::empty())?).await?;
+/// assert_eq!(response.status(), StatusCode::OK);
+///
+/// // While another holder has the lock, the request waits for 100 ms and is then turned away.
+/// let guard = locks.lock("stock:42").acquire().await?;
+/// let response = app.oneshot(Request::post("/stock/42/deduct").body(Body::empty())?).await?;
+/// assert_eq!(response.status(), StatusCode::CONFLICT);
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A method, or any other function, with the manager given by an expression:
+///
+/// ```
+/// use lock_axum::{FencingToken, Lease, LockError, LockManager, distributed_lock};
+///
+/// struct Shop {
+///     locks: LockManager,
+/// }
+///
+/// impl Shop {
+///     #[distributed_lock(resource = "stock:{sku}", manager = self.locks)]
+///     async fn deduct(&self, sku: &str, quantity: u32) -> Result<FencingToken, LockError> {
+///         let lease = Lease::current().expect("the body runs under the lock");
+///         println!("deducting {quantity} of {sku}");
+///         Ok(lease.token())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let shop = Shop { locks: LockManager::in_memory() };
+/// let first = shop.deduct("42", 1).await?;
+/// let second = shop.deduct("42", 1).await?;
+/// assert!(first < second);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A computed resource. Two spellings of a sku share one lock:
+///
+/// ```
+/// use axum::extract::Path;
+/// use axum::http::StatusCode;
+/// use lock_axum::distributed_lock;
+///
+/// #[distributed_lock(key = format!("stock:{}", sku.to_lowercase()))]
+/// async fn deduct(Path(sku): Path<String>) -> StatusCode {
+///     println!("deducting {sku}");
+///     StatusCode::NO_CONTENT
+/// }
+/// # axum::Router::<()>::new().route("/{sku}", axum::routing::post(deduct));
+/// ```
+///
+/// Every argument of a handler, and a function that answers lock errors:
+///
+/// ```
+/// use axum::extract::Path;
+/// use axum::http::StatusCode;
+/// use lock_axum::{FencingToken, LockError, distributed_lock};
+///
+/// #[distributed_lock(
+///     resource = "stock:{warehouse}/{sku}",
+///     ttl = "10s",
+///     wait = "2s",
+///     max_hold = "1m",
+///     renew = true,
+///     on_lost = "cancel",
+///     on_disconnect = "finish",
+///     busy_status = 423,
+///     on_error = answer
+/// )]
+/// async fn deduct(Path((warehouse, sku)): Path<(String, String)>, token: FencingToken) -> String {
+///     format!("deducting {sku} in {warehouse} with token {token}")
+/// }
+///
+/// fn answer(error: LockError) -> (StatusCode, &'static str) {
+///     match error {
+///         LockError::Contended { .. } => (StatusCode::LOCKED, "this article is being sold right now"),
+///         _ => (StatusCode::SERVICE_UNAVAILABLE, "please try again later"),
+///     }
+/// }
+/// # axum::Router::<()>::new().route("/{warehouse}/{sku}", axum::routing::post(deduct));
+/// ```
+///
+/// With other attributes, `#[distributed_lock]` comes first:
+///
+/// ```
+/// use axum::extract::Path;
+/// use lock_axum::distributed_lock;
+///
+/// #[distributed_lock(resource = "stock:{sku}")]
+/// #[axum::debug_handler]
+/// async fn deduct(Path(sku): Path<String>) -> String {
+///     format!("deducting {sku}")
+/// }
+/// # axum::Router::<()>::new().route("/{sku}", axum::routing::post(deduct));
+/// ```
+///
+/// # Reference
+///
+#[doc(inline)]
+pub use lock_macros::distributed_lock;
