@@ -9,9 +9,9 @@ use crate::problem::Problem;
 
 /// A response that is sent in place of a guarded handler's own, because the lock was not acquired or was lost.
 ///
-/// Every rejection is a problem document (RFC 9457); [HTTP responses](crate#http-responses) lists them. A handler with
-/// `#[distributed_lock]` returns `Result<Response, LockRejection>`, and [`LockLayer`](crate::LockLayer) answers with
-/// the same rejections.
+/// It is a problem document (RFC 9457), unless `on_error` has answered; [HTTP responses](crate#http-responses) lists
+/// all cases. A handler with `#[distributed_lock]` returns `Result<Response, LockRejection>`, and
+/// [`LockLayer`](crate::LockLayer) answers with the same rejections.
 ///
 /// It implements `From<LockError>`, so that a handler that acquires a lock itself can return it, too.
 ///

@@ -14,7 +14,7 @@ pub(crate) fn expand(function: &Function) -> TokenStream {
     let Function { attrs, inner_attrs, vis, defaultness, sig, body } = function;
     let body = nested(body);
     let mut sig = sig.clone();
-    // A forgotten `async` has already been reported; without it here, rustc would report every `.await` as well.
+    // A forgotten `async` has already been reported. It is added, so that rustc does not report every `.await` as well.
     if sig.asyncness.is_none() && !returns_future(&sig.output) {
         sig.constness = None;
         sig.asyncness = Some(Token![async](Span::mixed_site()));
