@@ -14,9 +14,9 @@ pub const MAX_RESOURCE_LEN: usize = 512;
 pub(crate) struct Resource(Arc<str>);
 
 impl Resource {
-    pub(crate) fn parse(name: &str) -> Result<Self, InvalidName> {
-        check(name, 1)?;
-        Ok(Self(name.into()))
+    pub(crate) fn parse(resource: &str) -> Result<Self, InvalidName> {
+        check(resource, 1)?;
+        Ok(Self(resource.into()))
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -113,7 +113,7 @@ impl Cluster {
         let epoch = member.state.borrow().epoch_for(&operation);
         match epoch {
             Ok(epoch) => {
-                member.node.submit(Request { keys: keys.clone(), epoch, waiter: self.waiter, operation }, reply_to)
+                member.node.submit(Request { keys: keys.clone(), epoch, waiter: self.waiter, operation }, reply_to);
             }
             Err(error) => reply_to.send(Err(error)),
         }
@@ -197,7 +197,7 @@ mod tests {
         let (_nodes, locks) = one_hangs();
         let asked = Instant::now();
         locks.lock("r").acquire().await.unwrap().release().await.unwrap();
-        // Not nothing: that it is the first start is told by counting the nodes.
+        // Not zero: a census shows that this is the first start.
         assert!(asked.elapsed() < FIRST_CONTACT / 2, "{:?}", asked.elapsed());
     }
 

@@ -17,7 +17,7 @@ const INSPECTION_TIMEOUT: Duration = Duration::from_secs(2);
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// The first and the longest pause between attempts to reach a node; pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// The least time between two inspections of a node, however much recheck it makes.
+/// The shortest time between two inspections of a node, however many errors it replies with.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// How long a census goes on after a majority has answered.
 const COUNT_GRACE: Duration = Duration::from_millis(100);
@@ -233,7 +233,7 @@ impl Cluster {
                 tracing::debug!(name: "lock.node_in_quarantine", node = name, ?remaining, "a node is in quarantine and grants no locks");
             }
             MemberState::Away(error) => {
-                tracing::warn!(name: "lock.node_away", node = name, %error, "a node is not reachable")
+                tracing::warn!(name: "lock.node_away", node = name, %error, "a node is not reachable");
             }
             MemberState::Undecided => tracing::warn!(name: "lock.node_undecided", node = name,
                 "a node has no record, and too few other nodes answer to say why"),

@@ -36,7 +36,7 @@ impl Engine {
             Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,
             step => step,
         };
-        attempt.settle(verdict)
+        attempt.settle(&verdict)
     }
 }
 
@@ -136,7 +136,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Hands the grant out, or undoes the attempt: dropping the grant sends the release.
-    fn settle(mut self, verdict: Step) -> Result<Grant, FailedAttempt> {
+    fn settle(mut self, verdict: &Step) -> Result<Grant, FailedAttempt> {
         // Replies that arrived after the one that decided: they show where there is nothing to release.
         while let Some(reply) = self.acquires.take() {
             self.record(reply);
@@ -148,10 +148,10 @@ impl<'a> Attempt<'a> {
         }
         let failure = match verdict {
             Step::Granted { token, .. } => {
-                self.grant.confirm(token..=token + u64::from(self.tokens) - 1);
+                self.grant.confirm(*token..=token + u64::from(self.tokens) - 1);
                 return Ok(self.grant);
             }
-            Step::Failed(failure) => failure,
+            Step::Failed(failure) => *failure,
             Step::Wait | Step::Confirm { .. } => Failure::NoQuorum,
         };
         // The caller goes on waiting: the release of a node that may have granted enters its queue again.

@@ -164,6 +164,7 @@ impl LockError {
 
 /// The vote of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeVote {
     /// The node.
     pub node: String,

@@ -12,6 +12,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state of the nodes of a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Health {
     /// Whether a majority of the nodes votes, and so locks can be acquired.
     pub quorum: bool,
@@ -21,6 +22,7 @@ pub struct Health {
 
 /// The state of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeHealth {
     /// Its name: an address, without a password.
     pub name: String,
