@@ -1,0 +1,85 @@
+//! The benchmarks run, and tell what they are to tell. Never how fast: that is for a quiet machine. For figures:
+//! `cargo run --release -p lock-bench`.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use lock_support::alone;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+/// Runs some parts in a hurry. The report.
+async fn bench(parts: &[&str], more: &[&str]) -> Value {
+    let _alone = alone().await;
+    let directory = TempDir::new().expect("there is a place for the report");
+    let json = directory.path().join("report.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
+    command.arg("--quick").arg("--json").arg(&json).args(more).arg("--only").args(parts).kill_on_drop(true);
+    let done = command.stdin(Stdio::null()).output().await.expect("the binary runs");
+    let (table, progress) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{table}\n{progress}");
+    let report = std::fs::read_to_string(json).expect("there is a report");
+    let report: Value = serde_json::from_str(&report).expect("the report is JSON");
+    assert_eq!(report["errors"], Value::Array(Vec::new()));
+    for row in rows(&report) {
+        assert!(table.contains(row["figure"].as_str().unwrap_or("no name")), "not in the table: {row}\n{table}");
+    }
+    report
+}
+
+fn rows(report: &Value) -> &[Value] {
+    report["rows"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A median between its least and its most.
+fn assert_spread(spread: &Value) {
+    let [least, median, most] = ["least", "median", "most"].map(|name| spread[name].as_f64().unwrap_or(f64::NAN));
+    assert!(least <= median && median <= most, "{spread}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_tells_figures_ratios_and_targets() {
+    let report = bench(&["alone", "memory", "layer"], &[]).await;
+    for fact in ["cores", "kernel", "redis", "rslock", "load"] {
+        assert!(!report["machine"][fact].is_null(), "{fact}: {report}");
+    }
+    let parts: Vec<_> = rows(&report).iter().map(|row| row["part"].as_str().unwrap_or_default()).collect();
+    assert_eq!(parts, ["alone", "alone", "alone", "alone", "memory", "layer"]);
+    for row in rows(&report) {
+        assert_spread(&row["ours"]);
+        if !row["against"].is_null() {
+            assert_spread(&row["against"]["figure"]);
+            assert_spread(&row["ratio"]);
+        }
+        assert_eq!(row["met"].is_boolean(), !row["target"].is_null(), "{row}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_processes_take_part() {
+    let report = bench(&["processes"], &[]).await;
+    // Six figures with work inside of the lock, and six without.
+    assert_eq!(rows(&report).len(), 12);
+    for row in rows(&report) {
+        assert_spread(&row["ours"]);
+    }
+    for cycles in rows(&report).iter().step_by(6) {
+        assert!(cycles["ours"]["least"].as_f64() > Some(0.0), "{cycles}");
+    }
+}
+
+#[tokio::test]
+async fn curves_are_drawn() {
+    let directory = TempDir::new().expect("there is a place for the drawings");
+    let curve = lock_bench::Curve {
+        name: "curve",
+        title: "A curve",
+        x: "tasks",
+        y: "cycles a second",
+        series: vec![lock_bench::Series { name: "ours", points: vec![(1.0, 5.0), (1024.0, 50_000.0), (2048.0, 0.0)] }],
+    };
+    lock_bench::draw(&[curve], directory.path()).expect("it is drawn");
+    let drawing = std::fs::read_to_string(Path::new(directory.path()).join("curve.svg")).expect("there is a drawing");
+    assert!(drawing.contains("A curve") && drawing.trim_end().ends_with("</svg>"), "{drawing}");
+}

@@ -1,0 +1,96 @@
+//! Chaos on real processes, from the command line: see `chaos --help`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use lock_chaos::{Broken, Plan, ServiceArgs, run, serve};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Five redis-servers and three service processes, hurt on purpose, and a check of what they did.
+///
+/// Exits with 0 if nothing was found against the promises, with 1 if something was, or if the faults had no effect. Needs
+/// `redis-server`. A seed decides the order of the faults; real processes do not replay identically, so run a seed that found
+/// something several times.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Options {
+    /// What decides the faults. By chance if not given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How long to go on, at least. What is begun is finished, so that it takes up to half a minute more.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Where to keep the histories and the database: a directory that is empty or does not exist. If not given they are kept
+    /// in a temporary directory, and only if something was found.
+    #[arg(long)]
+    history: Option<PathBuf>,
+    /// Break something on purpose. The run must fail.
+    #[arg(long)]
+    broken: Option<Broken>,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Be one of the services. For the run itself.
+    #[command(hide = true)]
+    Service(ServiceArgs),
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> ExitCode {
+    let mut options = Options::parse();
+    let done = match options.role.take() {
+        Some(Role::Service(args)) => serve(args).await.map(|()| ExitCode::SUCCESS),
+        None => chaos(options).await,
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("chaos: {error}");
+        ExitCode::from(2)
+    })
+}
+
+async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let by_chance = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.subsec_nanos();
+    let seed = options.seed.unwrap_or_else(|| by_chance.into());
+    let mut temporary = None;
+    let directory = match options.history {
+        Some(directory) => {
+            std::fs::create_dir_all(&directory)?;
+            if std::fs::read_dir(&directory)?.next().is_some() {
+                return Err(format!("{} is not empty", directory.display()).into());
+            }
+            directory
+        }
+        None => temporary.insert(tempfile::tempdir()?).path().to_owned(),
+    };
+    let (seconds, broken, program) = (options.seconds, options.broken, std::env::current_exe()?);
+    let broken_so = broken.as_ref().and_then(ValueEnum::to_possible_value);
+    let broken_so = broken_so.map(|value| format!(" --broken {}", value.get_name())).unwrap_or_default();
+    let again = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}{broken_so}");
+    eprintln!("chaos: again with: {again}");
+    let plan = Plan { seed, seconds, program, directory, broken };
+    let running = run(&plan);
+    // On a signal the run is dropped where it stands, and its processes end with it.
+    let report = tokio::select! {
+        report = running => report,
+        _ = interrupt.recv() => return Ok(ExitCode::from(128 + 2)),
+        _ = terminate.recv() => return Ok(ExitCode::from(128 + 15)),
+    };
+    let text = if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
+    println!("{text}");
+    if report.is_clean() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(temporary) = temporary {
+        _ = temporary.keep();
+    }
+    eprintln!("chaos: failed. The histories are in {}; again with: {again}", plan.directory.display());
+    Ok(ExitCode::from(1))
+}

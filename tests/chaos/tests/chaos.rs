@@ -1,0 +1,60 @@
+//! The promises, while real processes are killed, stopped, cut off, and made to forget; and that the checks find what is to
+//! be found. For longer runs: `cargo run --release -p lock-chaos -- --help`.
+
+use std::path::Path;
+
+use lock_chaos::{Broken, Plan, Report, run};
+use lock_support::alone;
+use tempfile::TempDir;
+
+/// Hurts for so long. The histories are kept until the report is judged.
+async fn chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (Report, TempDir) {
+    let _alone = alone().await;
+    let directory = TempDir::new().expect("there is a place for the histories");
+    let program = Path::new(env!("CARGO_BIN_EXE_chaos")).to_owned();
+    let plan = Plan { seed, seconds, program, directory: directory.path().to_owned(), broken };
+    let report = run(&plan).await;
+    eprintln!("{report}");
+    (report, directory)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_minority_is_hurt_no_promise_is_broken() {
+    let (seed, seconds) = (1, 15);
+    let (report, histories) = chaos(seed, seconds, None).await;
+    if !report.is_clean() {
+        let again = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}");
+        panic!("the histories are in {}; again with: {again}\n{report}", histories.keep().display());
+    }
+}
+
+/// Breaks something, and wants it found. Chance may hide it once.
+async fn finds(broken: Broken, what: &str) {
+    for seed in 1..=3 {
+        let (report, _) = chaos(seed, 4, Some(broken)).await;
+        if report.violations.iter().any(|violation| violation.contains(what)) {
+            return;
+        }
+    }
+    panic!("{broken:?} was not found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_fence_lost_updates_are_found() {
+    finds(Broken::Unfenced, "an update was lost").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_all_servers_forget_at_once_two_valid_holders_are_found() {
+    finds(Broken::Amnesia, "two valid holders").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_a_stranger_holds_a_resource_those_who_are_stuck_are_found() {
+    finds(Broken::Stranger, "account-0 stayed free for").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_servers_forget_who_waits_processes_that_starve_are_found() {
+    finds(Broken::NoQueues, "passed over by").await;
+}

@@ -1,0 +1,110 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use super::plan::Scenario;
+use super::redis::Flaw;
+use super::run::{Outcome, run};
+
+/// What came of many seeds.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many were run.
+    pub runs: u64,
+    /// How many locks were granted in all of them.
+    pub grants: u64,
+    /// How many leases were lost.
+    pub losses: u64,
+    /// How many writes the resources refused.
+    pub refused_writes: u64,
+    /// How many faults of which kind there were.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// How often what was done: each kind of ballot, and what came of them.
+    pub done: BTreeMap<&'static str, u64>,
+    /// The runs in which a promise was broken, by seed, each with its history.
+    pub failures: Vec<Outcome>,
+    scenario: Option<Scenario>,
+}
+
+/// Runs all these seeds, on as many threads as there are processors; after so many failures, no more.
+///
+/// # Panics
+///
+/// If a run does.
+#[must_use]
+pub fn run_all(seeds: Range<u64>, scenario: Scenario, flaw: Option<Flaw>, most_failures: usize) -> Report {
+    let next = AtomicU64::new(seeds.start);
+    let report = Mutex::new(Report { scenario: Some(scenario), ..Report::default() });
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    let work = || {
+        while report.lock().unwrap().failures.len() < most_failures {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                break;
+            }
+            let outcome = run(seed, scenario, flaw);
+            report.lock().unwrap().add(outcome);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let mut report = report.into_inner().unwrap();
+    report.failures.sort_by_key(|outcome| outcome.seed);
+    report
+}
+
+impl Report {
+    fn add(&mut self, outcome: Outcome) {
+        self.runs += 1;
+        self.grants += outcome.grants;
+        self.losses += outcome.losses;
+        self.refused_writes += outcome.refused_writes;
+        for (name, count) in &outcome.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+        for (name, times) in &outcome.done {
+            *self.done.entry(name).or_default() += times;
+        }
+        if !outcome.violations.is_empty() {
+            self.failures.push(outcome);
+        }
+    }
+
+    /// How many faults there were.
+    #[must_use]
+    pub fn fault_count(&self) -> u64 {
+        self.faults.values().sum()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} runs, {} grants, {} leases lost, {} writes refused, {} faults:",
+            self.runs,
+            self.grants,
+            self.losses,
+            self.refused_writes,
+            self.fault_count()
+        )?;
+        for (name, count) in &self.faults {
+            writeln!(f, "  {count:>6} {name}")?;
+        }
+        writeln!(f, "done: {:?}", self.done)?;
+        let scenario = self.scenario.map_or("promised", Scenario::name);
+        for Outcome { seed, violations, .. } in &self.failures {
+            writeln!(f, "seed {seed} breaks a promise:")?;
+            violations.iter().take(10).try_for_each(|violation| writeln!(f, "  {violation}"))?;
+            let command = "cargo run --release -p lock-sim --";
+            writeln!(f, "  replay: {command} {scenario} {seed}")?;
+        }
+        if self.failures.is_empty() { write!(f, "no promise broken") } else { Ok(()) }
+    }
+}

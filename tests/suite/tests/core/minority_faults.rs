@@ -1,0 +1,190 @@
+//! Promise 5 on in-memory masters: with a minority gone nothing is noticed, with a majority gone callers are told quickly.
+
+use std::time::Duration;
+
+use lock_core::{LockError, LockManager, MemoryNode, NodeError, Vote};
+use lock_support::{MemoryCluster, eventually, eventually_async};
+use tokio::time::{Instant, sleep};
+
+const TTL: Duration = Duration::from_secs(10);
+const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+const HANGS: Duration = Duration::from_secs(3600);
+
+type Fault = fn(&MemoryNode);
+
+/// The faults that one master can have, by name.
+const FAULTS: [(&str, Fault); 4] = [
+    ("down", |node| node.set_down(true)),
+    ("hung", |node| node.set_delay(HANGS)),
+    ("slow", |node| node.set_delay(Duration::from_millis(45))),
+    ("deaf", |node| node.drop_replies(true)),
+];
+
+fn cure(node: &MemoryNode) {
+    node.set_down(false);
+    node.set_delay(Duration::ZERO);
+    node.drop_replies(false);
+}
+
+/// How long taking and releasing the lock ten times takes.
+async fn ten_times(locks: &LockManager) -> Duration {
+    let started = Instant::now();
+    for _ in 0..10 {
+        let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
+        assert!(guard.release().await.unwrap());
+    }
+    started.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_of_five_masters_with_any_fault_cost_an_acquisition_nothing() {
+    let round_trip = Duration::from_millis(3);
+    for (one, fault) in FAULTS {
+        for (other, other_fault) in FAULTS {
+            let cluster = MemoryCluster::new(5);
+            cluster.nodes.iter().for_each(|node| node.set_delay(round_trip));
+            let locks = cluster.builder().connect().await.unwrap();
+            let healthy = ten_times(&locks).await;
+            fault(&cluster.nodes[0]);
+            other_fault(&cluster.nodes[3]);
+            let degraded = ten_times(&locks).await;
+            assert_eq!(degraded, healthy, "one is {one}, one is {other}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_of_five_masters_that_never_came_up_cost_the_first_acquisition_nothing_but_a_moment() {
+    for (name, fault) in FAULTS {
+        let cluster = MemoryCluster::new(5);
+        cluster.nodes[..2].iter().for_each(fault);
+        let locks = cluster.manager();
+        let started = Instant::now();
+        let guard = locks.lock("r").acquire().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(started.elapsed() <= Duration::from_millis(1100), "{name}: {:?}", started.elapsed());
+        assert!(guard.release().await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contended_lock_is_told_at_the_speed_of_the_majority_too() {
+    for (name, fault) in FAULTS {
+        let cluster = MemoryCluster::new(5);
+        let locks = cluster.builder().connect().await.unwrap();
+        let _holder = locks.lock("r").acquire().await.unwrap();
+        cluster.nodes[..2].iter().for_each(fault);
+        let started = Instant::now();
+        let error = locks.lock("r").try_acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Contended { .. }), "{name}: {error}");
+        assert_eq!(started.elapsed(), Duration::ZERO, "{name}");
+        assert!(error.retry_after().unwrap() <= TTL);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_three_of_five_masters_gone_callers_get_no_quorum_within_the_node_timeout() {
+    for (name, fault) in FAULTS.into_iter().filter(|(name, _)| *name != "slow") {
+        let cluster = MemoryCluster::new(5);
+        let locks = cluster.builder().ttl(TTL).connect().await.unwrap();
+        cluster.nodes[1..4].iter().for_each(fault);
+        let started = Instant::now();
+        let error = locks.lock("r").wait(TTL).acquire().await.unwrap_err();
+        assert!(started.elapsed() <= NODE_TIMEOUT, "{name}: {:?}", started.elapsed());
+        let LockError::NoQuorum { votes, .. } = &error else { panic!("{name}: {error}") };
+        assert_eq!(votes.len(), 5);
+        for (node, vote) in votes.iter().enumerate() {
+            let failed = matches!(
+                vote.vote,
+                Vote::Failed(NodeError::TimedOut | NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. })
+            );
+            assert_eq!(failed, (1..4).contains(&node), "{name}: {vote}");
+        }
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(1)));
+        cluster.nodes.iter().for_each(cure);
+        eventually("no key remains", || cluster.lock_keys().is_empty()).await;
+        eventually_async("locks can be had again", async || locks.health().await.quorum).await;
+        assert!(locks.lock("r").try_acquire().await.is_ok(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_whose_answers_were_all_lost_are_released_or_end_with_their_time_to_live() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().ttl(TTL).connect().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.drop_replies(true));
+    let started = Instant::now();
+    let error = locks.lock("r").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    assert_eq!(started.elapsed(), NODE_TIMEOUT);
+    assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "the release came through, if not its answer");
+
+    // Now the masters get the request, and then nothing any more.
+    cluster.nodes.iter().for_each(cure);
+    eventually_async("they answer", async || locks.health().await.quorum).await;
+    cluster.nodes.iter().for_each(|node| node.drop_replies(true));
+    let acquiring = locks.lock("r").acquire();
+    let cut = async {
+        sleep(NODE_TIMEOUT / 2).await;
+        assert_eq!(cluster.holding(), 5);
+        cluster.nodes.iter().for_each(|node| node.set_down(true));
+    };
+    assert!(tokio::join!(acquiring, cut).0.is_err());
+    let started = Instant::now();
+    eventually("the keys have ended", || cluster.lock_keys().is_empty()).await;
+    assert!(started.elapsed() <= TTL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_came_too_late_is_expired_and_released() {
+    let cluster = MemoryCluster::new(5);
+    let builder = cluster.builder().node_timeout(Duration::from_millis(200));
+    let locks = builder.ttl(Duration::from_millis(100)).connect().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(99)));
+    let error = locks.lock("r").wait(Duration::from_millis(300)).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Expired { .. }), "{error}");
+    assert!(error.waited() >= Duration::from_millis(300), "tried again while there was time: {:?}", error.waited());
+    cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(30)));
+    let error = locks.lock("r").min_validity(Duration::from_millis(80)).try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Expired { .. }), "{error}");
+    assert!(locks.lock("r").min_validity(Duration::from_millis(60)).acquire().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_master_that_comes_back_votes_again() {
+    for (name, fault) in FAULTS {
+        let cluster = MemoryCluster::new(5);
+        let locks = cluster.builder().connect().await.unwrap();
+        fault(&cluster.nodes[0]);
+        ten_times(&locks).await;
+        sleep(Duration::from_secs(120)).await;
+        cure(&cluster.nodes[0]);
+        eventually_async(name, async || locks.health().await.nodes[0].admitted).await;
+        // Its vote is needed now.
+        cluster.nodes[1..3].iter().for_each(|node| node.set_down(true));
+        assert!(locks.lock("r").acquire().await.is_ok(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_tells_each_node_and_whether_locks_can_be_had() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(7)));
+    let health = locks.health().await;
+    assert!(health.quorum);
+    for node in &health.nodes {
+        assert!(node.reachable && node.admitted && node.problem.is_none(), "{node:?}");
+        assert_eq!(node.round_trip, Some(Duration::from_millis(7)));
+    }
+    cluster.nodes[0].set_down(true);
+    cluster.nodes[1].set_delay(HANGS);
+    let started = Instant::now();
+    let health = locks.health().await;
+    assert!(started.elapsed() <= Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(health.quorum);
+    assert!(matches!(health.nodes[0].problem, Some(NodeError::Unreachable { .. })), "{:?}", health.nodes[0]);
+    assert_eq!(health.nodes[1].problem, Some(NodeError::TimedOut));
+    assert!(health.nodes[..2].iter().all(|node| !node.reachable && !node.admitted && node.round_trip.is_none()));
+    cluster.nodes[2].set_down(true);
+    assert!(!locks.health().await.quorum);
+}

@@ -1,0 +1,273 @@
+//! The queues on the masters: who is first among several processes. In virtual time; each manager stands for a process.
+
+use std::future::pending;
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use lock_core::node::{
+    Establish, Inspection, Keyspace, NodeFuture, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply,
+    ReplySender, Request, WaiterId, Wakeup,
+};
+use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
+use lock_support::MemoryCluster;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+const WAIT: Duration = Duration::from_secs(30);
+/// Not a whole number of seconds, so that no timer comes at the same time.
+const HOLD: Duration = Duration::from_millis(5_300);
+
+async fn processes(cluster: &MemoryCluster, count: usize) -> Vec<LockManager> {
+    let mut managers = Vec::new();
+    for _ in 0..count {
+        managers.push(cluster.builder().wait(WAIT).connect().await.unwrap());
+    }
+    managers
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_in_another_process_is_called_when_the_lock_is_released() {
+    let cluster = MemoryCluster::new(5);
+    let managers = processes(&cluster, 2).await;
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(managers[1].lock("r").acquire());
+    sleep(HOLD).await;
+    drop(held);
+    let released = Instant::now();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(released.elapsed() < Duration::from_millis(5), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_get_the_lock_in_the_order_in_which_they_came() {
+    let cluster = MemoryCluster::new(5);
+    let managers = processes(&cluster, 6).await;
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for locks in &managers[1..] {
+        waiting.push(tokio::spawn(locks.lock("r").acquire()));
+        sleep(Duration::from_millis(50)).await;
+    }
+    sleep(HOLD).await;
+    let mut last = held.token();
+    held.release().await.unwrap();
+    for waiting in waiting {
+        let started = Instant::now();
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(started.elapsed() < Duration::from_millis(5), "{:?}", started.elapsed());
+        assert!(guard.token() > last);
+        last = guard.token();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_wants_the_lock_all_the_time_leaves_their_share_to_the_others() {
+    let cluster = MemoryCluster::new(5);
+    let managers = processes(&cluster, 3).await;
+    let ends = Instant::now() + Duration::from_secs(20);
+    let mut shares = Vec::new();
+    for (locks, tasks) in managers.iter().zip([1, 4, 16]) {
+        for _ in 0..tasks {
+            let locks = locks.clone();
+            shares.push(tokio::spawn(async move {
+                let mut cycles = 0_u32;
+                while Instant::now() < ends {
+                    let guard = locks.lock("r").acquire().await.unwrap();
+                    sleep(Duration::from_millis(1)).await;
+                    guard.release().await.unwrap();
+                    cycles += 1;
+                }
+                (tasks, cycles)
+            }));
+        }
+    }
+    let mut least = u32::MAX;
+    for share in shares {
+        least = least.min(share.await.unwrap().1);
+    }
+    // A round is a run of each process: at most 16 + 16 + 16 cycles of 1 ms, rounded up to the next by the timer.
+    assert!(least > 20_000 / (3 * 16 * 2 * 16), "{least}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_left_is_not_waited_for() {
+    let cluster = MemoryCluster::new(5);
+    let managers = processes(&cluster, 3).await;
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    let leaves = tokio::spawn(managers[1].lock("r").acquire());
+    sleep(Duration::from_millis(50)).await;
+    let stays = tokio::spawn(managers[2].lock("r").acquire());
+    sleep(HOLD).await;
+    leaves.abort();
+    sleep(Duration::from_millis(50)).await;
+    drop(held);
+    let released = Instant::now();
+    stays.await.unwrap().unwrap().release().await.unwrap();
+    assert!(released.elapsed() < Duration::from_millis(5), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_died_costs_its_turn_and_not_a_time_to_live() {
+    let cluster = MemoryCluster::new(5);
+    let managers = processes(&cluster, 2).await;
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    for node in 0..5 {
+        let owner = OwnerId::from_bits(7);
+        let since = Some(NonZeroU64::MIN);
+        let acquire = Operation::Acquire { owner, ttl: HOLD, hint: 0, tokens: 1, since };
+        let reply = cluster.raw(node).await.vote("r", acquire).await;
+        assert!(matches!(reply, Ok(Reply::Held { .. })), "it stands in the queue, and never comes back");
+    }
+    let waiting = tokio::spawn(managers[1].lock("r").acquire());
+    sleep(HOLD).await;
+    drop(held);
+    let released = Instant::now();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    let waited = released.elapsed();
+    assert!(waited >= RESERVATION_TTL && waited < RESERVATION_TTL * 2, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_key_is_kept_for_the_one_that_was_called() {
+    let cluster = MemoryCluster::new(1);
+    let managers = processes(&cluster, 1).await;
+    managers[0].lock("r").acquire().await.unwrap().release().await.unwrap();
+    let node = cluster.raw(0).await;
+    let acquire = |owner, since| Operation::Acquire {
+        owner: OwnerId::from_bits(owner),
+        ttl: HOLD,
+        hint: 0,
+        tokens: 1,
+        since: NonZeroU64::new(since),
+    };
+    assert!(matches!(node.vote("r", acquire(1, 0)).await, Ok(Reply::Granted { .. })));
+    assert!(matches!(node.vote("r", acquire(2, 5)).await, Ok(Reply::Held { .. })));
+    let release = Operation::Release { owner: OwnerId::from_bits(1), position: QueuePosition::None };
+    assert_eq!(node.vote("r", release).await, Ok(Reply::Released));
+    // A free key, and no lock to be had: neither by one that does not wait, nor past the one whose turn it is.
+    assert!(managers[0].lock("r").try_acquire().await.is_err());
+    let started = Instant::now();
+    let late = managers[0].lock("r").acquire().await.unwrap();
+    assert!(started.elapsed() >= RESERVATION_TTL && started.elapsed() < RESERVATION_TTL * 2, "{:?}", started.elapsed());
+    drop(late);
+}
+
+/// What happens just before a place in the queue is given up.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// A master that nobody hears calling, or to which something happens once.
+#[derive(Clone, Default)]
+struct Odd {
+    node: MemoryNode,
+    mute: bool,
+    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
+}
+
+impl LockNode for Odd {
+    fn name(&self) -> &str {
+        self.node.name()
+    }
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        self.node.inspect(keyspace)
+    }
+
+    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+        self.node.establish(keyspace, record)
+    }
+
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        if matches!(request.operation, Operation::LeaveQueue) {
+            let meanwhile = self.meanwhile.lock().unwrap().take();
+            meanwhile.into_iter().for_each(|happens| happens());
+        }
+        self.node.submit(request, reply_to);
+    }
+
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+        if self.mute { Box::pin(pending()) } else { self.node.wakeups(keyspace, waiter) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_calls_are_lost_a_timer_stands_behind_them() {
+    let nodes: Vec<_> = (0..5).map(|_| Odd { mute: true, ..Odd::default() }).collect();
+    let connect = async || LockManager::builder().nodes(nodes.clone()).wait(WAIT).connect().await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    let held = one.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("r").acquire());
+    sleep(HOLD).await;
+    drop(held);
+    let released = Instant::now();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(released.elapsed() <= Duration::from_millis(1_010), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_while_the_last_leaves_has_a_place_of_its_own() {
+    let node = Odd::default();
+    let connect = async || LockManager::builder().nodes([node.clone()]).wait(WAIT).connect().await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    let held = one.lock("r").acquire().await.unwrap();
+    let leaves = tokio::spawn(other.lock("r").acquire());
+    sleep(HOLD).await;
+    let (sender, came) = oneshot::channel();
+    *node.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        let mut comes = Box::pin(other.lock("r").acquire());
+        assert!(comes.as_mut().now_or_never().is_none());
+        sender.send(comes).ok();
+    }));
+    leaves.abort();
+    let comes = came.await.unwrap();
+    let comes = tokio::spawn(comes);
+    sleep(Duration::from_millis(50)).await;
+    drop(held);
+    let released = Instant::now();
+    comes.await.unwrap().unwrap().release().await.unwrap();
+    assert!(released.elapsed() < Duration::from_millis(5), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_majority_are_enough() {
+    let cluster = MemoryCluster::new(5);
+    let managers = processes(&cluster, 2).await;
+    cluster.nodes[..2].iter().for_each(|node| node.set_delay(Duration::from_secs(3600)));
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(managers[1].lock("r").acquire());
+    sleep(HOLD).await;
+    drop(held);
+    let released = Instant::now();
+    waiting.await.unwrap().unwrap().release().await.ok();
+    assert!(released.elapsed() < Duration::from_millis(60), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_comes_before_the_waiter_knows_that_it_waits_is_heard() {
+    let cluster = MemoryCluster::new(5);
+    let managers = processes(&cluster, 2).await;
+    // It waited before, so that it hears calls already.
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(managers[1].lock("r").acquire());
+    sleep(HOLD).await;
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    let other = managers[0].lock("another").acquire().await.unwrap();
+    let listens = tokio::spawn(managers[1].lock("another").acquire());
+    sleep(HOLD).await;
+
+    let held = managers[0].lock("r").acquire().await.unwrap();
+    let slow = Duration::from_millis(30);
+    cluster.nodes[4].set_down(true);
+    cluster.nodes[2..4].iter().for_each(|node| node.set_delay(slow));
+    let waiting = tokio::spawn(managers[1].lock("r").acquire());
+    sleep(slow / 3).await;
+    drop(held);
+    let released = Instant::now();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(released.elapsed() <= slow * 2 + Duration::from_millis(5), "{:?}", released.elapsed());
+    drop((guard, other));
+    listens.await.unwrap().unwrap().release().await.unwrap();
+}

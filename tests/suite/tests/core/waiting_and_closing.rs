@@ -1,0 +1,240 @@
+//! Waits that end, refusals that are told apart, and the end of a manager. In virtual time.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{LockError, LossReason, ShutdownReport, Vote};
+use lock_support::{MemoryCluster, eventually};
+use tokio::time::{Instant, sleep};
+
+const WAIT: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_it_is_over_with_the_facts() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).ttl(WAIT * 10).connect().await.unwrap();
+    let _holder = locks.lock("r").acquire().await.unwrap();
+    let started = Instant::now();
+    let error = locks.lock("r").acquire().await.unwrap_err();
+    assert_eq!(started.elapsed(), WAIT);
+    let LockError::Contended { resource, waited, free_in, votes } = error else { panic!("{error}") };
+    assert_eq!((resource.as_str(), waited, votes.len()), ("r", WAIT, 5));
+    assert!(free_in.unwrap() > WAIT && free_in.unwrap() <= WAIT * 10, "{free_in:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_gets_the_lock_soon_after_it_was_released_or_has_expired() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let holder = locks.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(locks.lock("r").wait(GRACE).acquire());
+    sleep(WAIT).await;
+    assert!(holder.release().await.unwrap());
+    let released = Instant::now();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(released.elapsed() < Duration::from_millis(100), "{:?}", released.elapsed());
+    drop(guard);
+
+    let crashed = locks.lock("r").ttl(WAIT).renew(false).acquire().await.unwrap();
+    let started = Instant::now();
+    let guard = locks.lock("r").wait(GRACE).acquire().await.unwrap();
+    assert!(started.elapsed() >= WAIT && started.elapsed() < WAIT + Duration::from_millis(100));
+    drop((crashed, guard));
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_acquire_never_waits() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    let _holder = locks.lock("r").acquire().await.unwrap();
+    let started = Instant::now();
+    let error = locks.lock("r").try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended { .. }), "{error}");
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_waiters_than_allowed_are_refused_at_once() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().max_waiters(2).connect().await.unwrap();
+    let holder = locks.lock("r").acquire().await.unwrap();
+    let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(locks.lock("r").wait(GRACE).acquire())).collect();
+    sleep(WAIT).await;
+    let started = Instant::now();
+    let error = locks.lock("r").acquire().await.unwrap_err();
+    assert_eq!(error, LockError::QueueFull { resource: "r".into(), waiters: 2 });
+    assert!(error.retry_after().is_some());
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    assert!(locks.lock("other").acquire().await.is_ok(), "each resource has its own queue");
+    waiting[0].abort();
+    eventually("the place is free", || waiting[0].is_finished()).await;
+    let error = locks.lock("r").wait(Duration::from_millis(10)).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended { .. }), "{error}");
+    drop(holder);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_refuses_new_acquisitions_wakes_waiters_and_leaves_holders_alone() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let holder = locks.lock("r").acquire().await.unwrap();
+    let waiting: Vec<_> = (0..3).map(|_| tokio::spawn(locks.lock("r").wait(GRACE).acquire())).collect();
+    sleep(WAIT).await;
+    let closed = Instant::now();
+    locks.close();
+    for waiter in join_all(waiting).await {
+        let error = waiter.unwrap().unwrap_err();
+        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+        assert!(error.waited() >= WAIT, "{:?}", error.waited());
+    }
+    assert!(closed.elapsed() < Duration::from_millis(10), "{:?}", closed.elapsed());
+    let error = locks.lock("other").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    assert!(error.retry_after().is_some());
+    sleep(GRACE * 2).await;
+    assert!(holder.is_valid(), "still renewed");
+    assert!(holder.release().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_on_closes_when_the_signal_comes() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let closing = tokio::spawn(locks.close_on(async {
+        sleep(WAIT).await;
+        "any output"
+    }));
+    assert!(locks.lock("r").acquire().await.is_ok());
+    closing.await.unwrap();
+    assert!(locks.lock("r").acquire().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_the_holders_and_reports_them() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let work: Vec<_> = (1..=3)
+        .map(|seconds| {
+            let locks = locks.clone();
+            tokio::spawn(async move {
+                let work = async |_| sleep(Duration::from_secs(seconds)).await;
+                locks.lock(format!("r{seconds}")).run(work).await
+            })
+        })
+        .collect();
+    eventually("all hold", || locks.held().len() == 3).await;
+    let started = Instant::now();
+    let report = locks.shutdown(GRACE).await;
+    assert_eq!(report, ShutdownReport { released: 3, revoked: 0 });
+    assert!(started.elapsed().abs_diff(Duration::from_secs(3)) < Duration::from_millis(50), "{:?}", started.elapsed());
+    assert_eq!(cluster.lock_keys(), Vec::<String>::new());
+    for work in work {
+        assert_eq!(work.await.unwrap(), Ok(()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_cuts_off_the_holders_that_are_left_after_the_grace() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let slow = locks.lock("slow").acquire().await.unwrap();
+    let quick = locks.lock("quick").acquire().await.unwrap();
+    let started = Instant::now();
+    let quick = async {
+        sleep(GRACE / 2).await;
+        assert!(quick.release().await.unwrap());
+    };
+    let (report, ()) = tokio::join!(locks.shutdown(GRACE), quick);
+    assert_eq!(report, ShutdownReport { released: 1, revoked: 1 });
+    assert_eq!(started.elapsed(), GRACE);
+    assert!(matches!(slow.check(), Err(LockError::Lost { reason: LossReason::ShutDown, .. })));
+    assert_eq!(cluster.lock_keys(), Vec::<String>::new());
+    assert!(locks.held().is_empty());
+    drop(slow);
+    assert_eq!(locks.shutdown(GRACE).await, ShutdownReport { released: 0, revoked: 0 }, "and again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_releases_that_are_under_way_and_not_for_ever() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(30)));
+    drop(guard);
+    locks.shutdown(GRACE).await;
+    assert_eq!(cluster.lock_keys(), Vec::<String>::new());
+
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    cluster.nodes[..4].iter().for_each(|node| node.set_down(true));
+    drop(guard);
+    let started = Instant::now();
+    locks.shutdown(Duration::ZERO).await;
+    assert!(started.elapsed() <= WAIT, "{:?}", started.elapsed());
+    assert_eq!(cluster.nodes[4].lock_keys(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_what_an_acquisition_that_is_under_way_has_to_release() {
+    for after in 0..70 {
+        let cluster = MemoryCluster::new(5);
+        let locks = cluster.builder().connect().await.unwrap();
+        cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(30)));
+        let acquiring = tokio::spawn(locks.lock("r").acquire());
+        sleep(Duration::from_millis(after)).await;
+        locks.shutdown(Duration::ZERO).await;
+        assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "shutdown {after} ms after the acquisition began");
+        if let Ok(guard) = acquiring.await.unwrap() {
+            assert!(!guard.is_valid());
+        }
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "shutdown {after} ms after the acquisition began");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_after_a_shutdown_that_could_not_wait_tells_what_the_masters_say() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    for (node, delay) in cluster.nodes.iter().zip([1, 1, 1, 1, 3_600_000]) {
+        node.set_delay(Duration::from_millis(delay));
+    }
+    assert_eq!(locks.shutdown(Duration::ZERO).await.revoked, 1);
+    assert_eq!(guard.release().await, Ok(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_too_few_masters_acknowledge_names_the_others() {
+    let cluster = MemoryCluster::new(5);
+    let node_timeout = Duration::from_millis(30);
+    let locks = cluster.builder().node_timeout(node_timeout).connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    cluster.nodes[1].set_down(true);
+    for hung in &cluster.nodes[2..4] {
+        hung.set_delay(Duration::from_secs(3600));
+    }
+    let error = guard.release().await.unwrap_err();
+    let LockError::NoQuorum { resource, waited, votes } = &error else { panic!("{error}") };
+    assert_eq!((resource.as_str(), *waited), ("r", node_timeout));
+    let [down, hung @ ..] = &votes[..] else { panic!("{error}") };
+    assert!(matches!(down.vote, Vote::Failed(_)), "{error}");
+    assert!(hung.len() == 2 && hung.iter().all(|vote| vote.vote == Vote::Pending), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_on_a_master_that_went_down_keeps_no_shutdown_waiting() {
+    let cluster = MemoryCluster::new(5);
+    let (holder, locks) = (cluster.builder().connect().await.unwrap(), cluster.builder().connect().await.unwrap());
+    let held = holder.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(locks.lock("r").acquire());
+    sleep(Duration::from_millis(10)).await;
+    cluster.nodes[4].set_down(true);
+    assert!(held.release().await.unwrap());
+    assert!(waiting.await.unwrap().unwrap().release().await.unwrap());
+    let closing = Instant::now();
+    locks.shutdown(GRACE).await;
+    assert_eq!(closing.elapsed(), Duration::ZERO);
+}

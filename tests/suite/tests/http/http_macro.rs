@@ -1,0 +1,332 @@
+//! `#[distributed_lock]` on axum handlers and on other functions, over real connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::post as on_post;
+use axum::{Extension, Json, Router};
+use lock_axum::{FencingToken, Lease, LockError, LockManager, LockRejection, distributed_lock};
+use lock_support::eventually_async;
+use lock_support::http::{Counter, is_free, manager, masters, post, request, send, serve};
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+
+/// Lets a handler go on.
+type Gate = Arc<Semaphore>;
+
+fn gate() -> Gate {
+    Arc::new(Semaphore::new(0))
+}
+
+#[distributed_lock(resource = "stock:{sku}", wait = "0s")]
+async fn gated(Path(sku): Path<String>, State(gate): State<Gate>, lease: Lease) -> String {
+    assert_eq!(Lease::current().unwrap().token(), lease.token());
+    gate.acquire().await.unwrap().forget();
+    format!("{sku} {}", lease.token())
+}
+
+fn gated_app(gate: &Gate) -> Router {
+    Router::new().route("/stock/{sku}", on_post(gated)).with_state(Arc::clone(gate))
+}
+
+#[tokio::test]
+async fn a_guarded_handler_runs_for_one_holder_across_instances() {
+    let (masters, gate) = (masters(), gate());
+    let (here, there) = (manager(&masters), manager(&masters));
+    let (one, other) = (serve(gated_app(&gate), &here).await, serve(gated_app(&gate), &there).await);
+
+    let first = tokio::spawn(async move { post(one, "/stock/42").await });
+    eventually_async("the first one holds the lock", async || !here.held().is_empty()).await;
+    let busy = post(other, "/stock/42").await;
+    assert_eq!((busy.status, busy.kind().as_str()), (StatusCode::CONFLICT, "lock-busy"));
+    assert!(busy.retry_after().unwrap() >= 1);
+    assert!(busy.problem()["retry_after_ms"].is_u64());
+    assert!(!busy.text().contains("42"), "the answer does not tell the key: {}", busy.text());
+
+    gate.add_permits(2);
+    let answer = first.await.unwrap();
+    assert_eq!(answer.status, StatusCode::OK);
+    let later = post(other, "/stock/42").await;
+    let token = |text: &str| text.split_once(' ').unwrap().1.parse::<u64>().unwrap();
+    assert!(token(answer.text()) < token(later.text()), "tokens increase");
+}
+
+#[tokio::test]
+async fn masters_down_is_503_and_not_busy() {
+    let (masters, gate) = (masters(), gate());
+    for master in &masters[..3] {
+        master.set_down(true);
+    }
+    let address = serve(gated_app(&gate), &manager(&masters)).await;
+    let answer = post(address, "/stock/42").await;
+    assert_eq!((answer.status, answer.kind().as_str()), (StatusCode::SERVICE_UNAVAILABLE, "lock-unavailable"));
+    assert_eq!(answer.retry_after(), Some(1));
+}
+
+#[tokio::test]
+async fn missing_set_up_fails_closed() {
+    let runs = Counter::default();
+
+    #[distributed_lock(resource = "r")]
+    async fn handler(State(runs): State<Counter>) {
+        runs.add();
+    }
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = Router::new().route("/", on_post(handler)).with_state(runs.clone());
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    let answer = post(address, "/").await;
+    assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(answer.problem()["type"], "about:blank");
+    assert_eq!(runs.get(), 0, "never an unguarded handler");
+}
+
+#[derive(Deserialize)]
+struct Order {
+    sku: String,
+}
+
+#[tokio::test]
+async fn extractors_run_before_the_lock_is_taken() {
+    #[distributed_lock(resource = "stock:{order.sku}", wait = "0s")]
+    async fn handler(token: FencingToken, Json(order): Json<Order>) -> String {
+        format!("{} {token}", order.sku)
+    }
+    let masters = masters();
+    let locks = manager(&masters);
+    let address = serve(Router::new().route("/", on_post(handler)), &locks).await;
+    let json = |body: &'static str| request("/").header("content-type", "application/json").body(Body::from(body));
+
+    let _held = locks.lock("stock:a").acquire().await.unwrap();
+    let malformed = send(address, json("{").unwrap()).await.unwrap();
+    assert_eq!(malformed.status, StatusCode::BAD_REQUEST);
+    assert_eq!(send(address, json(r#"{"sku":"a"}"#).unwrap()).await.unwrap().status, StatusCode::CONFLICT);
+    assert_eq!(send(address, json(r#"{"sku":"b"}"#).unwrap()).await.unwrap().status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_value_can_not_forge_another_resource() {
+    let (masters, gate) = (masters(), gate());
+    let locks = manager(&masters);
+    let address = serve(gated_app(&gate), &locks).await;
+    let running = tokio::spawn(async move { post(address, "/stock/a%3Ab%7B").await });
+    eventually_async("the handler holds its lock", async || !locks.held().is_empty()).await;
+    assert_eq!(locks.held()[0].resource(), "stock:a%3Ab%7B");
+    gate.add_permits(1);
+    assert_eq!(running.await.unwrap().status, StatusCode::OK);
+
+    let long = post(address, &format!("/stock/{}", "x".repeat(600))).await;
+    assert_eq!((long.status, long.kind().as_str()), (StatusCode::BAD_REQUEST, "lock-key-invalid"));
+}
+
+#[tokio::test]
+async fn a_handler_slower_than_the_ttl_is_renewed() {
+    #[distributed_lock(resource = "slow", ttl = "150ms")]
+    async fn handler(lease: Lease) -> impl IntoResponse {
+        sleep(Duration::from_millis(600)).await;
+        lease.is_valid().to_string()
+    }
+    let address = serve(Router::new().route("/", on_post(handler)), &manager(&masters())).await;
+    let answer = post(address, "/").await;
+    assert_eq!((answer.status, answer.text()), (StatusCode::OK, "true"));
+}
+
+#[tokio::test]
+async fn a_handler_slower_than_max_hold_is_cancelled_and_never_2xx() {
+    let (ended, finished) = (Counter::default(), Counter::default());
+
+    #[distributed_lock(resource = "slow", ttl = "150ms", max_hold = "300ms")]
+    async fn handler(State((ended, finished)): State<(Counter, Counter)>) -> &'static str {
+        let _ended = ended.on_drop();
+        sleep(Duration::from_secs(30)).await;
+        finished.add();
+        "done"
+    }
+    let masters = masters();
+    let app = Router::new().route("/", on_post(handler)).with_state((ended.clone(), finished.clone()));
+    let address = serve(app, &manager(&masters)).await;
+    let answer = post(address, "/").await;
+    assert_eq!((answer.status, answer.kind().as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "lock-lost"));
+    assert_eq!(answer.retry_after(), None);
+    assert_eq!((ended.get(), finished.get()), (1, 0));
+    eventually_async("the lock is released", async || is_free(&masters, "slow").await).await;
+}
+
+#[tokio::test]
+async fn on_lost_continue_lets_the_handler_end_but_hides_its_success() {
+    let finished = Counter::default();
+
+    #[distributed_lock(resource = "slow", ttl = "100ms", max_hold = "100ms", on_lost = "continue")]
+    async fn handler(State(finished): State<Counter>, lease: Lease) -> StatusCode {
+        lease.lost().await;
+        finished.add();
+        StatusCode::CREATED
+    }
+    let app = Router::new().route("/", on_post(handler)).with_state(finished.clone());
+    let address = serve(app, &manager(&masters())).await;
+    let answer = post(address, "/").await;
+    assert_eq!((answer.status, answer.kind().as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "lock-lost"));
+    assert_eq!(finished.get(), 1);
+}
+
+#[tokio::test]
+async fn release_never_masks_the_work() {
+    #[distributed_lock(resource = "r")]
+    async fn handler(State(masters): State<Vec<lock_axum::MemoryNode>>) -> &'static str {
+        // Nothing can be released any more, and nobody but the log needs to know.
+        masters.iter().for_each(|master| master.set_down(true));
+        "done"
+    }
+    let masters = masters();
+    let app = Router::new().route("/", on_post(handler)).with_state(masters.clone());
+    let address = serve(app, &manager(&masters)).await;
+    let answer = post(address, "/").await;
+    assert_eq!((answer.status, answer.text()), (StatusCode::OK, "done"));
+}
+
+#[tokio::test]
+async fn on_error_answers_but_can_not_hide_a_loss() {
+    fn teapot(error: LockError) -> (StatusCode, String) {
+        match error {
+            LockError::Lost { .. } => (StatusCode::OK, "all is well".to_owned()),
+            error => (StatusCode::IM_A_TEAPOT, error.resource().to_owned()),
+        }
+    }
+    #[distributed_lock(resource = "r", wait = "0s", ttl = "100ms", max_hold = "100ms", on_error = teapot)]
+    async fn handler() {
+        sleep(Duration::from_secs(30)).await;
+    }
+    let masters = masters();
+    let locks = manager(&masters);
+    let address = serve(Router::new().route("/", on_post(handler)), &locks).await;
+    let held = locks.lock("r").acquire().await.unwrap();
+    let answer = post(address, "/").await;
+    assert_eq!((answer.status, answer.text()), (StatusCode::IM_A_TEAPOT, "r"));
+    held.release().await.unwrap();
+    assert_eq!(post(address, "/").await.kind(), "lock-lost");
+}
+
+#[tokio::test]
+async fn busy_status_is_what_was_asked_for() {
+    #[distributed_lock(resource = "r", wait = "0s", busy_status = 423)]
+    async fn handler() {}
+    let locks = manager(&masters());
+    let address = serve(Router::new().route("/", on_post(handler)), &locks).await;
+    let _held = locks.lock("r").acquire().await.unwrap();
+    let answer = post(address, "/").await;
+    assert_eq!((answer.status, answer.kind().as_str()), (StatusCode::LOCKED, "lock-busy"));
+}
+
+#[tokio::test]
+async fn lease_and_token_are_filled_in_wherever_they_stand() {
+    #[distributed_lock(resource = "r")]
+    async fn handler(
+        Extension(token): Extension<FencingToken>,
+        lease: Lease,
+        Extension(same): Extension<Lease>,
+        request: Request,
+    ) -> String {
+        let in_request = request.extensions().get::<FencingToken>().unwrap();
+        assert_eq!((token, token, token), (lease.token(), same.token(), *in_request));
+        assert_eq!(request.extensions().get::<Lease>().unwrap().token(), token);
+        token.to_string()
+    }
+    let address = serve(Router::new().route("/", on_post(handler)), &manager(&masters())).await;
+    let answer = post(address, "/").await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+}
+
+struct Shop {
+    locks: LockManager,
+    calls: Counter,
+}
+
+impl Shop {
+    #[distributed_lock(manager = self.locks, key = format!("stock:{sku}"), wait = "0s", max_hold = "200ms")]
+    async fn deduct(&self, sku: &str, pause: Duration) -> Result<FencingToken, LockRejection> {
+        self.calls.add();
+        sleep(pause).await;
+        let again = self.locks.lock(format!("stock:{sku}")).try_acquire().await?;
+        assert_eq!(again.token(), Lease::current().unwrap().token(), "inside its own scope it is the same lock");
+        Ok(again.token())
+    }
+}
+
+/// Tells whether the lock was held when it was dropped.
+struct Transaction<'a>(&'a LockManager, Arc<AtomicBool>);
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.1.store(!self.0.held().is_empty(), Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Display for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("transaction")
+    }
+}
+
+impl Transaction<'_> {
+    #[distributed_lock(resource = "r", manager = self.0)]
+    async fn only_the_receiver(self) -> Result<(), LockError> {
+        Ok(())
+    }
+}
+
+#[distributed_lock(resource = "r", manager = locks)]
+async fn only_the_parameter(locks: &LockManager, _transaction: Transaction<'_>) -> Result<(), LockError> {
+    sleep(Duration::from_millis(1)).await;
+    Ok(())
+}
+
+#[distributed_lock(resource = "{transaction}", manager = locks)]
+async fn only_the_template(locks: &LockManager, transaction: Transaction<'_>) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = _name, manager = locks)]
+async fn moved_into_the_key(
+    locks: &LockManager,
+    _name: String,
+    _transaction: Transaction<'_>,
+) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_parameter_that_the_body_does_not_name_is_dropped_under_the_lock() {
+    let (locks, held) = (manager(&masters()), Arc::new(AtomicBool::new(false)));
+    let transaction = || Transaction(&locks, Arc::clone(&held));
+    only_the_parameter(&locks, transaction()).await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
+    only_the_template(&locks, transaction()).await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
+    transaction().only_the_receiver().await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
+    moved_into_the_key(&locks, "r".into(), transaction()).await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn a_method_is_guarded_and_its_error_is_its_own() {
+    let masters = masters();
+    let shop = Shop { locks: manager(&masters), calls: Counter::default() };
+    let first = shop.deduct("a", Duration::ZERO).await.unwrap();
+    assert!(first < shop.deduct("a", Duration::ZERO).await.unwrap());
+
+    let held = shop.locks.lock("stock:a").acquire().await.unwrap();
+    let error = shop.deduct("a", Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error.lock_error(), Some(LockError::Contended { .. })), "{error}");
+    assert_eq!(shop.calls.get(), 2, "the body did not run");
+    held.release().await.unwrap();
+
+    let error = shop.deduct("a", Duration::from_secs(30)).await.unwrap_err();
+    assert!(matches!(error.lock_error(), Some(LockError::Lost { .. })), "{error}");
+}

@@ -1,0 +1,266 @@
+//! What real servers must not be, who may log in, and who else may use the keys.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal, Vote};
+use lock_support::{RedisCluster, RedisServer, eventually_async};
+use tokio::time::Instant;
+
+async fn refusal(locks: lock_core::LockManagerBuilder) -> (String, Refusal) {
+    match locks.connect().await.unwrap_err() {
+        ConnectError::Config(ConfigError::RefusedNode { node, refusal }) => (node, refusal),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_replica_is_refused() {
+    let mut cluster = RedisCluster::start(3).await;
+    let master = RedisServer::start().await;
+    let replicaof = format!("127.0.0.1 {}", master.port());
+    cluster.servers[1] = RedisServer::start_with(&["--replicaof", &replicaof]).await;
+    assert_eq!(refusal(cluster.builder()).await, (cluster.servers[1].address(), Refusal::Replica));
+}
+
+#[tokio::test]
+async fn a_server_that_evicts_is_refused() {
+    let mut cluster = RedisCluster::start(3).await;
+    cluster.servers[2] = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lru"]).await;
+    let (node, refusal) = refusal(cluster.builder()).await;
+    assert_eq!(node, cluster.servers[2].address());
+    assert_eq!(refusal, Refusal::Evicts { policy: "allkeys-lru".into() });
+    assert!(refusal.to_string().contains("noeviction"), "{refusal}");
+}
+
+#[tokio::test]
+async fn two_addresses_of_one_server_are_refused() {
+    let cluster = RedisCluster::start(2).await;
+    let again = format!("redis://localhost:{}", cluster.servers[0].port());
+    let (node, refusal) = refusal(cluster.builder().redis([&again])).await;
+    assert_eq!(node, again.trim_start_matches("redis://"));
+    assert_eq!(refusal, Refusal::Duplicate { other: cluster.servers[0].address() });
+    // Two databases of one server are one server, too.
+    let databases = [cluster.servers[0].url(), cluster.servers[1].url(), format!("{}/1", cluster.servers[0].url())];
+    let builder = LockManager::builder().redis(databases);
+    assert!(matches!(builder.connect().await, Err(ConnectError::Config(ConfigError::RefusedNode { .. }))));
+}
+
+#[tokio::test]
+async fn an_even_number_of_servers_is_refused() {
+    let cluster = RedisCluster::start(2).await;
+    let error = cluster.builder().connect().await.unwrap_err();
+    assert_eq!(error, ConnectError::Config(ConfigError::EvenNodes { nodes: 2 }));
+}
+
+#[tokio::test]
+async fn a_dead_majority_is_told_at_connect_and_a_dead_minority_is_not_noticed() {
+    let mut cluster = RedisCluster::start(3).await;
+    cluster.servers[0].kill();
+    let locks = cluster.builder().connect().await.unwrap();
+    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+    // Hung, not dead: nothing is refused, and nothing answers.
+    cluster.servers[1].stop();
+    let started = Instant::now();
+    let error = cluster.builder().connect().await.unwrap_err();
+    let ConnectError::NoQuorum { nodes: 3, reachable: 1, unreachable } = &error else { panic!("{error}") };
+    assert_eq!(unreachable[0].0, cluster.servers[0].address());
+    assert_eq!(unreachable[1].0, cluster.servers[1].address());
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    cluster.servers[1].cont();
+}
+
+#[tokio::test]
+async fn a_password_and_a_database_are_taken_from_the_url() {
+    let server = RedisServer::start_with(&["--requirepass", "s3cret"]).await;
+    let url = |login: &str| format!("redis://{login}{}/3", server.address());
+    let with = |login: &str| LockManager::builder().redis([url(login)]).node_timeout(Duration::from_secs(1));
+    let locks = with(":s3cret@").connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    let mut connection = server.connect().await.unwrap();
+    redis::cmd("SELECT").arg(3).exec_async(&mut connection).await.unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("lock:*").query_async(&mut connection).await.unwrap();
+    assert_eq!(keys.len(), 2, "the lock and the node's record: {keys:?}");
+    assert_eq!(server.keys("*").await, Vec::<String>::new(), "nothing in database 0");
+    assert!(guard.release().await.unwrap());
+    for login in ["", ":wrong@"] {
+        let (_, refusal) = refusal(with(login)).await;
+        assert!(matches!(refusal, Refusal::Login { .. }), "{login}: {refusal}");
+        assert!(!format!("{refusal} {refusal:?}").contains("wrong@"), "{refusal}");
+    }
+}
+
+/// The commands that are listed in the documentation of `RedisNode`, which this reads.
+fn documented_rights() -> Vec<String> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lock-core/src/node/redis/node.rs");
+    let docs: String = std::fs::read_to_string(source)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.strip_prefix("/// "))
+        .fold(String::new(), |docs, line| docs + line + " ");
+    let list = docs.split('`').find(|code| code.starts_with("+") && code.contains("+evalsha"));
+    list.unwrap().split(' ').map(ToOwned::to_owned).collect()
+}
+
+/// What the user was denied, but for what the documentation says that it may be.
+async fn denied(server: &RedisServer) -> Vec<String> {
+    let log: Vec<HashMap<String, redis::Value>> = server.query("ACL LOG").await;
+    let object =
+        |mut entry: HashMap<String, redis::Value>| redis::from_redis_value(entry.remove("object").unwrap()).unwrap();
+    log.into_iter()
+        .map(object)
+        .filter(|object: &String| !["config|get", "client|setinfo"].contains(&object.as_str()))
+        .collect()
+}
+
+async fn set_rights(server: &RedisServer, rights: &[String]) {
+    set_user(server, "~lock:* ~{lock:*", rights).await;
+}
+
+async fn set_user(server: &RedisServer, keys: &str, rights: &[String]) {
+    let command = format!("ACL SETUSER app reset on >s3cret {keys} {}", rights.join(" "));
+    server.query::<String>(&command).await;
+}
+
+/// Everything that a manager does: the first start, an acquisition, renewals, a release that calls a waiter.
+async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
+    let url = format!("redis://app:s3cret@{}/1", server.address());
+    let ttl = Duration::from_millis(200);
+    let connect = async || {
+        let builder = LockManager::builder().redis([&url]).prefix(prefix).ttl(ttl).max_ttl(ttl);
+        builder.node_timeout(Duration::from_millis(180)).connect().await.map_err(|error| error.to_string())
+    };
+    let locks = connect().await?;
+    let guard = locks.lock("r").acquire().await.map_err(|error| error.to_string())?;
+    tokio::time::sleep(ttl * 2).await;
+    guard.check().map_err(|error| error.to_string())?;
+    let other = connect().await?;
+    let release_behind_a_waiter = async {
+        tokio::time::sleep(ttl).await;
+        guard.release().await
+    };
+    let (waiter, released) = tokio::join!(other.lock("r").acquire(), release_behind_a_waiter);
+    if !released.map_err(|error| error.to_string())? {
+        return Err("not released".into());
+    }
+    waiter.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_sufficient_and_none_is_superfluous() {
+    let server = RedisServer::start().await;
+    let rights = documented_rights();
+    set_rights(&server, &rights).await;
+    exercise(&server, "lock:all:").await.unwrap();
+    let mut superfluous = Vec::new();
+    for right in &rights {
+        let others: Vec<String> = rights.iter().filter(|other| *other != right).cloned().collect();
+        set_rights(&server, &others).await;
+        // What is denied without much ado is in the log.
+        server.query::<String>("ACL LOG RESET").await;
+        let outcome = exercise(&server, &format!("lock:without{}:", right.replace(['+', '|'], "-"))).await;
+        let denied = denied(&server).await;
+        if outcome.is_ok() && denied.is_empty() {
+            superfluous.push(right);
+        }
+    }
+    assert!(superfluous.is_empty(), "not needed: {superfluous:?}");
+}
+
+#[tokio::test]
+async fn a_user_without_a_right_is_told_so() {
+    let server = RedisServer::start().await;
+    let rights: Vec<String> = documented_rights().into_iter().filter(|right| right != "+evalsha").collect();
+    set_rights(&server, &rights).await;
+    let error = exercise(&server, "lock:").await.unwrap_err();
+    assert!(error.contains("the user lacks a permission"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_without_the_keys_of_queues_has_locks_all_the_same() {
+    let server = RedisServer::start().await;
+    set_user(&server, "~lock:*", &documented_rights()).await;
+    exercise(&server, "lock:").await.unwrap();
+    let denied = denied(&server).await;
+    assert!(!denied.is_empty() && denied.iter().all(|key| key.starts_with("{lock:")), "{denied:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_may_not_call_is_asked_over_one_connection() {
+    let server = RedisServer::start().await;
+    let rights: Vec<String> = documented_rights().into_iter().filter(|right| right != "+blpop").collect();
+    set_rights(&server, &rights).await;
+    let url = format!("redis://app:s3cret@{}", server.address());
+    let connect = async || LockManager::builder().redis([&url]).connect().await.unwrap();
+    let (holder, waiter) = (connect().await, connect().await);
+    let _held = holder.lock("r").acquire().await.unwrap();
+    let connections = async || {
+        let stats: String = server.query("INFO stats").await;
+        let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        count.unwrap().parse::<u64>().unwrap()
+    };
+    let before = connections().await;
+    let outcome = waiter.lock("r").wait(Duration::from_secs(1)).acquire().await;
+    assert!(matches!(outcome, Err(LockError::Contended { .. })));
+    // That of the waiter, and the one that counts.
+    assert_eq!(connections().await - before, 2);
+    assert!(denied(&server).await.contains(&"blpop".to_owned()));
+}
+
+#[tokio::test]
+async fn a_plain_redlock_on_the_same_keys_excludes_us_and_we_exclude_it() {
+    let cluster = RedisCluster::start(5).await;
+    let locks = cluster.builder().prefix("").connect().await.unwrap();
+    let set = "SET stock:1 x NX PX 5000";
+    for server in &cluster.servers[1..4] {
+        assert_eq!(server.query::<Option<String>>(set).await.as_deref(), Some("OK"));
+    }
+    let error = locks.lock("stock:1").try_acquire().await.unwrap_err();
+    let LockError::Contended { free_in, votes, .. } = &error else { panic!("{error}") };
+    assert!(free_in.unwrap() <= Duration::from_secs(5) && free_in.unwrap() > Duration::from_secs(3), "{free_in:?}");
+    assert!(votes.iter().filter(|vote| matches!(vote.vote, Vote::Held { .. })).count() >= 1);
+    eventually_async("our own grants are released", async || cluster.keys("stock:1").await.len() == 3).await;
+
+    for server in &cluster.servers[1..4] {
+        assert_eq!(server.query::<i64>("DEL stock:1").await, 1);
+    }
+    let guard = locks.lock("stock:1").try_acquire().await.unwrap();
+    eventually_async("all have it", async || cluster.keys("stock:1").await.len() == 5).await;
+    for server in &cluster.servers {
+        assert_eq!(server.query::<Option<String>>(set).await, None);
+    }
+    assert!(guard.release().await.unwrap());
+    assert_eq!(cluster.servers[0].query::<Option<String>>(set).await.as_deref(), Some("OK"));
+}
+
+#[tokio::test]
+async fn a_master_finds_a_fence_by_its_hash_however_few_there_are() {
+    let mut cluster = RedisCluster::start(3).await;
+    cluster.servers[2] = RedisServer::start_with(&["--appendonly", "yes"]).await;
+    let locks = cluster.builder().connect().await.unwrap();
+    drop(locks.lock("r").acquire().await.unwrap());
+    cluster.servers[2].restart_with_data().await;
+    for server in &cluster.servers {
+        assert_eq!(server.query::<String>("OBJECT ENCODING lock:{node}").await, "hashtable");
+        assert!(server.query::<String>("HGET lock:{node} about").await.contains("lock manager"));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_starts_while_a_majority_is_away_uses_it_when_it_comes_back() {
+    let cluster = RedisCluster::start(3).await;
+    for server in &cluster.servers[..2] {
+        server.stop();
+    }
+    let locks = cluster.builder().connect_lazy().unwrap();
+    let error = locks.lock("r").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    eventually_async("the one that answers is undecided", async || {
+        locks.health().await.nodes[2].problem == Some(NodeError::Undecided)
+    })
+    .await;
+    for server in &cluster.servers[..2] {
+        server.cont();
+    }
+    eventually_async("locks can be had", async || locks.lock("r").acquire().await.is_ok()).await;
+}

@@ -1,0 +1,260 @@
+//! Masters that lose their memory: they must not vote twice, and must vote again when that is safe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::node::{Keyspace, LockKeys, Operation, OwnerId, Reply, Request, WaiterId};
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockNode, NodeError, RedisNode, Refusal, Vote};
+use lock_history::Referee;
+use lock_support::{MemoryCluster, RedisCluster, ask, eventually, eventually_async};
+use tokio::time::{Instant, sleep};
+
+const TTL: Duration = Duration::from_secs(1);
+
+/// Every minority of five.
+fn minorities() -> impl Iterator<Item = Vec<usize>> {
+    let pairs =
+        (0..5).flat_map(|one| (one..5).map(move |other| if one == other { vec![one] } else { vec![one, other] }));
+    pairs.chain([vec![]])
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_minority_forgets_there_are_never_two_valid_holders() {
+    // Of the masters that granted the first lock some are away later, and some forget: together, no more than a minority.
+    for forgetful in minorities() {
+        for away in minorities() {
+            let cluster = MemoryCluster::new(5);
+            let builder = || cluster.builder().ttl(TTL).max_ttl(TTL * 2);
+            let (ours, theirs) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
+            away.iter().for_each(|node| cluster.nodes[*node].set_down(true));
+            let holder = ours.lock("r").renew(false).acquire().await.unwrap();
+            away.iter().for_each(|node| cluster.nodes[*node].set_down(false));
+            forgetful.iter().for_each(|node| cluster.nodes[*node].forget());
+
+            let referee = Referee::default();
+            assert!(referee.enter(&holder));
+            let case = format!("{forgetful:?} forgot what was granted without {away:?}");
+            let started = Instant::now();
+            while started.elapsed() < TTL * 3 {
+                if let Ok(guard) = theirs.lock("r").try_acquire().await {
+                    assert!(referee.enter(&guard), "{case}");
+                    referee.leave(&guard);
+                }
+                assert_eq!(referee.fouls(), Vec::<String>::new(), "{case}");
+                sleep(Duration::from_millis(30)).await;
+            }
+            assert!(referee.entered() > 1, "{case}: the lock ended with its time to live");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reaches_only_masters_that_forgot_gets_no_quorum() {
+    let cluster = MemoryCluster::new(5);
+    let ours = cluster.builder().connect().await.unwrap();
+    let holder = ours.lock("r").acquire().await.unwrap();
+    cluster.nodes[0].forget();
+    cluster.nodes[1].forget();
+    // From here on nobody reaches the others; nor does a client that has just been started.
+    cluster.nodes[2..].iter().for_each(|node| node.set_down(true));
+    for locks in [ours.clone(), cluster.manager()] {
+        for _ in 0..100 {
+            let error = locks.lock("other").wait(TTL).acquire().await.unwrap_err();
+            assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+            sleep(Duration::from_millis(500)).await;
+        }
+        assert!(!locks.health().await.quorum);
+    }
+    assert_eq!(cluster.nodes[0].lock_keys().len() + cluster.nodes[1].lock_keys().len(), 0);
+    drop(holder);
+}
+
+#[tokio::test(start_paused = true)]
+async fn masters_that_forgot_vote_again_after_their_quarantine_and_not_before() {
+    let cluster = MemoryCluster::new(5);
+    let max_ttl = Duration::from_secs(30);
+    let locks = cluster.builder().ttl(TTL).max_ttl(max_ttl).connect().await.unwrap();
+    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+    cluster.nodes[0].forget();
+    cluster.nodes[1].forget();
+    let forgot = Instant::now();
+    eventually_async("they are in quarantine", async || {
+        let health = locks.health().await;
+        health.nodes.iter().filter(|node| matches!(node.problem, Some(NodeError::Quarantined { .. }))).count() == 2
+    })
+    .await;
+    cluster.nodes[2].set_down(true);
+    let mut granted_after = None;
+    while forgot.elapsed() < max_ttl * 2 && granted_after.is_none() {
+        match locks.lock("r").try_acquire().await {
+            Ok(_) => granted_after = Some(forgot.elapsed()),
+            Err(error) => {
+                let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
+                let quarantined = |answer: &Vote| matches!(answer, Vote::Failed(NodeError::Quarantined { .. }));
+                assert!(votes[..2].iter().all(|vote| quarantined(&vote.vote)), "{error}");
+            }
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    let after = granted_after.unwrap();
+    assert!(after >= max_ttl && after < max_ttl + Duration::from_secs(3), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_held_outlives_masters_that_forget_it_one_after_the_other() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().ttl(TTL).max_ttl(TTL).connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    for node in 0..5 {
+        cluster.nodes[node].forget();
+        eventually("renewal puts the key back", || !cluster.nodes[node].lock_keys().is_empty()).await;
+        sleep(TTL * 2).await;
+        assert!(guard.is_valid(), "master {node}");
+    }
+    assert!(guard.release().await.unwrap());
+    assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "where it was put back, it is released, too");
+}
+
+#[tokio::test]
+async fn on_real_servers_a_minority_that_forgets_never_leads_to_two_valid_holders() {
+    let mut cluster = RedisCluster::start(5).await;
+    let builder = || cluster.builder().ttl(TTL * 2).max_ttl(TTL * 2).node_timeout(TTL / 4);
+    let (ours, theirs) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
+    let referee = Referee::default();
+    for round in 0..3 {
+        cluster.servers[4].stop();
+        let holder = ours.lock("r").renew(false).acquire().await.unwrap();
+        assert!(referee.enter(&holder));
+        cluster.servers[4].cont();
+        // Of the four that granted one or two forget, the one keeps connections and process, the other neither.
+        cluster.servers[round].query::<String>("FLUSHALL").await;
+        if round > 0 {
+            cluster.servers[3].restart_empty().await;
+        }
+        let guard = loop {
+            match theirs.lock("r").try_acquire().await {
+                Ok(guard) => break guard,
+                Err(LockError::Contended { .. } | LockError::NoQuorum { .. }) => {
+                    sleep(Duration::from_millis(5)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert!(referee.enter(&guard));
+        referee.assert_fair();
+        referee.leave(&guard);
+        referee.leave(&holder);
+        drop((guard, holder));
+        cluster.no_lock_is_left().await;
+        eventually_async("all vote again", async || ours.health().await.nodes.iter().all(|node| node.admitted)).await;
+        eventually_async("for both", async || theirs.health().await.nodes.iter().all(|node| node.admitted)).await;
+    }
+}
+
+#[tokio::test]
+async fn health_tells_an_idle_client_that_a_master_is_in_another_epoch_and_it_looks_again() {
+    let cluster = RedisCluster::start(3).await;
+    let builder = || cluster.builder().ttl(TTL / 5).max_ttl(TTL / 5);
+    let (idle, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
+    for server in &cluster.servers[..2] {
+        server.query::<String>("FLUSHALL").await;
+        eventually_async("the other client has seen to it", async || {
+            drop(other.lock("r").acquire().await);
+            server.keys("lock:{node}*").await == ["lock:{node}"]
+        })
+        .await;
+    }
+    assert_eq!(idle.health().await.nodes[0].problem, Some(NodeError::Unadmitted));
+    eventually_async("the idle one, too", async || idle.health().await.nodes.iter().all(|node| node.admitted)).await;
+    assert!(idle.lock("r").acquire().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_start_needs_no_wait_whoever_else_starts_at_the_same_time() {
+    for round in 0_u64..150 {
+        let cluster = MemoryCluster::new(5);
+        for (number, node) in (0..).zip(&cluster.nodes) {
+            // Delays that differ from round to round, to let the three meet at every point.
+            node.set_delay(Duration::from_micros((round * 37 + number * round * 101) % 5_000));
+        }
+        let started = Instant::now();
+        let managers = start_three(round, || cluster.builder()).await;
+        assert!(started.elapsed() < Duration::from_millis(900), "round {round}: {:?}", started.elapsed());
+        assert_all_vote(&managers, &format!("round {round}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_first_start_on_real_servers_needs_no_wait_whoever_else_starts_at_the_same_time() {
+    let cluster = RedisCluster::start(5).await;
+    for round in 0..30 {
+        // Under a prefix of its own, every round is a first start.
+        let builder = || cluster.builder().prefix(format!("start-{round}:")).node_timeout(TTL);
+        let managers = start_three(round, builder).await;
+        assert_all_vote(&managers, &format!("round {round}")).await;
+    }
+}
+
+/// Starts three managers, with their own connections, up to a few milliseconds apart.
+async fn start_three(round: u64, builder: impl Fn() -> lock_core::LockManagerBuilder) -> Vec<LockManager> {
+    let managers = (0_u64..3).map(|number| {
+        let builder = builder();
+        async move {
+            sleep(Duration::from_micros(round * number * 211 % 7_000)).await;
+            builder.connect().await.unwrap()
+        }
+    });
+    join_all(managers).await
+}
+
+async fn assert_all_vote(managers: &[LockManager], case: &str) {
+    for locks in managers {
+        let health = locks.health().await;
+        assert!(health.nodes.iter().all(|node| node.admitted), "{case}: {health:?}");
+        let guard = locks.lock("r").try_acquire().await.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert!(guard.release().await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_with_other_settings_of_the_set_is_refused_and_told_which() {
+    let cluster = MemoryCluster::new(5);
+    let ours = cluster.builder().set_name("a").connect().await.unwrap();
+    assert!(ours.health().await.quorum);
+    let others = [
+        (cluster.builder().set_name("b"), "set_name", "\"b\"", "\"a\""),
+        (cluster.builder().set_name("a").max_ttl(TTL * 30), "max_ttl", "30s", "60s"),
+        (LockManager::builder().set_name("a").nodes(cluster.nodes[..3].to_vec()), "number of nodes", "3", "5"),
+    ];
+    for (builder, wanted, our_value, their_value) in others {
+        let builder = builder.ttl(TTL);
+        let error = builder.connect().await.unwrap_err();
+        let ConnectError::Config(ConfigError::RefusedNode { refusal, .. }) = &error else { panic!("{error}") };
+        let Refusal::OtherSet { field, ours, theirs } = refusal else { panic!("{refusal}") };
+        assert_eq!((*field, ours.as_str(), theirs.as_str()), (wanted, our_value, their_value));
+        assert!(error.to_string().contains(wanted), "{error}");
+    }
+    assert!(ours.health().await.quorum, "the set is as it was");
+    assert!(cluster.builder().prefix("another:").connect().await.is_ok(), "another prefix is another set");
+}
+
+#[tokio::test]
+async fn behind_a_new_connection_nothing_is_voted_before_the_server_was_looked_over() {
+    let mut cluster = RedisCluster::start(1).await;
+    cluster.builder().connect().await.unwrap();
+    let node = RedisNode::from_url(&cluster.servers[0].url()).unwrap();
+    let keyspace = Arc::new(Keyspace::new("lock:"));
+    let epoch = node.inspect(&keyspace).await.unwrap().record.unwrap().epoch;
+    let vote = || {
+        let operation = Operation::Acquire { owner: OwnerId::from_bits(7), ttl: TTL, hint: 0, tokens: 1, since: None };
+        let keys = LockKeys::new(&keyspace, "r");
+        ask(&node, Request { keys, epoch, waiter: WaiterId::from_bits(1), operation })
+    };
+    assert!(matches!(vote().await, Ok(Reply::Granted { .. })));
+
+    // The record is there again, and no quarantine yet; what else was lost, nobody knows.
+    cluster.servers[0].restart_with_data().await;
+    eventually_async("it is looked over", async || node.inspect(&keyspace).await.is_ok()).await;
+    assert_eq!(vote().await, Err(NodeError::Unadmitted), "the record is that of another run");
+}

@@ -1,0 +1,20 @@
+//! What the tests share: real Redis servers that can be hurt, in-memory masters, an HTTP client, and waiting on conditions.
+
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
+
+mod dice;
+pub mod http;
+mod memory;
+mod polling;
+mod recorder;
+mod redis;
+mod statistics;
+mod wait;
+
+pub use self::dice::Dice;
+pub use self::memory::{MemoryCluster, RawNode, ask};
+pub use self::polling::{Polled, poll_times};
+pub use self::recorder::Recorder;
+pub use self::redis::{RedisCluster, RedisServer, alone};
+pub use self::statistics::executed;
+pub use self::wait::{eventually, eventually_async, median};
