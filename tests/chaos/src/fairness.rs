@@ -33,7 +33,7 @@ pub(super) fn no_process_starves(grants: &[Grant], waits: &[Wait], windows: &[Wi
             for turn in granted_within(turns, waiting) {
                 if turn.process() != wait.process {
                     passed += 1;
-                } else if turn.first.in_line {
+                } else if turn.first.holder.in_line {
                     passed = 0;
                 }
                 found.worst = found.worst.max(passed);
@@ -81,8 +81,9 @@ pub(super) fn lines_keep_their_order(waits: &[Wait], windows: &[Window]) -> Foun
 
 #[cfg(test)]
 mod tests {
-    use super::super::clock::Moment;
+    use super::super::grants::Holder;
     use super::*;
+    use lock_history::Moment;
 
     const WELL: Window = Window { from: Moment(1_000_000), to: Moment(20_000_000) };
 
@@ -103,7 +104,7 @@ mod tests {
     fn turns_of(services: &[usize]) -> Vec<Grant> {
         let turn = |(number, service): (usize, &usize)| {
             let at = |millis: u64| Moment((2_000 + number as u64 * 10 + millis) * 1_000);
-            let granted = Grant::new(("r", at(0).0), (*service, 0), [Moment(0), at(0), at(900)]);
+            let granted = Grant::new(("r", at(0).0), Holder::of((*service, 0)), [Moment(0), at(0), at(900)]);
             Grant { ended: Some(at(8)), released: Some(at(8)), ..granted }
         };
         services.iter().enumerate().map(turn).collect()
@@ -120,7 +121,8 @@ mod tests {
         served[PASSED] = 0;
         served.truncate(2 * PASSED + 1);
         assert_eq!(starves(&served, wait(0, 1_500, 5_000)).worst, PASSED, "another task of it was served in between");
-        let past_the_line = Grant { in_line: false, ..turns_of(&[0]).remove(0) };
+        let mut past_the_line = turns_of(&[0]).remove(0);
+        past_the_line.holder.in_line = false;
         let mut grants = turns_of(&too_often);
         grants[1] = Grant { token: grants[1].token, granted: grants[1].granted, ..past_the_line };
         let found = no_process_starves(&grants, &[wait(0, 1_500, 5_000)], &[WELL]);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use lock_core::node::RESERVATION_TTL;
 
 use super::MAX_TTL;
-use super::clock::Moment;
 use super::fault::Kind;
 use super::history::{Event, Record};
+use lock_history::Moment;
 
 /// The phase in which nothing is hurt.
 pub(super) const QUIET: &str = "quiet";

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::HURRIED;
-use super::clock::Moment;
+use lock_history::Moment;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lock_history::Write;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 /// How long a statement waits while another service writes, which may be stopped just then.
@@ -24,9 +25,8 @@ const SCHEMA: &str = "
     ) STRICT;
 ";
 
-/// A connection to the file. An increment takes two transactions, one that reads and one that writes, with work between
-/// them; both claim the fence. Whoever claims with a newer token in between makes the write impossible; without the claims,
-/// the write undoes what the newer one wrote.
+/// A connection to the file. It is [`lock_history::Register`], one for each resource, that processes share: an increment takes
+/// two transactions, one that reads and one that writes, with work between them; both claim the fence.
 pub(super) struct Ledger {
     connection: Connection,
     fenced: bool,
@@ -36,8 +36,7 @@ pub(super) struct Ledger {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) resource: String,
-    pub(super) token: u64,
-    pub(super) value: i64,
+    pub(super) write: Write,
 }
 
 impl Ledger {
@@ -62,34 +61,34 @@ impl Ledger {
     }
 
     /// Claims the fence and reads the counter. `None` if the fence refused.
-    pub(super) fn read(&self, resource: &str, token: u64) -> rusqlite::Result<Option<i64>> {
+    pub(super) fn read(&self, resource: &str, token: u64) -> rusqlite::Result<Option<u64>> {
         self.claimed(resource, token, |transaction| {
-            transaction.query_row("SELECT value FROM counters WHERE resource = ?", [resource], |row| row.get(0))
+            transaction.query_row("SELECT value FROM counters WHERE resource = ?", [resource], |row| unsigned(row, 0))
         })
     }
 
     /// Claims the fence again and writes what the counter is to be, whatever it is. False if the fence refused.
-    pub(super) fn write(&self, resource: &str, token: u64, service: usize, value: i64) -> rusqlite::Result<bool> {
+    pub(super) fn write(&self, resource: &str, token: u64, service: usize, value: u64) -> rusqlite::Result<bool> {
         let written = self.claimed(resource, token, |transaction| {
-            transaction.execute("UPDATE counters SET value = ? WHERE resource = ?", params![value, resource])?;
-            let row = params![resource, signed(token), i64::try_from(service).unwrap(), value];
+            transaction
+                .execute("UPDATE counters SET value = ? WHERE resource = ?", params![signed(value), resource])?;
+            let row = params![resource, signed(token), i64::try_from(service).unwrap(), signed(value)];
             transaction.execute("INSERT INTO writes (resource, token, service, value) VALUES (?, ?, ?, ?)", row)
         });
         written.map(|written| written.is_some())
     }
 
     /// The counters.
-    pub(super) fn counters(&self) -> rusqlite::Result<Vec<(String, i64)>> {
+    pub(super) fn counters(&self) -> rusqlite::Result<Vec<(String, u64)>> {
         let mut statement = self.connection.prepare("SELECT resource, value FROM counters ORDER BY resource")?;
-        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        statement.query_map([], |row| Ok((row.get(0)?, unsigned(row, 1)?)))?.collect()
     }
 
     /// The append-only table, in the order in which it was written.
     pub(super) fn rows(&self) -> rusqlite::Result<Vec<Row>> {
         let mut statement = self.connection.prepare("SELECT resource, token, value FROM writes ORDER BY id")?;
         let row = |row: &rusqlite::Row<'_>| {
-            let token: i64 = row.get(1)?;
-            Ok(Row { resource: row.get(0)?, token: u64::try_from(token).unwrap(), value: row.get(2)? })
+            Ok(Row { resource: row.get(0)?, write: Write { token: unsigned(row, 1)?, value: unsigned(row, 2)? } })
         };
         statement.query_map([], row)?.collect()
     }
@@ -120,12 +119,19 @@ impl Ledger {
     }
 }
 
-fn signed(token: u64) -> i64 {
-    i64::try_from(token).unwrap()
+/// SQLite's integers are signed.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap()
+}
+
+fn unsigned(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap())
 }
 
 #[cfg(test)]
 mod tests {
+    use lock_history::Register;
+
     use super::*;
 
     fn ledger(directory: &Path, fenced: bool) -> Ledger {
@@ -143,7 +149,7 @@ mod tests {
         assert!(!ledger.write("r", 5, 0, 1).unwrap());
         assert!(ledger.write("r", 6, 1, 1).unwrap());
         assert_eq!(ledger.read("r", 5).unwrap(), None);
-        assert_eq!(ledger.rows().unwrap(), [Row { resource: "r".into(), token: 6, value: 1 }]);
+        assert_eq!(ledger.rows().unwrap(), [Row { resource: "r".into(), write: Write { token: 6, value: 1 } }]);
         assert!(ledger.write("r", 6, 1, 2).is_err(), "a token writes once");
         assert_eq!(ledger.counters().unwrap(), [("r".into(), 1)]);
     }
@@ -156,5 +162,32 @@ mod tests {
         assert!(ledger.write("r", 6, 1, new + 1).unwrap());
         assert!(ledger.write("r", 5, 0, old + 1).unwrap());
         assert_eq!((ledger.counters().unwrap()[0].1, ledger.written("r").unwrap()), (1, 2));
+    }
+
+    #[test]
+    fn the_ledger_answers_as_the_register_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let (ledger, mut register) = (ledger(directory.path(), true), Register::default());
+        let mut dice = lock_support::Dice::new(7);
+        let (mut refused, mut accepted) = (0, 0);
+        let mut read: Vec<(u64, u64)> = Vec::new();
+        for number in 3..200 {
+            // Each token has one holder; now and then one is late.
+            let token = if number % 5 == 0 { 3 * number - 7 } else { 3 * number };
+            let expected = register.read(token);
+            assert_eq!(ledger.read("r", token).unwrap(), expected);
+            read.extend(expected.map(|value| (token, value)));
+            // Some write at once, some later.
+            while read.len() > 3 {
+                let (token, value) = read.remove(dice.index(read.len()));
+                let expected = register.write(token, value + 1);
+                assert_eq!(ledger.write("r", token, 0, value + 1).unwrap(), expected);
+                *if expected { &mut accepted } else { &mut refused } += 1;
+            }
+        }
+        assert!(refused > 0 && accepted > 0, "{refused} refused, {accepted} accepted");
+        let writes: Vec<_> = ledger.rows().unwrap().into_iter().map(|row| row.write).collect();
+        let value = ledger.counters().unwrap()[0].1;
+        assert_eq!(lock_history::no_update_is_lost("r", value, &writes), register.violations("r"));
     }
 }

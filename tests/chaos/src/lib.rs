@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `service`, `worker`, `round`, `log` | a service process: tasks that lock, read, work, write and release, or give up |
 //! | `ledger` | what they write to: counters in one SQLite file, behind a fence |
-//! | `history`, `clock` | what they saw, line by line, on a clock that all processes share |
+//! | `history` | what they saw, line by line, on a clock that all processes share ([`lock_history::Moment`]) |
 //! | `world`, `process`, `link`, `calls` | what can be hurt |
 //! | `fault`, `budget`, `nemesis` | what hurts, and how much at a time |
 //! | `beyond` | what is broken on purpose |
-//! | `grants`, `check` | the history as grants, and what must hold of it |
+//! | `grants`, `check` | the history as grants ([`lock_history::Grant`]), and what must hold of it beside [`lock_history::check`] |
 //! | `waits`, `turns`, `healthy` | the history as waits and turns, and when those who wait must get on |
 //! | `stuck`, `fairness` | that they do, and in turn |
 //! | `run`, `report`, `queueing` | a run from end to end, and what came of it |
@@ -24,7 +24,6 @@ mod beyond;
 mod budget;
 mod calls;
 mod check;
-mod clock;
 mod fairness;
 mod fault;
 mod grants;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::calls::Calls;
-use super::clock::Moment;
 use super::grants::{Grant, Process};
 use super::history::{Event, Record};
 use super::stuck::Found;
 use super::turns::turns;
 use super::waits::Wait;
+use lock_history::Moment;
 
 /// What the checks found of those who wait.
 pub(super) struct Watch {
@@ -74,7 +74,8 @@ impl Queueing {
                 queueing.handed_over += turn.others.len() as u64;
                 queueing.longest_run = queueing.longest_run.max(1 + turn.others.len());
             }
-            let passed_on = |one: &Grant, next: &Grant| one.process() != next.process() && next.began < one.granted;
+            let passed_on =
+                |one: &Grant, next: &Grant| one.holder.process != next.holder.process && next.began < one.granted;
             let pairs = turns.windows(2).filter(|pair| passed_on(pair[0].first, pair[1].first));
             queueing.passed_on += pairs.count() as u64;
         }
@@ -118,7 +119,7 @@ const ATTEMPT: Duration = Duration::from_millis(10);
 
 /// In how many queues a process stood: it waited for longer than an attempt takes, and had not had the lock itself for as long.
 fn in_queues(process: Process, at: Moment, grants: &[Grant], waits: &[Wait]) -> u64 {
-    let own = grants.iter().filter(|grant| grant.process() == process && grant.granted <= at);
+    let own = grants.iter().filter(|grant| grant.holder.process == process && grant.granted <= at);
     let just_now = own.filter(|grant| at < grant.ends().plus(ATTEMPT));
     let had: HashSet<&str> = just_now.map(|grant| grant.resource.as_str()).collect();
     let waiting = waits.iter().filter(|wait| wait.process == process && wait.goes_on_at(at));
@@ -150,6 +151,7 @@ impl fmt::Display for Queueing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::grants::Holder;
     use super::*;
 
     #[test]
@@ -158,7 +160,7 @@ mod tests {
         let held = |service| Grant {
             ended: Some(at(140)),
             released: Some(at(140)),
-            ..Grant::new(("r", 1), (service, 0), [at(0), at(0), at(900)])
+            ..Grant::new(("r", 1), Holder::of((service, 0)), [at(0), at(0), at(900)])
         };
         let wait = |began, cut| Wait {
             resource: "r".into(),

@@ -100,7 +100,7 @@ impl Report {
         for grant in grants {
             self.grants += 1;
             let Writes { accepted, refused, renounced, failed, unknown } = &mut self.writes;
-            *match grant.wrote {
+            *match grant.holder.wrote {
                 Some(Write::Accepted) => accepted,
                 Some(Write::Refused) => refused,
                 Some(Write::Renounced) => renounced,
@@ -112,7 +112,7 @@ impl Report {
             let Event::Fault { kind, service: Some(service), generation: Some(generation), .. } = event else {
                 continue;
             };
-            let of = |grant: &&Grant| grant.service == *service && grant.generation == *generation;
+            let of = |grant: &&Grant| grant.holder.process == (*service, *generation);
             let held = grants.iter().filter(of).filter(|grant| grant.is_held_at(*at)).count() as u64;
             match kind.as_str() {
                 "kill_service" => self.killed_while_holding += held,
@@ -171,8 +171,9 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
-    use super::super::clock::Moment;
+    use super::super::grants::Holder;
     use super::*;
+    use lock_history::Moment;
 
     #[test]
     fn a_run_in_which_nothing_was_hurt_shows_nothing() {
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn whose_holder_was_killed_is_counted() {
-        let of = |generation| Grant::new(("r", 1), (2, generation), [1, 10, 20].map(Moment));
+        let of = |generation| Grant::new(("r", 1), Holder::of((2, generation)), [1, 10, 20].map(Moment));
         let killed = |at, generation| {
             let (kind, generation) = ("kill_service".to_owned(), Some(generation));
             let event = Event::Fault { kind, server: None, service: Some(2), generation };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::clock::Moment;
-use super::grants::{Grant, by_resource};
+use super::grants::Grant;
 use super::healthy::Window;
 use super::waits::Wait;
-use super::{HURRIED, NODE_TIMEOUT, RESOURCES, SERVICES, TASKS, resource};
+use super::{HURRIED, MAX_TTL, NODE_TIMEOUT, RESOURCES, SERVICES, TASKS, resource};
+use lock_history::{Moment, by_resource};
 
 /// The engine's: whoever is not called, and does not know when to try again, tries after this.
 const TIMER: Duration = Duration::from_secs(1);
@@ -65,9 +65,9 @@ fn free(grants: &[&Grant]) -> Vec<Window> {
     for grant in grants {
         free.extend((from < grant.granted).then_some(Window { from, to: grant.granted }));
         // Whoever holds it shows that it was gone before. One that was over before it was seen was so at any time.
-        from = if grant.granted < grant.ends() { grant.gone_by() } else { from.max(grant.gone_by()) };
+        from = if grant.was_held() { grant.gone_by(MAX_TTL) } else { from.max(grant.gone_by(MAX_TTL)) };
     }
-    free.push(Window { from, to: Moment(u64::MAX) });
+    free.push(Window { from, to: Moment::MAX });
     free
 }
 
@@ -90,6 +90,7 @@ pub(super) fn the_hurried_are_served(waits: &[Wait], windows: &[Window]) -> Foun
 #[cfg(test)]
 mod tests {
     use super::super::PATIENT;
+    use super::super::grants::Holder;
     use super::*;
 
     const WELL: Window = Window { from: Moment(1_000_000), to: Moment(20_000_000) };
@@ -113,7 +114,7 @@ mod tests {
 
     fn held(from: u64, to: u64) -> Grant {
         let times = [at(from), at(from), at(to)];
-        Grant { released: Some(at(to)), ..Grant::new((resource(HURRIED), from), (1, 0), times) }
+        Grant { released: Some(at(to)), ..Grant::new((resource(HURRIED), from), Holder::of((1, 0)), times) }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Grants, as turns: one that was taken from the servers, and those to whom the lock was handed over inside the process.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::grants::{Grant, Process, by_resource};
+use lock_history::by_resource;
+
+use super::grants::{Grant, Process};
 
 /// The most holders of one turn, and how long after its beginning the lock is handed over at most: the engine's.
 const LONGEST_RUN: usize = 16;
@@ -18,7 +20,7 @@ pub(super) struct Turn<'a> {
 
 impl Turn<'_> {
     pub(super) fn process(&self) -> Process {
-        self.first.process()
+        self.first.holder.process
     }
 
     pub(super) fn last(&self) -> &Grant {
@@ -29,14 +31,15 @@ impl Turn<'_> {
     /// count on behind it, and from the time of day if that is more.
     fn goes_on_with(&self, next: &Grant) -> bool {
         let last = self.last();
-        last.process() == next.process() && last.in_line && next.in_line && last.token + 1 == next.token
+        let in_line = last.holder.in_line && next.holder.in_line;
+        last.holder.process == next.holder.process && in_line && last.token + 1 == next.token
     }
 }
 
 /// The turns of each resource, in the order of their tokens.
-pub(super) fn turns(grants: &[Grant]) -> HashMap<&str, Vec<Turn<'_>>> {
-    let mut resources = by_resource(grants, |grant| grant.token);
-    let turns = resources.drain().map(|(resource, grants)| {
+pub(super) fn turns(grants: &[Grant]) -> BTreeMap<&str, Vec<Turn<'_>>> {
+    let resources = by_resource(grants, |grant| grant.token);
+    let turns = resources.into_iter().map(|(resource, grants)| {
         let mut turns: Vec<Turn<'_>> = Vec::new();
         for grant in grants {
             match turns.last_mut().filter(|turn| turn.goes_on_with(grant)) {
@@ -71,15 +74,16 @@ pub(super) fn turns_end(grants: &[Grant]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::clock::Moment;
+    use super::super::grants::Holder;
     use super::*;
+    use lock_history::Moment;
 
     /// Held for some milliseconds.
     fn grant(token: u64, service: usize, granted: u64, ended: u64) -> Grant {
         let moment = |millis| Moment(millis * 1_000);
         let times = [0, granted, granted + 900].map(moment);
         let ended = Some(moment(ended));
-        Grant { ended, released: ended, ..Grant::new(("r", token), (service, 0), times) }
+        Grant { ended, released: ended, ..Grant::new(("r", token), Holder::of((service, 0)), times) }
     }
 
     fn lengths(grants: &[Grant]) -> Vec<usize> {
@@ -91,7 +95,8 @@ mod tests {
         assert_eq!(lengths(&[grant(7, 0, 10, 12), grant(9, 1, 30, 40), grant(8, 0, 12, 15)]), [2, 1]);
         assert_eq!(lengths(&[grant(7, 0, 10, 12), grant(8, 1, 12, 15)]), [1, 1], "another process");
         assert_eq!(lengths(&[grant(7, 0, 10, 12), grant(9, 0, 12, 15)]), [1, 1], "not the next token");
-        let past_the_line = Grant { in_line: false, ..grant(8, 0, 12, 15) };
+        let mut past_the_line = grant(8, 0, 12, 15);
+        past_the_line.holder.in_line = false;
         assert_eq!(lengths(&[grant(7, 0, 10, 12), past_the_line]), [1, 1]);
     }
 

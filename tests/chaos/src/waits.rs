@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::clock::Moment;
 use super::grants::Process;
 use super::healthy::Window;
 use super::history::{Event, Record};
+use lock_history::Moment;
 
 /// An acquisition that was to wait if need be.
 #[derive(Clone, Debug)]

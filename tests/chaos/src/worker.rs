@@ -7,12 +7,12 @@ use lock_core::{Lease, LockError, LockGuard};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::clock::Moment;
 use super::history::{Event, TURNED_AWAY, Write};
 use super::ledger::Ledger;
 use super::round::Round;
 use super::service::Shared;
 use super::{HURRIED, resource};
+use lock_history::Moment;
 use lock_support::Dice;
 
 /// How often a holder looks how long its lease is valid.

@@ -2,69 +2,91 @@ use std::sync::{Mutex, PoisonError};
 
 use lock_core::Lease;
 
-/// Sees who is inside. Everybody who holds the lock enters; the referee notes when two valid holders are inside at once,
-/// and when a token is not larger than that of everyone who entered before. All in one process, under one mutex: the truth.
+use crate::check::{self, Violation};
+use crate::{Grant, Moment};
+
+/// Records who is inside, for holders in one process. Everybody who holds the lock enters, all under one mutex: what is recorded
+/// is the truth. One referee is for one resource.
 #[derive(Default)]
 pub struct Referee {
-    game: Mutex<Game>,
+    record: Mutex<Record>,
 }
 
 #[derive(Default)]
-struct Game {
-    inside: Vec<Lease>,
-    tokens: Vec<u64>,
-    fouls: Vec<String>,
+struct Record {
+    /// The clock of the record: it ticks when somebody enters or leaves.
+    now: u64,
+    grants: Vec<Grant<&'static str>>,
+    /// Who is inside: its lease, and its place in `grants`.
+    inside: Vec<(Lease, usize)>,
+}
+
+impl Record {
+    fn tick(&mut self) -> Moment {
+        self.now += 1;
+        Moment(self.now)
+    }
+
+    /// Looks whose validity is over. One whose lease is valid again held the lock all the time.
+    fn inspect(&mut self, now: Moment) {
+        for (lease, place) in &self.inside {
+            let ended = &mut self.grants[*place].ended;
+            *ended = if lease.is_valid() { None } else { ended.or(Some(now)) };
+        }
+    }
 }
 
 impl Referee {
     /// Enters with a lease. False if it is not valid any more, in which case nobody entered.
     pub fn enter(&self, lease: &Lease) -> bool {
-        let mut game = self.game.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         if !lease.is_valid() {
             return false;
         }
-        let token = lease.token().get();
-        let valid: Vec<u64> =
-            game.inside.iter().filter(|other| other.is_valid()).map(|other| other.token().get()).collect();
-        if !valid.is_empty() {
-            game.fouls.push(format!("{token} entered while {valid:?} held the lock"));
-        }
-        let largest = game.tokens.iter().max().copied().unwrap_or_default();
-        if token <= largest {
-            game.fouls.push(format!("token {token} was granted after {largest}"));
-        }
-        game.tokens.push(token);
-        game.inside.push(lease.clone());
+        let now = record.tick();
+        record.inspect(now);
+        let grant = Grant::new(("the resource", lease.token().get()), "a task", [now, now, Moment::MAX]);
+        record.grants.push(grant);
+        let place = record.grants.len() - 1;
+        record.inside.push((lease.clone(), place));
         true
     }
 
     /// Leaves, before the lock is released.
     pub fn leave(&self, lease: &Lease) {
-        let mut game = self.game.lock().unwrap_or_else(PoisonError::into_inner);
-        game.inside.retain(|other| other.token() != lease.token());
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = record.tick();
+        let Record { grants, inside, .. } = &mut *record;
+        for (_, place) in inside.extract_if(.., |(other, _)| other.token() == lease.token()) {
+            grants[place].ended.get_or_insert(now);
+        }
     }
 
     /// How many entered.
     #[must_use]
     pub fn entered(&self) -> usize {
-        self.game.lock().unwrap_or_else(PoisonError::into_inner).tokens.len()
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).grants.len()
     }
 
-    /// What was seen against the rules.
+    /// What was recorded against the promises: a holder that entered while another one was valid, or whose token is not larger
+    /// than those of all that entered before.
     #[must_use]
-    pub fn fouls(&self) -> Vec<String> {
-        self.game.lock().unwrap_or_else(PoisonError::into_inner).fouls.clone()
+    pub fn violations(&self) -> Vec<String> {
+        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let overlaps = check::validity_does_not_overlap(&record.grants);
+        let unordered = check::tokens_grow_from_holder_to_holder(&record.grants);
+        overlaps.iter().chain(&unordered).map(Violation::to_string).collect()
     }
 
-    /// Fails the test if anything was seen against the rules.
+    /// Fails the test if anything was recorded against the promises.
     pub fn assert_fair(&self) {
-        let fouls = self.fouls();
+        let violations = self.violations();
         assert!(
-            fouls.is_empty(),
-            "{} fouls in {} entries: {:?}",
-            fouls.len(),
+            violations.is_empty(),
+            "{} violations in {} entries: {:?}",
+            violations.len(),
             self.entered(),
-            &fouls[..fouls.len().min(5)]
+            &violations[..violations.len().min(5)]
         );
     }
 }

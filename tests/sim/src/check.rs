@@ -1,26 +1,33 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
+use lock_history::check::{self, Violation};
+use lock_history::{Moment, Register};
+
 use super::history::{Call, Event, History};
-use super::plan::Scenario;
-use super::register::Register;
+use super::plan::{Plan, Scenario};
 use super::run::TICK;
 
 /// How much longer than its wait a call may take: the first contact with the nodes, and an attempt that began at the last
 /// moment, with two rounds of confirmation.
 const SLACK: Duration = Duration::from_millis(1_000 + 3 * 50 + 10);
 
-/// What a call of `acquire` came to.
+/// What the simulation knows of a grant beside what every history does.
 #[derive(Clone, Copy, Debug)]
-struct Grant {
+struct Holder {
     call: Call,
-    asked: Duration,
-    granted: Duration,
-    token: u64,
     /// If it was handed on inside the client: when the call began that took it from the nodes.
-    handed_on: Option<Duration>,
-    /// When its holder was told that it ended, or died. `None` if never.
-    ended: Option<Duration>,
+    handed_on: Option<Moment>,
+}
+
+/// Until its holder is notified that it ended, or dies. If that is never, it is held to the end of the run.
+type Grant = lock_history::Grant<Holder>;
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.call.fmt(f)
+    }
 }
 
 /// Everything in a history that a promise forbids.
@@ -28,18 +35,16 @@ pub(super) fn violations(history: &History, registers: &[Register], scenario: Sc
     let grants = grants(history);
     let mut found = answered_in_time(history);
     for (resource, register) in registers.iter().enumerate() {
-        let lost = register.lost_updates();
-        if lost > 0 {
-            found.push(format!("{lost} updates of resource-{resource} are lost"));
-        }
-        let grants: Vec<Grant> = grants.iter().filter(|grant| grant.call.resource == resource).copied().collect();
-        if scenario != Scenario::Amnesia {
-            found.extend(unique_tokens(&grants));
-            found.extend(increasing_tokens(&grants, &clock_jumps(history)));
-        }
-        if scenario == Scenario::Promised {
-            found.extend(exclusive_leases(&grants));
-        }
+        found.extend(register.violations(&Plan::resource_name(resource)));
+    }
+    if scenario != Scenario::Amnesia {
+        found.extend(check::tokens_are_unique(&grants).iter().map(Violation::to_string));
+        found.extend(increasing_tokens(&grants, &clock_jumps(history)).iter().map(Violation::to_string));
+    }
+    if scenario == Scenario::Promised {
+        found.extend(check::validity_does_not_overlap(&grants).iter().map(Violation::to_string));
+        let held = grants.iter().filter(|grant| grant.was_held());
+        found.extend(check::tokens_grow_from_holder_to_holder(held).iter().map(Violation::to_string));
     }
     found
 }
@@ -51,32 +56,36 @@ fn grants(history: &History) -> Vec<Grant> {
     let mut alive: BTreeMap<Call, usize> = BTreeMap::new();
     let mut released: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for (at, event) in &history.entries {
+        let at = Moment::after_start(*at);
         match event {
-            Event::Asked { call, .. } => _ = asked.insert(*call, *at),
+            Event::Asked { call, .. } => _ = asked.insert(*call, at),
             Event::Granted { call, token, .. } => {
                 alive.insert(*call, grants.len());
-                let asked = asked.get(call).copied().unwrap_or_default();
-                let before = released.get(&(call.client, call.resource)).map(|before| grants[*before]);
+                let began = asked.get(call).copied().unwrap_or(Moment(0));
+                let before = released.get(&(call.client, call.resource)).map(|before| &grants[*before]);
                 // The next token, in the client that had the last one, and no time for a question to the nodes between them.
                 let before = before.filter(|before| {
-                    let since = before.ended.map(|ended| *at - ended);
+                    let since = before.ended.map(|ended| at.since(ended));
                     before.token + 1 == *token && since.is_some_and(|since| since < TICK * 2)
                 });
-                let handed_on = before.map(|before| before.handed_on.unwrap_or(before.asked));
-                grants.push(Grant { call: *call, asked, granted: *at, token: *token, handed_on, ended: None });
+                let handed_on = before.map(|before| before.holder.handed_on.unwrap_or(before.began));
+                let holder = Holder { call: *call, handed_on };
+                let resource = Plan::resource_name(call.resource);
+                grants.push(Grant::new((resource, *token), holder, [began, at, Moment::MAX]));
             }
             Event::Ended { call, why } => {
                 if let Some(grant) = alive.remove(call) {
-                    grants[grant].ended = Some(*at);
+                    grants[grant].ended = Some(at);
                     if *why == "released" {
+                        grants[grant].released = Some(at);
                         released.insert((call.client, call.resource), grant);
                     }
                 }
             }
             Event::Crashed { client } => {
                 for grant in alive.values().copied() {
-                    if grants[grant].call.client == *client && grants[grant].ended.is_none() {
-                        grants[grant].ended = Some(*at);
+                    if grants[grant].holder.call.client == *client && grants[grant].ended.is_none() {
+                        grants[grant].ended = Some(at);
                     }
                 }
             }
@@ -88,12 +97,13 @@ fn grants(history: &History) -> Vec<Grant> {
 
 /// How many locks were handed on inside a client.
 pub(super) fn handed_over(history: &History) -> u64 {
-    grants(history).iter().filter(|grant| grant.handed_on.is_some()).count() as u64
+    grants(history).iter().filter(|grant| grant.holder.handed_on.is_some()).count() as u64
 }
 
-fn clock_jumps(history: &History) -> Vec<Duration> {
+fn clock_jumps(history: &History) -> Vec<Moment> {
     let jump = |event: &Event| matches!(event, Event::Fault(what) if what.starts_with("clock jump"));
-    history.entries.iter().filter(|(_, event)| jump(event)).map(|(at, _)| *at).collect()
+    let jumps = history.entries.iter().filter(|(_, event)| jump(event));
+    jumps.map(|(at, _)| Moment::after_start(*at)).collect()
 }
 
 /// Each call has an answer within its wait, unless its process died.
@@ -115,100 +125,56 @@ fn answered_in_time(history: &History) -> Vec<String> {
     found
 }
 
-fn unique_tokens(grants: &[Grant]) -> Vec<String> {
-    let mut seen: BTreeMap<u64, Call> = BTreeMap::new();
-    let twice = |grant: &Grant| {
-        let before = seen.insert(grant.token, grant.call)?;
-        Some(format!("{before} and {} have one token, {}", grant.call, grant.token))
-    };
-    grants.iter().filter_map(twice).collect()
-}
-
 /// The token of a call is larger than those of all calls that were granted before it asked.
 ///
 /// Except for that of a lock that was handed on: it was reserved when the lock was taken from the nodes. That no other client
 /// was granted a larger one meanwhile rests on exclusion, which a clock that jumps takes away.
-fn increasing_tokens(grants: &[Grant], jumps: &[Duration]) -> Vec<String> {
-    let mut by_asked: Vec<&Grant> = grants.iter().collect();
-    by_asked.sort_by_key(|grant| grant.asked);
-    let mut by_granted: Vec<&Grant> = grants.iter().collect();
-    by_granted.sort_by_key(|grant| grant.granted);
-    let mut before = by_granted.into_iter().peekable();
-    let mut largest: Option<&Grant> = None;
-    let mut found = Vec::new();
-    for grant in by_asked {
-        while let Some(earlier) = before.next_if(|earlier| earlier.granted < grant.asked) {
-            if largest.is_none_or(|largest| largest.token < earlier.token) {
-                largest = Some(earlier);
-            }
-        }
-        let jumped = |taken| jumps.iter().any(|jump| (taken..=grant.granted).contains(jump));
-        if grant.handed_on.is_some_and(jumped) {
-            continue;
-        }
-        if let Some(largest) = largest.filter(|largest| largest.token >= grant.token) {
-            let (earlier, token) = (largest.call, largest.token);
-            found.push(format!("{} asked after {earlier} had {token}, and was granted {}", grant.call, grant.token));
-        }
-    }
-    found
-}
-
-/// No lease begins while another one of the resource is valid.
-fn exclusive_leases(grants: &[Grant]) -> Vec<String> {
-    let mut sorted: Vec<&Grant> = grants.iter().collect();
-    sorted.sort_by_key(|grant| grant.granted);
-    let mut found = Vec::new();
-    let mut longest: Option<&Grant> = None;
-    for grant in sorted {
-        let ends = |grant: &Grant| grant.ended.unwrap_or(Duration::MAX);
-        if let Some(holder) = longest.filter(|holder| ends(holder) > grant.granted) {
-            let (granted, until) = (grant.granted, holder.ended);
-            found.push(format!(
-                "{} was granted at {granted:?} while {} held on until {until:?}",
-                grant.call, holder.call
-            ));
-        }
-        if longest.is_none_or(|longest| ends(longest) < ends(grant)) {
-            longest = Some(grant);
-        }
-    }
-    found
+fn increasing_tokens<'a>(grants: &'a [Grant], jumps: &[Moment]) -> Vec<Violation<'a, Holder>> {
+    let mut violations = check::tokens_are_ordered(grants);
+    violations.retain(|Violation { later, .. }| {
+        let jumped = |taken| jumps.iter().any(|jump| (taken..=later.granted).contains(jump));
+        !later.holder.handed_on.is_some_and(jumped)
+    });
+    violations
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(millis: u64) -> Moment {
+        Moment::after_start(Duration::from_millis(millis))
+    }
+
     fn grant(number: u64, asked: u64, granted: u64, ended: u64, token: u64) -> Grant {
-        let call = Call { number, client: 0, resource: 0 };
-        let ms = Duration::from_millis;
-        Grant { call, asked: ms(asked), granted: ms(granted), token, handed_on: None, ended: Some(ms(ended)) }
+        let holder = Holder { call: Call { number, client: 0, resource: 0 }, handed_on: None };
+        let grant = Grant::new(("r", token), holder, [at(asked), at(granted), Moment::MAX]);
+        Grant { ended: Some(at(ended)), ..grant }
     }
 
     #[test]
     fn two_leases_at_once_are_found_and_two_in_turn_are_not() {
-        assert!(exclusive_leases(&[grant(1, 0, 1, 5, 1), grant(2, 0, 5, 9, 2)]).is_empty());
-        assert_eq!(exclusive_leases(&[grant(1, 0, 1, 6, 1), grant(2, 0, 5, 9, 2)]).len(), 1);
-        let inner = [grant(1, 0, 1, 9, 1), grant(2, 0, 2, 3, 2), grant(3, 0, 5, 6, 3)];
-        assert_eq!(exclusive_leases(&inner).len(), 2);
+        let overlaps = |grants: &[Grant]| check::validity_does_not_overlap(grants).len();
+        assert_eq!(overlaps(&[grant(1, 0, 1, 5, 1), grant(2, 0, 5, 9, 2)]), 0);
+        assert_eq!(overlaps(&[grant(1, 0, 1, 6, 1), grant(2, 0, 5, 9, 2)]), 1);
+        assert_eq!(overlaps(&[grant(1, 0, 1, 6, 1), grant(2, 0, 5, 5, 2)]), 1, "however short");
+        assert_eq!(overlaps(&[grant(1, 0, 1, 9, 1), grant(2, 0, 2, 3, 2), grant(3, 0, 5, 6, 3)]), 2);
     }
 
     #[test]
     fn a_token_is_larger_than_those_granted_before_its_call() {
         assert!(increasing_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 3, 5, 9, 1)], &[]).is_empty(), "at the same time");
         assert_eq!(increasing_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 1)], &[]).len(), 1);
-        assert_eq!(unique_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 2)]).len(), 1);
+        assert_eq!(check::tokens_are_unique(&[grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 2)]).len(), 1);
     }
 
     #[test]
     fn a_lock_that_was_handed_on_may_have_an_older_token_only_after_a_jump() {
-        let earlier = grant(1, 0, 4, 5, 2);
-        let handed_on = Grant { handed_on: Some(Duration::from_millis(3)), ..grant(2, 5, 6, 9, 1) };
-        let told = |jump: u64| increasing_tokens(&[earlier, handed_on], &[Duration::from_millis(jump)]).len();
-        assert_eq!([2, 3, 6, 7].map(told), [1, 0, 0, 1]);
-        let own = grant(2, 5, 6, 9, 1);
-        assert_eq!(increasing_tokens(&[earlier, own], &[Duration::from_millis(5)]).len(), 1);
+        let (earlier, own) = (grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 1));
+        let handed_on = Grant { holder: Holder { handed_on: Some(at(3)), ..own.holder }, ..own.clone() };
+        let found = |jump: u64| increasing_tokens(&[earlier.clone(), handed_on.clone()], &[at(jump)]).len();
+        assert_eq!([2, 3, 6, 7].map(found), [1, 0, 0, 1]);
+        assert_eq!(increasing_tokens(&[earlier, own], &[at(5)]).len(), 1);
     }
 
     #[test]

@@ -128,9 +128,7 @@ impl Worker {
         if self.chance.percent(90) {
             // A call to a resource takes time; the holder may be paused or lose its lease in any of these.
             sleep(self.chance.millis(0, 4)).await;
-            let claimed = self.world.with_register(call.resource, |register| register.claim(token));
-            let read = || self.world.with_register(call.resource, |register| register.read(token));
-            let value = if claimed { read() } else { None };
+            let value = self.world.with_register(call.resource, |register| register.read(token));
             match self.chance.between(0, 19) {
                 // Stops for longer than its lease may last, and does not look at it when it goes on.
                 0 | 1 => {

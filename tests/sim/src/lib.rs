@@ -22,7 +22,6 @@ mod history;
 mod nemesis;
 mod plan;
 pub mod redis;
-mod register;
 mod run;
 mod socket;
 mod world;

@@ -1,9 +1,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lock_history::Register;
+
 use super::history::{Call, Event, History};
 use super::plan::Plan;
-use super::register::Register;
 use super::socket::Sockets;
 
 /// What all hosts of a run share, beside the network: the record of what they do, the resources, and the will of the clients

@@ -100,7 +100,7 @@ async fn a_late_release(wrong: Wrong) -> Vec<String> {
     if let Ok(third) = ours.lock("r").try_acquire().await {
         referee.enter(&third);
     }
-    referee.fouls()
+    referee.violations()
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn a_minority_forgets(wrong: Wrong) -> Vec<String> {
         theirs.lock("r").try_acquire().await.is_ok_and(|guard| referee.enter(&guard))
     })
     .await;
-    referee.fouls()
+    referee.violations()
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,7 +338,7 @@ async fn the_referee_sees_two_holders_and_a_token_that_does_not_increase() {
     let two = LockManager::in_memory().lock("r").acquire().await.unwrap();
     let referee = Referee::default();
     assert!(referee.enter(&two) && referee.enter(&one));
-    let fouls = referee.fouls();
-    assert_eq!(fouls.len(), if one.token() > two.token() { 1 } else { 2 }, "{fouls:?}");
+    let violations = referee.violations();
+    assert_eq!(violations.len(), if one.token() > two.token() { 1 } else { 2 }, "{violations:?}");
     referee.leave(&one);
 }

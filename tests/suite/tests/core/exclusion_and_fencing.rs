@@ -81,8 +81,8 @@ async fn whatever_befalls_a_minority_one_holder_is_valid_and_tokens_increase() {
             holder.await.unwrap();
         }
         assert!(referee.entered() > 40, "seed {seed}: {} entries", referee.entered());
-        let fouls = referee.fouls();
-        assert!(fouls.is_empty(), "seed {seed}: {fouls:?}");
+        let violations = referee.violations();
+        assert!(violations.is_empty(), "seed {seed}: {violations:?}");
     }
 }
 

@@ -41,7 +41,7 @@ async fn whatever_minority_forgets_there_are_never_two_valid_holders() {
                     assert!(referee.enter(&guard), "{case}");
                     referee.leave(&guard);
                 }
-                assert_eq!(referee.fouls(), Vec::<String>::new(), "{case}");
+                assert_eq!(referee.violations(), Vec::<String>::new(), "{case}");
                 sleep(Duration::from_millis(30)).await;
             }
             assert!(referee.entered() > 1, "{case}: the lock ended with its time to live");
