@@ -63,6 +63,20 @@ impl LockGuard {
     }
 
     /// The lease, to pass around.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("report").acquire().await?;
+    /// let lease = guard.lease();
+    /// drop(guard);
+    /// assert!(!lease.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.lease.clone()
@@ -80,6 +94,19 @@ impl LockGuard {
     ///
     /// The requests are sent when the future is first polled; dropping it after that only gives up the result. A future that
     /// was created but is never polled keeps a shutdown waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert!(guard.release().await?);
+    /// assert!(locks.lock("stock:42").try_acquire().await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
         let Some(release) = self.end() else { return Ok(was_valid) };

@@ -105,6 +105,20 @@ impl Lease {
     /// # Cancel safety
     ///
     /// The future can be dropped and created again at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("report").acquire().await?;
+    /// let lost = guard.lost();
+    /// guard.release().await?;
+    /// lost.await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.0.ended.clone().cancelled_owned()
     }
@@ -114,6 +128,20 @@ impl Lease {
     /// # Errors
     ///
     /// [`LockError::Lost`], with what ended the lease.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("report").acquire().await?;
+    /// for _page in 0..3 {
+    ///     guard.check()?; // stop as soon as the lock is lost
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn check(&self) -> Result<(), LockError> {
         if self.is_valid() { Ok(()) } else { Err(self.lost_error()) }
     }

@@ -91,12 +91,43 @@ impl LockManager {
 
     /// Refuses new acquisitions from now on, and wakes the callers that wait for a lock with
     /// [`LockError::ShuttingDown`](crate::LockError::ShuttingDown). Held locks stay held.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let waiting = tokio::spawn({
+    ///     let locks = locks.clone();
+    ///     async move { locks.lock("stock:42").acquire().await }
+    /// });
+    /// locks.close();
+    /// assert!(matches!(waiting.await.unwrap(), Err(lock_core::LockError::ShuttingDown { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(&self) {
         self.0.closing.cancel();
     }
 
     /// Waits for a signal, whatever its output, and then [closes](Self::close) the manager. For axum's
     /// `with_graceful_shutdown`, so that requests that wait for a lock do not delay the shutdown of the server.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let stop = tokio::sync::oneshot::channel::<()>();
+    /// let closed = locks.close_on(stop.1); // or ctrl_c()
+    /// stop.0.send(()).unwrap();
+    /// closed.await;
+    /// assert!(locks.lock("stock:42").acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close_on<F>(&self, signal: F) -> impl Future<Output = ()> + Send + 'static + use<F>
     where
         F: Future + Send + 'static,
@@ -158,6 +189,18 @@ impl LockManager {
     }
 
     /// The valid leases of this manager's guards.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert_eq!(locks.held()[0].token(), guard.token());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn held(&self) -> Vec<Lease> {
         self.0.leases.all().into_iter().filter(Lease::is_valid).collect()
