@@ -1,9 +1,22 @@
 #!/usr/bin/env bash
-# Runs every test of the workspace. They need redis-server, which is installed when it is missing and that is allowed.
+# Runs the tests of the workspace:
+#
+#     bash tests/run.sh             the short run
+#     bash tests/run.sh --long      the short run, and then the long models, seeds and chaos
+#     bash tests/run.sh ARGUMENTS   the short run, with more arguments for `cargo test`
+#
+# The tests need redis-server, and luac of Lua 5.1. Where one of them is missing, it is installed if apt-get is there and allowed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-install_redis() {
+long=false
+if [ "${1-}" = --long ]; then
+    long=true
+    shift
+fi
+
+# install PACKAGE
+install() {
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
@@ -13,17 +26,53 @@ install_redis() {
     fi
     command -v apt-get >/dev/null || return 1
     "${as_root[@]}" apt-get update
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y redis-server
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y "$1"
 }
 
-if ! command -v redis-server >/dev/null; then
-    echo "redis-server is missing; installing it"
-    if ! install_redis </dev/null || ! command -v redis-server >/dev/null; then
-        echo "The tests need redis-server 6.2 or newer in the PATH. Install it, for example with" >&2
-        echo "    apt-get install redis-server    or    dnf install redis    or    brew install redis" >&2
+# The first of some programs that is in the PATH.
+first_of() {
+    local program
+    for program in "$@"; do
+        if command -v "$program"; then
+            return
+        fi
+    done
+    return 1
+}
+
+# need PACKAGE WHAT PROGRAM...
+need() {
+    local package=$1 what=$2
+    shift 2
+    if first_of "$@" >/dev/null; then
+        return
+    fi
+    echo "$1 is missing; installing it"
+    if ! install "$package" </dev/null || ! first_of "$@" >/dev/null; then
+        echo "The tests need $what in the PATH. Install it, for example with \`apt-get install $package\`." >&2
         exit 1
     fi
-fi
+}
+
+need redis-server "redis-server 6.2 or newer" redis-server
 redis-server --version
 
-cargo test --workspace "$@" </dev/null
+need lua5.1 "luac of Lua 5.1, the version inside Redis," luac5.1 luac
+luac=$(first_of luac5.1 luac)
+for script in lock-core/src/node/redis/scripts/*.lua; do
+    "$luac" -p "$script"
+done
+
+# The benchmarks bring the most dependencies, and no promise rests on their tests. Fewer seeds would not show every fault.
+SIMULATION_SEEDS=${SIMULATION_SEEDS:-140} cargo test --workspace --exclude lock-bench "$@" </dev/null
+
+if $long; then
+    # The tests that are too long for the short run are marked as ignored.
+    cargo test --workspace --lib --bins --tests -- --ignored </dev/null
+    cargo test -p lock-bench </dev/null
+    cargo run --release -p lock-model -- all </dev/null
+    for scenario in promised clock-jumps amnesia; do
+        cargo run --release -p lock-sim -- "$scenario" 1 5000 </dev/null
+    done
+    cargo run --release -p lock-chaos -- --seconds 300 </dev/null
+fi

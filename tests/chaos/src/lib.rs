@@ -20,6 +20,8 @@
 //! Real processes can not be replayed: a seed decides which faults come in which order, and what the services are up to; the
 //! scheduler does the rest. Run a seed that found something several times.
 
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
+
 mod beyond;
 mod budget;
 mod calls;

@@ -40,21 +40,25 @@ async fn finds(broken: Broken, what: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
 async fn without_the_fence_lost_updates_are_found() {
     finds(Broken::Unfenced, "an update was lost").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
 async fn when_all_servers_forget_at_once_two_valid_holders_are_found() {
     finds(Broken::Amnesia, "two valid holders").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
 async fn when_a_stranger_holds_a_resource_those_who_are_stuck_are_found() {
     finds(Broken::Stranger, "account-0 stayed free for").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
 async fn when_the_servers_forget_who_waits_processes_that_starve_are_found() {
     finds(Broken::NoQueues, "passed over by").await;
 }

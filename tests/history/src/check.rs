@@ -130,8 +130,9 @@ mod tests {
         Grant { began: Moment(began), ..grant }
     }
 
-    fn elsewhere(grant: Grant<&'static str>) -> Grant<&'static str> {
-        Grant { resource: "other".into(), ..grant }
+    fn elsewhere(mut grant: Grant<&'static str>) -> Grant<&'static str> {
+        grant.resource = "other".into();
+        grant
     }
 
     #[test]

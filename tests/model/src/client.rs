@@ -130,7 +130,7 @@ impl Locks {
         match step {
             Step::Wait => {}
             Step::Confirm { token: fence, .. } if self.setting.rules == Rules::LargestGrant => {
-                self.hold(state, client, fence)
+                self.hold(state, client, fence);
             }
             Step::Confirm { round, token: fence, nodes } => {
                 self.sights.note(if round == 1 { Sight::Confirm } else { Sight::SecondConfirm });

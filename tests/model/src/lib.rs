@@ -31,6 +31,8 @@
 //! Two or three attempts; numbers up to [`Setting::highest`]; with time, its last tick, and counters that do not outrun the clock;
 //! of other locks, [`Setting::neighbours`] moves.
 
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
+
 mod calm;
 mod client;
 mod decider;

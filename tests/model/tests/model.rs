@@ -27,6 +27,8 @@ fn is_caught(setting: Setting, by: &'static str) {
 
 /// Skewed numbers, so that grants differ from the beginning.
 const SKEWED: Setting = Setting::attempts(2, [0, 1, 2], 4);
+/// With fewer runs, in which a mutant shows as well: what breaks a promise here breaks it in [`SKEWED`], where more can happen.
+const NARROW: Setting = Setting { doubled: false, held_is_told: false, ..SKEWED };
 /// Long enough for a node to forget, to sit out and to grant again.
 const FORGETTING: Setting = Setting::forgetting(2, 1, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
 const RENEWAL: Setting = Setting::renewal(2, 1, 1, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
@@ -61,22 +63,22 @@ fn what_was_lost_is_not_renewed_and_there_are_no_two_holders() {
 
 #[test]
 fn mutant_1_the_largest_grant_is_no_token_by_itself() {
-    is_caught(SKEWED.under(Rules::LargestGrant), UNIQUE);
+    is_caught(NARROW.under(Rules::LargestGrant), UNIQUE);
 }
 
 #[test]
 fn mutant_2_a_confirm_without_the_owner_check_is_caught() {
-    is_caught(SKEWED.under(Rules::ConfirmWithoutOwner), UNIQUE);
+    is_caught(NARROW.under(Rules::ConfirmWithoutOwner), UNIQUE);
 }
 
 #[test]
 fn mutant_3_a_confirm_of_a_number_that_the_node_has_already_is_caught() {
-    is_caught(SKEWED.under(Rules::ConfirmOwnGrant), UNIQUE);
+    is_caught(NARROW.under(Rules::ConfirmOwnGrant), UNIQUE);
 }
 
 #[test]
 fn mutant_4_one_owner_id_for_two_attempts_is_caught() {
-    is_caught(SKEWED.under(Rules::OneOwner), UNIQUE);
+    is_caught(NARROW.under(Rules::OneOwner), UNIQUE);
 }
 
 #[test]
