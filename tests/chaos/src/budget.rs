@@ -1,4 +1,4 @@
-//! How much the nemesis may hurt at a time, so that what is promised must hold.
+//! Which faults may be active at a time, so that the guarantees must hold.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,18 +7,17 @@ use super::fault::{Fault, Kind};
 use super::{SERVERS, SERVICES};
 use lock_support::Dice;
 
-/// What may be hurt at a time: for each service, a minority of the servers, counted together whether they are away, or have
-/// lost their memory and do not vote yet, or can not be reached by this service. So every service always reaches a majority
-/// that remembers.
+/// For each service at most a minority of the servers may be unavailable: down, without data and not voting again, or
+/// unreachable from this service. So every service always reaches a majority with its data.
 const MINORITY: usize = (SERVERS - 1) / 2;
 
-/// Whether a fault may be added to those that last.
-pub(super) fn allows<'a>(lasting: impl Iterator<Item = &'a Fault>, fault: &'a Fault) -> bool {
+/// Whether a fault may be added to the active ones.
+pub(super) fn allows<'a>(active: impl Iterator<Item = &'a Fault>, fault: &'a Fault) -> bool {
     let (mut servers, mut services) = (HashSet::new(), HashSet::new());
-    let (mut links, mut ears) = (HashSet::new(), HashSet::new());
-    for fault in lasting.chain([fault]) {
+    let (mut links, mut wakeups) = (HashSet::new(), HashSet::new());
+    for fault in active.chain([fault]) {
         let new = match (fault.server, fault.service) {
-            _ if Kind::OF_CALLS.contains(&fault.kind) => ears.insert(fault.service),
+            _ if Kind::OF_WAKEUPS.contains(&fault.kind) => wakeups.insert(fault.service),
             (Some(server), None) => servers.insert(server),
             (None, Some(service)) => services.insert(service),
             (server, service) => links.insert((server, service)),
@@ -27,28 +26,30 @@ pub(super) fn allows<'a>(lasting: impl Iterator<Item = &'a Fault>, fault: &'a Fa
             return false;
         }
     }
-    let out_of_reach = |service| {
+    let unreachable = |service| {
         let by_link = links.iter().filter(|link| link.1 == Some(service)).filter_map(|link| link.0);
         by_link.chain(servers.iter().copied()).collect::<HashSet<_>>().len()
     };
-    (0..SERVICES).all(|service| out_of_reach(service) <= MINORITY) && services.len() < SERVICES
+    (0..SERVICES).all(|service| unreachable(service) <= MINORITY) && services.len() < SERVICES
 }
 
-/// What makes all services deaf: none of them hears when it is called.
-pub(super) fn all_deaf(dice: &mut Dice, lasts: Duration) -> Vec<Fault> {
-    let mut kind = || Kind::OF_CALLS[dice.index(Kind::OF_CALLS.len())];
-    (0..SERVICES).map(|service| Fault { kind: kind(), server: None, service: Some(service), lasts }).collect()
+/// Faults that keep wake-ups from all services.
+pub(super) fn block_all_wakeups(dice: &mut Dice, duration: Duration) -> Vec<Fault> {
+    let mut kind = || Kind::OF_WAKEUPS[dice.index(Kind::OF_WAKEUPS.len())];
+    (0..SERVICES).map(|service| Fault { kind: kind(), server: None, service: Some(service), duration }).collect()
 }
 
-/// The servers and links that are hurt in a phase in which a majority is away. Nothing is forgotten there.
-pub(super) fn majority_away(stop: bool, first: usize, lasts: Duration) -> Vec<Fault> {
-    let away = (0..=MINORITY).map(|server| (first + server) % SERVERS);
+/// The faults of a phase in which a majority is unavailable. No server loses its data there.
+pub(super) fn majority_unavailable(stop: bool, first: usize, duration: Duration) -> Vec<Fault> {
+    let unavailable = (0..=MINORITY).map(|server| (first + server) % SERVERS);
     if stop {
-        away.map(|server| Fault { kind: Kind::StopServer, server: Some(server), service: None, lasts }).collect()
+        unavailable
+            .map(|server| Fault { kind: Kind::StopServer, server: Some(server), service: None, duration })
+            .collect()
     } else {
-        let links = away.flat_map(|server| (0..SERVICES).map(move |service| (server, service)));
+        let links = unavailable.flat_map(|server| (0..SERVICES).map(move |service| (server, service)));
         let cut =
-            |(server, service)| Fault { kind: Kind::CutLink, server: Some(server), service: Some(service), lasts };
+            |(server, service)| Fault { kind: Kind::CutLink, server: Some(server), service: Some(service), duration };
         links.map(cut).collect()
     }
 }
@@ -58,34 +59,34 @@ mod tests {
     use super::*;
 
     fn fault(kind: Kind, server: Option<usize>, service: Option<usize>) -> Fault {
-        Fault { kind, server, service, lasts: Duration::ZERO }
+        Fault { kind, server, service, duration: Duration::ZERO }
     }
 
     #[test]
-    fn no_service_is_left_without_a_majority_that_remembers() {
-        let lasting = [fault(Kind::FlushServer, Some(0), None), fault(Kind::CutLink, Some(1), Some(0))];
-        let allowed = |fault: Fault| allows(lasting.iter(), &fault);
+    fn every_service_keeps_a_majority_with_its_data() {
+        let active = [fault(Kind::FlushServer, Some(0), None), fault(Kind::CutLink, Some(1), Some(0))];
+        let allowed = |fault: Fault| allows(active.iter(), &fault);
         assert!(!allowed(fault(Kind::StopServer, Some(2), None)), "the first service would reach two");
         assert!(!allowed(fault(Kind::CutLink, Some(2), Some(0))));
         assert!(allowed(fault(Kind::CutLink, Some(2), Some(1))));
-        assert!(allowed(fault(Kind::CutLink, Some(0), Some(0))), "that server is hurt already");
+        assert!(allowed(fault(Kind::CutLink, Some(0), Some(0))), "that server is down already");
         assert!(allowed(fault(Kind::RestartServer, Some(1), None)));
         assert!(!allowed(fault(Kind::RestartServer, Some(0), None)), "one fault at a time");
     }
 
     #[test]
-    fn one_service_goes_on() {
-        let lasting: Vec<Fault> = (1..SERVICES).map(|service| fault(Kind::KillService, None, Some(service))).collect();
-        assert!(!allows(lasting.iter(), &fault(Kind::StopService, None, Some(0))));
-        assert!(allows(lasting[1..].iter(), &fault(Kind::StopService, None, Some(0))));
+    fn one_service_keeps_running() {
+        let active: Vec<Fault> = (1..SERVICES).map(|service| fault(Kind::KillService, None, Some(service))).collect();
+        assert!(!allows(active.iter(), &fault(Kind::StopService, None, Some(0))));
+        assert!(allows(active[1..].iter(), &fault(Kind::StopService, None, Some(0))));
     }
 
     #[test]
-    fn a_service_that_does_not_hear_reaches_every_server() {
-        let mut lasting = all_deaf(&mut Dice::new(1), Duration::ZERO);
-        lasting.push(fault(Kind::StopServer, Some(0), None));
-        assert!(allows(lasting.iter(), &fault(Kind::CutLink, Some(1), Some(0))));
-        assert!(allows(lasting.iter(), &fault(Kind::KillService, None, Some(0))));
-        assert!(!allows(lasting.iter(), &fault(Kind::LoseCalls, None, Some(0))), "it is deaf already");
+    fn a_service_without_wakeups_still_reaches_every_server() {
+        let mut active = block_all_wakeups(&mut Dice::new(1), Duration::ZERO);
+        active.push(fault(Kind::StopServer, Some(0), None));
+        assert!(allows(active.iter(), &fault(Kind::CutLink, Some(1), Some(0))));
+        assert!(allows(active.iter(), &fault(Kind::KillService, None, Some(0))));
+        assert!(!allows(active.iter(), &fault(Kind::LoseWakeups, None, Some(0))), "it gets no wake-ups already");
     }
 }

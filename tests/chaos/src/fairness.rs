@@ -1,44 +1,47 @@
-//! Whether those who wait are served in turn, while the world is well and everyone hears when it is called.
+//! Fairness: waiters are served in order while everything is healthy and wake-ups arrive.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::grants::{Grant, Process};
-use super::healthy::Window;
-use super::stuck::Found;
-use super::turns::{Turn, turns};
+use super::handovers::{HandoverChain, chains};
+use super::liveness::Finding;
 use super::waits::Wait;
-use super::{PATIENT, SERVICES};
+use super::windows::Window;
+use super::{LONG_WAIT, SERVICES};
 
-/// How often a process misses its turn on a machine with much else to do: it is called, and does not come for 100 ms.
-const MISSED: usize = 3;
-/// The turns that others have while a process waits: each other process that came before it has one, and one more for each turn
-/// that it missed. It keeps its place for all that: the queues go by since when it waits.
-const PASSED: usize = (SERVICES - 1) * (1 + MISSED);
-/// Who came so much later stands behind in the line. Less, and a task may have been interrupted on its way into it.
-const LATER: Duration = Duration::from_millis(100);
+/// How many reservations a process may miss because the machine is busy: it is woken, and does not come for 100 ms.
+const MAX_MISSED: usize = 3;
+/// How many chains of other processes may pass a waiting process: one of each process that came before it, and one more
+/// of each for every reservation that it missed. It keeps its queue position, which depends on when it began to wait.
+const MAX_PASSED: usize = (SERVICES - 1) * (1 + MAX_MISSED);
+/// A caller that began this much later is behind in the local queue. Within less, its task may have been interrupted on
+/// the way.
+const CLEARLY_LATER: Duration = Duration::from_millis(100);
 
-/// No process waits while others have turn after turn.
-pub(super) fn no_process_starves(grants: &[Grant], waits: &[Wait], windows: &[Window]) -> Found<usize> {
-    let mut found = Found::<usize>::default();
-    let mut turns = turns(grants);
-    turns.values_mut().for_each(|turns| turns.sort_by_key(|turn| turn.first.granted));
+/// No process waits while others take the lock again and again.
+pub(super) fn no_process_starves(grants: &[Grant], waits: &[Wait], windows: &[Window]) -> Finding<usize> {
+    let mut found = Finding::<usize>::default();
+    let mut chains = chains(grants);
+    chains.values_mut().for_each(|chains| chains.sort_by_key(|chain| chain.first.granted));
     for wait in waits {
-        let turns = turns.get(wait.resource.as_str()).map_or(&[][..], Vec::as_slice);
+        let chains = chains.get(wait.resource.as_str()).map_or(&[][..], Vec::as_slice);
         for window in windows {
-            let most = wait.at_most_within(*window).map_or(&[][..], |most| granted_within(turns, most));
-            found.watched += u64::from(most.len() > PASSED);
+            let most = wait.longest_within(*window).map_or(&[][..], |most| begun_within(chains, most));
+            found.exercised += u64::from(most.len() > MAX_PASSED);
             let Some(waiting) = wait.within(*window) else { continue };
             let mut passed = 0;
-            for turn in granted_within(turns, waiting) {
-                if turn.process() != wait.process {
+            for chain in begun_within(chains, waiting) {
+                if chain.process() != wait.process {
                     passed += 1;
-                } else if turn.first.holder.in_line {
+                } else if chain.first.holder.may_wait {
                     passed = 0;
                 }
                 found.worst = found.worst.max(passed);
-                if passed == PASSED + 1 {
-                    found.violations.push(format!("passed over by {passed} turns of others: {wait:?} in {window:?}"));
+                if passed == MAX_PASSED + 1 {
+                    found
+                        .violations
+                        .push(format!("passed over by {passed} chains of other processes: {wait:?} in {window:?}"));
                 }
             }
         }
@@ -46,32 +49,32 @@ pub(super) fn no_process_starves(grants: &[Grant], waits: &[Wait], windows: &[Wi
     found
 }
 
-/// The turns that begin in a window, of those of one resource in the order in which they do.
-fn granted_within<'a, 'b>(turns: &'a [Turn<'b>], window: Window) -> &'a [Turn<'b>] {
-    let before = |end| turns.partition_point(|turn| turn.first.granted < end);
-    &turns[before(window.from)..before(window.to)]
+/// The chains that begin in a window, from those of one resource in order of time.
+fn begun_within<'a, 'b>(chains: &'a [HandoverChain<'b>], window: Window) -> &'a [HandoverChain<'b>] {
+    let before = |end| chains.partition_point(|chain| chain.first.granted < end);
+    &chains[before(window.from)..before(window.to)]
 }
 
-/// Inside a process, who came first is served first.
-pub(super) fn lines_keep_their_order(waits: &[Wait], windows: &[Window]) -> Found<Duration> {
-    let mut lines: HashMap<(&str, Process), Vec<&Wait>> = HashMap::new();
+/// Inside a process, callers are served in the order in which they began to wait.
+pub(super) fn local_queues_are_fifo(waits: &[Wait], windows: &[Window]) -> Finding<Duration> {
+    let mut queues: HashMap<(&str, Process), Vec<&Wait>> = HashMap::new();
     for wait in waits {
-        lines.entry((&wait.resource, wait.process)).or_default().push(wait);
+        queues.entry((&wait.resource, wait.process)).or_default().push(wait);
     }
-    let mut found = Found::<Duration>::default();
-    for line in lines.into_values() {
-        for (place, served) in line.iter().enumerate().filter(|(_, wait)| wait.granted) {
+    let mut found = Finding::<Duration>::default();
+    for queue in queues.into_values() {
+        for (position, served) in queue.iter().enumerate().filter(|(_, wait)| wait.granted) {
             let at = served.ended;
             let Some(window) = windows.iter().find(|window| window.contains(at)) else { continue };
             let earlier = |wait: &Wait| served.began.since(wait.began);
-            let together = line[..place].iter().rev().take_while(|wait| earlier(wait) < PATIENT);
-            for wait in together.filter(|wait| window.contains(wait.began) && wait.goes_on_at(served.began)) {
-                found.watched += u64::from(earlier(wait) > LATER);
-                if wait.goes_on_at(at) {
+            let together = queue[..position].iter().rev().take_while(|wait| earlier(wait) < LONG_WAIT);
+            for wait in together.filter(|wait| window.contains(wait.began) && wait.was_open_at(served.began)) {
+                found.exercised += u64::from(earlier(wait) > CLEARLY_LATER);
+                if wait.was_open_at(at) {
                     found.worst = found.worst.max(earlier(wait));
                 }
-                if wait.goes_on_at(at) && earlier(wait) > LATER {
-                    found.violations.push(format!("overtaken in the line: {wait:?} by {served:?}"));
+                if wait.was_open_at(at) && earlier(wait) > CLEARLY_LATER {
+                    found.violations.push(format!("overtaken in the local queue: {wait:?} by {served:?}"));
                 }
             }
         }
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
     use lock_history::Moment;
 
-    const WELL: Window = Window { from: Moment(1_000_000), to: Moment(20_000_000) };
+    const HEALTHY: Window = Window { from: Moment(1_000_000), to: Moment(20_000_000) };
 
     fn wait(process: usize, began: u64, ended: u64) -> Wait {
         Wait {
@@ -93,56 +96,65 @@ mod tests {
             process: (process, 0),
             began: Moment(began * 1_000),
             ended: Moment(ended * 1_000),
-            cut: false,
-            patience: PATIENT,
+            killed: false,
+            max_wait: LONG_WAIT,
             granted: true,
             dropped: false,
         }
     }
 
-    /// Turns of 10 ms each, the first at 2 s, of these services.
-    fn turns_of(services: &[usize]) -> Vec<Grant> {
-        let turn = |(number, service): (usize, &usize)| {
-            let at = |millis: u64| Moment((2_000 + number as u64 * 10 + millis) * 1_000);
+    /// Chains of 10 ms each, the first at 2 s, of these services.
+    fn chains_of(services: &[usize]) -> Vec<Grant> {
+        let chain = |(index, service): (usize, &usize)| {
+            let at = |millis: u64| Moment((2_000 + index as u64 * 10 + millis) * 1_000);
             let granted = Grant::new(("r", at(0).0), Holder::of((*service, 0)), [Moment(0), at(0), at(900)]);
             Grant { ended: Some(at(8)), released: Some(at(8)), ..granted }
         };
-        services.iter().enumerate().map(turn).collect()
+        services.iter().enumerate().map(chain).collect()
     }
 
     #[test]
-    fn a_process_that_starves_is_found() {
-        let starves = |services: &[usize], wait: Wait| no_process_starves(&turns_of(services), &[wait], &[WELL]);
-        let too_often = vec![1; PASSED + 1];
-        assert_eq!(starves(&too_often, wait(0, 1_500, 5_000)).violations.len(), 1);
-        assert_eq!(starves(&too_often, wait(0, 2_005, 5_000)).violations, Vec::<String>::new(), "it came later");
-        assert_eq!(starves(&too_often[1..], wait(0, 1_500, 5_000)).violations, Vec::<String>::new());
-        let mut served = [too_often.clone(), too_often.clone()].concat();
-        served[PASSED] = 0;
-        served.truncate(2 * PASSED + 1);
-        assert_eq!(starves(&served, wait(0, 1_500, 5_000)).worst, PASSED, "another task of it was served in between");
-        let mut past_the_line = turns_of(&[0]).remove(0);
-        past_the_line.holder.in_line = false;
-        let mut grants = turns_of(&too_often);
-        grants[1] = Grant { token: grants[1].token, granted: grants[1].granted, ..past_the_line };
-        let found = no_process_starves(&grants, &[wait(0, 1_500, 5_000)], &[WELL]);
-        assert_eq!(found.worst, PASSED, "one that did not stand in line is no turn of the line");
+    fn starvation_is_found() {
+        let starves = |services: &[usize], wait: Wait| no_process_starves(&chains_of(services), &[wait], &[HEALTHY]);
+        let too_many = vec![1; MAX_PASSED + 1];
+        assert_eq!(starves(&too_many, wait(0, 1_500, 5_000)).violations.len(), 1);
+        assert_eq!(starves(&too_many, wait(0, 2_005, 5_000)).violations, Vec::<String>::new(), "it came later");
+        assert_eq!(starves(&too_many[1..], wait(0, 1_500, 5_000)).violations, Vec::<String>::new());
+        let mut served = [too_many.clone(), too_many.clone()].concat();
+        served[MAX_PASSED] = 0;
+        served.truncate(2 * MAX_PASSED + 1);
+        assert_eq!(
+            starves(&served, wait(0, 1_500, 5_000)).worst,
+            MAX_PASSED,
+            "another of its tasks was served in between"
+        );
+        let mut without_wait = chains_of(&[0]).remove(0);
+        without_wait.holder.may_wait = false;
+        let mut grants = chains_of(&too_many);
+        grants[1] = Grant { token: grants[1].token, granted: grants[1].granted, ..without_wait };
+        let found = no_process_starves(&grants, &[wait(0, 1_500, 5_000)], &[HEALTHY]);
+        assert_eq!(found.worst, MAX_PASSED, "a caller that does not wait does not count");
     }
 
     #[test]
-    fn a_wait_is_watched_if_others_had_enough_turns() {
-        let watched = |turns| no_process_starves(&turns_of(&vec![1; turns]), &[wait(0, 1_500, 1_510)], &[WELL]).watched;
-        assert_eq!((watched(PASSED), watched(PASSED + 1)), (0, 1));
+    fn a_wait_counts_if_others_had_enough_chains() {
+        let exercised =
+            |chains| no_process_starves(&chains_of(&vec![1; chains]), &[wait(0, 1_500, 1_510)], &[HEALTHY]).exercised;
+        assert_eq!((exercised(MAX_PASSED), exercised(MAX_PASSED + 1)), (0, 1));
     }
 
     #[test]
-    fn one_that_is_overtaken_in_its_line_is_found() {
-        let found = |first, second| lines_keep_their_order(&[first, second], &[WELL]);
+    fn overtaking_in_a_local_queue_is_found() {
+        let found = |first, second| local_queues_are_fifo(&[first, second], &[HEALTHY]);
         assert_eq!(found(wait(0, 2_000, 3_000), wait(0, 2_200, 2_900)).violations.len(), 1);
         let in_order = found(wait(0, 2_000, 2_800), wait(0, 2_200, 2_900));
-        assert_eq!((in_order.violations.len(), in_order.watched), (0, 1));
+        assert_eq!((in_order.violations.len(), in_order.exercised), (0, 1));
         assert_eq!(found(wait(0, 2_000, 3_000), wait(1, 2_200, 2_900)).violations.len(), 0, "another process");
         assert_eq!(found(wait(0, 2_000, 3_000), wait(0, 2_050, 2_900)).violations.len(), 0, "nearly at the same time");
-        assert_eq!(found(wait(0, 500, 3_000), wait(0, 2_200, 2_900)).violations.len(), 0, "it began in bad times");
+        assert_eq!(
+            found(wait(0, 500, 3_000), wait(0, 2_200, 2_900)).violations.len(),
+            0,
+            "it began outside the window"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What the nemesis can do, and the deck from which it draws.
+//! The faults, and the deck from which the nemesis draws them.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use super::link::{Direction, Mode};
 use super::{SERVERS, SERVICES};
 use lock_support::Dice;
 
-/// A fault, and what it hurts.
+/// A fault and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
-    /// The server that it hurts, or that is at the other end of the link.
+    /// The server that it hits, or that is at the other end of the link.
     pub(super) server: Option<usize>,
-    /// The service that it hurts, or whose link; or all of whose links, if no server is named.
+    /// The service that it hits, or whose link; or all of whose links, if no server is given.
     pub(super) service: Option<usize>,
-    /// How long it lasts, if it lasts.
-    pub(super) lasts: Duration,
+    /// How long it lasts; zero if it is instantaneous.
+    pub(super) duration: Duration,
 }
 
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `SIGKILL`; later it is started without data.
+    /// `SIGKILL`; later a restart without data.
     KillServer,
-    /// `SIGKILL`, and at once it is started without data.
+    /// `SIGKILL`, and at once a restart without data.
     RestartServer,
-    /// `SIGKILL`, and at once it is started with the data that it had a moment ago.
+    /// `SIGKILL`, and at once a restart with the data of a moment before.
     ReloadServer,
     /// `SIGSTOP`, later `SIGCONT`.
     StopServer,
@@ -35,20 +35,20 @@ pub(super) enum Kind {
     FlushScripts,
     /// `CLIENT PAUSE`.
     PauseClients,
-    /// `SIGKILL`; later it is started again.
+    /// `SIGKILL`; later a restart.
     KillService,
     /// `SIGSTOP`, later `SIGCONT`.
     StopService,
     CutLink,
     DelayLink,
     HoldRequests,
-    HoldAnswers,
+    HoldReplies,
     LoseRequests,
-    LoseAnswers,
-    /// Those connections alone on which a service is called, by all servers.
-    CutCalls,
-    HoldCalls,
-    LoseCalls,
+    LoseReplies,
+    /// On the connections for wake-ups only, of one service to all servers.
+    CutWakeups,
+    HoldWakeups,
+    LoseWakeups,
 }
 
 impl Kind {
@@ -65,17 +65,17 @@ impl Kind {
         Self::CutLink,
         Self::DelayLink,
         Self::HoldRequests,
-        Self::HoldAnswers,
+        Self::HoldReplies,
         Self::LoseRequests,
-        Self::LoseAnswers,
-        Self::CutCalls,
-        Self::HoldCalls,
-        Self::LoseCalls,
+        Self::LoseReplies,
+        Self::CutWakeups,
+        Self::HoldWakeups,
+        Self::LoseWakeups,
     ];
 
-    /// Those after which a service does not hear when it is called. They cost time and can break nothing, so that all services
-    /// may have them at once.
-    pub(super) const OF_CALLS: [Self; 3] = [Self::CutCalls, Self::HoldCalls, Self::LoseCalls];
+    /// The faults after which a service gets no wake-ups. They cost time but break nothing, so all services may have
+    /// them at once.
+    pub(super) const OF_WAKEUPS: [Self; 3] = [Self::CutWakeups, Self::HoldWakeups, Self::LoseWakeups];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -91,56 +91,57 @@ impl Kind {
             Self::CutLink => "cut_link",
             Self::DelayLink => "delay_link",
             Self::HoldRequests => "hold_requests",
-            Self::HoldAnswers => "hold_answers",
+            Self::HoldReplies => "hold_replies",
             Self::LoseRequests => "lose_requests",
-            Self::LoseAnswers => "lose_answers",
-            Self::CutCalls => "cut_calls",
-            Self::HoldCalls => "hold_calls",
-            Self::LoseCalls => "lose_calls",
+            Self::LoseReplies => "lose_replies",
+            Self::CutWakeups => "cut_wakeups",
+            Self::HoldWakeups => "hold_wakeups",
+            Self::LoseWakeups => "lose_wakeups",
         }
     }
 
-    /// Whether the server does not vote afterwards until it has been in quarantine.
+    /// Whether the server loses data, and so does not vote until its quarantine is over.
     pub(super) fn forgets(self) -> bool {
         matches!(self, Self::KillServer | Self::RestartServer | Self::ReloadServer | Self::FlushServer)
     }
 
-    /// How the fault makes a link behave, if it is one of a link.
-    pub(super) fn mode(self, lasts: Duration) -> Option<Mode> {
+    /// The mode of the link under this fault, if it is a fault of a link.
+    pub(super) fn mode(self, duration: Duration) -> Option<Mode> {
         Some(match self {
-            Self::CutLink | Self::CutCalls => Mode::Cut,
-            Self::DelayLink => Mode::Delay(lasts / 8),
+            Self::CutLink | Self::CutWakeups => Mode::Cut,
+            Self::DelayLink => Mode::Delay(duration / 8),
             Self::HoldRequests => Mode::HoldBack(Direction::ToServer),
-            Self::HoldAnswers | Self::HoldCalls => Mode::HoldBack(Direction::ToService),
+            Self::HoldReplies | Self::HoldWakeups => Mode::HoldBack(Direction::ToService),
             Self::LoseRequests => Mode::Lose(Direction::ToServer),
-            Self::LoseAnswers | Self::LoseCalls => Mode::Lose(Direction::ToService),
+            Self::LoseReplies | Self::LoseWakeups => Mode::Lose(Direction::ToService),
             _ => return None,
         })
     }
 }
 
 impl Fault {
-    /// A fault of this kind, with what it hurts and for how long left to the dice.
+    /// A fault of this kind with a random target and duration.
     pub(super) fn draw(kind: Kind, dice: &mut Dice) -> Self {
         let (server, service) = (Some(dice.index(SERVERS)), Some(dice.index(SERVICES)));
         let (from, to) = match kind {
             Kind::RestartServer | Kind::ReloadServer | Kind::FlushServer | Kind::FlushScripts => (0, 1),
-            // Longer than a lock lives, often enough.
+            // Often longer than the time to live of a lock.
             Kind::StopService => (300, 2_500),
             Kind::KillService => (50, 800),
             _ => (100, 2_000),
         };
-        let lasts = Duration::from_millis(from + dice.roll(to - from));
+        let duration = Duration::from_millis(from + dice.roll(to - from));
         match kind {
-            Kind::KillService | Kind::StopService => Self { kind, server: None, service, lasts },
-            _ if Kind::OF_CALLS.contains(&kind) => Self { kind, server: None, service, lasts },
-            _ if kind.mode(lasts).is_some() => Self { kind, server, service, lasts },
-            _ => Self { kind, server, service: None, lasts },
+            Kind::KillService | Kind::StopService => Self { kind, server: None, service, duration },
+            _ if Kind::OF_WAKEUPS.contains(&kind) => Self { kind, server: None, service, duration },
+            _ if kind.mode(duration).is_some() => Self { kind, server, service, duration },
+            _ => Self { kind, server, service: None, duration },
         }
     }
 }
 
-/// Kinds in an order left to the dice, each of them as often as every other; those of services, which do most, more often.
+/// Kinds in random order, each as often as every other, except those of services: they have the most effect and come
+/// more often.
 #[derive(Default)]
 pub(super) struct Deck(Vec<Kind>);
 
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_kind_is_forgotten() {
+    fn every_kind_is_drawn() {
         let (mut dice, mut deck) = (Dice::new(1), Deck::default());
         let drawn: Vec<Kind> = (0..Kind::ALL.len() + 4).map(|_| deck.draw(&mut dice)).collect();
         assert!(Kind::ALL.iter().all(|kind| drawn.contains(kind)));

@@ -1,23 +1,23 @@
-//! The history, as grants.
+//! The grants of a history.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use super::history::{Event, Record, Write};
 
-/// A service, and how often it was started before.
+/// A service, and how often it had been started before.
 pub(super) type Process = (usize, u32);
 
-/// What chaos knows of a grant beside what every history does.
+/// What chaos knows of the holder of a grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
-    /// Whose it was.
+    /// The process of the holder.
     pub(super) process: Process,
-    /// Whether its acquisition was to wait if need be: only such a one can be handed the lock inside its process.
-    pub(super) in_line: bool,
+    /// Whether its acquisition was willing to wait. Only then can the lock be handed over to it inside its process.
+    pub(super) may_wait: bool,
     /// Whether the holder was about to write.
     pub(super) writing: bool,
-    /// What came of the write, if the holder lived to see it.
+    /// The outcome of the write, if the holder lived to see it.
     pub(super) wrote: Option<Write>,
 }
 
@@ -25,16 +25,20 @@ pub(super) struct Holder {
 pub(super) type Grant = lock_history::Grant<Holder>;
 
 impl Holder {
-    /// One that stood in line, of which nothing else is known.
+    /// A holder that was willing to wait, of which nothing else is known.
     pub(super) fn of(process: Process) -> Self {
-        Self { process, in_line: true, writing: false, wrote: None }
+        Self { process, may_wait: true, writing: false, wrote: None }
     }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (service, generation) = self.process;
-        write!(f, "service {service}, start {generation}, {}, ", if self.in_line { "in line" } else { "not in line" })?;
+        write!(
+            f,
+            "service {service}, start {generation}, {}, ",
+            if self.may_wait { "with wait" } else { "without wait" }
+        )?;
         match self.wrote {
             Some(wrote) => write!(f, "write {wrote:?}"),
             None if self.writing => f.write_str("writing"),
@@ -43,10 +47,14 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The grants in one process's history. What does not fit together is told.
+/// The grants in the history of one process. Fails if the history contradicts itself.
 pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
     let Some(Record { event: Event::Started { service, generation }, .. }) = history.first() else {
-        return if history.is_empty() { Ok(Vec::new()) } else { Err("a history without a beginning".into()) };
+        return if history.is_empty() {
+            Ok(Vec::new())
+        } else {
+            Err("the history does not begin with `started`".into())
+        };
     };
     let mut attempts = HashMap::new();
     let mut grants: Vec<Grant> = Vec::new();
@@ -61,14 +69,14 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
             Event::Granted { attempt, resource, token, until } => {
                 let (began, wait) = *attempts.get(attempt).ok_or_else(|| format!("{event:?} without an attempt"))?;
                 open.insert((resource.clone(), *token), grants.len());
-                let holder = Holder { in_line: !wait.is_zero(), ..Holder::of((*service, *generation)) };
+                let holder = Holder { may_wait: !wait.is_zero(), ..Holder::of((*service, *generation)) };
                 grants.push(Grant::new((resource, *token), holder, [began, *at, *until]));
             }
             Event::Renewed { resource, token, until } => grants[of(resource, *token)?].claimed = *until,
-            Event::Told { resource, token, reason, valid_at } => {
+            Event::Lost { resource, token, reason, valid_at } => {
                 let grant = &mut grants[of(resource, *token)?];
-                // A lease that ran out did so at its claimed end; one that ended otherwise, at some time after it was seen to
-                // be valid for the last time.
+                // A lease that ran out ended with its claimed validity. One that ended otherwise did so at some time
+                // after it was last seen to be valid.
                 if !matches!(reason.as_str(), "Expired" | "MaxHold") {
                     grant.ended = Some(*valid_at);
                 }

@@ -1,5 +1,5 @@
-//! What happened, as lines of JSON: one file a process, each line handed to the kernel by one write before the process goes
-//! on, so that it survives `SIGKILL`.
+//! Histories: what happened, as JSON lines, one file per process. Each line is written to the file in one call before
+//! the process goes on, so that it survives `SIGKILL`.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::HURRIED;
+use super::QUICK_RESOURCE;
 use lock_history::Moment;
 
 /// One line.
@@ -21,50 +21,50 @@ pub(super) struct Record {
     pub(super) event: Event,
 }
 
-/// What a service, or the nemesis, saw or did.
+/// What a service or the nemesis saw or did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Event {
-    /// The first line of a service's file.
+    /// The first line of the file of a service.
     Started { service: usize, generation: u32 },
-    /// An acquisition begins after this, that waits for so long at most. If that is nothing, it does not stand in line.
+    /// An acquisition is about to begin, with this `wait`. Without one, it joins no queue.
     Attempt { attempt: u64, resource: String, wait: Duration },
-    /// An acquisition ended before this with a lock that claims to be valid until `until`.
+    /// An acquisition returned a lock that claims to be valid until `until`.
     Granted { attempt: u64, resource: String, token: u64, until: Moment },
-    /// An acquisition ended with an error.
+    /// An acquisition returned an error.
     Rejected { attempt: u64, resource: String, kind: String },
-    /// The caller dropped an acquisition before this.
+    /// The caller dropped an acquisition.
     Dropped { attempt: u64 },
-    /// The lease claims to be valid until `until` now.
+    /// The lease now claims to be valid until `until`.
     Renewed { resource: String, token: u64, until: Moment },
-    /// The holder was told that its lease ended. When it last asked before, at `valid_at`, it was valid.
-    Told { resource: String, token: u64, reason: String, valid_at: Moment },
-    /// A write is tried after this.
+    /// The holder noticed that its lease was lost. It was last seen to be valid at `valid_at`.
+    Lost { resource: String, token: u64, reason: String, valid_at: Moment },
+    /// A write is about to begin.
     Writing { resource: String, token: u64 },
-    /// What came of the write, or of the claim before it.
+    /// The outcome of the write, or of the claim before it.
     Wrote { resource: String, token: u64, outcome: Write },
-    /// The lock is released after this.
+    /// The release is about to begin.
     Releasing { resource: String, token: u64 },
-    /// What came of the release.
+    /// The outcome of the release.
     Released { resource: String, token: u64, outcome: String },
     /// The engine logged an event.
     Logged { name: String },
-    /// The service closes its manager after this.
+    /// The service is about to close its manager.
     Closing,
-    /// The last line of a service that ended as it was asked to.
+    /// The last line of a service that ended when it was asked to.
     Ended { revoked: usize },
-    /// The nemesis hurt something.
+    /// The nemesis injected a fault.
     Fault { kind: String, server: Option<usize>, service: Option<usize>, generation: Option<u32> },
-    /// It ended that.
+    /// The nemesis ended a fault.
     Healed { kind: String, server: Option<usize>, service: Option<usize> },
-    /// It goes over to something else.
+    /// The nemesis began a phase.
     Phase { name: String },
 }
 
-/// The kind of a rejection by a manager that was closed.
-pub(super) const TURNED_AWAY: &str = "shutting_down";
+/// The kind of a rejection by a closed manager.
+pub(super) const SHUTTING_DOWN: &str = "shutting_down";
 
-/// What a write came to.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Write {
@@ -72,13 +72,13 @@ pub(super) enum Write {
     Accepted,
     /// The fence refused it.
     Refused,
-    /// The holder saw that its lease had ended, and did not try.
-    Renounced,
-    /// The database did not answer in time.
+    /// The holder noticed that its lease had ended, and did not write.
+    Skipped,
+    /// The database did not reply in time.
     Failed,
 }
 
-/// Where a process writes its history.
+/// The file to which a process writes its history.
 pub(super) struct Journal(Mutex<File>);
 
 impl Journal {
@@ -93,19 +93,19 @@ impl Journal {
     }
 }
 
-/// How much of the end of a history tells what goes on.
+/// How many bytes at the end of a history are read to see what a process holds.
 const TAIL: u64 = 16 * 1024;
 
-/// The history of one process. Its last line may be cut short if it was killed; any other must be readable.
+/// Reads the history of one process. The last line may be cut off if the process was killed; all others must parse.
 pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
     let line = |line| serde_json::from_str(line).map_err(|error| format!("{}: {error}: {line}", path.display()));
-    whole.lines().map(line).collect()
+    complete.lines().map(line).collect()
 }
 
-/// Whether a process holds a lock, as far as the end of its history tells. Not counted is what is only held for a moment, and
-/// is over before anybody can make use of the knowledge.
+/// Whether a process holds a lock, by the end of its history. Locks of the quick resource do not count: they are
+/// released before anybody can act on the answer.
 pub(super) fn holds(path: &Path) -> std::io::Result<bool> {
     let mut file = File::open(path)?;
     let start = file.metadata()?.len().saturating_sub(TAIL);
@@ -113,11 +113,11 @@ pub(super) fn holds(path: &Path) -> std::io::Result<bool> {
     let mut end = Vec::new();
     file.take(TAIL).read_to_end(&mut end)?;
     let (mut held, now) = (HashSet::new(), Moment::now());
-    // The first line of these may be cut off, and the last one, too.
+    // The first of these lines may be cut off, and the last one, too.
     for record in end.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Record>(line).ok()) {
         match record.event {
             Event::Granted { resource, until, .. } | Event::Renewed { resource, until, .. }
-                if until > now && resource != super::resource(HURRIED) =>
+                if until > now && resource != super::resource(QUICK_RESOURCE) =>
             {
                 held.insert(resource);
             }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_was_cut_short_is_read_up_to_there() {
+    fn a_history_is_read_up_to_a_line_that_was_cut_off() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history");
         let (journal, events) = begin(&path, Moment(9_007_199_254_740_993));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_lock_is_seen_while_it_does() {
+    fn a_holder_is_seen_while_its_lease_is_valid() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history");
         let (journal, _) = begin(&path, Moment::now().plus(std::time::Duration::from_secs(60)));
@@ -164,6 +164,6 @@ mod tests {
         journal.write(Event::Releasing { resource: "r".into(), token: 9_007_199_254_740_991 });
         assert!(!holds(&path).unwrap());
         journal.write(Event::Granted { attempt: 8, resource: "r".into(), token: 9, until: Moment::now() });
-        assert!(!holds(&path).unwrap(), "what it claimed is over");
+        assert!(!holds(&path).unwrap(), "its validity is over");
     }
 }

@@ -1,4 +1,4 @@
-//! What the locks protect: counters in one SQLite file, which every service reads, works on, and writes back.
+//! What the locks protect: counters in one SQLite file, which the services read, increment and write back.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_history::Write;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-/// How long a statement waits while another service writes, which may be stopped just then.
+/// How long a statement waits for another writer, which may have been stopped.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(8);
 
 const SCHEMA: &str = "
@@ -25,14 +25,14 @@ const SCHEMA: &str = "
     ) STRICT;
 ";
 
-/// A connection to the file. It is [`lock_history::Register`], one for each resource, that processes share: an increment takes
-/// two transactions, one that reads and one that writes, with work between them; both claim the fence.
+/// A connection to the file. It is a [`lock_history::Register`] for each resource, shared by processes. An increment
+/// takes two transactions, a read and a write, with work in between; both claim the fence.
 pub(super) struct Ledger {
     connection: Connection,
     fenced: bool,
 }
 
-/// One line of the append-only table.
+/// A row of the append-only table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) resource: String,
@@ -40,19 +40,18 @@ pub(super) struct Row {
 }
 
 impl Ledger {
-    /// Opens or creates the file. Without `fenced`, nothing is claimed and nothing refused: a set-up that is broken on
-    /// purpose.
+    /// Opens or creates the file. Without `fenced`, every write is accepted: a broken variant.
     pub(super) fn open(path: &Path, fenced: bool) -> rusqlite::Result<Self> {
         let connection = Connection::open(path)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
-        // Processes are killed here, not the machine: what was handed to the kernel is not lost.
+        // Processes are killed here, not the machine: what has reached the kernel is not lost.
         connection.pragma_update(None, "synchronous", "off")?;
         connection.execute_batch(SCHEMA)?;
         Ok(Self { connection, fenced })
     }
 
-    /// Puts counters into a new file.
+    /// Creates the counters in a new file.
     pub(super) fn add_counters<'a>(&self, resources: impl Iterator<Item = &'a String>) -> rusqlite::Result<()> {
         for resource in resources {
             self.connection.execute("INSERT INTO counters (resource) VALUES (?)", [resource])?;
@@ -67,7 +66,7 @@ impl Ledger {
         })
     }
 
-    /// Claims the fence again and writes what the counter is to be, whatever it is. False if the fence refused.
+    /// Claims the fence again and overwrites the counter. False if the fence refused.
     pub(super) fn write(&self, resource: &str, token: u64, service: usize, value: u64) -> rusqlite::Result<bool> {
         let written = self.claimed(resource, token, |transaction| {
             transaction
@@ -93,7 +92,7 @@ impl Ledger {
         statement.query_map([], row)?.collect()
     }
 
-    /// How many lines there are for a resource.
+    /// How many writes there are of a resource.
     pub(super) fn written(&self, resource: &str) -> rusqlite::Result<i64> {
         self.connection.query_row("SELECT count(*) FROM writes WHERE resource = ?", [resource], |row| row.get(0))
     }
@@ -104,7 +103,8 @@ impl Ledger {
         token: u64,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Option<T>> {
-        // Immediate: a reader that turns into a writer half-way can fail in a way that the busy timeout does not cover.
+        // Immediate: a transaction that begins as a reader and then writes can fail in a way that the busy timeout does
+        // not cover.
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
         if self.fenced {
             let claim = "UPDATE counters SET fence = ?1 WHERE resource = ?2 AND fence <= ?1 RETURNING 1";
@@ -120,12 +120,12 @@ impl Ledger {
 }
 
 /// SQLite's integers are signed.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap()
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap()
 }
 
 fn unsigned(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap())
+    row.get::<_, i64>(column).map(|value| u64::try_from(value).unwrap())
 }
 
 #[cfg(test)]
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_token_is_refused_as_soon_as_a_newer_one_has_read() {
+    fn an_older_token_is_refused_once_a_newer_one_has_read() {
         let directory = tempfile::tempdir().unwrap();
         let ledger = ledger(directory.path(), true);
         assert_eq!(ledger.read("r", 5).unwrap(), Some(0));
@@ -165,15 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_answers_as_the_register_does() {
+    fn the_ledger_behaves_like_the_register() {
         let directory = tempfile::tempdir().unwrap();
         let (ledger, mut register) = (ledger(directory.path(), true), Register::default());
         let mut dice = lock_support::Dice::new(7);
         let (mut refused, mut accepted) = (0, 0);
         let mut read: Vec<(u64, u64)> = Vec::new();
-        for number in 3..200 {
-            // Each token has one holder; now and then one is late.
-            let token = if number % 5 == 0 { 3 * number - 7 } else { 3 * number };
+        for step in 3..200 {
+            // Each token has one holder; every fifth one is late.
+            let token = if step % 5 == 0 { 3 * step - 7 } else { 3 * step };
             let expected = register.read(token);
             assert_eq!(ledger.read("r", token).unwrap(), expected);
             read.extend(expected.map(|value| (token, value)));

@@ -1,49 +1,49 @@
-//! Chaos on real processes: redis-servers, services and a nemesis that hurts them and the links between them, within what
-//! the promises allow; and what they did, checked afterwards.
+//! Chaos tests on real processes: redis-servers, services, and a nemesis that injects faults into them and into the
+//! links between them, within the limits of the guarantees. Afterwards the recorded histories are checked.
 //!
 //! | file | |
 //! |---|---|
-//! | `service`, `worker`, `round`, `log` | a service process: tasks that lock, read, work, write and release, or give up |
+//! | `service`, `worker`, `cycle`, `log` | a service process: tasks that lock, read, work, write and release, or give up |
 //! | `ledger` | what they write to: counters in one SQLite file, behind a fence |
-//! | `history` | what they saw, line by line, on a clock that all processes share ([`lock_history::Moment`]) |
-//! | `world`, `process`, `link`, `calls` | what can be hurt |
-//! | `fault`, `budget`, `nemesis` | what hurts, and how much at a time |
-//! | `beyond` | what is broken on purpose |
-//! | `grants`, `check` | the history as grants ([`lock_history::Grant`]), and what must hold of it beside [`lock_history::check`] |
-//! | `waits`, `turns`, `healthy` | the history as waits and turns, and when those who wait must get on |
-//! | `stuck`, `fairness` | that they do, and in turn |
-//! | `run`, `report`, `queueing` | a run from end to end, and what came of it |
+//! | `history` | what each process saw, as JSON lines, with the clock that all processes share ([`lock_history::Moment`]) |
+//! | `world`, `process`, `link`, `wakeups` | the servers, services and links, into which faults are injected |
+//! | `fault`, `budget`, `nemesis` | the faults, and which of them may be active at a time |
+//! | `broken` | variants that are broken on purpose |
+//! | `grants`, `handovers`, `waits` | the histories as grants ([`lock_history::Grant`]), handover chains and waits |
+//! | `safety` | what must hold at all times, beside [`lock_history::check`] |
+//! | `windows`, `liveness`, `fairness` | when the system is healthy, and that waiters make progress then, in order |
+//! | `run`, `report`, `queue_stats` | a run from end to end, and its report |
 //!
-//! What the checks rest on: `CLOCK_MONOTONIC` is one clock for all processes of a machine. The servers expire keys by the wall
-//! clock, which must not be set while a run goes on.
+//! The checks rely on `CLOCK_MONOTONIC`, which is one clock for all processes of a machine. The servers expire keys by
+//! the wall clock, which must not be set during a run.
 //!
-//! Real processes can not be replayed: a seed decides which faults come in which order, and what the services are up to; the
-//! scheduler does the rest. Run a seed that found something several times.
+//! Real processes cannot be replayed. A seed decides the order of the faults and what the services do; the scheduler
+//! does the rest. Run a seed that found something several times.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
-mod beyond;
+mod broken;
 mod budget;
-mod calls;
-mod check;
+mod cycle;
 mod fairness;
 mod fault;
 mod grants;
-mod healthy;
+mod handovers;
 mod history;
 mod ledger;
 mod link;
+mod liveness;
 mod log;
 mod nemesis;
 mod process;
-mod queueing;
+mod queue_stats;
 mod report;
-mod round;
 mod run;
+mod safety;
 mod service;
-mod stuck;
-mod turns;
 mod waits;
+mod wakeups;
+mod windows;
 mod worker;
 mod world;
 
@@ -52,37 +52,38 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-pub use self::calls::Calls;
-pub use self::queueing::Queueing;
+pub use self::queue_stats::QueueStats;
 pub use self::report::{Report, Writes};
 pub use self::run::run;
 pub use self::service::{ServiceArgs, serve};
+pub use self::wakeups::Wakeups;
 
-/// A run that is to be.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What decides the faults.
+    /// Decides the faults.
     pub seed: u64,
-    /// How long services are hurt, at least, without the time that recovery takes.
+    /// How many seconds faults are injected for, at least, without the time for recovery.
     pub seconds: u64,
-    /// The binary that becomes a service when it is called with `service`.
+    /// The binary that runs as a service when its first argument is `service`.
     pub program: PathBuf,
     /// An empty directory for the histories and the database.
     pub directory: PathBuf,
-    /// What is broken on purpose, so that the run must find something.
+    /// What is broken on purpose. The run must then report violations.
     pub broken: Option<Broken>,
 }
 
-/// What the checks must find.
+/// A variant that is broken on purpose, which the checks must catch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Broken {
-    /// The services write without the fence: updates are lost.
+    /// The services write without the fence, so updates are lost.
     Unfenced,
-    /// All servers forget at once, which is more than the promises allow: there are two holders at a time.
+    /// All servers lose their data at once, which is more than the guarantees allow, so two holders are valid at a
+    /// time.
     Amnesia,
-    /// Somebody who is in no history holds a resource: it is free, for all that is known, and those who wait do not get it.
+    /// A client that records no history holds a resource. To the checks it looks free, and its waiters do not get it.
     Stranger,
-    /// The servers forget all the time who waits: whoever is there when a lock is released takes it, and the others starve.
+    /// The servers keep losing their queues. Whoever asks when a lock is released gets it, and others starve.
     NoQueues,
 }
 
@@ -92,20 +93,20 @@ const SERVERS: usize = 5;
 const SERVICES: usize = 3;
 /// How many resources there are.
 const RESOURCES: usize = 3;
-/// The resource that is never held for long, so that all who wait for it are soon served.
-const HURRIED: usize = 0;
-/// How many tasks of one service want one resource: there is a line, and someone to whom the lock can be handed over.
+/// The resource that is never held for long, so that all its waiters are soon served.
+const QUICK_RESOURCE: usize = 0;
+/// How many tasks of one service want one resource. More than one, so that there are local queues and handovers.
 const TASKS: usize = 4;
-/// How long those wait who do not give up early. Longer than any check wants to see them wait.
-const PATIENT: Duration = Duration::from_secs(6);
-/// The longest time to live of a lock. Short, so that servers that forgot come back within a run.
+/// The `wait` of the patient callers. Longer than the longest wait that the checks accept.
+const LONG_WAIT: Duration = Duration::from_secs(6);
+/// The longest time to live of a lock. Short, so that quarantines end within a run.
 const MAX_TTL: Duration = Duration::from_secs(1);
-/// More than the default, for a machine that has much else to do.
+/// Longer than the default, because the machine is busy.
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
-/// What the keys begin with.
+/// The prefix of all keys.
 const PREFIX: &str = "lock:";
 
 /// The name of a resource.
-fn resource(number: usize) -> String {
-    format!("account-{number}")
+fn resource(index: usize) -> String {
+    format!("account-{index}")
 }

@@ -1,4 +1,4 @@
-//! The network between one service and one server: a TCP proxy that can be hurt while it runs.
+//! The network between one service and one server: a TCP proxy into which faults can be injected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,56 +9,56 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::calls::{Counters, Ear};
+use super::wakeups::{Counters, Tap};
 
-/// A way through the network from a port of its own to a server.
+/// A proxy from a port of its own to a server.
 pub(super) struct Link {
     port: u16,
     modes: watch::Sender<Modes>,
     accepting: JoinHandle<()>,
 }
 
-/// How the connections of a link behave.
+/// The modes of a link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Modes {
     all: Mode,
-    /// The connections on which calls come, if nothing else is with all of them.
-    calls: Mode,
+    /// Of the connections for wake-ups, while `all` is [`Mode::Pass`].
+    wakeups: Mode,
 }
 
 impl Modes {
-    fn of(self, ear: &Ear) -> Mode {
-        if self.all == Mode::Pass && ear.listens() { self.calls } else { self.all }
+    fn of(self, tap: &Tap) -> Mode {
+        if self.all == Mode::Pass && tap.carries_wakeups() { self.wakeups } else { self.all }
     }
 }
 
-/// How a link behaves. A change holds for the connections that are open, too.
+/// How a link behaves. A change also affects open connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// As a network should.
+    /// Passes everything.
     #[default]
     Pass,
-    /// What is sent arrives this much later, in both directions.
+    /// Delays everything by this much, in both directions.
     Delay(Duration),
-    /// Connections are closed, and new ones, too.
+    /// Closes all connections and refuses new ones.
     Cut,
-    /// What is sent in one direction arrives when the link is well again: late, and even if the sender has gone.
+    /// Holds back what is sent in one direction until the link heals, even if the sender has gone.
     HoldBack(Direction),
-    /// What is sent in one direction is lost. A connection that lost something is closed when the link is well again.
+    /// Loses what is sent in one direction. A connection that lost something is closed when the link heals.
     Lose(Direction),
 }
 
-/// Whence and whither.
+/// A direction of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// Requests.
     ToServer,
-    /// Answers.
+    /// Replies.
     ToService,
 }
 
 impl Link {
-    /// Opens a link to a server's address, on which calls are counted.
+    /// Opens a link to the address of a server, and counts wake-ups on it.
     pub(super) async fn open(server: String, counters: Arc<Counters>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -75,9 +75,9 @@ impl Link {
         self.modes.send_modify(|modes| modes.all = mode);
     }
 
-    /// Sets how the connections behave on which the server calls the service, and no others.
-    pub(super) fn set_calls(&self, mode: Mode) {
-        self.modes.send_modify(|modes| modes.calls = mode);
+    /// Sets the mode of the connections for wake-ups only.
+    pub(super) fn set_wakeups(&self, mode: Mode) {
+        self.modes.send_modify(|modes| modes.wakeups = mode);
     }
 }
 
@@ -88,7 +88,7 @@ impl Drop for Link {
 }
 
 async fn accept(listener: TcpListener, server: String, modes: watch::Receiver<Modes>, counters: Arc<Counters>) {
-    // Dropped, it ends the connections.
+    // Ends the connections when it is dropped.
     let mut relays = JoinSet::new();
     loop {
         let Ok((client, _)) = listener.accept().await else {
@@ -97,19 +97,19 @@ async fn accept(listener: TcpListener, server: String, modes: watch::Receiver<Mo
         };
         while relays.try_join_next().is_some() {}
         if modes.borrow().all != Mode::Cut {
-            relays.spawn(relay(client, server.clone(), modes.clone(), Ear::new(&counters)));
+            relays.spawn(relay(client, server.clone(), modes.clone(), Tap::new(&counters)));
         }
     }
 }
 
-async fn relay(client: TcpStream, server: String, modes: watch::Receiver<Modes>, ear: Ear) {
+async fn relay(client: TcpStream, server: String, modes: watch::Receiver<Modes>, tap: Tap) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let ((requests, to_client), (answers, to_server)) = (client.into_split(), server.into_split());
-    // Each ends by itself, so that requests that were held back arrive although nobody waits for the answer.
+    let ((requests, to_client), (replies, to_server)) = (client.into_split(), server.into_split());
+    // Each ends independently, so that requests that were held back arrive although nobody waits for the reply.
     tokio::join!(
-        pump(requests, to_server, Direction::ToServer, modes.clone(), &ear),
-        pump(answers, to_client, Direction::ToService, modes, &ear),
+        pump(requests, to_server, Direction::ToServer, modes.clone(), &tap),
+        pump(replies, to_client, Direction::ToService, modes, &tap),
     );
 }
 
@@ -118,7 +118,7 @@ async fn pump(
     mut to: OwnedWriteHalf,
     direction: Direction,
     mut modes: watch::Receiver<Modes>,
-    ear: &Ear,
+    tap: &Tap,
 ) {
     let mut cut = modes.clone();
     let pumping = async {
@@ -126,18 +126,18 @@ async fn pump(
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
             let sent = &buffer[..count];
             if direction == Direction::ToServer {
-                ear.request(sent);
+                tap.observe_request(sent);
             }
-            let now = modes.borrow().of(ear);
+            let now = modes.borrow().of(tap);
             if direction == Direction::ToService {
-                ear.answer(sent, now);
+                tap.observe_reply(sent, now);
             }
             if let Mode::Delay(delay) = now {
                 tokio::time::sleep(delay).await;
             }
             let lost = [Mode::Cut, Mode::Lose(direction)].contains(&now);
-            let well = |modes: &Modes| ![Mode::HoldBack(direction), Mode::Lose(direction)].contains(&modes.of(ear));
-            if modes.wait_for(well).await.is_err() || lost || to.write_all(sent).await.is_err() {
+            let healed = |modes: &Modes| ![Mode::HoldBack(direction), Mode::Lose(direction)].contains(&modes.of(tap));
+            if modes.wait_for(healed).await.is_err() || lost || to.write_all(sent).await.is_err() {
                 break;
             }
         }
@@ -145,8 +145,9 @@ async fn pump(
     };
     tokio::select! {
         () = pumping => {}
-        // One that listens is cut, too, if it says so only now: what it asks for is not sent, and its server ends it.
-        _ = cut.wait_for(|modes| modes.of(ear) == Mode::Cut) => if direction == Direction::ToService { ear.cut() },
+        // A connection that turns out to be for wake-ups only now is cut, too: its request is not passed on, and the
+        // server ends it.
+        _ = cut.wait_for(|modes| modes.of(tap) == Mode::Cut) => if direction == Direction::ToService { tap.cut() },
     }
 }
 
@@ -154,7 +155,7 @@ async fn pump(
 mod tests {
     use super::*;
 
-    /// A server that sends back what it gets, and a connection to it through a link.
+    /// An echo server, and a connection to it through a link.
     async fn echo() -> (Link, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let link = Link::open(listener.local_addr().unwrap().to_string(), Arc::default()).await;
@@ -171,55 +172,55 @@ mod tests {
         (link, client)
     }
 
-    async fn ask(client: &mut TcpStream) -> std::io::Result<usize> {
-        say(client, "x").await
+    async fn echoed_byte(client: &mut TcpStream) -> std::io::Result<usize> {
+        echoed(client, "x").await
     }
 
-    async fn say(client: &mut TcpStream, what: &str) -> std::io::Result<usize> {
+    async fn echoed(client: &mut TcpStream, what: &str) -> std::io::Result<usize> {
         client.write_all(what.as_bytes()).await.unwrap();
         tokio::time::timeout(Duration::from_millis(50), client.read(&mut [0; 8])).await?
     }
 
     #[tokio::test]
-    async fn what_is_held_back_arrives_later() {
+    async fn held_back_bytes_arrive_later() {
         for direction in [Direction::ToServer, Direction::ToService] {
             let (link, mut client) = echo().await;
             link.set(Mode::HoldBack(direction));
-            assert!(ask(&mut client).await.is_err());
+            assert!(echoed_byte(&mut client).await.is_err());
             link.set(Mode::Pass);
             assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 1);
         }
     }
 
     #[tokio::test]
-    async fn what_is_lost_does_not_arrive_and_ends_the_connection() {
+    async fn lost_bytes_do_not_arrive_and_end_the_connection() {
         for direction in [Direction::ToServer, Direction::ToService] {
             let (link, mut client) = echo().await;
             link.set(Mode::Lose(direction));
-            assert!(ask(&mut client).await.is_err());
+            assert!(echoed_byte(&mut client).await.is_err());
             link.set(Mode::Pass);
             assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0);
         }
     }
 
     #[tokio::test]
-    async fn a_cut_ends_what_is_open() {
+    async fn a_cut_closes_open_connections() {
         let (link, mut client) = echo().await;
         link.set(Mode::Cut);
         assert!(!matches!(client.read(&mut [0; 8]).await, Ok(1..)));
     }
 
     #[tokio::test]
-    async fn the_connection_on_which_calls_come_is_hurt_alone() {
+    async fn a_fault_of_wakeups_leaves_other_connections_alone() {
         for mode in [Mode::Cut, Mode::Lose(Direction::ToService), Mode::HoldBack(Direction::ToServer)] {
-            let (link, mut listens) = echo().await;
+            let (link, mut wakeups) = echo().await;
             let mut other = TcpStream::connect(("127.0.0.1", link.port)).await.unwrap();
-            assert_eq!(say(&mut listens, "BLPOP").await.unwrap(), 5);
-            link.set_calls(mode);
-            assert!(!matches!(say(&mut listens, "BLPOP").await, Ok(1..)), "{mode:?}");
-            assert_eq!(ask(&mut other).await.unwrap(), 1, "{mode:?}");
-            // Whoever begins to listen now fares no better.
-            assert!(!matches!(say(&mut other, "BLPOP").await, Ok(1..)), "{mode:?}");
+            assert_eq!(echoed(&mut wakeups, "BLPOP").await.unwrap(), 5);
+            link.set_wakeups(mode);
+            assert!(!matches!(echoed(&mut wakeups, "BLPOP").await, Ok(1..)), "{mode:?}");
+            assert_eq!(echoed_byte(&mut other).await.unwrap(), 1, "{mode:?}");
+            // A connection that becomes one for wake-ups later fares no better.
+            assert!(!matches!(echoed(&mut other, "BLPOP").await, Ok(1..)), "{mode:?}");
         }
     }
 }

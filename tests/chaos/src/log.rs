@@ -1,4 +1,4 @@
-//! What the engine logs, by name, in the history.
+//! Records the names of the events that the engine logs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Chaos on real processes, from the command line: see `chaos --help`.
+//! The command line of the chaos tests: see `chaos --help`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,25 +7,26 @@ use clap::{Parser, Subcommand, ValueEnum};
 use lock_chaos::{Broken, Plan, ServiceArgs, run, serve};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Five redis-servers and three service processes, hurt on purpose, and a check of what they did.
+/// Injects faults into five redis-servers and three service processes, and checks the recorded histories.
 ///
-/// Exits with 0 if nothing was found against the promises, with 1 if something was, or if the faults had no effect. Needs
-/// `redis-server`. A seed decides the order of the faults; real processes do not replay identically, so run a seed that found
-/// something several times.
+/// Exits with 0 if no violation was found, and with 1 if there was one or if the faults had no effect. Needs
+/// `redis-server`. A seed decides the order of the faults. Real processes do not replay identically, so run a seed that
+/// found something several times.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {
-    /// What decides the faults. By chance if not given.
+    /// The seed that decides the faults. Random by default.
     #[arg(long)]
     seed: Option<u64>,
-    /// How long to go on, at least. What is begun is finished, so that it takes up to half a minute more.
+    /// How many seconds to inject faults for, at least. Phases that have begun are completed, which takes up to half a
+    /// minute more.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
-    /// Where to keep the histories and the database: a directory that is empty or does not exist. If not given they are kept
-    /// in a temporary directory, and only if something was found.
+    /// Directory for the histories and the database. It must be empty or not exist. By default they are in a temporary
+    /// directory, which is kept only if the run fails.
     #[arg(long)]
     history: Option<PathBuf>,
     /// Break something on purpose. The run must fail.
@@ -37,7 +38,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Role {
-    /// Be one of the services. For the run itself.
+    /// Run as one of the services. Used by the run itself.
     #[command(hide = true)]
     Service(ServiceArgs),
 }
@@ -57,8 +58,8 @@ async fn main() -> ExitCode {
 
 async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let by_chance = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.subsec_nanos();
-    let seed = options.seed.unwrap_or_else(|| by_chance.into());
+    let random_seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.subsec_nanos();
+    let seed = options.seed.unwrap_or_else(|| random_seed.into());
     let mut temporary = None;
     let directory = match options.history {
         Some(directory) => {
@@ -71,13 +72,13 @@ async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>>
         None => temporary.insert(tempfile::tempdir()?).path().to_owned(),
     };
     let (seconds, broken, program) = (options.seconds, options.broken, std::env::current_exe()?);
-    let broken_so = broken.as_ref().and_then(ValueEnum::to_possible_value);
-    let broken_so = broken_so.map(|value| format!(" --broken {}", value.get_name())).unwrap_or_default();
-    let again = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}{broken_so}");
-    eprintln!("chaos: again with: {again}");
+    let broken_flag = broken.as_ref().and_then(ValueEnum::to_possible_value);
+    let broken_flag = broken_flag.map(|value| format!(" --broken {}", value.get_name())).unwrap_or_default();
+    let rerun = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}{broken_flag}");
+    eprintln!("chaos: to run this again: {rerun}");
     let plan = Plan { seed, seconds, program, directory, broken };
     let running = run(&plan);
-    // On a signal the run is dropped where it stands, and its processes end with it.
+    // On a signal the run is dropped, which ends its processes.
     let report = tokio::select! {
         report = running => report,
         _ = interrupt.recv() => return Ok(ExitCode::from(128 + 2)),
@@ -91,6 +92,6 @@ async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>>
     if let Some(temporary) = temporary {
         _ = temporary.keep();
     }
-    eprintln!("chaos: failed. The histories are in {}; again with: {again}", plan.directory.display());
+    eprintln!("chaos: failed. The histories are in {}; to run this again: {rerun}", plan.directory.display());
     Ok(ExitCode::from(1))
 }

@@ -1,59 +1,59 @@
-//! Who hurts, and sees to it that what was hurt recovers.
+//! The nemesis injects faults, ends them, and waits until the system has recovered.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::SERVICES;
-use super::budget::{all_deaf, allows, majority_away};
+use super::budget::{allows, block_all_wakeups, majority_unavailable};
 use super::fault::{Deck, Fault, Kind};
-use super::healthy::{DEAF, QUIET};
 use super::history::Event;
+use super::windows::{NO_WAKEUPS, QUIET};
 use super::world::World;
 use lock_support::Dice;
 
-/// How often it looks around.
+/// How often it checks for work.
 const TICK: Duration = Duration::from_millis(10);
-/// The pauses between two faults, in milliseconds: from, to.
+/// The shortest and the longest pause between two faults, in milliseconds.
 const PAUSE: (u64, u64) = (20, 220);
-/// How long it waits for a service to hold a lock.
-const AMBUSH: Duration = Duration::from_millis(400);
-/// How long what was hurt may take to recover, on a machine that has much else to do.
+/// How long it waits for a service that holds a lock.
+const HOLDER_WAIT: Duration = Duration::from_millis(400);
+/// How long recovery may take on a busy machine.
 const RECOVERY: Duration = Duration::from_secs(30);
-/// How long a majority is away: longer than any lock lives.
+/// How long a majority is unavailable: longer than the time to live of any lock.
 const OUTAGE: Duration = Duration::from_millis(1_800);
-/// Within this time, each resource must have been locked and written in a quiet phase.
-const PROGRESS: Duration = Duration::from_secs(20);
+/// Within this time, each resource must be locked and written in a quiet phase.
+const PROGRESS_LIMIT: Duration = Duration::from_secs(20);
 
 pub(super) struct Nemesis<'a, 'b> {
     pub(super) world: &'b mut World<'a>,
     pub(super) dice: Dice,
     deck: Deck,
-    lasting: Vec<Lasting>,
-    /// Milliseconds until every resource had made progress, for each quiet phase.
+    active_faults: Vec<ActiveFault>,
+    /// Milliseconds until every resource was written, for each quiet phase.
     pub(super) progress: Vec<u128>,
 }
 
-struct Lasting {
+struct ActiveFault {
     fault: Fault,
     until: Instant,
-    /// Ended, but the server does not vote yet.
+    /// The fault was ended, but the server does not vote again.
     recovering: bool,
 }
 
 impl<'a, 'b> Nemesis<'a, 'b> {
     pub(super) fn new(world: &'b mut World<'a>, seed: u64) -> Self {
-        Self { world, dice: Dice::new(seed), deck: Deck::default(), lasting: Vec::new(), progress: Vec::new() }
+        Self { world, dice: Dice::new(seed), deck: Deck::default(), active_faults: Vec::new(), progress: Vec::new() }
     }
 
-    /// Waits until all servers vote: what holds for a minority that forgets holds from then on.
+    /// Waits until all servers vote. Only from then on may a minority lose its data.
     pub(super) async fn first_start(&mut self) {
         self.phase("first start");
         let began = Instant::now();
         for server in 0..self.world.servers.len() {
             while !self.world.votes(server).await {
                 if began.elapsed() > RECOVERY {
-                    self.world.troubles.push(format!("server {server} did not join the set"));
+                    self.world.problems.push(format!("server {server} did not join the set"));
                     break;
                 }
                 sleep(TICK).await;
@@ -61,63 +61,63 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         }
     }
 
-    /// Hurts what may be hurt, for so long.
-    pub(super) async fn rage(&mut self, length: Duration) {
+    /// Injects faults that the budget allows, for `length`.
+    pub(super) async fn inject_faults(&mut self, length: Duration) {
         self.phase("faults");
         let (began, mut next) = (Instant::now(), Instant::now());
         let mut kind = self.deck.draw(&mut self.dice);
         while began.elapsed() < length {
             if Instant::now() >= next {
                 let mut fault = Fault::draw(kind, &mut self.dice);
-                // If this can not be hurt so now, something else can next time.
-                if self.may(&fault) {
+                // If the budget does not allow it now, the next draw has another target.
+                if self.is_allowed(&fault) {
                     if matches!(fault.kind, Kind::KillService | Kind::StopService) {
-                        fault = self.lie_in_wait(fault).await;
+                        fault = self.target_a_holder(fault).await;
                     }
                     self.begin(fault).await;
                     kind = self.deck.draw(&mut self.dice);
                     next = Instant::now() + Duration::from_millis(PAUSE.0 + self.dice.roll(PAUSE.1 - PAUSE.0));
                 }
             }
-            self.tend().await;
+            self.end_due_faults().await;
             sleep(TICK).await;
         }
     }
 
-    /// Waits until the service holds a lock, or another one does that can be hurt instead, but not for long; and only three times
-    /// of four, so that they are met at other work, too.
-    async fn lie_in_wait(&mut self, fault: Fault) -> Fault {
+    /// Waits a short time until the service holds a lock, or another one that may be hit instead does. Only three times
+    /// out of four, so that services are also hit at other work.
+    async fn target_a_holder(&mut self, fault: Fault) -> Fault {
         let (waits, began) = (self.dice.roll(4) > 0, Instant::now());
-        while waits && began.elapsed() < AMBUSH {
+        while waits && began.elapsed() < HOLDER_WAIT {
             let services = (0..SERVICES).map(|more| fault.service.map(|service| (service + more) % SERVICES));
             let faults = services.map(|service| Fault { service, ..fault });
             let mut holding = faults.filter(|fault| fault.service.is_some_and(|service| self.world.holds(service)));
-            if let Some(met) = holding.find(|fault| self.may(fault)) {
-                return met;
+            if let Some(holder) = holding.find(|fault| self.is_allowed(fault)) {
+                return holder;
             }
             sleep(Duration::from_millis(1)).await;
         }
         fault
     }
 
-    fn may(&self, fault: &Fault) -> bool {
-        allows(self.lasting.iter().map(|lasting| &lasting.fault), fault)
+    fn is_allowed(&self, fault: &Fault) -> bool {
+        allows(self.active_faults.iter().map(|active_fault| &active_fault.fault), fault)
     }
 
-    /// Takes a majority away for a while, without loss of memory.
+    /// Makes a majority unavailable for a while, without loss of data.
     pub(super) async fn outage(&mut self) {
-        self.phase("majority away");
+        self.phase("majority unavailable");
         let (stop, first) = (self.dice.roll(2) == 0, self.dice.index(self.world.servers.len()));
-        for fault in majority_away(stop, first, OUTAGE) {
+        for fault in majority_unavailable(stop, first, OUTAGE) {
             self.begin(fault).await;
         }
         sleep(OUTAGE).await;
     }
 
-    /// Makes all services deaf for so long: only their timers tell them when to try again.
-    pub(super) async fn deaf(&mut self, length: Duration) {
-        self.phase(DEAF);
-        for fault in all_deaf(&mut self.dice, length) {
+    /// Keeps wake-ups from all services for `length`: only their timers make them try again.
+    pub(super) async fn without_wakeups(&mut self, length: Duration) {
+        self.phase(NO_WAKEUPS);
+        for fault in block_all_wakeups(&mut self.dice, length) {
             self.begin(fault).await;
         }
         sleep(length).await;
@@ -127,28 +127,28 @@ impl<'a, 'b> Nemesis<'a, 'b> {
     pub(super) async fn recover(&mut self) {
         self.phase("recovery");
         let began = Instant::now();
-        for lasting in &mut self.lasting {
-            lasting.until = lasting.until.min(began);
+        for active_fault in &mut self.active_faults {
+            active_fault.until = active_fault.until.min(began);
         }
-        while !self.lasting.is_empty() {
-            self.tend().await;
+        while !self.active_faults.is_empty() {
+            self.end_due_faults().await;
             if began.elapsed() > RECOVERY {
-                let left: Vec<_> = self.lasting.drain(..).map(|lasting| lasting.fault).collect();
-                self.world.troubles.push(format!("after {RECOVERY:?} not recovered from {left:?}"));
+                let left: Vec<_> = self.active_faults.drain(..).map(|active_fault| active_fault.fault).collect();
+                self.world.problems.push(format!("not recovered after {RECOVERY:?} from {left:?}"));
             }
             sleep(TICK).await;
         }
     }
 
-    /// Leaves everything alone for so long, and until every resource was locked and written.
+    /// Injects nothing for `length`, and longer until every resource was locked and written.
     pub(super) async fn quiet(&mut self, length: Duration) {
         self.phase(QUIET);
         let (began, before) = (Instant::now(), self.world.written());
         let progressed = |now: Vec<i64>| now.iter().zip(&before).all(|(now, before)| now > before);
         while !progressed(self.world.written()) {
-            if began.elapsed() > PROGRESS {
-                let trouble = format!("no progress in {PROGRESS:?} without faults: {before:?} writes before");
-                self.world.troubles.push(trouble);
+            if began.elapsed() > PROGRESS_LIMIT {
+                let problem = format!("no progress in {PROGRESS_LIMIT:?} without faults: {before:?} writes before");
+                self.world.problems.push(problem);
                 break;
             }
             sleep(TICK).await;
@@ -158,37 +158,37 @@ impl<'a, 'b> Nemesis<'a, 'b> {
     }
 
     async fn begin(&mut self, fault: Fault) {
-        self.world.hurt(&fault).await;
-        if fault.kind.forgets() || !fault.lasts.is_zero() {
-            self.lasting.push(Lasting { fault, until: Instant::now() + fault.lasts, recovering: false });
+        self.world.inject(&fault).await;
+        if fault.kind.forgets() || !fault.duration.is_zero() {
+            self.active_faults.push(ActiveFault { fault, until: Instant::now() + fault.duration, recovering: false });
         }
     }
 
-    /// Ends the faults whose time is over, and looks who has recovered.
-    async fn tend(&mut self) {
-        let mut still = Vec::new();
-        for mut lasting in std::mem::take(&mut self.lasting) {
-            if !lasting.recovering && Instant::now() >= lasting.until {
-                self.world.heal(&lasting.fault).await;
-                lasting.recovering = true;
+    /// Ends the faults whose time is over, and forgets those from which everything has recovered.
+    async fn end_due_faults(&mut self) {
+        let mut active = Vec::new();
+        for mut active_fault in std::mem::take(&mut self.active_faults) {
+            if !active_fault.recovering && Instant::now() >= active_fault.until {
+                self.world.heal(&active_fault.fault).await;
+                active_fault.recovering = true;
             }
-            let over = lasting.recovering && self.is_well(&lasting.fault).await;
+            let over = active_fault.recovering && self.has_recovered(&active_fault.fault).await;
             if !over {
-                still.push(lasting);
+                active.push(active_fault);
             }
         }
-        self.lasting = still;
+        self.active_faults = active;
     }
 
-    /// Whether nothing is left of a fault that was ended.
-    async fn is_well(&self, fault: &Fault) -> bool {
+    /// Whether a fault that was ended has no more effect.
+    async fn has_recovered(&self, fault: &Fault) -> bool {
         match (fault.server, fault.service) {
             (Some(server), None) => self.world.votes(server).await,
             _ => true,
         }
     }
 
-    /// Goes over to something else.
+    /// Begins a phase.
     pub(super) fn phase(&mut self, name: &str) {
         eprintln!("chaos: {name}; {} writes", self.world.written().iter().sum::<i64>());
         self.world.journal.write(Event::Phase { name: name.to_owned() });

@@ -1,4 +1,4 @@
-//! The process of a service.
+//! A service process, as the nemesis controls it.
 
 use std::fs::File;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,23 +17,23 @@ pub(super) struct ServiceProcess {
 
 impl ServiceProcess {
     pub(super) fn start(plan: &Plan, args: &ServiceArgs) -> Self {
-        let number = |flag: &str, number: u64| [flag.to_owned(), number.to_string()];
+        let flag = |name: &str, value: u64| [name.to_owned(), value.to_string()];
         let mut command = Command::new(&plan.program);
         command.arg("service");
-        command.args(number("--service", args.service as u64)).args(number("--generation", args.generation.into()));
-        command.args(number("--seed", args.seed)).args(number("--lifetime", args.lifetime));
-        command.args(number("--resources", args.resources as u64)).args(number("--tasks", args.tasks as u64));
+        command.args(flag("--service", args.service as u64)).args(flag("--generation", args.generation.into()));
+        command.args(flag("--seed", args.seed)).args(flag("--lifetime", args.lifetime));
+        command.args(flag("--resources", args.resources as u64)).args(flag("--tasks", args.tasks as u64));
         command.args(args.masters.iter().flat_map(|master| ["--master", master]));
         command.arg("--ledger").arg(&args.ledger).arg("--history").arg(&args.history);
         if args.unfenced {
             command.arg("--unfenced");
         }
-        let complaints = File::create(args.history.with_extension("stderr")).unwrap();
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(complaints);
+        let stderr = File::create(args.history.with_extension("stderr")).unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(stderr);
         Self { child: command.spawn().expect("a service can be started") }
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
@@ -54,7 +54,7 @@ impl ServiceProcess {
         kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
-    /// Asks it to end. Tells what is wrong if it does not within `limit`, or not well.
+    /// Asks it to end. Fails if it does not within `limit`, or not with success.
     pub(super) async fn end(mut self, limit: Duration) -> Result<(), String> {
         drop(self.child.stdin.take());
         let asked = Instant::now();
@@ -71,7 +71,7 @@ impl ServiceProcess {
 
 impl Drop for ServiceProcess {
     fn drop(&mut self) {
-        // Ends a stopped process, too.
+        // `SIGKILL` also ends a stopped process.
         _ = self.child.kill();
         _ = self.child.wait();
     }

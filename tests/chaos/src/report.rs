@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The report of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,19 +7,19 @@ use serde::Serialize;
 
 use super::grants::Grant;
 use super::history::{Event, Record, Write};
-use super::queueing::Queueing;
+use super::queue_stats::QueueStats;
 
-/// How often what happened, by kind.
+/// Counts by kind.
 type Counts = BTreeMap<String, u64>;
 
-/// What happened in a run, and what was found against the promises.
+/// What happened in a run, and the violations that were found.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
     /// How long the run took, in seconds.
     pub seconds: f64,
-    /// The faults that the nemesis did.
+    /// The faults that were injected.
     pub faults: Counts,
     /// The service processes that were started.
     pub services: u64,
@@ -27,55 +27,55 @@ pub struct Report {
     pub attempts: u64,
     /// The locks that were granted.
     pub grants: u64,
-    /// The renewals that their holders saw.
+    /// The renewals that the holders noticed.
     pub renewals: u64,
     /// The acquisitions that failed.
     pub rejections: Counts,
     /// The leases that ended before they were released.
     pub losses: Counts,
-    /// What the releases told.
+    /// The outcomes of the releases.
     pub releases: Counts,
-    /// What became of the writes.
+    /// The outcomes of the writes.
     pub writes: Writes,
     /// The locks whose holders were killed.
     pub killed_while_holding: u64,
     /// The locks whose holders were stopped.
     pub stopped_while_holding: u64,
-    /// What those did who waited.
-    pub queueing: Queueing,
-    /// What the engine logged.
+    /// Statistics of waiting.
+    pub queues: QueueStats,
+    /// The events that the engine logged.
     pub events: Counts,
     /// The milliseconds until all resources had been locked and written, in each quiet phase.
     pub progress: Vec<u128>,
-    /// What did nothing to anybody, or was not looked at. A run shows nothing if there are any.
+    /// Faults without effect, and checks without input. If there are any, the run shows nothing.
     pub without_effect: Vec<String>,
-    /// What must not have happened.
+    /// The violations.
     pub violations: Vec<String>,
 }
 
-/// What became of the writes, by what their holders were told.
+/// The outcomes of the writes, as the holders saw them.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Writes {
-    /// They were written.
+    /// Written.
     pub accepted: u64,
     /// The fence refused them.
     pub refused: u64,
-    /// The holder saw in time that its lease had ended.
-    pub renounced: u64,
-    /// The database did not answer in time.
+    /// Not tried: the holder noticed in time that its lease had ended.
+    pub skipped: u64,
+    /// The database did not reply in time.
     pub failed: u64,
-    /// The holder was killed before it was told.
+    /// The holder was killed before it knew.
     pub unknown: u64,
 }
 
 impl Report {
-    /// Whether nothing was found, by a run that could have found something.
+    /// Whether there was no violation, in a run that could have shown one.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty() && self.without_effect.is_empty()
     }
 
-    pub(super) fn count(&mut self, histories: &[Vec<Record>], grants: &[Grant], queueing: Queueing) {
+    pub(super) fn count(&mut self, histories: &[Vec<Record>], grants: &[Grant], queues: QueueStats) {
         let mut add = |counts: fn(&mut Self) -> &mut Counts, name: &str| {
             *counts(self).entry(name.to_owned()).or_default() += 1;
         };
@@ -83,7 +83,7 @@ impl Report {
             match event {
                 Event::Fault { kind, .. } => add(|report| &mut report.faults, kind),
                 Event::Rejected { kind, .. } => add(|report| &mut report.rejections, kind),
-                Event::Told { reason, .. } => add(|report| &mut report.losses, reason),
+                Event::Lost { reason, .. } => add(|report| &mut report.losses, reason),
                 Event::Released { outcome, .. } => add(|report| &mut report.releases, outcome),
                 Event::Logged { name } => add(|report| &mut report.events, name),
                 _ => {}
@@ -99,11 +99,11 @@ impl Report {
         }
         for grant in grants {
             self.grants += 1;
-            let Writes { accepted, refused, renounced, failed, unknown } = &mut self.writes;
+            let Writes { accepted, refused, skipped, failed, unknown } = &mut self.writes;
             *match grant.holder.wrote {
                 Some(Write::Accepted) => accepted,
                 Some(Write::Refused) => refused,
-                Some(Write::Renounced) => renounced,
+                Some(Write::Skipped) => skipped,
                 Some(Write::Failed) => failed,
                 None => unknown,
             } += 1;
@@ -120,28 +120,28 @@ impl Report {
                 _ => {}
             }
         }
-        self.queueing = queueing;
-        self.look_for_effects();
+        self.queues = queues;
+        self.check_effects();
     }
 
-    /// What each kind of fault is there to bring about.
-    fn look_for_effects(&mut self) {
+    /// Checks that each kind of fault had its effect.
+    fn check_effects(&mut self) {
         let count = |counts: &Counts, name: &str| counts.get(name).copied().unwrap_or_default();
         let effects = [
             (self.killed_while_holding, "no service was killed while it held a lock"),
             (self.stopped_while_holding, "no service was stopped while it held a lock"),
-            (count(&self.losses, "Expired"), "no holder was told of a loss"),
-            (self.writes.refused, "the fence refused nothing"),
-            (count(&self.rejections, "no_quorum"), "nobody was told that a majority is away"),
-            (count(&self.events, "lock.node_quarantined"), "no server that forgot was put into quarantine"),
-            (self.renewals, "nothing was renewed"),
+            (count(&self.losses, "Expired"), "no holder noticed a loss"),
+            (self.writes.refused, "the fence refused no write"),
+            (count(&self.rejections, "no_quorum"), "no caller got `NoQuorum`"),
+            (count(&self.events, "lock.node_quarantined"), "no server was quarantined"),
+            (self.renewals, "no lease was renewed"),
         ];
-        let missing = effects.into_iter().chain(self.queueing.effects()).filter(|(count, _)| *count == 0);
+        let missing = effects.into_iter().chain(self.queues.effects()).filter(|(count, _)| *count == 0);
         self.without_effect.extend(missing.map(|(_, missing)| missing.to_owned()));
     }
 }
 
-/// How many violations are shown to a human.
+/// How many violations the printed report shows.
 const SHOWN: usize = 20;
 
 impl fmt::Display for Report {
@@ -155,14 +155,14 @@ impl fmt::Display for Report {
         writeln!(f, "rejections  {}", list(&self.rejections))?;
         writeln!(f, "losses      {}", list(&self.losses))?;
         writeln!(f, "releases    {}", list(&self.releases))?;
-        let Writes { accepted, refused, renounced, failed, unknown } = self.writes;
-        write!(f, "writes      {accepted} accepted, {refused} refused by the fence, {renounced} renounced, ")?;
-        writeln!(f, "{failed} failed, {unknown} cut off by a kill")?;
+        let Writes { accepted, refused, skipped, failed, unknown } = self.writes;
+        write!(f, "writes      {accepted} accepted, {refused} refused by the fence, {skipped} skipped, ")?;
+        writeln!(f, "{failed} failed, {unknown} unknown because of a kill")?;
         let (killed, stopped) = (self.killed_while_holding, self.stopped_while_holding);
         writeln!(f, "holders     {killed} killed, {stopped} stopped")?;
-        write!(f, "{}", self.queueing)?;
+        write!(f, "{}", self.queues)?;
         writeln!(f, "events      {}", list(&self.events))?;
-        writeln!(f, "progress    on all resources after {:?} ms without faults", self.progress)?;
+        writeln!(f, "progress    every resource written after {:?} ms without faults", self.progress)?;
         self.without_effect.iter().try_for_each(|missing| writeln!(f, "NO EFFECT   {missing}"))?;
         self.violations.iter().take(SHOWN).try_for_each(|violation| writeln!(f, "VIOLATION   {violation}"))?;
         write!(f, "{} violations", self.violations.len())
@@ -176,25 +176,28 @@ mod tests {
     use lock_history::Moment;
 
     #[test]
-    fn a_run_in_which_nothing_was_hurt_shows_nothing() {
+    fn a_run_without_faults_shows_nothing() {
         let mut report = Report::default();
-        report.count(&[], &[], Queueing::default());
+        report.count(&[], &[], QueueStats::default());
         assert!(!report.is_clean(), "{report}");
-        for missing in
-            ["no service was killed", "no lock was handed over", "no server called", "nobody waited for so long"]
-        {
+        for missing in [
+            "no service was killed",
+            "no lock was handed over",
+            "the servers did not send both kinds of wake-ups",
+            "nobody waited for long enough",
+        ] {
             assert!(report.to_string().contains(missing), "{report}");
         }
     }
 
     #[test]
-    fn whose_holder_was_killed_is_counted() {
+    fn killed_holders_are_counted() {
         let of = |generation| Grant::new(("r", 1), Holder::of((2, generation)), [1, 10, 20].map(Moment));
         let killed = |at, generation| {
             let (kind, generation) = ("kill_service".to_owned(), Some(generation));
             let event = Event::Fault { kind, server: None, service: Some(2), generation };
             let mut report = Report::default();
-            report.count(&[vec![Record { at: Moment(at), event }]], &[of(7)], Queueing::default());
+            report.count(&[vec![Record { at: Moment(at), event }]], &[of(7)], QueueStats::default());
             report.killed_while_holding
         };
         assert_eq!((killed(15, 7), killed(15, 8), killed(20, 7), killed(9, 7)), (1, 0, 0, 0));

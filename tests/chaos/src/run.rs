@@ -4,75 +4,78 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::healthy::{DEAF, QUIET, windows};
 use super::nemesis::Nemesis;
-use super::queueing::{Queueing, Watch};
+use super::queue_stats::{Findings, QueueStats};
 use super::report::Report;
 use super::waits::waits;
+use super::windows::{NO_WAKEUPS, QUIET, windows};
 use super::world::World;
-use super::{Broken, MAX_TTL, Plan, check, fairness, grants, history, stuck, turns};
+use super::{Broken, MAX_TTL, Plan, fairness, grants, handovers, history, liveness, safety};
 
-/// How long faults go on before there is a quiet phase.
-const RAGE: Duration = Duration::from_secs(8);
-/// How long a quiet phase lasts in which nothing is looked for but whether everything gets on.
-const BREATH: Duration = Duration::from_millis(1_200);
-/// How long one lasts in which those who wait are watched: some of it is lost until everything has settled, and the rest is
-/// longer than anybody may be stuck.
-const WATCH: Duration = Duration::from_millis(4_500);
-/// How long all services are deaf: longer than anybody may be stuck, for the timers must do.
-const DEAFNESS: Duration = Duration::from_secs(3);
-/// How long the queues, or a resource, are tampered with.
+/// How long faults are injected before a quiet phase.
+const FAULTS_LENGTH: Duration = Duration::from_secs(8);
+/// The length of a quiet phase that only shows that everything makes progress.
+const SHORT_QUIET: Duration = Duration::from_millis(1_200);
+/// The length of a quiet phase in which liveness is checked: the first part passes until faults have settled, and the
+/// rest is longer than anybody may be stuck.
+const LONG_QUIET: Duration = Duration::from_millis(4_500);
+/// How long no wake-ups arrive: longer than anybody may be stuck, because the timers must suffice.
+const NO_WAKEUPS_LENGTH: Duration = Duration::from_secs(3);
+/// How long a broken variant tampers with the queues or a resource.
 const TAMPERING: Duration = Duration::from_secs(5);
-/// After the last service ended, all locks must be gone within this time: they end with their time to live.
+/// After the last service ended, all locks must be gone within this time: they expire after their time to live.
 const GONE: Duration = MAX_TTL.saturating_add(Duration::from_millis(500));
 
-/// Runs the plan and checks what happened. All processes are ended and reaped when the future is done, or dropped.
+/// Runs the plan and checks the histories. All processes are ended and reaped when the future completes or is dropped.
 ///
 /// # Panics
 ///
-/// If the machine does not do its part: no redis-server, no disk space.
+/// If the environment fails: no redis-server, no disk space.
 pub async fn run(plan: &Plan) -> Report {
     let began = Instant::now();
     let mut report = Report { seed: plan.seed, ..Report::default() };
     let mut world = World::start(plan).await;
     let mut nemesis = Nemesis::new(&mut world, plan.seed);
     nemesis.first_start().await;
-    nemesis.quiet(BREATH).await;
+    nemesis.quiet(SHORT_QUIET).await;
     match plan.broken {
         Some(Broken::Amnesia) => nemesis.amnesia().await,
-        Some(Broken::Unfenced) => nemesis.rage(Duration::from_secs(plan.seconds)).await,
+        Some(Broken::Unfenced) => nemesis.inject_faults(Duration::from_secs(plan.seconds)).await,
         Some(Broken::Stranger) => nemesis.stranger(TAMPERING).await,
         Some(Broken::NoQueues) => nemesis.no_queues(TAMPERING).await,
-        None => hurt(&mut nemesis, Duration::from_secs(plan.seconds)).await,
+        None => all_phases(&mut nemesis, Duration::from_secs(plan.seconds)).await,
     }
     nemesis.recover().await;
-    nemesis.quiet(BREATH).await;
+    nemesis.quiet(SHORT_QUIET).await;
     nemesis.phase("end");
     report.progress = std::mem::take(&mut nemesis.progress);
     world.end().await;
     sleep(GONE).await;
     let left = world.keys().await;
-    report.violations.extend((!left.is_empty()).then(|| format!("keys are left {GONE:?} after the end: {left:?}")));
-    report.violations.append(&mut world.troubles);
+    report
+        .violations
+        .extend((!left.is_empty()).then(|| format!("lock keys are left {GONE:?} after the end: {left:?}")));
+    report.violations.append(&mut world.problems);
     judge(&world, &mut report);
     report.seconds = began.elapsed().as_secs_f64();
     report
 }
 
-/// Faults within the promises, time to recover, all services deaf, a majority away; again and again.
-async fn hurt(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
+/// Faults within the limits of the guarantees, recovery, a phase without wake-ups, an unavailable majority; again and
+/// again.
+async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
     let began = Instant::now();
     loop {
-        nemesis.rage(RAGE.min(length.saturating_sub(began.elapsed())).max(RAGE / 2)).await;
+        nemesis.inject_faults(FAULTS_LENGTH.min(length.saturating_sub(began.elapsed())).max(FAULTS_LENGTH / 2)).await;
         nemesis.recover().await;
-        nemesis.quiet(WATCH).await;
-        nemesis.deaf(DEAFNESS).await;
+        nemesis.quiet(LONG_QUIET).await;
+        nemesis.without_wakeups(NO_WAKEUPS_LENGTH).await;
         nemesis.outage().await;
         if began.elapsed() >= length {
             return;
         }
         nemesis.recover().await;
-        nemesis.quiet(BREATH).await;
+        nemesis.quiet(SHORT_QUIET).await;
     }
 }
 
@@ -81,7 +84,7 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let (mut histories, mut all, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
     for path in &world.histories {
         let read = history::read(path).and_then(|history| {
-            // The first history is the nemesis's.
+            // The first history is that of the nemesis.
             let grants = if histories.is_empty() { Vec::new() } else { grants::grants(&history)? };
             Ok((history, grants))
         });
@@ -91,29 +94,29 @@ fn judge(world: &World<'_>, report: &mut Report) {
                 histories.push(history);
                 all.append(&mut grants);
             }
-            Err(trouble) => report.violations.push(trouble),
+            Err(problem) => report.violations.push(problem),
         }
     }
     let nemesis = histories.first().map_or(&[][..], Vec::as_slice);
-    let (calm, well) = (windows(nemesis, &[QUIET]), windows(nemesis, &[QUIET, DEAF]));
-    let watch = Watch {
-        free: stuck::free_is_taken(&all, &waiting, &well),
-        served: stuck::the_hurried_are_served(&waiting, &calm),
-        passed: fairness::no_process_starves(&all, &waiting, &calm),
-        order: fairness::lines_keep_their_order(&waiting, &calm),
+    let (quiet, healthy) = (windows(nemesis, &[QUIET]), windows(nemesis, &[QUIET, NO_WAKEUPS]));
+    let findings = Findings {
+        free: liveness::free_locks_are_taken(&all, &waiting, &healthy),
+        served: liveness::the_quick_resource_is_served(&waiting, &quiet),
+        passed: fairness::no_process_starves(&all, &waiting, &quiet),
+        order: fairness::local_queues_are_fifo(&waiting, &quiet),
     };
-    let queueing = Queueing::count(nemesis, &all, &waiting, &watch, world.calls.read());
-    report.count(&histories, &all, queueing);
+    let queues = QueueStats::count(nemesis, &all, &waiting, &findings, world.wakeups.read());
+    report.count(&histories, &all, queues);
     let (counters, rows) = (world.ledger.counters().unwrap(), world.ledger.rows().unwrap());
     let checks = [
-        check::grants_keep_the_promises(&all),
-        check::no_update_is_lost(&all, &counters, &rows),
-        check::an_open_manager_turns_nobody_away(&histories),
-        turns::turns_end(&all),
-        watch.free.violations,
-        watch.served.violations,
-        watch.passed.violations,
-        watch.order.violations,
+        safety::grants_keep_the_guarantees(&all),
+        safety::no_update_is_lost(&all, &counters, &rows),
+        safety::no_open_manager_reports_a_shutdown(&histories),
+        handovers::handovers_are_bounded(&all),
+        findings.free.violations,
+        findings.served.violations,
+        findings.passed.violations,
+        findings.order.violations,
     ];
     report.violations.extend(checks.into_iter().flatten());
 }

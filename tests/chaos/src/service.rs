@@ -1,4 +1,4 @@
-//! A service process: what `chaos` runs several of, each in a process of its own.
+//! A service process: `chaos` runs several of them.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -17,16 +17,16 @@ use super::worker::Worker;
 use super::{MAX_TTL, NODE_TIMEOUT, PREFIX, resource};
 use lock_support::Dice;
 
-/// How long a service waits for its holders when it ends.
+/// How long a service waits for its tasks and holders when it ends.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a service process is told.
+/// The arguments of a service process.
 #[derive(Args, Clone, Debug)]
 pub struct ServiceArgs {
-    /// Which of the services it is.
+    /// The index of the service.
     #[arg(long)]
     pub service: usize,
-    /// How often it has been started before.
+    /// How often it was started before.
     #[arg(long)]
     pub generation: u32,
     /// The seed of its work.
@@ -38,16 +38,16 @@ pub struct ServiceArgs {
     /// The SQLite file.
     #[arg(long)]
     pub ledger: PathBuf,
-    /// Where its history goes.
+    /// The file for its history.
     #[arg(long)]
     pub history: PathBuf,
     /// How many resources there are.
     #[arg(long)]
     pub resources: usize,
-    /// How many of its tasks want each of them.
+    /// How many of its tasks lock each of them.
     #[arg(long)]
     pub tasks: usize,
-    /// The most seconds that it works.
+    /// How many seconds it works, at most.
     #[arg(long)]
     pub lifetime: u64,
     /// Write without the fence.
@@ -63,42 +63,42 @@ pub(super) struct Shared {
     pub(super) journal: Arc<Journal>,
 }
 
-/// Works until the standard input ends: when the process that started this one says so, or is gone.
+/// Works until the standard input ends: the parent process closed it, or is gone.
 ///
 /// # Errors
 ///
-/// What keeps it from beginning.
+/// If the history or the ledger cannot be opened, the masters are invalid, or a task fails.
 pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> {
     let journal = Arc::new(Journal::create(&args.history)?);
     journal.write(Event::Started { service: args.service, generation: args.generation });
     tracing::subscriber::set_global_default(Log::new(Arc::clone(&journal)))?;
     let ledger = Ledger::open(&args.ledger, !args.unfenced)?;
-    // Not `connect`: a service must be able to start while masters are away.
+    // Not `connect`: a service must be able to start while masters are unavailable.
     let builder = LockManager::builder().redis(&args.masters).prefix(PREFIX).ttl(MAX_TTL).max_ttl(MAX_TTL);
     let locks = builder.node_timeout(NODE_TIMEOUT).connect_lazy()?;
 
     let (stop, stopped) = watch::channel(false);
-    let stop_when_told = stop.clone();
+    let stop_at_eof = stop.clone();
     std::thread::spawn(move || {
         _ = std::io::stdin().read(&mut [0]);
-        stop_when_told.send_replace(true);
+        stop_at_eof.send_replace(true);
     });
     let shared = Arc::new(Shared { service: args.service, locks: locks.clone(), ledger: Mutex::new(ledger), journal });
     let mut dice = Dice::new(args.seed);
     let mut tasks = JoinSet::new();
-    for number in 0..args.resources * args.tasks {
-        let (resource, dice) = (resource(number % args.resources), Dice::new(dice.roll(u64::MAX)));
-        tasks.spawn(Worker::new(Arc::clone(&shared), resource, number, dice).work(stopped.clone()));
+    for task in 0..args.resources * args.tasks {
+        let (resource, dice) = (resource(task % args.resources), Dice::new(dice.roll(u64::MAX)));
+        tasks.spawn(Worker::new(Arc::clone(&shared), resource, task, dice).work(stopped.clone()));
     }
     let mut stopping = stopped.clone();
     _ = tokio::time::timeout(Duration::from_secs(args.lifetime), stopping.wait_for(|stopped| *stopped)).await;
     stop.send_replace(true);
     shared.journal.write(Event::Closing);
-    // Wakes the tasks that wait for a lock, too.
+    // Also wakes the tasks that wait for a lock.
     locks.close();
     let ended = async { while tasks.join_next().await.is_some_and(|ended| ended.is_ok()) {} };
     let in_time = tokio::time::timeout(GRACE, ended).await.is_ok();
     let report = locks.shutdown(GRACE).await;
     shared.journal.write(Event::Ended { revoked: report.revoked });
-    if in_time && tasks.is_empty() { Ok(()) } else { Err("a task panicked, or did not end".into()) }
+    if in_time && tasks.is_empty() { Ok(()) } else { Err("a task panicked, or did not end in time".into()) }
 }

@@ -1,26 +1,27 @@
-//! The history, as waits: acquisitions that stood in line.
+//! The waits of a history: acquisitions that were willing to wait.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::grants::Process;
-use super::healthy::Window;
 use super::history::{Event, Record};
+use super::windows::Window;
 use lock_history::Moment;
 
-/// An acquisition that was to wait if need be.
+/// An acquisition that was willing to wait.
 #[derive(Clone, Debug)]
 pub(super) struct Wait {
     pub(super) resource: String,
     pub(super) process: Process,
     /// When it began, at the latest.
     pub(super) began: Moment,
-    /// When it was over, at the latest: granted, rejected, or dropped. If its process was killed before that, its last word.
+    /// When it was over, at the latest: granted, rejected, or dropped. If its process was killed before that, the last
+    /// record of the process.
     pub(super) ended: Moment,
     /// Whether its process was killed before it was over.
-    pub(super) cut: bool,
-    /// How long it would have waited.
-    pub(super) patience: Duration,
+    pub(super) killed: bool,
+    /// How long it was willing to wait.
+    pub(super) max_wait: Duration,
     /// Whether it was granted the lock.
     pub(super) granted: bool,
     /// Whether its caller dropped it.
@@ -28,9 +29,9 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// Whether it goes on at a moment at which its process is alive.
-    pub(super) fn goes_on_at(&self, moment: Moment) -> bool {
-        self.began <= moment && (self.cut || moment < self.ended)
+    /// Whether it was still open at a moment at which its process was alive.
+    pub(super) fn was_open_at(&self, moment: Moment) -> bool {
+        self.began <= moment && (self.killed || moment < self.ended)
     }
 
     /// The part of it that lies in a window.
@@ -38,26 +39,26 @@ impl Wait {
         window.after(self.began)?.before(self.ended)
     }
 
-    /// The part of it that would lie in a window if it had not been served.
-    pub(super) fn at_most_within(&self, window: Window) -> Option<Window> {
-        let until = if self.granted { self.began.plus(self.patience) } else { self.ended };
+    /// The part of it that would lie in a window if it were never granted.
+    pub(super) fn longest_within(&self, window: Window) -> Option<Window> {
+        let until = if self.granted { self.began.plus(self.max_wait) } else { self.ended };
         window.after(self.began)?.before(until)
     }
 }
 
-/// The waits in one process's history.
+/// The waits in the history of one process.
 pub(super) fn waits(history: &[Record]) -> Vec<Wait> {
     let Some(Record { event: Event::Started { service, generation }, .. }) = history.first() else { return Vec::new() };
-    let (process, last_word) = ((*service, *generation), history[history.len() - 1].at);
+    let (process, last_record) = ((*service, *generation), history[history.len() - 1].at);
     let mut waits: Vec<Wait> = Vec::new();
     let mut open: HashMap<u64, usize> = HashMap::new();
     for Record { at, event } in history {
         let (attempt, granted, dropped) = match event {
             Event::Attempt { attempt, resource, wait } if !wait.is_zero() => {
                 open.insert(*attempt, waits.len());
-                let (resource, began, patience) = (resource.clone(), *at, *wait);
-                let (ended, cut, granted, dropped) = (last_word, true, false, false);
-                waits.push(Wait { resource, process, began, ended, cut, patience, granted, dropped });
+                let (resource, began, max_wait) = (resource.clone(), *at, *wait);
+                let (ended, killed, granted, dropped) = (last_record, true, false, false);
+                waits.push(Wait { resource, process, began, ended, killed, max_wait, granted, dropped });
                 continue;
             }
             Event::Granted { attempt, .. } => (attempt, true, false),
@@ -65,8 +66,8 @@ pub(super) fn waits(history: &[Record]) -> Vec<Wait> {
             Event::Dropped { attempt } => (attempt, false, true),
             _ => continue,
         };
-        if let Some(number) = open.remove(attempt) {
-            waits[number] = Wait { ended: *at, cut: false, granted, dropped, ..waits[number].clone() };
+        if let Some(index) = open.remove(attempt) {
+            waits[index] = Wait { ended: *at, killed: false, granted, dropped, ..waits[index].clone() };
         }
     }
     waits
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_with_its_grant_or_with_the_last_word_of_its_process() {
+    fn a_wait_ends_with_its_grant_or_with_the_last_record_of_its_process() {
         let attempt = |attempt, wait| Event::Attempt { attempt, resource: "r".into(), wait: Duration::from_secs(wait) };
         let events = [
             (1, Event::Started { service: 1, generation: 2 }),
@@ -90,10 +91,10 @@ mod tests {
             (8, Event::Logged { name: "lock.lost".into() }),
         ];
         let waits = waits(&events.map(|(at, event)| Record { at: Moment(at), event }));
-        let of = |wait: &Wait| (wait.began.0, wait.ended.0, wait.cut, wait.granted, wait.dropped);
+        let of = |wait: &Wait| (wait.began.0, wait.ended.0, wait.killed, wait.granted, wait.dropped);
         let expected = [(2, 5, false, true, false), (4, 8, true, false, false), (6, 7, false, false, true)];
         assert_eq!(waits.iter().map(of).collect::<Vec<_>>(), expected);
-        assert!(waits[1].goes_on_at(Moment(10)), "it was killed later");
-        assert!(!waits[0].goes_on_at(Moment(5)));
+        assert!(waits[1].was_open_at(Moment(10)), "it was killed later");
+        assert!(!waits[0].was_open_at(Moment(5)));
     }
 }

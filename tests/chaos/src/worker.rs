@@ -1,4 +1,4 @@
-//! One task of a service: it locks, reads, works, writes, releases, again and again.
+//! One task of a service: it locks, reads, works, writes and releases, again and again.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -7,39 +7,39 @@ use lock_core::{Lease, LockError, LockGuard};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::history::{Event, TURNED_AWAY, Write};
+use super::cycle::Cycle;
+use super::history::{Event, SHUTTING_DOWN, Write};
 use super::ledger::Ledger;
-use super::round::Round;
 use super::service::Shared;
-use super::{HURRIED, resource};
+use super::{QUICK_RESOURCE, resource};
 use lock_history::Moment;
 use lock_support::Dice;
 
-/// How often a holder looks how long its lease is valid.
-const LOOK: Duration = Duration::from_millis(20);
-/// More rounds than any run has time for.
-const MAX_ROUNDS: u64 = 1_000_000;
+/// How often a holder checks its lease.
+const LEASE_POLL: Duration = Duration::from_millis(20);
+/// More cycles than any run has time for.
+const MAX_CYCLES: u64 = 1_000_000;
 
 pub(super) struct Worker {
     shared: Arc<Shared>,
     resource: String,
     dice: Dice,
-    /// The next attempt's number; attempts of one process differ.
+    /// The id of the last attempt; unique in the process.
     attempt: u64,
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, resource: String, number: usize, dice: Dice) -> Self {
-        Self { shared, resource, dice, attempt: number as u64 * MAX_ROUNDS }
+    pub(super) fn new(shared: Arc<Shared>, resource: String, task: usize, dice: Dice) -> Self {
+        Self { shared, resource, dice, attempt: task as u64 * MAX_CYCLES }
     }
 
     pub(super) async fn work(mut self, stopped: watch::Receiver<bool>) {
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..MAX_CYCLES {
             if *stopped.borrow() {
                 return;
             }
-            let round = Round::draw(&mut self.dice, self.resource == resource(HURRIED));
-            let pause = match self.round(&round).await {
+            let cycle = Cycle::draw(&mut self.dice, self.resource == resource(QUICK_RESOURCE));
+            let pause = match self.cycle(&cycle).await {
                 Ok(()) => 20,
                 Err(_) => 60,
             };
@@ -47,14 +47,14 @@ impl Worker {
         }
     }
 
-    async fn round(&mut self, round: &Round) -> Result<(), LockError> {
+    async fn cycle(&mut self, cycle: &Cycle) -> Result<(), LockError> {
         self.attempt += 1;
         let (attempt, resource) = (self.attempt, self.resource.clone());
         let journal = &self.shared.journal;
-        journal.write(Event::Attempt { attempt, resource: resource.clone(), wait: round.wait });
-        let acquiring = round.apply(self.shared.locks.lock(&resource)).acquire();
-        match timeout(round.dropped_after, acquiring).await {
-            Ok(Ok(guard)) => self.hold(round, guard).await,
+        journal.write(Event::Attempt { attempt, resource: resource.clone(), wait: cycle.wait });
+        let acquiring = cycle.apply(self.shared.locks.lock(&resource)).acquire();
+        match timeout(cycle.dropped_after, acquiring).await {
+            Ok(Ok(guard)) => self.hold(cycle, guard).await,
             Ok(Err(error)) => {
                 journal.write(Event::Rejected { attempt, resource, kind: kind(&error).to_owned() });
                 return Err(error);
@@ -64,19 +64,19 @@ impl Worker {
         Ok(())
     }
 
-    async fn hold(&self, round: &Round, guard: LockGuard) {
+    async fn hold(&self, cycle: &Cycle, guard: LockGuard) {
         let (shared, resource, token) = (&self.shared, self.resource.clone(), guard.token().get());
-        let mut watch = Watch::over(shared, guard.lease(), self.attempt);
-        let outcome = match self.ask(move |ledger| ledger.read(&resource, token)).await {
+        let mut watch = LeaseWatch::over(shared, guard.lease(), self.attempt);
+        let outcome = match self.transaction(move |ledger| ledger.read(&resource, token)).await {
             Ok(Some(value)) => {
-                watch.sleep(round.work).await;
-                watch.look();
-                if watch.told && !round.careless {
-                    Write::Renounced
+                watch.sleep(cycle.work).await;
+                watch.poll();
+                if watch.lost && !cycle.ignores_loss {
+                    Write::Skipped
                 } else {
                     let (resource, service) = (self.resource.clone(), shared.service);
                     shared.journal.write(Event::Writing { resource: resource.clone(), token });
-                    match self.ask(move |ledger| ledger.write(&resource, token, service, value + 1)).await {
+                    match self.transaction(move |ledger| ledger.write(&resource, token, service, value + 1)).await {
                         Ok(true) => Write::Accepted,
                         Ok(false) => Write::Refused,
                         Err(_) => Write::Failed,
@@ -88,7 +88,7 @@ impl Worker {
         };
         let resource = || self.resource.clone();
         shared.journal.write(Event::Wrote { resource: resource(), token, outcome });
-        watch.look();
+        watch.poll();
         shared.journal.write(Event::Releasing { resource: resource(), token });
         let outcome = match guard.release().await {
             Ok(true) => "ours",
@@ -98,39 +98,39 @@ impl Worker {
         shared.journal.write(Event::Released { resource: resource(), token, outcome: outcome.to_owned() });
     }
 
-    /// Runs a transaction, on a thread that may wait.
-    async fn ask<T: Send + 'static>(
+    /// Runs a transaction on a thread that may block.
+    async fn transaction<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Ledger) -> rusqlite::Result<T> + Send + 'static,
     ) -> rusqlite::Result<T> {
         let shared = Arc::clone(&self.shared);
-        let asked = move || work(&shared.ledger.lock().unwrap_or_else(PoisonError::into_inner));
-        tokio::task::spawn_blocking(asked).await.unwrap()
+        let blocking = move || work(&shared.ledger.lock().unwrap_or_else(PoisonError::into_inner));
+        tokio::task::spawn_blocking(blocking).await.unwrap()
     }
 }
 
-/// Writes down what a lease claims.
-struct Watch<'a> {
+/// Records what a lease claims.
+struct LeaseWatch<'a> {
     shared: &'a Shared,
     lease: Lease,
-    /// The end of validity that was written down last.
+    /// The end of validity that was recorded last.
     until: Moment,
     /// When the lease was last seen to be valid.
     valid_at: Moment,
-    told: bool,
+    lost: bool,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> LeaseWatch<'a> {
     fn over(shared: &'a Shared, lease: Lease, attempt: u64) -> Self {
         let at = Moment::now();
         let until = at.plus(lease.remaining());
         let (resource, token) = (lease.resource().to_owned(), lease.token().get());
         shared.journal.write(Event::Granted { attempt, resource, token, until });
-        Self { shared, lease, until, valid_at: at, told: false }
+        Self { shared, lease, until, valid_at: at, lost: false }
     }
 
-    /// The clock is read before the lease, so that what is written down is never later than what the lease claims.
-    fn look(&mut self) {
+    /// Reads the clock before the lease, so that the recorded end is never later than what the lease claims.
+    fn poll(&mut self) {
         let (at, remaining) = (Moment::now(), self.lease.remaining());
         let until = at.plus(remaining);
         if !remaining.is_zero() {
@@ -141,28 +141,28 @@ impl<'a> Watch<'a> {
             let (resource, token) = (self.lease.resource().to_owned(), self.lease.token().get());
             self.shared.journal.write(Event::Renewed { resource, token, until });
         }
-        if !self.told
+        if !self.lost
             && let Err(LockError::Lost { reason, token, resource }) = self.lease.check()
         {
-            self.told = true;
+            self.lost = true;
             let (token, reason, valid_at) = (token.get(), format!("{reason:?}"), self.valid_at);
-            self.shared.journal.write(Event::Told { resource, token, reason, valid_at });
+            self.shared.journal.write(Event::Lost { resource, token, reason, valid_at });
         }
     }
 
-    /// Works for as long, under the lease or without.
+    /// Works for `length`, whether the lease is valid or not.
     async fn sleep(&mut self, length: Duration) {
         let until = Instant::now() + length;
         while Instant::now() < until {
-            let step = sleep(LOOK.min(until - Instant::now()));
-            if self.told {
+            let step = sleep(LEASE_POLL.min(until - Instant::now()));
+            if self.lost {
                 step.await;
             } else {
                 tokio::select! {
                     () = self.lease.lost() => {}
                     () = step => {}
                 }
-                self.look();
+                self.poll();
             }
         }
     }
@@ -176,7 +176,7 @@ fn kind(error: &LockError) -> &'static str {
         LockError::Expired { .. } => "expired",
         LockError::Lost { .. } => "lost",
         LockError::QueueFull { .. } => "queue_full",
-        LockError::ShuttingDown { .. } => TURNED_AWAY,
+        LockError::ShuttingDown { .. } => SHUTTING_DOWN,
         _ => "bad_request",
     }
 }

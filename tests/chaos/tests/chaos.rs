@@ -1,5 +1,5 @@
-//! The promises, while real processes are killed, stopped, cut off, and made to forget; and that the checks find what is to
-//! be found. For longer runs: `cargo run --release -p lock-chaos -- --help`.
+//! The guarantees under faults on real processes, and broken variants that the checks must catch. For longer runs:
+//! `cargo run --release -p lock-chaos -- --help`.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use lock_chaos::{Broken, Plan, Report, run};
 use lock_support::alone;
 use tempfile::TempDir;
 
-/// Hurts for so long. The histories are kept until the report is judged.
+/// Runs chaos for `seconds`. The histories are kept until the report has been checked.
 async fn chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (Report, TempDir) {
     let _alone = alone().await;
-    let directory = TempDir::new().expect("there is a place for the histories");
+    let directory = TempDir::new().expect("a temporary directory can be created");
     let program = Path::new(env!("CARGO_BIN_EXE_chaos")).to_owned();
     let plan = Plan { seed, seconds, program, directory: directory.path().to_owned(), broken };
     let report = run(&plan).await;
@@ -19,12 +19,12 @@ async fn chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (Report, Temp
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_a_minority_is_hurt_no_promise_is_broken() {
+async fn no_guarantee_is_broken_while_faults_hit_a_minority() {
     let (seed, seconds) = (1, 15);
     let (report, histories) = chaos(seed, seconds, None).await;
     if !report.is_clean() {
-        let again = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}");
-        panic!("the histories are in {}; again with: {again}\n{report}", histories.keep().display());
+        let rerun = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}");
+        panic!("the histories are in {}; to run this again: {rerun}\n{report}", histories.keep().display());
     }
 }
 
@@ -53,12 +53,12 @@ async fn when_all_servers_forget_at_once_two_valid_holders_are_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
-async fn when_a_stranger_holds_a_resource_those_who_are_stuck_are_found() {
+async fn when_a_stranger_holds_a_resource_stuck_waiters_are_found() {
     finds(Broken::Stranger, "account-0 stayed free for").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
-async fn when_the_servers_forget_who_waits_processes_that_starve_are_found() {
+async fn when_the_servers_lose_their_queues_starvation_is_found() {
     finds(Broken::NoQueues, "passed over by").await;
 }

@@ -1,4 +1,4 @@
-//! When the world is well: what waits must get on then.
+//! The healthy times of a run, in which waiters must make progress.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::fault::Kind;
 use super::history::{Event, Record};
 use lock_history::Moment;
 
-/// The phase in which nothing is hurt.
+/// The phase without faults.
 pub(super) const QUIET: &str = "quiet";
-/// The phase in which no service hears when it is called, and nothing else is hurt.
-pub(super) const DEAF: &str = "deaf";
+/// The phase in which no wake-ups arrive, and nothing else is wrong.
+pub(super) const NO_WAKEUPS: &str = "no wake-ups";
 
-/// How long what was hurt has effects after it has healed. A key that nobody will release lives for a time to live: of a
-/// holder that was killed, or of a request that arrived when a link was well again. Then the turns come of those that were
-/// killed in the queues: a few, and each costs a turn's life. And services that have just started must meet the servers.
+/// How long a fault has effects after it has healed. A key that nobody will release lives for its time to live: of a
+/// holder that was killed, or of a request that was held back. Then each reservation for a killed process has to
+/// expire: there are a few. And services that have just started must connect to the servers.
 const SETTLE: Duration = MAX_TTL.saturating_add(RESERVATION_TTL.saturating_mul(6));
 
-/// Some time.
+/// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) from: Moment,
@@ -48,21 +48,22 @@ impl Window {
     }
 }
 
-/// When there were only such phases, and what was hurt before had settled. From the nemesis's history.
+/// The spans that consist of such phases only, after the effects of earlier faults are over. From the history of the
+/// nemesis.
 pub(super) fn windows(nemesis: &[Record], phases: &[&str]) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
     let mut began = None;
-    // Everything has just started.
+    // Everything has just been started.
     let mut settled = nemesis.first().map_or(Moment(0), |first| first.at.plus(SETTLE));
-    let of_calls = |name: &str| Kind::OF_CALLS.iter().any(|kind| kind.name() == name);
+    let of_wakeups = |name: &str| Kind::OF_WAKEUPS.iter().any(|kind| kind.name() == name);
     for Record { at, event } in nemesis {
         match event {
             Event::Phase { name } if phases.contains(&name.as_str()) => _ = began.get_or_insert(*at),
             Event::Phase { .. } => {
-                let well = began.take().map(|began| Window { from: settled.max(began), to: *at });
-                windows.extend(well.filter(|window| window.from < window.to));
+                let window = began.take().map(|began| Window { from: settled.max(began), to: *at });
+                windows.extend(window.filter(|window| window.from < window.to));
             }
-            Event::Fault { kind, .. } | Event::Healed { kind, .. } if !of_calls(kind) => settled = at.plus(SETTLE),
+            Event::Fault { kind, .. } | Event::Healed { kind, .. } if !of_wakeups(kind) => settled = at.plus(SETTLE),
             _ => {}
         }
     }
@@ -83,24 +84,24 @@ mod tests {
     }
 
     #[test]
-    fn a_window_begins_when_what_was_hurt_has_settled() {
+    fn a_window_begins_when_faults_have_settled() {
         let history = [
             phase(0, QUIET),
             phase(4_000_000, "faults"),
             healed(4_500_000, Kind::StopService),
             phase(5_000_000, QUIET),
-            phase(9_000_000, DEAF),
-            healed(9_500_000, Kind::LoseCalls),
+            phase(9_000_000, NO_WAKEUPS),
+            healed(9_500_000, Kind::LoseWakeups),
             phase(10_000_000, "end"),
         ];
         let settled = |moment: u64, to: u64| Window { from: Moment(moment).plus(SETTLE), to: Moment(to) };
         assert_eq!(windows(&history, &[QUIET]), [settled(0, 4_000_000), settled(4_500_000, 9_000_000)]);
-        assert_eq!(windows(&history, &[QUIET, DEAF]), [settled(0, 4_000_000), settled(4_500_000, 10_000_000)]);
-        assert_eq!(windows(&history, &[DEAF]), [Window { from: Moment(9_000_000), to: Moment(10_000_000) }]);
+        assert_eq!(windows(&history, &[QUIET, NO_WAKEUPS]), [settled(0, 4_000_000), settled(4_500_000, 10_000_000)]);
+        assert_eq!(windows(&history, &[NO_WAKEUPS]), [Window { from: Moment(9_000_000), to: Moment(10_000_000) }]);
     }
 
     #[test]
-    fn a_phase_that_was_too_short_for_it_is_no_window() {
+    fn a_phase_that_is_too_short_is_no_window() {
         let history = [healed(9, Kind::CutLink), phase(10, QUIET), phase(1_000, "faults")];
         assert_eq!(windows(&history, &[QUIET]), []);
     }

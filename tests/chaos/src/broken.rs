@@ -1,0 +1,87 @@
+//! The broken variants: the nemesis exceeds the limits of the guarantees, or acts unseen by the histories, and the
+//! checks must find it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::node::{Keyspace, LockKeys};
+use redis::RedisResult;
+use tokio::time::{Instant, sleep};
+
+use super::fault::{Fault, Kind};
+use super::nemesis::Nemesis;
+use super::windows::QUIET;
+use super::{PREFIX, QUICK_RESOURCE, RESOURCES, SERVICES, resource};
+
+/// How often all servers lose their data, and the pause in between.
+const AMNESIA_ROUNDS: usize = 6;
+const AMNESIA_PAUSE: Duration = Duration::from_millis(500);
+/// The pause before the queues are deleted again: much shorter than the time between two acquisitions.
+const DELETE_PAUSE: Duration = Duration::from_millis(1);
+
+impl Nemesis<'_, '_> {
+    /// Makes all servers lose their data, several times: more than the guarantees allow.
+    pub(super) async fn amnesia(&mut self) {
+        self.phase("amnesia");
+        for _ in 0..AMNESIA_ROUNDS {
+            // The services are stopped meanwhile: one that found a server with its data would put the others into
+            // quarantine.
+            let stop = |service| Fault {
+                kind: Kind::StopService,
+                server: None,
+                service: Some(service),
+                duration: AMNESIA_PAUSE,
+            };
+            for service in 0..SERVICES {
+                self.world.inject(&stop(service)).await;
+            }
+            for server in 0..self.world.servers.len() {
+                let fault =
+                    Fault { kind: Kind::FlushServer, server: Some(server), service: None, duration: Duration::ZERO };
+                self.world.inject(&fault).await;
+            }
+            for service in 0..SERVICES {
+                self.world.heal(&stop(service)).await;
+            }
+            sleep(AMNESIA_PAUSE).await;
+        }
+    }
+
+    /// Takes a resource on all servers for `length`, whoever holds it. The histories record a quiet phase.
+    pub(super) async fn stranger(&mut self, length: Duration) {
+        self.phase(QUIET);
+        let take = format!("SET {} stranger PX {}", keys(QUICK_RESOURCE).lock_key(), length.as_millis());
+        for server in &self.world.servers {
+            server.query::<String>(&take).await;
+        }
+        sleep(length).await;
+    }
+
+    /// Deletes the queues and the reservations on all servers for `length`, faster than anyone could use them. No lock
+    /// is lost by it, and the histories record a quiet phase.
+    pub(super) async fn no_queues(&mut self, length: Duration) {
+        self.phase(QUIET);
+        let mut delete = redis::cmd("DEL");
+        for keys in (0..RESOURCES).map(keys) {
+            let related = |what: &str| format!("{{{}}}:{what}", keys.lock_key());
+            delete.arg(related("queue")).arg(related("turn"));
+        }
+        let began = Instant::now();
+        let deleting = self.world.servers.iter().map(async |server| {
+            let mut connection = server.connect().await?;
+            while began.elapsed() < length {
+                delete.query_async::<()>(&mut connection).await?;
+                sleep(DELETE_PAUSE).await;
+            }
+            RedisResult::Ok(())
+        });
+        for deleted in join_all(deleting).await {
+            self.world.problems.extend(deleted.err().map(|error| format!("could not delete the queues: {error}")));
+        }
+    }
+}
+
+fn keys(index: usize) -> LockKeys {
+    LockKeys::new(&Arc::new(Keyspace::new(PREFIX)), &resource(index))
+}
