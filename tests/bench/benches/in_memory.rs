@@ -1,6 +1,7 @@
-//! What the engine itself costs: lock and unlock on five masters in memory. `cargo bench -p lock-bench --bench in_memory`
+//! The cost of the engine itself: lock and unlock on five masters in memory. `cargo bench -p lock-bench --bench
+//! in_memory`
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark that can not go on has to end")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark that cannot go on has to end")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lock_core::LockManager;

@@ -1,6 +1,6 @@
-//! Lock and unlock on real masters, one and five of them. Needs `redis-server`. `cargo bench -p lock-bench --bench round`
+//! Lock and unlock on one and on five real masters. Needs `redis-server`. `cargo bench -p lock-bench --bench round`
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark that can not go on has to end")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark that cannot go on has to end")]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use lock_support::RedisCluster;

@@ -1,15 +1,15 @@
-//! What the servers count.
+//! Counts the commands that the servers execute.
 
 use std::collections::HashMap;
 
 use futures_util::future::try_join_all;
 use redis::aio::MultiplexedConnection;
 
-use super::Failure;
+use super::BoxError;
 use lock_support::{RedisCluster, RedisServer, executed};
 
-/// What a client sends, and no script calls. Servers count the commands inside of scripts as well, under the same names as
-/// if clients had sent them; of those that locks use, `SET` is told apart by who sends it.
+/// Commands that clients send and no script calls. Servers count the commands inside of scripts as well, under the same
+/// names. Of the commands that locks use, only `SET` is ambiguous: whether it counts depends on the contender.
 const FROM_CLIENTS: [&str; 20] = [
     "auth",
     "blpop",
@@ -33,43 +33,43 @@ const FROM_CLIENTS: [&str; 20] = [
     "unsubscribe",
 ];
 
-/// Connections by which the servers are asked for their counts.
+/// Connections for reading the counts.
 pub(super) struct Meter(Vec<MultiplexedConnection>);
 
-/// What all masters have executed since they started.
+/// How often each master executed each command since it started.
 pub(super) struct Counts(Vec<HashMap<String, u64>>);
 
-/// What all masters have executed in some time.
+/// What all masters executed in a span of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Commands {
-    /// What clients sent.
+    /// Commands that clients sent.
     pub(super) sent: u64,
-    /// That, and what scripts called.
+    /// Commands that clients sent or scripts called.
     pub(super) executed: u64,
-    /// What clients sent to the busiest master.
+    /// Commands that clients sent to the busiest master.
     pub(super) busiest: u64,
 }
 
 impl Meter {
-    pub(super) async fn connect(cluster: &RedisCluster) -> Result<Self, Failure> {
+    pub(super) async fn connect(cluster: &RedisCluster) -> Result<Self, BoxError> {
         Ok(Self(try_join_all(cluster.servers.iter().map(RedisServer::connect)).await?))
     }
 
-    pub(super) async fn read(&self) -> Result<Counts, Failure> {
-        let ask = |connection: &MultiplexedConnection| {
+    pub(super) async fn read(&self) -> Result<Counts, BoxError> {
+        let query = |connection: &MultiplexedConnection| {
             let mut connection = connection.clone();
             async move { executed(&mut connection).await }
         };
-        Ok(Counts(try_join_all(self.0.iter().map(ask)).await?))
+        Ok(Counts(try_join_all(self.0.iter().map(query)).await?))
     }
 
-    /// What happened since. Who sends a plain `SET` is the peer.
-    pub(super) async fn since(&self, before: &Counts, sends_set: bool) -> Result<Commands, Failure> {
+    /// What was executed since `before`. `sends_set`: whether the contender sends a plain `SET`, as the peer does.
+    pub(super) async fn since(&self, before: &Counts, sends_set: bool) -> Result<Commands, BoxError> {
         let now = self.read().await?;
         let mut all = Commands::default();
         for (now, before) in now.0.iter().zip(&before.0) {
             let grown = now.iter().map(|(name, calls)| {
-                // The second question counts the first.
+                // The second `INFO` counts the first one.
                 let known = before.get(name).copied().unwrap_or_default() + u64::from(name == "info");
                 (name, calls.saturating_sub(known))
             });

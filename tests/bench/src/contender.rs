@@ -1,53 +1,54 @@
-//! The engine and its peer, behind one face.
+//! The engine and its peer, behind one interface.
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 use lock_core::LockManager;
 
-use super::Failure;
+use super::BoxError;
 
 /// The time to live of every lock.
 pub(super) const TTL: Duration = Duration::from_secs(10);
-/// How long one master is awaited: as long as the peer's Redis client awaits it.
+/// The node timeout: the same as the response timeout of the peer's Redis client.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Longer than any part goes on.
+/// Longer than any part takes.
 const WAIT: Duration = Duration::from_secs(120);
 
-/// Who is measured.
+/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Contender {
-    /// This engine, as it comes, but for patience: whoever waits waits to the end.
+    /// This engine with its defaults, but for a longer `wait`.
     Ours,
-    /// This engine where no lock is renewed, and so none handed over: who does not renew wants a whole time to live.
-    OursAlone,
-    /// The peer as it comes: three tries with up to 200 ms in between, and then at once again.
+    /// This engine without renewal, and so without handover: a caller that does not renew requires the full time to
+    /// live.
+    OursWithoutHandover,
+    /// The peer with its defaults: three tries, up to 200 ms apart. The benchmark then calls it again at once.
     Rslock,
-    /// The peer with pauses of up to 50 ms: of the settings tried, the one with the most cycles a second where many want one
-    /// key.
+    /// The peer with retry delays of up to 50 ms: of the settings tried, the one with the most cycles a second for one
+    /// contended key.
     #[value(name = "rslock-50ms")]
     Rslock50ms,
-    /// The peer with the shortest pauses that it can be set to: below 1 ms, in whole milliseconds, which is none.
+    /// The peer with its shortest retry delay: below 1 ms, rounded down to whole milliseconds, which is none.
     #[value(name = "rslock-1ms")]
     Rslock1ms,
 }
 
 impl Contender {
-    /// The peer, in all its settings.
+    /// The peer in all its settings.
     pub(super) const PEERS: [Self; 3] = [Self::Rslock, Self::Rslock50ms, Self::Rslock1ms];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
-            Self::OursAlone => "ours, none handed over",
+            Self::OursWithoutHandover => "ours, without handover",
             Self::Rslock => "rslock",
             Self::Rslock50ms => "rslock at 50 ms",
             Self::Rslock1ms => "rslock at 1 ms",
         }
     }
 
-    /// Connects, and takes a first lock, so that all connections stand and all scripts are loaded.
-    pub(super) async fn connect(self, masters: &[String]) -> Result<Locks, Failure> {
+    /// Connects and takes a few locks, so that all connections are open and all scripts are loaded.
+    pub(super) async fn connect(self, masters: &[String]) -> Result<Locks, BoxError> {
         let peer = |pause: Option<Duration>| {
             let mut locks = rslock::LockManager::new(masters.to_vec());
             if let Some(pause) = pause {
@@ -56,13 +57,13 @@ impl Contender {
             Locks::Rslock(locks)
         };
         let locks = match self {
-            Self::Ours | Self::OursAlone => {
+            Self::Ours | Self::OursWithoutHandover => {
                 let builder = LockManager::builder().redis(masters).ttl(TTL).wait(WAIT).node_timeout(NODE_TIMEOUT);
                 Locks::Ours(builder.max_waiters(100_000).renew(self == Self::Ours).connect().await?)
             }
             Self::Rslock => peer(None),
             Self::Rslock50ms => peer(Some(Duration::from_millis(50))),
-            // Less makes it panic.
+            // A shorter delay makes it panic.
             Self::Rslock1ms => peer(Some(Duration::from_millis(1))),
         };
         for _ in 0..3 {
@@ -79,7 +80,7 @@ pub(super) enum Locks {
     Rslock(rslock::LockManager),
 }
 
-/// A lock that is held.
+/// A held lock.
 pub(super) enum Held {
     Ours(lock_core::LockGuard),
     Rslock(rslock::LockGuard),
@@ -87,7 +88,7 @@ pub(super) enum Held {
 
 impl Locks {
     /// Takes a lock, waiting for it.
-    pub(super) async fn lock(&self, resource: &str) -> Result<Held, Failure> {
+    pub(super) async fn lock(&self, resource: &str) -> Result<Held, BoxError> {
         Ok(match self {
             Self::Ours(locks) => Held::Ours(locks.lock(resource).acquire().await?),
             Self::Rslock(locks) => Held::Rslock(locks.acquire(resource, TTL).await?),
@@ -96,8 +97,8 @@ impl Locks {
 }
 
 impl Held {
-    /// Releases, and waits for the answer.
-    pub(super) async fn release(self) -> Result<(), Failure> {
+    /// Releases the lock, and waits for the replies.
+    pub(super) async fn release(self) -> Result<(), BoxError> {
         match self {
             Self::Ours(guard) => _ = guard.release().await?,
             Self::Rslock(guard) => guard.release().await,
@@ -105,8 +106,8 @@ impl Held {
         Ok(())
     }
 
-    /// Releases in the background. The peer does not: a task does it in its place.
-    pub(super) fn let_go(self) {
+    /// Releases the lock in the background. The peer cannot: a task awaits its release.
+    pub(super) fn release_in_background(self) {
         match self {
             Self::Ours(guard) => drop(guard),
             Self::Rslock(guard) => drop(tokio::spawn(guard.release())),

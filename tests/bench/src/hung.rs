@@ -1,25 +1,25 @@
-//! One of five masters hangs: does anybody notice?
+//! One of five masters hangs: do callers notice?
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::alone::cycle;
 use super::contender::Contender;
 use super::row::{Row, Unit};
-use super::{Failure, MASTERS, Plan, crew};
+use super::uncontended::cycle;
+use super::{BoxError, MASTERS, Plan, child};
 use lock_support::RedisCluster;
 
 const PART: &str = "hung";
-/// After a master goes on, until what was kept for it is through.
+/// How long a master that continues needs to process what was sent to it.
 const RECOVER: Duration = Duration::from_millis(300);
-/// How long the peer is given: it awaits every master.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// How long the peer may take: it waits for every master.
+const PEER_TIMEOUT: Duration = Duration::from_secs(8);
 
-pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
+pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
     let (rounds, cycles) = plan.pick((5, 150), (2, 50));
     let cluster = RedisCluster::start(MASTERS).await;
-    let masters = crew::urls(&cluster);
+    let masters = child::urls(&cluster);
     let ours = Contender::Ours.connect(&masters).await?;
     let (mut healthy, mut hung) = (Vec::new(), Vec::new());
     cycle(&ours, cycles).await?;
@@ -35,16 +35,16 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
 
     let peer = Contender::Rslock.connect(&masters).await?;
     let stopped = Stopped::new(&cluster, 0);
-    let theirs = timeout(PATIENCE, cycle(&peer, plan.pick(3, 1))).await;
+    let peer_cycle = timeout(PEER_TIMEOUT, cycle(&peer, plan.pick(3, 1))).await;
     drop(stopped);
-    let (theirs, told) = match theirs {
+    let (peer_times, failure) = match peer_cycle {
         Ok(Ok((_, whole))) => (vec![whole; hung.len()], None),
         Ok(Err(error)) => (Vec::new(), Some(format!("rslock failed: {error}"))),
-        Err(_) => (Vec::new(), Some(format!("rslock did not lock and unlock within {PATIENCE:?}"))),
+        Err(_) => (Vec::new(), Some(format!("rslock did not lock and unlock within {PEER_TIMEOUT:?}"))),
     };
-    let mut beside = Row::new(PART, figure, Unit::Seconds, &hung).against("rslock, hung", &hung, &theirs);
-    beside.notes.extend(told);
-    Ok(vec![ours, beside])
+    let mut compared = Row::new(PART, figure, Unit::Seconds, &hung).against("rslock, hung", &hung, &peer_times);
+    compared.notes.extend(failure);
+    Ok(vec![ours, compared])
 }
 
 /// A master that is stopped until this is dropped.

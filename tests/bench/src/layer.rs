@@ -1,4 +1,4 @@
-//! What does `LockLayer` cost a request, beyond the lock?
+//! The cost of `LockLayer` for a request, beyond the lock.
 
 use std::time::Instant;
 
@@ -11,15 +11,15 @@ use tokio::task::yield_now;
 use tower::ServiceExt as _;
 
 use super::row::{Row, Unit};
-use super::{Failure, Plan};
+use super::{BoxError, Plan};
 
 const PART: &str = "layer";
-/// Resources in turn, so that none waits for its own release.
+/// Cycles through this many resources, so that no request waits for the release of an earlier one.
 const RESOURCES: usize = 64;
 
-pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
+pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
     let (rounds, requests) = plan.pick((15, 2_000), (5, 500));
-    // On one thread, so that what goes on in the background is part of every time, and the same part.
+    // On one thread, so that background work is part of every measurement, and the same part.
     let measuring =
         move || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(times(rounds, requests));
     let times = tokio::task::spawn_blocking(measuring).await??;
@@ -37,24 +37,24 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
 
 /// The mean times of one round, in seconds.
 struct Times {
-    /// A request under the layer.
+    /// A request with the layer.
     locked: f64,
-    /// The same without.
+    /// A request without it.
     plain: f64,
     /// The lock alone.
     lock: f64,
 }
 
-async fn times(rounds: usize, requests: usize) -> Result<Vec<Times>, Failure> {
+async fn times(rounds: usize, requests: usize) -> Result<Vec<Times>, BoxError> {
     let locks = LockManager::in_memory();
     let plain = Router::new().route("/stock/{sku}", post(async || "done"));
     let locked = plain.clone().route_layer(LockLayer::new(locks.clone(), "layer:{sku}"));
     let mut times = Vec::new();
     // The first round warms up.
     for round in 0..=rounds {
-        let plain = answer(&plain, requests).await?;
+        let plain = request(&plain, requests).await?;
         let lock = lock(&locks, requests).await?;
-        let locked = answer(&locked, requests).await?;
+        let locked = request(&locked, requests).await?;
         if round > 0 {
             times.push(Times { locked, plain, lock });
         }
@@ -63,24 +63,24 @@ async fn times(rounds: usize, requests: usize) -> Result<Vec<Times>, Failure> {
 }
 
 /// The mean time of a request.
-async fn answer(app: &Router, requests: usize) -> Result<f64, Failure> {
+async fn request(app: &Router, requests: usize) -> Result<f64, BoxError> {
     let began = Instant::now();
-    for number in 0..requests {
-        let request = Request::post(format!("/stock/{}", number % RESOURCES)).body(Body::empty())?;
+    for index in 0..requests {
+        let request = Request::post(format!("/stock/{}", index % RESOURCES)).body(Body::empty())?;
         let response = app.clone().oneshot(request).await?;
         if response.status() != StatusCode::OK {
-            return Err(format!("the service answered with {}", response.status()).into());
+            return Err(format!("the service responded with {}", response.status()).into());
         }
         yield_now().await;
     }
     Ok(began.elapsed().as_secs_f64() / requests as f64)
 }
 
-/// The mean time of a lock that is let go of as the layer does.
-async fn lock(locks: &LockManager, requests: usize) -> Result<f64, Failure> {
+/// The mean time of a lock that is released in the background, as the layer does.
+async fn lock(locks: &LockManager, requests: usize) -> Result<f64, BoxError> {
     let began = Instant::now();
-    for number in 0..requests {
-        drop(locks.lock(format!("layer:{}", number % RESOURCES)).acquire().await?);
+    for index in 0..requests {
+        drop(locks.lock(format!("layer:{}", index % RESOURCES)).acquire().await?);
         yield_now().await;
     }
     Ok(began.elapsed().as_secs_f64() / requests as f64)

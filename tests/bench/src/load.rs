@@ -1,4 +1,4 @@
-//! Many tasks that lock and unlock for a while.
+//! A load: tasks that lock and unlock for a while.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::Failure;
+use super::BoxError;
 use super::contender::Locks;
 use lock_support::Dice;
 
@@ -15,50 +15,50 @@ use lock_support::Dice;
 pub(super) struct Load {
     pub(super) tasks: usize,
     pub(super) length: Duration,
-    pub(super) keys: Keys,
+    pub(super) resources: Resources,
     pub(super) release: Release,
-    /// How long they work with the lock.
+    /// How long they work while they hold the lock.
     pub(super) inside: Duration,
 }
 
 /// What they lock.
 #[derive(Clone, Debug)]
-pub(super) enum Keys {
-    /// All of them the same.
+pub(super) enum Resources {
+    /// The same resource for all.
     One(String),
-    /// Each its own; several in turn, so that none waits for its own release.
+    /// Several resources for each task, one after the other, so that no cycle waits for the release of an earlier one.
     Distinct(String),
-    /// Any of so many.
+    /// A random one of this many.
     Any(String, usize),
 }
 
-/// How they let go.
+/// How they release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Release {
     Awaited,
     Background,
 }
 
-/// What came of it.
+/// What the tasks achieved.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(super) struct LoadResult {
     pub(super) cycles: u64,
     pub(super) seconds: f64,
-    /// The longest that any of them waited for a lock, also in vain at the end.
+    /// The longest time that a task waited for a lock, including waits that the end of the load cut short.
     pub(super) longest_wait: f64,
     pub(super) failures: u64,
 }
 
 impl Load {
-    /// Runs it to its end. What still waits for a lock then is dropped where it stands.
-    pub(super) async fn run(&self, locks: &Locks) -> Result<Done, Failure> {
+    /// Runs it to its end. Acquisitions that still wait then are dropped.
+    pub(super) async fn run(&self, locks: &Locks) -> Result<LoadResult, BoxError> {
         let started = Instant::now();
         let until = started + self.length;
         let mut tasks = JoinSet::new();
         for task in 0..self.tasks {
             tasks.spawn(work(locks.clone(), self.clone(), task, until));
         }
-        let mut all = Done { seconds: self.length.as_secs_f64(), ..Done::default() };
+        let mut all = LoadResult { seconds: self.length.as_secs_f64(), ..LoadResult::default() };
         while let Some(done) = tasks.join_next().await {
             all.add(&done?);
         }
@@ -66,7 +66,7 @@ impl Load {
     }
 }
 
-impl Done {
+impl LoadResult {
     pub(super) fn per_second(&self) -> f64 {
         self.cycles as f64 / self.seconds
     }
@@ -78,7 +78,7 @@ impl Done {
     }
 }
 
-impl Keys {
+impl Resources {
     fn name(&self, task: usize, cycle: u64, dice: &mut Dice) -> String {
         match self {
             Self::One(name) => name.clone(),
@@ -88,11 +88,11 @@ impl Keys {
     }
 }
 
-async fn work(locks: Locks, load: Load, task: usize, until: Instant) -> Done {
-    let mut done = Done::default();
+async fn work(locks: Locks, load: Load, task: usize, until: Instant) -> LoadResult {
+    let mut done = LoadResult::default();
     let mut dice = Dice::new(task as u64 + 1);
     while Instant::now() < until {
-        let name = load.keys.name(task, done.cycles, &mut dice);
+        let name = load.resources.name(task, done.cycles, &mut dice);
         let asked = Instant::now();
         let held = timeout_at(until, locks.lock(&name)).await;
         done.longest_wait = done.longest_wait.max(asked.elapsed().as_secs_f64());
@@ -107,7 +107,7 @@ async fn work(locks: Locks, load: Load, task: usize, until: Instant) -> Done {
                 match load.release {
                     Release::Awaited => held.release().await,
                     Release::Background => {
-                        held.let_go();
+                        held.release_in_background();
                         Ok(())
                     }
                 }

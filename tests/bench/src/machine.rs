@@ -1,18 +1,18 @@
-//! Where it was measured.
+//! The machine on which a run measured.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::Failure;
+use super::BoxError;
 use lock_support::RedisServer;
 
 /// What absolute figures depend on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// How many processors there are for this process.
+    /// How many processors this process may use.
     pub cores: usize,
-    /// Their model, if the system tells.
+    /// Their model, if the system reports it.
     pub processor: Option<String>,
     /// The version of the kernel.
     pub kernel: String,
@@ -20,14 +20,14 @@ pub struct Machine {
     pub redis: String,
     /// The version of the peer.
     pub rslock: String,
-    /// How many processes wanted to run, on average over the last minute, when it began. Much above zero, and the machine had
-    /// other work.
+    /// The load average of the last minute at the start of the run. Much above zero means that the machine was busy
+    /// with something else.
     pub load: f64,
 }
 
 impl Machine {
-    /// Looks around.
-    pub(super) async fn look() -> Result<Self, Failure> {
+    /// Collects the facts.
+    pub(super) async fn inspect() -> Result<Self, BoxError> {
         let server = RedisServer::start().await;
         let info: String = server.try_query("INFO server").await?;
         let redis = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("unknown").to_owned();
@@ -45,7 +45,7 @@ impl Machine {
     }
 }
 
-/// The version of a package, as it is locked.
+/// The version of a package in `Cargo.lock`.
 fn locked_version(package: &str) -> Option<&'static str> {
     let locked = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock"));
     let after = locked.split_once(&format!("name = \"{package}\"\nversion = \""))?.1;

@@ -1,30 +1,30 @@
-//! Benchmarks beside the published peer, from the command line: see `bench --help`.
+//! The command line of the benchmarks: see `bench --help`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum as _};
-use lock_bench::{Failure, Part, Plan, Role, draw, run};
+use lock_bench::{BoxError, Part, Plan, Role, draw, run};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Measures the engine beside the published `rslock`: the same servers, the same run, in turns.
+/// Measures the engine and the published `rslock` alternately, on the same servers in the same run.
 ///
-/// Starts its own redis-servers on loopback ports, and ends them. The table tells each figure, what it is held against, and
-/// whether its target is met; the exit status is 0 whatever it says, and 1 if something could not be measured. Takes less than
-/// four minutes, with `--quick` less than one. Build with `--release`.
+/// Starts redis-servers on loopback ports, and ends them. The table has each figure, its baseline, and whether its
+/// target is met. The exit status is 0 even if targets are missed, and 1 if something could not be measured. Takes less
+/// than four minutes, with `--quick` less than one. Build with `--release`.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {
-    /// Write the report to this file, too, as JSON.
+    /// Also write the report to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Measure only this; several, or several times. All of it if not given.
+    /// Measure only these parts. All parts by default.
     #[arg(long, num_args = 1..)]
     only: Vec<Part>,
-    /// Less of everything, and more noise.
+    /// Fewer and shorter rounds, and more noise.
     #[arg(long)]
     quick: bool,
-    /// Draw how the cost grows into SVG files in this directory.
+    /// Draw the scaling curves as SVG files into this directory.
     #[arg(long)]
     plots: Option<PathBuf>,
     #[command(subcommand)]
@@ -35,7 +35,7 @@ struct Options {
 async fn main() -> ExitCode {
     let mut options = Options::parse();
     let done = match options.role.take() {
-        Some(role) => role.play().await.map(|()| ExitCode::SUCCESS),
+        Some(role) => role.run().await.map(|()| ExitCode::SUCCESS),
         None => bench(options).await,
     };
     done.unwrap_or_else(|error| {
@@ -44,15 +44,15 @@ async fn main() -> ExitCode {
     })
 }
 
-async fn bench(options: Options) -> Result<ExitCode, Failure> {
+async fn bench(options: Options) -> Result<ExitCode, BoxError> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut parts = if options.only.is_empty() { Part::value_variants().to_vec() } else { options.only };
-    if options.plots.is_some() && !parts.contains(&Part::Growth) {
-        parts.push(Part::Growth);
+    if options.plots.is_some() && !parts.contains(&Part::Scaling) {
+        parts.push(Part::Scaling);
     }
     let plan = Plan { quick: options.quick, program: std::env::current_exe()?, parts };
     let running = run(&plan);
-    // On a signal the run is dropped where it stands, and its processes end with it.
+    // On a signal the run is dropped, which ends its processes.
     let report = tokio::select! {
         report = running => report?,
         _ = interrupt.recv() => return Ok(ExitCode::from(128 + 2)),

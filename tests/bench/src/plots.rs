@@ -1,4 +1,4 @@
-//! Drawings of the curves.
+//! Draws the scaling curves.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use plotters::prelude::{
 };
 use plotters::style::{BLACK, Color as _};
 
-use super::{Curve, Failure};
+use super::{BoxError, Curve};
 
 const SIZE: (u32, u32) = (640, 400);
-/// Of the engine, and of its peer. Those who do not see all colours can tell these apart.
+/// The colours of the engine and of its peer, which colour-blind readers can tell apart.
 const COLOURS: [RGBColor; 2] = [RGBColor(0, 114, 178), RGBColor(230, 159, 0)];
 
-/// Draws each curve into a file of its own in a directory, `tasks.svg` and so on. Both axes are logarithmic.
+/// Draws each curve into a file of its own in `directory`, `tasks.svg` and so on. Both axes are logarithmic.
 ///
 /// # Errors
 ///
-/// If a file can not be written.
-pub fn draw(curves: &[Curve], directory: &Path) -> Result<(), Failure> {
+/// If a file cannot be written.
+pub fn draw(curves: &[Curve], directory: &Path) -> Result<(), BoxError> {
     std::fs::create_dir_all(directory)?;
     for curve in curves {
         let path = directory.join(curve.name).with_extension("svg");
@@ -29,19 +29,19 @@ pub fn draw(curves: &[Curve], directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn chart(curve: &Curve, path: &Path) -> Result<(), Failure> {
+fn chart(curve: &Curve, path: &Path) -> Result<(), BoxError> {
     let area = SVGBackend::new(path, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
-    let (across, up) = (range(curve, |point| point.0), range(curve, |point| point.1));
-    // The names of the series have the uppermost part for themselves.
-    let top = up.1 * (up.1 / up.0).powf(0.25) * 1.25;
+    let (x_range, y_range) = (range(curve, |point| point.0), range(curve, |point| point.1));
+    // The legend has the uppermost part of the chart to itself.
+    let top = y_range.1 * (y_range.1 / y_range.0).powf(0.25) * 1.25;
     let mut chart = ChartBuilder::on(&area)
         .caption(curve.title, ("sans-serif", 18))
         .margin(12)
         .margin_right(30)
         .x_label_area_size(40)
         .y_label_area_size(70)
-        .build_cartesian_2d((across.0..across.1).log_scale(), (up.0 * 0.8..top).log_scale())?;
+        .build_cartesian_2d((x_range.0..x_range.1).log_scale(), (y_range.0 * 0.8..top).log_scale())?;
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(curve.x).y_desc(curve.y).x_label_formatter(&label).y_label_formatter(&label);
     mesh.light_line_style(BLACK.mix(0.05)).draw()?;
@@ -57,11 +57,11 @@ fn chart(curve: &Curve, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// From the least to the most of all points; what is not positive has no place on a logarithmic axis.
+/// The smallest and the largest value; a logarithmic axis only has positive ones.
 fn range(curve: &Curve, of: fn(&(f64, f64)) -> f64) -> (f64, f64) {
     let all = curve.series.iter().flat_map(|series| &series.points).map(of).filter(|value| *value > 0.0);
-    let (least, most) = all.fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)));
-    if least < most { (least, most) } else { (1.0, 10.0) }
+    let (min, max) = all.fold((f64::MAX, f64::MIN), |(min, max), value| (value.min(min), value.max(max)));
+    if min < max { (min, max) } else { (1.0, 10.0) }
 }
 
 fn label(value: &f64) -> String {

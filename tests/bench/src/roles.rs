@@ -1,5 +1,5 @@
-//! What other processes do for a part: the binary, called with one of these, talks to the run by lines on its standard input
-//! and output. It ends when its input ends.
+//! The roles of child processes: the binary, called with one of them, exchanges lines with the run over its standard
+//! input and output. It ends when its input ends.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 use tokio::task::JoinSet;
 
-use super::Failure;
+use super::BoxError;
 use super::contender::Contender;
-use super::load::{Keys, Load, Release};
+use super::load::{Load, Release, Resources};
 
-/// What another process does.
+/// What a child process does.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Role {
-    /// Lock and unlock one key with several tasks.
+    /// Lock and unlock one resource with several tasks.
     #[command(hide = true)]
     Load(LoadArgs),
-    /// Wait for a lock that is held elsewhere, and tell when it came.
+    /// Wait for a lock that another process holds, and report when it was granted.
     #[command(hide = true)]
     Waiter(WaiterArgs),
     /// Hold many locks.
@@ -28,84 +28,84 @@ pub enum Role {
     Holder(HolderArgs),
 }
 
-/// Who is to be used, on which masters, and what is to be locked.
+/// What to use, on which masters, and what to lock.
 #[derive(Args, Clone, Debug)]
 pub struct Target {
-    /// Who.
+    /// The contender.
     #[arg(long)]
     pub contender: Contender,
     /// The URL of a master; once for each.
     #[arg(long = "master")]
     pub masters: Vec<String>,
-    /// What is to be locked.
+    /// The resource to lock, or the stem of several.
     #[arg(long)]
-    pub key: String,
+    pub resource: String,
 }
 
-/// What [`Role::Load`] is told.
+/// The arguments of [`Role::Load`].
 #[derive(Args, Clone, Debug)]
 pub struct LoadArgs {
-    /// Who, where, what.
+    /// What to use, where, and what to lock.
     #[command(flatten)]
     pub target: Target,
     /// How many tasks.
     #[arg(long)]
     pub tasks: usize,
-    /// For how long.
+    /// For how many milliseconds.
     #[arg(long)]
     pub millis: u64,
-    /// How many milliseconds each works with the lock.
+    /// How many milliseconds each task works while it holds the lock.
     #[arg(long)]
     pub inside: u64,
 }
 
-/// What [`Role::Waiter`] is told.
+/// The arguments of [`Role::Waiter`].
 #[derive(Args, Clone, Debug)]
 pub struct WaiterArgs {
-    /// Who, where, what.
+    /// What to use, where, and what to lock.
     #[command(flatten)]
     pub target: Target,
 }
 
-/// What [`Role::Holder`] is told.
+/// The arguments of [`Role::Holder`].
 #[derive(Args, Clone, Debug)]
 pub struct HolderArgs {
-    /// Who, where, what.
+    /// What to use, where, and what to lock.
     #[command(flatten)]
     pub target: Target,
     /// How many locks.
     #[arg(long)]
     pub locks: usize,
-    /// For how long.
+    /// For how many milliseconds.
     #[arg(long)]
     pub millis: u64,
 }
 
-/// What [`Role::Holder`] tells.
+/// What [`Role::Holder`] reports.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Holding {
-    /// How much the process grew by, in bytes.
+    /// By how many bytes the process grew.
     pub(super) grown: f64,
-    /// The processor time that went by for each second while the locks were held.
+    /// The processor time for each second in which the locks were held.
     pub(super) cpu: f64,
-    /// How long it took to take them.
+    /// How many seconds it took to take them.
     pub(super) seconds: f64,
 }
 
-/// How long a waiter waits at most: the peer would wait for ever.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The time to live of the locks that are held: they are renewed every third of it.
+/// How long a waiter waits at most: the peer would wait forever.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+/// The time to live of the held locks: they are renewed after a third of it.
 const HELD_TTL: Duration = Duration::from_secs(30);
-/// How many tasks take the locks that are to be held.
+/// How many tasks take the locks.
 const TAKERS: usize = 64;
 
 impl Role {
-    /// Plays it.
+    /// Plays the role.
     ///
     /// # Errors
     ///
-    /// What keeps it from being played.
-    pub async fn play(self) -> Result<(), Failure> {
+    /// If the masters cannot be reached, a lock fails, or the run does not speak the protocol.
+    pub async fn run(self) -> Result<(), BoxError> {
         let mut input = BufReader::new(tokio::io::stdin()).lines();
         match self {
             Self::Load(args) => load(args, &mut input).await,
@@ -117,52 +117,53 @@ impl Role {
 
 type Input = Lines<BufReader<Stdin>>;
 
-/// Says that it is ready, and starts when it is told to.
-async fn load(args: LoadArgs, input: &mut Input) -> Result<(), Failure> {
-    let Target { contender, masters, key } = args.target;
+/// Reports that it is ready, and runs the load when it gets a line.
+async fn load(args: LoadArgs, input: &mut Input) -> Result<(), BoxError> {
+    let Target { contender, masters, resource } = args.target;
     let locks = contender.connect(&masters).await?;
-    say(&"ready")?;
+    report(&"ready")?;
     if input.next_line().await?.is_some() {
         let (length, inside) = (Duration::from_millis(args.millis), Duration::from_millis(args.inside));
-        let load = Load { tasks: args.tasks, length, keys: Keys::One(key), release: Release::Awaited, inside };
-        say(&load.run(&locks).await?)?;
+        let load =
+            Load { tasks: args.tasks, length, resources: Resources::One(resource), release: Release::Awaited, inside };
+        report(&load.run(&locks).await?)?;
     }
     Ok(())
 }
 
-/// For each line: waits for the lock, tells when it came, and releases it.
-async fn wait(args: WaiterArgs, input: &mut Input) -> Result<(), Failure> {
-    let Target { contender, masters, key } = args.target;
+/// For each line: waits for the lock, releases it, and reports when it was granted.
+async fn wait(args: WaiterArgs, input: &mut Input) -> Result<(), BoxError> {
+    let Target { contender, masters, resource } = args.target;
     let locks = contender.connect(&masters).await?;
-    say(&"ready")?;
+    report(&"ready")?;
     while input.next_line().await?.is_some() {
-        say(&"waiting")?;
-        let held = tokio::time::timeout(PATIENCE, locks.lock(&key)).await??;
-        let came = now();
+        report(&"waiting")?;
+        let held = tokio::time::timeout(MAX_WAIT, locks.lock(&resource)).await??;
+        let granted = now();
         held.release().await?;
-        say(&came)?;
+        report(&granted)?;
     }
     Ok(())
 }
 
-/// Takes the locks, holds them, and tells what that cost.
-async fn hold(args: HolderArgs, input: &mut Input) -> Result<(), Failure> {
-    let Target { masters, key, .. } = args.target;
-    let locks = LockManager::builder().redis(&masters).ttl(HELD_TTL).node_timeout(PATIENCE / 10).connect().await?;
-    say(&"ready")?;
+/// Takes the locks, holds them, and reports the cost.
+async fn hold(args: HolderArgs, input: &mut Input) -> Result<(), BoxError> {
+    let Target { masters, resource, .. } = args.target;
+    let locks = LockManager::builder().redis(&masters).ttl(HELD_TTL).node_timeout(MAX_WAIT / 10).connect().await?;
+    report(&"ready")?;
     if input.next_line().await?.is_none() {
         return Ok(());
     }
     let (before, started) = (resident()?, now());
     let mut takers = JoinSet::new();
     for taker in 0..TAKERS {
-        let (locks, key, count) = (locks.clone(), key.clone(), args.locks);
+        let (locks, resource, count) = (locks.clone(), resource.clone(), args.locks);
         takers.spawn(async move {
             let mut held: Vec<LockGuard> = Vec::with_capacity(count / TAKERS + 1);
-            for number in (taker..count).step_by(TAKERS) {
-                held.push(locks.lock(format!("{key}:{number}")).acquire().await?);
+            for index in (taker..count).step_by(TAKERS) {
+                held.push(locks.lock(format!("{resource}:{index}")).acquire().await?);
             }
-            Ok::<_, Failure>(held)
+            Ok::<_, BoxError>(held)
         });
     }
     let mut held = Vec::with_capacity(TAKERS);
@@ -174,17 +175,17 @@ async fn hold(args: HolderArgs, input: &mut Input) -> Result<(), Failure> {
     let (processor, since) = (processor_time(), now());
     tokio::time::sleep(Duration::from_millis(args.millis)).await;
     let cpu = (processor_time() - processor) / (now() - since);
-    say(&Holding { grown, cpu, seconds })?;
-    // Nobody waits for these: the servers end next.
+    report(&Holding { grown, cpu, seconds })?;
+    // Without releasing the locks: the servers end next.
     std::process::exit(0)
 }
 
-fn say(what: &impl Serialize) -> Result<(), Failure> {
-    println!("{}", serde_json::to_string(what)?);
+fn report(value: &impl Serialize) -> Result<(), BoxError> {
+    println!("{}", serde_json::to_string(value)?);
     Ok(())
 }
 
-/// The machine's monotonic clock, in seconds: the same for all processes.
+/// The monotonic clock of the machine, in seconds: the same for all processes.
 pub(super) fn now() -> f64 {
     seconds(ClockId::Monotonic)
 }
@@ -198,9 +199,9 @@ fn seconds(clock: ClockId) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// How much memory this process has, in bytes.
-fn resident() -> Result<f64, Failure> {
+/// The resident memory of this process, in bytes.
+fn resident() -> Result<f64, BoxError> {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: f64 = pages.split(' ').nth(1).ok_or("no resident pages are told")?.parse()?;
+    let pages: f64 = pages.split(' ').nth(1).ok_or("/proc/self/statm has no resident pages")?.parse()?;
     Ok(pages * rustix::param::page_size() as f64)
 }

@@ -1,4 +1,4 @@
-//! One figure, what it is held against, and its target.
+//! One figure, its baseline, and its target.
 
 use serde::Serialize;
 
@@ -11,61 +11,61 @@ pub struct Row {
     pub part: &'static str,
     /// What was measured.
     pub figure: String,
-    /// What it is measured in.
+    /// Its unit.
     pub unit: Unit,
-    /// The engine's. `None` if it failed; the notes say how.
+    /// The figure of the engine. `None` if it failed; the notes say how.
     pub ours: Option<Spread>,
-    /// What it is held against.
-    pub against: Option<Against>,
-    /// The engine's by the other's.
+    /// What it is compared with.
+    pub baseline: Option<Baseline>,
+    /// The engine's figure divided by the baseline's.
     pub ratio: Option<Spread>,
-    /// What is wanted.
+    /// What it should be.
     pub target: Option<Target>,
-    /// Whether it is so. `None` without a target, or if there is nothing to judge because the other one failed.
+    /// Whether the target is met. `None` without a target, or if the baseline that it needs failed.
     pub met: Option<bool>,
-    /// What has to be known to read it.
+    /// What a reader has to know.
     pub notes: Vec<String>,
 }
 
-/// What a figure is held against.
+/// What a figure is compared with.
 #[derive(Clone, Debug, Serialize)]
-pub struct Against {
+pub struct Baseline {
     /// Its name.
     pub name: String,
     /// Its figure. `None` if it failed; the notes say how.
     pub figure: Option<Spread>,
 }
 
-/// What is wanted.
+/// A target.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Target {
-    /// Of which number.
-    pub of: Judged,
-    /// At least so much.
+    /// The number that it applies to.
+    pub of: TargetOf,
+    /// The smallest value that meets it.
     pub at_least: Option<f64>,
-    /// At most so much.
+    /// The largest value that meets it.
     pub at_most: Option<f64>,
-    /// What would be even better.
+    /// A value that would be better still.
     pub aim: Option<f64>,
 }
 
-/// Which number a target is about.
+/// The number that a target applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judged {
-    /// The engine's by the other's.
+pub enum TargetOf {
+    /// The ratio to the baseline.
     Ratio,
-    /// The engine's own.
+    /// The figure of the engine.
     Ours,
 }
 
-/// What a figure is measured in.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Seconds.
     Seconds,
-    /// So many a second.
+    /// A rate per second.
     PerSecond,
     /// Bytes.
     Bytes,
@@ -74,36 +74,36 @@ pub enum Unit {
 }
 
 impl Row {
-    /// A figure, from its rounds. Without any the engine failed.
+    /// A figure, from its rounds. Without any, the engine failed.
     pub(super) fn new(part: &'static str, figure: impl Into<String>, unit: Unit, ours: &[f64]) -> Self {
         let ours = Spread::of(ours);
         let figure = figure.into();
-        Self { part, figure, unit, ours, against: None, ratio: None, target: None, met: None, notes: Vec::new() }
+        Self { part, figure, unit, ours, baseline: None, ratio: None, target: None, met: None, notes: Vec::new() }
     }
 
-    /// Held against another's, in pairs: round by round of `ours`.
+    /// Compares with a baseline, round by round of `ours`.
     pub(super) fn against(mut self, name: impl Into<String>, ours: &[f64], other: &[f64]) -> Self {
         self.ratio = Spread::of_ratios(ours, other);
-        self.against = Some(Against { name: name.into(), figure: Spread::of(other) });
+        self.baseline = Some(Baseline { name: name.into(), figure: Spread::of(other) });
         self
     }
 
-    /// Wants the ratio, or where there is nothing to compare with, the figure itself to be at most this.
+    /// Sets an upper limit for the ratio or, without a baseline, for the figure itself.
     pub(super) fn at_most(self, most: f64) -> Self {
         self.judge(None, None, Some(most), None)
     }
 
-    /// As [`at_most`](Self::at_most), for the figure itself, whatever it is held against.
+    /// Sets an upper limit for the figure itself, with or without a baseline.
     pub(super) fn own_at_most(self, most: f64) -> Self {
-        self.judge(Some(Judged::Ours), None, Some(most), None)
+        self.judge(Some(TargetOf::Ours), None, Some(most), None)
     }
 
-    /// Wants the ratio to be at least this.
+    /// Sets a lower limit for the ratio or, without a baseline, for the figure itself.
     pub(super) fn at_least(self, least: f64) -> Self {
         self.judge(None, Some(least), None, None)
     }
 
-    /// As [`at_least`](Self::at_least); this much would be even better.
+    /// As [`at_least`](Self::at_least), with a value that would be better still.
     pub(super) fn at_least_aiming(self, least: f64, aim: f64) -> Self {
         self.judge(None, Some(least), None, Some(aim))
     }
@@ -118,10 +118,10 @@ impl Row {
         if failures == 0 { self } else { self.note(format!("{whose}: {failures} cycles failed")) }
     }
 
-    /// By the median.
-    fn judge(mut self, of: Option<Judged>, at_least: Option<f64>, at_most: Option<f64>, aim: Option<f64>) -> Self {
-        let of = of.unwrap_or(if self.against.is_some() { Judged::Ratio } else { Judged::Ours });
-        let judged = if of == Judged::Ratio { self.ratio } else { self.ours };
+    /// Sets the target, and decides by the median whether it is met.
+    fn judge(mut self, of: Option<TargetOf>, at_least: Option<f64>, at_most: Option<f64>, aim: Option<f64>) -> Self {
+        let of = of.unwrap_or(if self.baseline.is_some() { TargetOf::Ratio } else { TargetOf::Ours });
+        let judged = if of == TargetOf::Ratio { self.ratio } else { self.ours };
         let holds =
             |value: f64| at_least.is_none_or(|least| value >= least) && at_most.is_none_or(|most| value <= most);
         self.met = match (self.ours, judged) {
@@ -142,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_met_missed_or_can_not_be_judged() {
+    fn a_target_is_met_missed_or_undecided() {
         assert_eq!(row(&[1.0], &[2.0]).met, Some(true));
         assert_eq!(row(&[1.6], &[2.0]).met, Some(false));
         assert_eq!(row(&[1.0], &[]).met, None, "the peer failed");
         assert_eq!(row(&[], &[2.0]).met, Some(false), "the engine failed");
         let alone = Row::new("part", "figure", Unit::Number, &[3.0]).at_least(3.0);
-        assert_eq!((alone.met, alone.target.unwrap().of), (Some(true), Judged::Ours));
+        assert_eq!((alone.met, alone.target.unwrap().of), (Some(true), TargetOf::Ours));
     }
 }

@@ -6,23 +6,25 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::{Curve, Failure, Machine, Plan, Row};
-use super::{alone, distinct, growth, handover, held, hung, layer, local, processes, quota, waiters, wakeup};
+use super::{BoxError, Curve, Machine, Plan, Row};
+use super::{
+    contended, distinct, handover, held, hung, layer, memory, processes, scaling, uncontended, waiters, wakeup,
+};
 
-/// One question.
+/// A part of the benchmarks: one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// Nobody else wants the lock.
-    Alone,
+    /// One caller without contention.
+    Uncontended,
     /// Many tasks, each with a lock of its own.
     Distinct,
-    /// One key, many tasks, each with a quota.
-    Quota,
-    /// What a cycle of many waiters costs the servers.
+    /// One key, many tasks, each with a fixed number of cycles.
+    Contended,
+    /// How many commands a cycle costs with many waiters.
     Handover,
     /// One key, several processes.
     Processes,
-    /// From a release to the waiter.
+    /// The time from a release to the grant of the waiter.
     Wakeup,
     /// A thousand waiters for a lock that is held.
     Waiters,
@@ -34,40 +36,41 @@ pub enum Part {
     Layer,
     /// Many locks held at a time.
     Held,
-    /// How the cost grows.
-    Growth,
+    /// How the cost scales.
+    Scaling,
 }
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// Whether it was done in a hurry.
+    /// Whether it was a quick run.
     pub quick: bool,
-    /// How long it took.
+    /// How many seconds it took.
     pub seconds: f64,
     /// The figures.
     pub rows: Vec<Row>,
-    /// How they grow.
+    /// The scaling curves.
     pub curves: Vec<Curve>,
     /// What could not be measured, and why.
     pub errors: Vec<String>,
 }
 
-/// Measures what is planned, part by part. What a part can not do is told in the report, and the others go on. All processes
-/// are ended when the future is done, or dropped. What is timed runs in tasks, as in a service, wherever this is awaited.
+/// Measures the parts one after the other. If one fails, the report has the error, and the others go on. All processes
+/// are ended when the future completes or is dropped. What is timed runs in tasks, as in a service, wherever this is
+/// awaited.
 ///
 /// # Errors
 ///
-/// If the machine can not even be looked at.
+/// If the machine cannot be inspected.
 ///
 /// # Panics
 ///
 /// If no redis-server can be started.
-pub async fn run(plan: &Plan) -> Result<Report, Failure> {
+pub async fn run(plan: &Plan) -> Result<Report, BoxError> {
     let began = Instant::now();
-    let machine = Machine::look().await?;
+    let machine = Machine::inspect().await?;
     let mut report =
         Report { machine, quick: plan.quick, seconds: 0.0, rows: Vec::new(), curves: Vec::new(), errors: Vec::new() };
     // Far more than a part takes.
@@ -89,20 +92,20 @@ pub async fn run(plan: &Plan) -> Result<Report, Failure> {
 }
 
 impl Part {
-    async fn measure(self, plan: &Plan) -> Result<(Vec<Row>, Vec<Curve>), Failure> {
+    async fn measure(self, plan: &Plan) -> Result<(Vec<Row>, Vec<Curve>), BoxError> {
         let rows = match self {
-            Self::Alone => alone::measure(plan).await?,
+            Self::Uncontended => uncontended::measure(plan).await?,
             Self::Distinct => distinct::measure(plan).await?,
-            Self::Quota => quota::measure(plan).await?,
+            Self::Contended => contended::measure(plan).await?,
             Self::Handover => handover::measure(plan).await?,
             Self::Processes => processes::measure(plan).await?,
             Self::Wakeup => wakeup::measure(plan).await?,
             Self::Waiters => waiters::measure(plan).await?,
             Self::Hung => hung::measure(plan).await?,
-            Self::Memory => local::measure(plan).await?,
+            Self::Memory => memory::measure(plan).await?,
             Self::Layer => layer::measure(plan).await?,
             Self::Held => held::measure(plan).await?,
-            Self::Growth => return Ok((Vec::new(), growth::measure(plan).await?)),
+            Self::Scaling => return Ok((Vec::new(), scaling::measure(plan).await?)),
         };
         Ok((rows, Vec::new()))
     }

@@ -1,42 +1,42 @@
-//! Figures over several rounds.
+//! A figure over several rounds.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// What came of some rounds.
+/// The median, minimum and maximum of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
-    /// The least.
-    pub least: f64,
-    /// The most.
-    pub most: f64,
+    /// The minimum.
+    pub min: f64,
+    /// The maximum.
+    pub max: f64,
 }
 
 impl Spread {
-    /// Of the rounds, if there were any.
+    /// The spread of the rounds, if there are any.
     #[must_use]
     pub fn of(rounds: &[f64]) -> Option<Self> {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let (least, most) = (*sorted.first()?, *sorted.last()?);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
         let middle = sorted.len() / 2;
         let median =
             if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) };
-        Some(Self { median, least, most })
+        Some(Self { median, min, max })
     }
 
-    /// Of the quotients, round by round: what disturbed one of a pair has likely disturbed the other.
+    /// The spread of the ratios, round by round: what disturbed one of a pair has probably disturbed the other.
     #[must_use]
     pub fn of_ratios(rounds: &[f64], against: &[f64]) -> Option<Self> {
         let ratios: Vec<f64> = rounds.iter().zip(against).map(|(one, other)| one / other).collect();
-        Self::of(&ratios).filter(|spread| spread.most.is_finite())
+        Self::of(&ratios).filter(|spread| spread.max.is_finite())
     }
 }
 
-/// The time in the middle, in seconds.
+/// The median, in seconds.
 pub(super) fn p50(times: Vec<Duration>) -> f64 {
     lock_support::median(times).as_secs_f64()
 }
@@ -46,16 +46,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_of_an_even_number_of_rounds_lies_between_two() {
+    fn the_median_of_an_even_number_of_rounds_lies_between_two() {
         let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]);
-        assert_eq!(spread, Some(Spread { median: 2.5, least: 1.0, most: 4.0 }));
+        assert_eq!(spread, Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
         assert_eq!(Spread::of(&[]), None);
     }
 
     #[test]
     fn ratios_are_taken_round_by_round() {
         let ratios = Spread::of_ratios(&[1.0, 20.0, 3.0], &[2.0, 40.0, 6.0]);
-        assert_eq!(ratios, Some(Spread { median: 0.5, least: 0.5, most: 0.5 }));
+        assert_eq!(ratios, Some(Spread { median: 0.5, min: 0.5, max: 0.5 }));
         assert_eq!(Spread::of_ratios(&[1.0], &[0.0]), None);
     }
 }

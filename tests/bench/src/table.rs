@@ -1,18 +1,17 @@
-//! A report for humans.
+//! The report as a table.
 
 use std::fmt::{self, Write as _};
 
-use super::{Curve, Judged, Report, Row, Spread, Target, Unit};
+use super::{Curve, Report, Row, Spread, Target, TargetOf, Unit};
 
-const HEADS: [&str; 6] = ["figure", "ours", "against", "ratio (least - most)", "target", "met"];
+const HEADS: [&str; 6] = ["figure", "ours", "baseline", "ratio (min - max)", "target", "met"];
+const METHOD: &str =
+    "Medians over rounds, measured alternately with their baselines. Targets are judged by the median.";
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.machine)?;
-        writeln!(
-            f,
-            "Medians over rounds, in turns with what they are held against. Targets are judged by the median.\n"
-        )?;
+        writeln!(f, "{METHOD}\n")?;
         let lines: Vec<[String; 6]> = self.rows.iter().map(cells).collect();
         let width = |column: usize| {
             let cells = lines.iter().map(|line| line[column].chars().count());
@@ -55,11 +54,11 @@ fn write_curve(f: &mut fmt::Formatter<'_>, curve: &Curve) -> fmt::Result {
 
 fn cells(row: &Row) -> [String; 6] {
     let median = |spread: Option<Spread>| spread.map_or("failed".to_owned(), |spread| show(spread.median, row.unit));
-    let against = row.against.as_ref();
+    let baseline = row.baseline.as_ref();
     let ratio = match (row.ratio, row.ours) {
         (Some(ratio), _) => spread(ratio),
-        (None, Some(ours)) if row.against.is_none() && ours.least < ours.most => {
-            format!("({} - {})", show(ours.least, row.unit), show(ours.most, row.unit))
+        (None, Some(ours)) if row.baseline.is_none() && ours.min < ours.max => {
+            format!("({} - {})", show(ours.min, row.unit), show(ours.max, row.unit))
         }
         _ => String::new(),
     };
@@ -72,7 +71,7 @@ fn cells(row: &Row) -> [String; 6] {
     [
         row.figure.clone(),
         median(row.ours),
-        against.map(|against| format!("{} {}", median(against.figure), against.name)).unwrap_or_default(),
+        baseline.map(|baseline| format!("{} {}", median(baseline.figure), baseline.name)).unwrap_or_default(),
         ratio,
         row.target.map(|target| wanted(target, row.unit)).unwrap_or_default(),
         met.to_owned(),
@@ -80,16 +79,16 @@ fn cells(row: &Row) -> [String; 6] {
 }
 
 fn spread(ratio: Spread) -> String {
-    format!("{} ({} - {})", short(ratio.median), short(ratio.least), short(ratio.most))
+    format!("{} ({} - {})", short(ratio.median), short(ratio.min), short(ratio.max))
 }
 
 fn wanted(target: Target, unit: Unit) -> String {
-    let number = |value| if target.of == Judged::Ratio { format!("{value}") } else { show(value, unit) };
-    let of = if target.of == Judged::Ratio { "ratio " } else { "" };
-    let least = target.at_least.map(|least| format!("{of}>= {}", number(least)));
-    let most = target.at_most.map(|most| format!("{of}<= {}", number(most)));
-    let aim = target.aim.map(|aim| format!(" (aim {})", number(aim)));
-    [least, most, aim].into_iter().flatten().collect()
+    let limit = |value| if target.of == TargetOf::Ratio { format!("{value}") } else { show(value, unit) };
+    let of = if target.of == TargetOf::Ratio { "ratio " } else { "" };
+    let at_least = target.at_least.map(|value| format!("{of}>= {}", limit(value)));
+    let at_most = target.at_most.map(|value| format!("{of}<= {}", limit(value)));
+    let aim = target.aim.map(|aim| format!(" (aim {})", limit(aim)));
+    [at_least, at_most, aim].into_iter().flatten().collect()
 }
 
 fn show(value: f64, unit: Unit) -> String {
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_its_target_and_whether_it_is_met() {
+    fn a_row_shows_its_target_and_whether_it_is_met() {
         let row = Row::new("part", "figure", Unit::Seconds, &[3e-3]).against("peer", &[3e-3], &[2e-3]).at_most(0.75);
         let cells = cells(&row);
         assert_eq!(cells[1..], ["3.00 ms", "2.00 ms peer", "1.50 (1.50 - 1.50)", "ratio <= 0.75", "MISSED"]);

@@ -1,5 +1,5 @@
-//! The benchmarks run, and tell what they are to tell. Never how fast: that is for a quiet machine. For figures:
-//! `cargo run --release -p lock-bench`.
+//! The benchmarks run and report what they should. Never how fast: that takes an idle machine. For figures: `cargo run
+//! --release -p lock-bench`.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,21 +9,22 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Runs some parts in a hurry. The report.
+/// Runs some parts quickly. Returns the report.
 async fn bench(parts: &[&str], more: &[&str]) -> Value {
     let _alone = alone().await;
-    let directory = TempDir::new().expect("there is a place for the report");
+    let directory = TempDir::new().expect("a temporary directory can be created");
     let json = directory.path().join("report.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
     command.arg("--quick").arg("--json").arg(&json).args(more).arg("--only").args(parts).kill_on_drop(true);
     let done = command.stdin(Stdio::null()).output().await.expect("the binary runs");
     let (table, progress) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{table}\n{progress}");
-    let report = std::fs::read_to_string(json).expect("there is a report");
+    let report = std::fs::read_to_string(json).expect("the report can be read");
     let report: Value = serde_json::from_str(&report).expect("the report is JSON");
     assert_eq!(report["errors"], Value::Array(Vec::new()));
     for row in rows(&report) {
-        assert!(table.contains(row["figure"].as_str().unwrap_or("no name")), "not in the table: {row}\n{table}");
+        let figure = row["figure"].as_str().unwrap_or("no name");
+        assert!(table.contains(figure), "not in the table: {row}\n{table}");
     }
     report
 }
@@ -32,24 +33,24 @@ fn rows(report: &Value) -> &[Value] {
     report["rows"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A median between its least and its most.
+/// A median between its minimum and its maximum.
 fn assert_spread(spread: &Value) {
-    let [least, median, most] = ["least", "median", "most"].map(|name| spread[name].as_f64().unwrap_or(f64::NAN));
-    assert!(least <= median && median <= most, "{spread}");
+    let [min, median, max] = ["min", "median", "max"].map(|name| spread[name].as_f64().unwrap_or(f64::NAN));
+    assert!(min <= median && median <= max, "{spread}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_report_tells_figures_ratios_and_targets() {
-    let report = bench(&["alone", "memory", "layer"], &[]).await;
+async fn a_report_has_figures_ratios_and_targets() {
+    let report = bench(&["uncontended", "memory", "layer"], &[]).await;
     for fact in ["cores", "kernel", "redis", "rslock", "load"] {
         assert!(!report["machine"][fact].is_null(), "{fact}: {report}");
     }
     let parts: Vec<_> = rows(&report).iter().map(|row| row["part"].as_str().unwrap_or_default()).collect();
-    assert_eq!(parts, ["alone", "alone", "alone", "alone", "memory", "layer"]);
+    assert_eq!(parts, ["uncontended", "uncontended", "uncontended", "uncontended", "memory", "layer"]);
     for row in rows(&report) {
         assert_spread(&row["ours"]);
-        if !row["against"].is_null() {
-            assert_spread(&row["against"]["figure"]);
+        if !row["baseline"].is_null() {
+            assert_spread(&row["baseline"]["figure"]);
             assert_spread(&row["ratio"]);
         }
         assert_eq!(row["met"].is_boolean(), !row["target"].is_null(), "{row}");
@@ -57,7 +58,7 @@ async fn a_report_tells_figures_ratios_and_targets() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_processes_take_part() {
+async fn child_processes_take_part() {
     let report = bench(&["processes"], &[]).await;
     // Six figures with work inside of the lock, and six without.
     assert_eq!(rows(&report).len(), 12);
@@ -65,13 +66,13 @@ async fn other_processes_take_part() {
         assert_spread(&row["ours"]);
     }
     for cycles in rows(&report).iter().step_by(6) {
-        assert!(cycles["ours"]["least"].as_f64() > Some(0.0), "{cycles}");
+        assert!(cycles["ours"]["min"].as_f64() > Some(0.0), "{cycles}");
     }
 }
 
 #[tokio::test]
 async fn curves_are_drawn() {
-    let directory = TempDir::new().expect("there is a place for the drawings");
+    let directory = TempDir::new().expect("a temporary directory can be created");
     let curve = lock_bench::Curve {
         name: "curve",
         title: "A curve",
@@ -79,7 +80,7 @@ async fn curves_are_drawn() {
         y: "cycles a second",
         series: vec![lock_bench::Series { name: "ours", points: vec![(1.0, 5.0), (1024.0, 50_000.0), (2048.0, 0.0)] }],
     };
-    lock_bench::draw(&[curve], directory.path()).expect("it is drawn");
-    let drawing = std::fs::read_to_string(Path::new(directory.path()).join("curve.svg")).expect("there is a drawing");
+    lock_bench::draw(&[curve], directory.path()).expect("the curve can be drawn");
+    let drawing = std::fs::read_to_string(Path::new(directory.path()).join("curve.svg")).expect("the file can be read");
     assert!(drawing.contains("A curve") && drawing.trim_end().ends_with("</svg>"), "{drawing}");
 }

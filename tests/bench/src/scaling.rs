@@ -1,74 +1,74 @@
-//! How the cost grows: with tasks, keys, masters, waiters, processes.
+//! How the cost scales: with tasks, resources, masters, waiters, processes.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::alone::cycle;
 use super::commands::Meter;
 use super::contender::{Contender, Locks};
 use super::handover::counted;
-use super::load::{Keys, Load, Release};
+use super::load::{Load, Release, Resources};
 use super::processes::{Size, crowd};
-use super::{Failure, MASTERS, Plan, crew, fresh};
+use super::uncontended::cycle;
+use super::{BoxError, MASTERS, Plan, child, fresh};
 use lock_support::RedisCluster;
 
-/// One figure over another.
+/// One figure as a function of another.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
-    /// Its name, that of the file among them.
+    /// Its name, and the stem of its file.
     pub name: &'static str,
-    /// What it shows.
+    /// The title.
     pub title: &'static str,
-    /// What is varied.
+    /// The label of the x axis: what is varied.
     pub x: &'static str,
-    /// What is measured.
+    /// The label of the y axis: what is measured.
     pub y: &'static str,
-    /// By whom.
+    /// One line for each contender.
     pub series: Vec<Series>,
 }
 
 /// One contender's points.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// Whose.
+    /// The name of the contender.
     pub name: &'static str,
-    /// What was varied, and what came of it.
+    /// Pairs of x and y.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Beyond this many tasks on one key, the peer's only heat the machine.
-const MOST_POLLERS: usize = 1_000;
-/// Between two points.
+/// With more tasks than this on one key, the peer's tasks only load the machine.
+const MAX_POLLERS: usize = 1_000;
+/// The pause between two points.
 const SETTLE: Duration = Duration::from_millis(20);
 
-pub(super) async fn measure(plan: &Plan) -> Result<Vec<Curve>, Failure> {
+pub(super) async fn measure(plan: &Plan) -> Result<Vec<Curve>, BoxError> {
     let cluster = RedisCluster::start(MASTERS).await;
-    let (tasks, keys) = (over_tasks(plan, &cluster).await?, over_keys(plan, &cluster).await?);
+    let (tasks, resources) = (over_tasks(plan, &cluster).await?, over_keys(plan, &cluster).await?);
     let [waiters, commands] = over_waiters(plan, &cluster).await?;
-    Ok(vec![tasks, keys, over_masters(plan).await?, waiters, commands, over_processes(plan, &cluster).await?])
+    Ok(vec![tasks, resources, over_masters(plan).await?, waiters, commands, over_processes(plan, &cluster).await?])
 }
 
 fn length(plan: &Plan) -> Duration {
     plan.pick(Duration::from_millis(700), Duration::from_millis(120))
 }
 
-/// Points of the engine, and of the peer in one of its settings.
+/// The engine, and the peer in one of its settings, with their points.
 struct Both {
     contenders: [(Contender, Locks); 2],
     series: [Series; 2],
 }
 
 impl Both {
-    async fn connect(cluster: &RedisCluster, peer: Contender) -> Result<Self, Failure> {
-        let urls = crew::urls(cluster);
+    async fn connect(cluster: &RedisCluster, peer: Contender) -> Result<Self, BoxError> {
+        let urls = child::urls(cluster);
         let ours = (Contender::Ours, Contender::Ours.connect(&urls).await?);
         Ok(Self { contenders: [ours, (peer, peer.connect(&urls).await?)], series: series(peer) })
     }
 
-    /// A point of each: cycles a second.
-    async fn point(&mut self, x: usize, load: impl Fn() -> Load) -> Result<(), Failure> {
+    /// Measures a point of each: cycles a second.
+    async fn point(&mut self, x: usize, load: impl Fn() -> Load) -> Result<(), BoxError> {
         for ((_, locks), series) in self.contenders.iter().zip(&mut self.series) {
             let done = load().run(locks).await?;
             series.points.push((x as f64, done.per_second()));
@@ -82,12 +82,12 @@ fn series(peer: Contender) -> [Series; 2] {
     [Contender::Ours, peer].map(|contender| Series { name: contender.name(), points: Vec::new() })
 }
 
-async fn over_tasks(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, Failure> {
+async fn over_tasks(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, BoxError> {
     let mut both = Both::connect(cluster, Contender::Rslock).await?;
     for tasks in [1, 4, 16, 64, 256, 1024] {
         let load = || {
-            let keys = Keys::Distinct(fresh("tasks"));
-            Load { tasks, length: length(plan), keys, release: Release::Awaited, inside: Duration::ZERO }
+            let resources = Resources::Distinct(fresh("tasks"));
+            Load { tasks, length: length(plan), resources, release: Release::Awaited, inside: Duration::ZERO }
         };
         both.point(tasks, load).await?;
     }
@@ -95,20 +95,20 @@ async fn over_tasks(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, Failur
     Ok(Curve { name: "tasks", title, x: "tasks", y: "cycles a second", series: both.series.into() })
 }
 
-async fn over_keys(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, Failure> {
+async fn over_keys(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, BoxError> {
     let mut both = Both::connect(cluster, Contender::Rslock50ms).await?;
-    for keys in [1, 10, 100, 1_000, 10_000, 100_000] {
+    for resources in [1, 10, 100, 1_000, 10_000, 100_000] {
         let load = || {
-            let keys = Keys::Any(fresh("keys"), keys);
-            Load { tasks: 64, length: length(plan), keys, release: Release::Awaited, inside: Duration::ZERO }
+            let resources = Resources::Any(fresh("keys"), resources);
+            Load { tasks: 64, length: length(plan), resources, release: Release::Awaited, inside: Duration::ZERO }
         };
-        both.point(keys, load).await?;
+        both.point(resources, load).await?;
     }
-    let title = "64 tasks, each cycle with any of so many keys, five masters";
+    let title = "64 tasks, each cycle with a random one of many keys, five masters";
     Ok(Curve { name: "keys", title, x: "keys", y: "cycles a second", series: both.series.into() })
 }
 
-async fn over_masters(plan: &Plan) -> Result<Curve, Failure> {
+async fn over_masters(plan: &Plan) -> Result<Curve, BoxError> {
     let (rounds, cycles) = plan.pick((5, 80), (2, 20));
     let mut both = series(Contender::Rslock);
     for masters in [1, 3, 5, 7] {
@@ -130,13 +130,13 @@ async fn over_masters(plan: &Plan) -> Result<Curve, Failure> {
 }
 
 /// Cycles a second, and commands a cycle.
-async fn over_waiters(plan: &Plan, cluster: &RedisCluster) -> Result<[Curve; 2], Failure> {
+async fn over_waiters(plan: &Plan, cluster: &RedisCluster) -> Result<[Curve; 2], BoxError> {
     let meter = Meter::connect(cluster).await?;
     let contenders = Both::connect(cluster, Contender::Rslock50ms).await?.contenders;
     let (mut rates, mut costs) = (series(Contender::Rslock50ms), series(Contender::Rslock50ms));
     for waiters in [1, 10, 100, 1_000, 10_000] {
         for (which, (contender, locks)) in contenders.iter().enumerate() {
-            if *contender != Contender::Ours && waiters > MOST_POLLERS {
+            if *contender != Contender::Ours && waiters > MAX_POLLERS {
                 continue;
             }
             let (done, commands) = counted(&meter, &[(locks.clone(), waiters)], length(plan)).await?;
@@ -154,7 +154,7 @@ async fn over_waiters(plan: &Plan, cluster: &RedisCluster) -> Result<[Curve; 2],
     ])
 }
 
-async fn over_processes(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, Failure> {
+async fn over_processes(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, BoxError> {
     let meter = Meter::connect(cluster).await?;
     let mut both = series(Contender::Rslock50ms);
     let millis = plan.pick(700, 150);

@@ -1,15 +1,15 @@
-//! No Redis at all: what does the engine itself cost?
+//! No Redis: the cost of the engine itself.
 
 use std::time::Instant;
 
 use lock_core::LockManager;
 
 use super::row::{Row, Unit};
-use super::{Failure, Plan, fresh};
+use super::{BoxError, Plan, fresh};
 
 const PART: &str = "memory";
 
-pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
+pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
     let (rounds, cycles) = plan.pick((11, 5_000), (5, 1_000));
     let locks = LockManager::in_memory();
     let mut times = Vec::new();
@@ -25,11 +25,11 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
 }
 
 /// The mean time of a cycle.
-async fn cycle(locks: LockManager, cycles: u32) -> Result<f64, Failure> {
-    let key = fresh("memory");
+async fn cycle(locks: LockManager, cycles: u32) -> Result<f64, BoxError> {
+    let resource = fresh("memory");
     let began = Instant::now();
     for _ in 0..cycles {
-        locks.lock(&key).acquire().await?.release().await?;
+        locks.lock(&resource).acquire().await?.release().await?;
     }
     Ok(began.elapsed().as_secs_f64() / f64::from(cycles))
 }

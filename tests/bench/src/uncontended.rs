@@ -1,46 +1,47 @@
-//! Nobody else wants the lock: how long does it take?
+//! No contention: how long does a lock take?
 
 use std::time::{Duration, Instant};
 
 use super::contender::{Contender, Locks};
-use super::raw::RawQuorum;
+use super::raw_quorum::RawQuorum;
 use super::row::{Row, Unit};
 use super::spread::p50;
-use super::{Failure, MASTERS, Plan, crew, fresh};
+use super::{BoxError, MASTERS, Plan, child, fresh};
 use lock_support::RedisCluster;
 
-const PART: &str = "alone";
+const PART: &str = "uncontended";
 
-pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
+pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
     let (rounds, cycles) = plan.pick((25, 100), (5, 40));
     let cluster = RedisCluster::start(MASTERS).await;
-    let masters = crew::urls(&cluster);
+    let masters = child::urls(&cluster);
     let ours = Contender::Ours.connect(&masters).await?;
     let peer = Contender::Rslock.connect(&masters).await?;
     let raw = RawQuorum::connect(&cluster).await?;
-    let (mut us, mut them, mut floor, mut scripted) = (Times::default(), Times::default(), Vec::new(), Vec::new());
+    let (mut ours_times, mut peer_times, mut floor, mut scripted) =
+        (Times::default(), Times::default(), Vec::new(), Vec::new());
     // The first round warms up.
     for round in 0..=rounds {
-        let (our_cycle, their_cycle) = (cycle(&ours, cycles).await?, cycle(&peer, cycles).await?);
+        let (ours_cycle, peer_cycle) = (cycle(&ours, cycles).await?, cycle(&peer, cycles).await?);
         let (set, script) = (fan_out(&raw, cycles, false).await?, fan_out(&raw, cycles, true).await?);
         if round > 0 {
-            us.push(our_cycle);
-            them.push(their_cycle);
+            ours_times.push(ours_cycle);
+            peer_times.push(peer_cycle);
             floor.push(set);
             scripted.push(script);
         }
     }
     let row = |figure: &str, ours: &[f64]| Row::new(PART, figure, Unit::Seconds, ours);
     Ok(vec![
-        row("lock + unlock alone, release awaited, p50", &us.whole)
-            .against("rslock", &us.whole, &them.whole)
+        row("lock + unlock alone, release awaited, p50", &ours_times.whole)
+            .against("rslock", &ours_times.whole, &peer_times.whole)
             .at_most(0.75),
-        row("acquire alone, p50", &us.acquire)
-            .against("raw quorum fan-out (SET NX PX)", &us.acquire, &floor)
+        row("acquire alone, p50", &ours_times.acquire)
+            .against("raw quorum fan-out (SET NX PX)", &ours_times.acquire, &floor)
             .at_most(1.6)
-            .note("raw: five connections, the command to each at once, done at the third answer"),
-        row("acquire alone, p50", &us.acquire).against("the same with EVALSHA", &us.acquire, &scripted),
-        row("acquire alone, p50", &us.acquire).against("rslock", &us.acquire, &them.acquire),
+            .note("raw: five connections, the command to each at once, done at the third reply"),
+        row("acquire alone, p50", &ours_times.acquire).against("the same with EVALSHA", &ours_times.acquire, &scripted),
+        row("acquire alone, p50", &ours_times.acquire).against("rslock", &ours_times.acquire, &peer_times.acquire),
     ])
 }
 
@@ -58,14 +59,14 @@ impl Times {
     }
 }
 
-/// Locks and unlocks one after the other, in a task. The medians of the acquisition, and of the whole cycle.
-pub(super) async fn cycle(locks: &Locks, cycles: usize) -> Result<(f64, f64), Failure> {
-    let (locks, key) = (locks.clone(), fresh("alone"));
+/// Locks and unlocks repeatedly in a task. Returns the medians of the acquisition and of the whole cycle.
+pub(super) async fn cycle(locks: &Locks, cycles: usize) -> Result<(f64, f64), BoxError> {
+    let (locks, resource) = (locks.clone(), fresh("uncontended"));
     let cycling = tokio::spawn(async move {
         let (mut acquire, mut whole) = (Vec::with_capacity(cycles), Vec::with_capacity(cycles));
         for _ in 0..cycles {
             let began = Instant::now();
-            let held = locks.lock(&key).await?;
+            let held = locks.lock(&resource).await?;
             acquire.push(began.elapsed());
             held.release().await?;
             whole.push(began.elapsed());
@@ -75,13 +76,13 @@ pub(super) async fn cycle(locks: &Locks, cycles: usize) -> Result<(f64, f64), Fa
     cycling.await?
 }
 
-/// The median of plain rounds, one after the other, in a task.
-pub(super) async fn fan_out(raw: &RawQuorum, rounds: usize, script: bool) -> Result<f64, Failure> {
+/// Raw fan-outs, one after the other, in a task. Returns the median.
+pub(super) async fn fan_out(raw: &RawQuorum, rounds: usize, script: bool) -> Result<f64, BoxError> {
     let (raw, key) = (raw.clone(), fresh("raw"));
-    let going = tokio::spawn(async move {
+    let measuring = tokio::spawn(async move {
         let mut times: Vec<Duration> = Vec::with_capacity(rounds);
-        for number in 0..rounds {
-            let key = format!("{key}:{number}");
+        for index in 0..rounds {
+            let key = format!("{key}:{index}");
             let began = Instant::now();
             if script {
                 raw.script(&key).await?;
@@ -92,5 +93,5 @@ pub(super) async fn fan_out(raw: &RawQuorum, rounds: usize, script: bool) -> Res
         }
         Ok(p50(times))
     });
-    going.await?
+    measuring.await?
 }
