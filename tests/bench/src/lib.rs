@@ -14,6 +14,8 @@
 //! alternately, round by round (A B A B ...), so that disturbances affect both. A figure is the median over the rounds,
 //! with the minimum and the maximum. A missed target is shown as missed, and is no error.
 
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
+
 mod child;
 mod commands;
 mod contended;

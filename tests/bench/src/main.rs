@@ -18,6 +18,9 @@ struct Options {
     /// Also write the report to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Also write the table to this file, as Markdown.
+    #[arg(long)]
+    table: Option<PathBuf>,
     /// Measure only these parts. All parts by default.
     #[arg(long, num_args = 1..)]
     only: Vec<Part>,
@@ -61,6 +64,10 @@ async fn bench(options: Options) -> Result<ExitCode, BoxError> {
     println!("{report}");
     if let Some(path) = options.json {
         std::fs::write(path, serde_json::to_string_pretty(&report)? + "\n")?;
+    }
+    if let Some(path) = options.table {
+        let arguments: String = std::env::args().skip(1).map(|argument| format!(" {argument}")).collect();
+        std::fs::write(path, report.to_markdown(&format!("cargo run --release -p lock-bench --{arguments}")))?;
     }
     if let Some(directory) = options.plots {
         draw(&report.curves, &directory)?;

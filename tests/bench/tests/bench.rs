@@ -13,18 +13,29 @@ use tokio::process::Command;
 async fn bench(parts: &[&str], more: &[&str]) -> Value {
     let _alone = alone().await;
     let directory = TempDir::new().expect("a temporary directory can be created");
-    let json = directory.path().join("report.json");
+    let [json, markdown] = ["report.json", "table.md"].map(|name| directory.path().join(name));
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
-    command.arg("--quick").arg("--json").arg(&json).args(more).arg("--only").args(parts).kill_on_drop(true);
+    command
+        .arg("--quick")
+        .arg("--json")
+        .arg(&json)
+        .arg("--table")
+        .arg(&markdown)
+        .args(more)
+        .arg("--only")
+        .args(parts)
+        .kill_on_drop(true);
     let done = command.stdin(Stdio::null()).output().await.expect("the binary runs");
     let (table, progress) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{table}\n{progress}");
     let report = std::fs::read_to_string(json).expect("the report can be read");
     let report: Value = serde_json::from_str(&report).expect("the report is JSON");
+    let markdown = std::fs::read_to_string(markdown).expect("the table can be read");
     assert_eq!(report["errors"], Value::Array(Vec::new()));
     for row in rows(&report) {
         let figure = row["figure"].as_str().unwrap_or("no name");
         assert!(table.contains(figure), "not in the table: {row}\n{table}");
+        assert!(markdown.contains(&format!("\n| {figure} |")), "not in the file: {row}\n{markdown}");
     }
     report
 }
