@@ -1,13 +1,13 @@
-//! What must hold of grants, whoever recorded them. Each check returns what it found against the promises.
+//! What must hold of recorded grants. Each check returns the violations that it found.
 
 use std::fmt;
 
 use crate::{Grant, by_resource};
 
-/// Two grants of one resource that break a promise together.
+/// Two grants of one resource that together break a promise.
 #[derive(Debug)]
 pub struct Violation<'a, H> {
-    /// What they break.
+    /// The promise that they break.
     pub kind: Kind,
     /// The one that came first.
     pub earlier: &'a Grant<H>,
@@ -32,12 +32,12 @@ impl<H: fmt::Display> fmt::Display for Violation<'_, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, earlier, later } = self;
         match kind {
-            Kind::SameToken => write!(f, "two grants have one token: {earlier}; {later}"),
+            Kind::SameToken => write!(f, "two grants have the same token: {earlier}; {later}"),
             Kind::TokenOutOfOrder => {
-                write!(f, "an acquisition began after {earlier}, and was granted no larger token: {later}")
+                write!(f, "an acquisition began after {earlier} but has no larger token: {later}")
             }
             Kind::HolderOutOfOrder => {
-                write!(f, "a holder has no larger token than one before: {later} after {earlier}")
+                write!(f, "a holder has no larger token than an earlier one: {later} after {earlier}")
             }
             Kind::TwoHolders => write!(f, "two valid holders: {later} was granted while {earlier} was valid"),
         }
@@ -76,10 +76,10 @@ pub fn tokens_are_ordered<'a, H>(grants: impl IntoIterator<Item = &'a Grant<H>>)
     violations
 }
 
-/// Each holder has a larger token than all before it, also where it was already waiting when one of those was granted the lock,
-/// or was handed the lock by it: the order in which they were valid is the order of their tokens.
+/// Each holder has a larger token than all holders before it: the order in which they were valid is the order of their tokens.
+/// That includes holders whose acquisitions overlapped, and holders to which the lock was handed over.
 ///
-/// Grants that were never held ([`Grant::was_held`]) have no place in that order; leave them out.
+/// Leave out grants that were never held ([`Grant::was_held`]): they have no place in that order.
 pub fn tokens_grow_from_holder_to_holder<'a, H>(held: impl IntoIterator<Item = &'a Grant<H>>) -> Vec<Violation<'a, H>> {
     let mut violations = Vec::new();
     for held in by_resource(held, |grant| grant.granted).into_values() {
@@ -97,7 +97,7 @@ pub fn tokens_grow_from_holder_to_holder<'a, H>(held: impl IntoIterator<Item = &
 
 /// No holder is granted the lock while another one is valid.
 ///
-/// Leave out what was over before its holder saw it ([`Grant::was_held`]), if the history has such grants.
+/// Leave out grants that were never held ([`Grant::was_held`]), if the history has any.
 pub fn validity_does_not_overlap<'a, H>(held: impl IntoIterator<Item = &'a Grant<H>>) -> Vec<Violation<'a, H>> {
     let mut violations = Vec::new();
     for held in by_resource(held, |grant| grant.granted).into_values() {
@@ -136,50 +136,62 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_granted_twice_is_found() {
+    fn two_grants_with_the_same_token_are_found() {
         let twice = |one, other| tokens_are_unique(&[one, other]).len();
         assert_eq!(twice(grant(1, 10, 20, None), grant(2, 30, 40, None)), 0);
         assert_eq!(twice(grant(1, 10, 20, None), grant(1, 30, 40, None)), 1);
-        assert_eq!(twice(grant(1, 10, 20, None), elsewhere(grant(1, 30, 40, None))), 0, "of another resource");
+        assert_eq!(twice(grant(1, 10, 20, None), elsewhere(grant(1, 30, 40, None))), 0, "another resource");
     }
 
     #[test]
-    fn a_token_that_is_smaller_than_one_of_before_is_found() {
+    fn a_token_smaller_than_an_earlier_one_is_found() {
         let unordered = |one, other| tokens_are_ordered(&[one, other]).len();
         assert_eq!(unordered(grant(2, 10, 20, None), grant(1, 30, 40, None)), 1);
         assert_eq!(unordered(grant(1, 10, 20, None), grant(1, 30, 40, None)), 1);
         assert_eq!(unordered(grant(1, 10, 20, None), grant(2, 30, 40, None)), 0);
-        assert_eq!(unordered(grant(2, 10, 20, None), waited(9, grant(1, 30, 40, None))), 0, "at the same time");
-        assert_eq!(unordered(grant(2, 10, 20, None), elsewhere(grant(1, 30, 40, None))), 0, "of another resource");
+        assert_eq!(unordered(grant(2, 10, 20, None), waited(9, grant(1, 30, 40, None))), 0, "the acquisitions overlap");
+        assert_eq!(unordered(grant(2, 10, 20, None), elsewhere(grant(1, 30, 40, None))), 0, "another resource");
         let far = [grant(5, 10, 20, None), grant(2, 30, 40, None), grant(3, 50, 60, None)];
-        assert_eq!(tokens_are_ordered(&far).len(), 2, "the largest of all before counts, not the last");
+        assert_eq!(tokens_are_ordered(&far).len(), 2, "compared with the largest before, not with the last");
     }
 
     #[test]
-    fn a_holder_whose_token_is_smaller_is_found_although_it_waited() {
+    fn a_holder_with_a_smaller_token_is_found_even_if_acquisitions_overlap() {
         let smaller = |token| {
             tokens_grow_from_holder_to_holder(&[grant(2, 10, 20, None), waited(9, grant(token, 30, 40, None))]).len()
         };
         assert_eq!([1, 2, 3].map(smaller), [1, 1, 0]);
         let far = [grant(5, 10, 20, None), grant(2, 30, 40, None), grant(3, 50, 60, None)];
-        assert_eq!(tokens_grow_from_holder_to_holder(&far).len(), 2, "the largest of all before counts, not the last");
+        assert_eq!(
+            tokens_grow_from_holder_to_holder(&far).len(),
+            2,
+            "compared with the largest before, not with the last"
+        );
     }
 
     #[test]
     fn two_valid_holders_are_found() {
         let overlap = |one, other| validity_does_not_overlap(&[one, other]).len();
-        assert_eq!(overlap(grant(1, 10, 30, None), grant(2, 20, 40, None)), 1, "the claim of the first stands");
-        assert_eq!(overlap(grant(1, 10, 30, Some(15)), grant(2, 20, 40, None)), 0, "it was released");
+        assert_eq!(overlap(grant(1, 10, 30, None), grant(2, 20, 40, None)), 1, "the first is still valid");
+        assert_eq!(overlap(grant(1, 10, 30, Some(15)), grant(2, 20, 40, None)), 0, "the first was released");
         assert_eq!(overlap(grant(1, 10, 30, None), grant(2, 30, 40, None)), 0, "one after the other");
-        assert_eq!(overlap(grant(1, 10, 30, Some(50)), grant(2, 30, 40, None)), 0, "it was released after its end");
-        assert_eq!(overlap(grant(1, 10, 90, None), grant(2, 20, 40, Some(20))), 1, "over at once");
-        assert_eq!(overlap(grant(1, 10, 30, None), elsewhere(grant(2, 20, 40, None))), 0, "of another resource");
+        assert_eq!(
+            overlap(grant(1, 10, 30, Some(50)), grant(2, 30, 40, None)),
+            0,
+            "the first was released after its end"
+        );
+        assert_eq!(
+            overlap(grant(1, 10, 90, None), grant(2, 20, 40, Some(20))),
+            1,
+            "the second ended as soon as it was granted"
+        );
+        assert_eq!(overlap(grant(1, 10, 30, None), elsewhere(grant(2, 20, 40, None))), 0, "another resource");
         let inner = [grant(1, 10, 90, None), grant(2, 20, 30, None), grant(3, 40, 50, None)];
-        assert_eq!(validity_does_not_overlap(&inner).len(), 2, "the long claim reaches over the short one");
+        assert_eq!(validity_does_not_overlap(&inner).len(), 2, "the first is valid during both later ones");
     }
 
     #[test]
-    fn what_was_over_before_its_holder_saw_it_was_never_held() {
+    fn a_grant_that_ended_before_its_holder_saw_it_was_never_held() {
         assert!(grant(1, 10, 30, None).was_held());
         assert!(!grant(1, 20, 15, None).was_held(), "its validity had ended");
         assert!(!grant(1, 20, 40, Some(20)).was_held(), "its loss was noticed");
@@ -188,7 +200,7 @@ mod tests {
     #[test]
     fn a_violation_names_both_grants() {
         let (one, other) = (grant(7, 10, 30, None), grant(8, 20, 40, None));
-        let told = validity_does_not_overlap([&one, &other]).remove(0).to_string();
-        assert!(told.contains("token 7 of r") && told.contains("token 8 of r"), "{told}");
+        let text = validity_does_not_overlap([&one, &other]).remove(0).to_string();
+        assert!(text.contains("token 7 of r") && text.contains("token 8 of r"), "{text}");
     }
 }

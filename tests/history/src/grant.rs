@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::Moment;
 
-/// A lock that was granted, and what became of it.
+/// One grant of a lock, from its acquisition to its end.
 #[derive(Clone, Debug)]
 pub struct Grant<H> {
     /// What was locked.
     pub resource: String,
     /// The fencing token.
     pub token: u64,
-    /// Who held it, and whatever else this history knows of it.
+    /// Who held it, and what else the history recorded about it.
     pub holder: H,
     /// When its acquisition began, at the latest.
     pub began: Moment,
@@ -26,37 +26,35 @@ pub struct Grant<H> {
 }
 
 impl<H> Grant<H> {
-    /// A grant of which no end is known. The moments are those of `began`, `granted` and `claimed`.
+    /// A grant whose end is not known. The moments are those of `began`, `granted` and `claimed`.
     #[must_use]
     pub fn new((resource, token): (impl Into<String>, u64), holder: H, [began, granted, claimed]: [Moment; 3]) -> Self {
         Self { resource: resource.into(), token, holder, began, granted, claimed, ended: None, released: None }
     }
 
-    /// Until when the holder took itself for the only one: it released the lock, noticed its loss, or its claimed validity
-    /// ended.
+    /// When the holder stopped relying on the lock: it released the lock, noticed the loss, or its claimed validity ended.
     ///
-    /// A process that is stopped cannot notice anything. Its claim is still held against it, and nobody else may be granted the
-    /// lock before the claim ends: the clock goes on while a process is stopped, inside of the process, too. The same holds for
-    /// a process that was killed: its keys live at least as long.
+    /// A stopped process notices nothing, but its claim still counts: the shared clock goes on, and nobody else may be granted
+    /// the lock before the claim ends. The same holds for a process that was killed, whose keys live at least as long.
     #[must_use]
     pub fn ends(&self) -> Moment {
         self.ended.map_or(self.claimed, |ended| ended.min(self.claimed))
     }
 
-    /// Whether the holder ever saw it valid. A grant can be over before its holder sees it.
+    /// Whether the holder ever saw it valid. A grant can end before its holder sees it.
     #[must_use]
     pub fn was_held(&self) -> bool {
         self.granted < self.ends()
     }
 
-    /// Whether the holder had it at a moment, for all it knew.
+    /// Whether the holder relied on it at a moment.
     #[must_use]
     pub fn is_held_at(&self, moment: Moment) -> bool {
         self.granted <= moment && moment < self.ends()
     }
 
-    /// When the nodes have forgotten it at the latest: it was released, or no key lives longer than `max_ttl` after its holder
-    /// claimed it for the last time. Where `max_hold` ends a lease, its key lives on until then.
+    /// The latest moment at which a node can still have its key: its release, or `max_ttl` after its end. Where
+    /// `max_hold` ends a lease, its key lives on until then.
     #[must_use]
     pub fn gone_by(&self, max_ttl: Duration) -> Moment {
         let expired = self.ends().plus(max_ttl);
@@ -71,7 +69,7 @@ impl<H: fmt::Display> fmt::Display for Grant<H> {
     }
 }
 
-/// The grants of each resource, in the order of a key.
+/// The grants of each resource, sorted by a key.
 pub fn by_resource<'a, H, K: Ord>(
     grants: impl IntoIterator<Item = &'a Grant<H>>,
     key: impl Fn(&Grant<H>) -> K,

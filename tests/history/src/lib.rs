@@ -1,10 +1,10 @@
-//! What happened to a lock, and whether that breaks a promise. The simulation, chaos and the tests each record grants in their
-//! own way, and share what follows from them:
+//! Histories of locks, and the checks that find broken promises in them. The simulation, chaos and the tests proper record
+//! grants in their own ways, and share:
 //!
 //! - [`Grant`]: one grant, on a clock ([`Moment`]) that all holders share;
 //! - [`check`]: tokens are unique and ordered, and no two holders are valid at once;
 //! - [`Register`]: a resource behind a fence, and whether an update of it was lost;
-//! - [`Referee`]: a recorder for tests whose holders are in one process.
+//! - [`Referee`]: records the holders of tests that run in one process.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// Later than every other one.
+    /// The latest moment.
     pub const MAX: Self = Self(u64::MAX);
 
     /// Now, on the machine's clock.
@@ -23,7 +23,7 @@ impl Moment {
         Self(seconds * 1_000_000 + nanos / 1_000)
     }
 
-    /// So long after the clock began.
+    /// The moment at this time after the start of the clock.
     #[must_use]
     pub fn after_start(elapsed: Duration) -> Self {
         Self(0).plus(elapsed)
