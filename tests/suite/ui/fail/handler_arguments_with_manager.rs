@@ -4,7 +4,7 @@ struct Service {
     locks: LockManager,
 }
 
-fn answer(error: LockError) -> String {
+fn respond(error: LockError) -> String {
     error.to_string()
 }
 
@@ -15,10 +15,10 @@ impl Service {
         Ok(())
     }
 
-    #[distributed_lock(resource = "stock", manager = self.locks, busy_status = 423, on_error = answer)]
+    #[distributed_lock(resource = "stock", manager = self.locks, busy_status = 423, on_error = respond)]
     //                                                           ^^^^^^^^^^^ `busy_status` cannot be combined with `manager`:
     //                                                                              ^^^^^^^^ `on_error` cannot be combined with `manager`:
-    async fn answers(&self) -> Result<(), LockError> {
+    async fn responds(&self) -> Result<(), LockError> {
         Ok(())
     }
 }

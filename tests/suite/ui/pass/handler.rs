@@ -45,7 +45,7 @@ async fn every_argument(
 }
 
 #[distributed_lock(resource = "nightly")]
-async fn no_parameter_and_no_answer() {}
+async fn no_parameter_and_no_response() {}
 
 /// Only the resource uses the bindings.
 #[distributed_lock(resource = "stock:{sku}/{order.sku}/{order.lines.0}", on_lost = "continue", renew = false)]
@@ -61,7 +61,7 @@ pub(crate) async fn visible(Path(id): Path<u64>) -> String {
 fn main() {
     let _: Router = Router::new()
         .route("/a/{sku}", post(every_argument))
-        .route("/b", post(no_parameter_and_no_answer))
+        .route("/b", post(no_parameter_and_no_response))
         .route("/c/{sku}", post(binding_of_the_resource))
         .route("/d/{id}", post(visible))
         .with_state(Db);

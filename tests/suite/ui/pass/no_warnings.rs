@@ -30,7 +30,7 @@ pub mod service {
         on_lost = "continue",
         on_disconnect = "cancel",
         busy_status = 423,
-        on_error = answer
+        on_error = respond
     )]
     pub async fn deduct(Path(sku): Path<String>, lease: Lease, Json(quantity): Json<u32>) -> impl IntoResponse {
         const FACTOR: u32 = 2;
@@ -38,7 +38,7 @@ pub mod service {
     }
 
     #[allow(clippy::needless_pass_by_value)]
-    fn answer(error: LockError) -> String {
+    fn respond(error: LockError) -> String {
         error.to_string()
     }
 

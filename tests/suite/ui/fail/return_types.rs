@@ -5,7 +5,7 @@ use lock_axum::{Lease, LockError, LockManager, distributed_lock};
 struct NoResponse;
 
 #[distributed_lock(resource = "stock")]
-async fn answer() -> NoResponse {
+async fn handle() -> NoResponse {
 //                   ^^^^^^^^^^ IntoResponse
     NoResponse
 }
@@ -24,11 +24,11 @@ mod cars {
 async fn another_lease(_: cars::Lease, lease: Lease) {}
 //                        ^^^^ mismatched types
 
-fn answers_nothing(_: LockError) -> NoResponse {
+fn returns_nothing(_: LockError) -> NoResponse {
     NoResponse
 }
 
-#[distributed_lock(resource = "stock", on_error = answers_nothing)]
+#[distributed_lock(resource = "stock", on_error = returns_nothing)]
 //                                                ^^^^^^^^^^^^^^^ IntoResponse
 async fn on_error() {}
 
