@@ -5,8 +5,8 @@ use lock_core::Lease;
 use crate::check::{self, Violation};
 use crate::{Grant, Moment};
 
-/// Records who is inside, for holders in one process. Everybody who holds the lock enters, all under one mutex: what is recorded
-/// is the truth. One referee is for one resource.
+/// Records the holders of one resource, for tests that run in one process. Every holder enters and leaves under one mutex, so
+/// the order of the record is the order of events.
 #[derive(Default)]
 pub struct Referee {
     record: Mutex<Record>,
@@ -17,7 +17,7 @@ struct Record {
     /// The clock of the record: it ticks when somebody enters or leaves.
     now: u64,
     grants: Vec<Grant<&'static str>>,
-    /// Who is inside: its lease, and its place in `grants`.
+    /// The holders that are inside: the lease of each, and its index in `grants`.
     inside: Vec<(Lease, usize)>,
 }
 
@@ -27,17 +27,17 @@ impl Record {
         Moment(self.now)
     }
 
-    /// Looks whose validity is over. One whose lease is valid again held the lock all the time.
+    /// Records which leases have ended. A lease that is valid again was held all the time.
     fn inspect(&mut self, now: Moment) {
-        for (lease, place) in &self.inside {
-            let ended = &mut self.grants[*place].ended;
+        for (lease, index) in &self.inside {
+            let ended = &mut self.grants[*index].ended;
             *ended = if lease.is_valid() { None } else { ended.or(Some(now)) };
         }
     }
 }
 
 impl Referee {
-    /// Enters with a lease. False if it is not valid any more, in which case nobody entered.
+    /// Enters with a lease. False if the lease is no longer valid; then nothing is recorded.
     pub fn enter(&self, lease: &Lease) -> bool {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         if !lease.is_valid() {
@@ -47,8 +47,8 @@ impl Referee {
         record.inspect(now);
         let grant = Grant::new(("the resource", lease.token().get()), "a task", [now, now, Moment::MAX]);
         record.grants.push(grant);
-        let place = record.grants.len() - 1;
-        record.inside.push((lease.clone(), place));
+        let index = record.grants.len() - 1;
+        record.inside.push((lease.clone(), index));
         true
     }
 
@@ -57,8 +57,8 @@ impl Referee {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let now = record.tick();
         let Record { grants, inside, .. } = &mut *record;
-        for (_, place) in inside.extract_if(.., |(other, _)| other.token() == lease.token()) {
-            grants[place].ended.get_or_insert(now);
+        for (_, index) in inside.extract_if(.., |(other, _)| other.token() == lease.token()) {
+            grants[index].ended.get_or_insert(now);
         }
     }
 
@@ -68,8 +68,8 @@ impl Referee {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).grants.len()
     }
 
-    /// What was recorded against the promises: a holder that entered while another one was valid, or whose token is not larger
-    /// than those of all that entered before.
+    /// The broken promises: holders that entered while another one was valid, and holders whose token is not larger than those
+    /// of all holders before.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,8 +78,8 @@ impl Referee {
         overlaps.iter().chain(&unordered).map(Violation::to_string).collect()
     }
 
-    /// Fails the test if anything was recorded against the promises.
-    pub fn assert_fair(&self) {
+    /// Panics if a promise was broken.
+    pub fn assert_no_violations(&self) {
         let violations = self.violations();
         assert!(
             violations.is_empty(),

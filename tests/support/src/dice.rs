@@ -1,8 +1,8 @@
-/// Numbers that look random and are the same for the same seed.
+/// A small pseudo-random generator: the same seed gives the same numbers.
 pub struct Dice(u64);
 
 impl Dice {
-    /// Dice that always fall the same way.
+    /// Dice with a fixed seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)

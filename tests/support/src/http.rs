@@ -1,4 +1,4 @@
-//! A service on a real TCP listener, over in-memory masters, and a client for it.
+//! A service on a real TCP listener, with locks on in-memory nodes, and a client for it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use tokio::time::timeout;
 
 use crate::eventually_async;
 
-/// Beyond this, whatever is awaited does not come.
+/// How long a test waits for something before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Five masters.
-pub fn masters() -> Vec<MemoryNode> {
+/// Five nodes.
+pub fn nodes() -> Vec<MemoryNode> {
     (0..5).map(|_| MemoryNode::new()).collect()
 }
 
-/// A manager over masters that others may use, too.
-pub fn manager(masters: &[MemoryNode]) -> LockManager {
-    LockManager::builder().nodes(masters.to_vec()).connect_lazy().unwrap()
+/// A manager over nodes that other managers may use, too.
+pub fn manager(nodes: &[MemoryNode]) -> LockManager {
+    LockManager::builder().nodes(nodes.to_vec()).connect_lazy().unwrap()
 }
 
 /// Serves a router with a manager in its extensions. The server ends with the runtime of the test.
@@ -40,23 +40,23 @@ pub async fn serve(app: Router, locks: &LockManager) -> SocketAddr {
     address
 }
 
-/// The answer to a request.
-pub struct Answer {
-    /// Its status.
+/// The response to a request.
+pub struct Response {
+    /// The status.
     pub status: StatusCode,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its whole body.
+    /// The whole body.
     pub body: Bytes,
 }
 
-impl Answer {
+impl Response {
     /// The body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The problem document, checked for what all of them have in common.
+    /// The problem document. Checks what all problem documents have in common.
     pub fn problem(&self) -> Value {
         assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json", "{}", self.text());
         let problem: Value = serde_json::from_slice(&self.body).unwrap();
@@ -65,7 +65,7 @@ impl Answer {
         problem
     }
 
-    /// The last part of the problem's type.
+    /// The last part of the problem document's type.
     pub fn kind(&self) -> String {
         let problem = self.problem();
         problem["type"].as_str().unwrap().rsplit(':').next().unwrap().to_owned()
@@ -77,47 +77,47 @@ impl Answer {
     }
 }
 
-/// Sends one request over a connection of its own.
+/// Sends a request over a new connection.
 ///
 /// # Errors
 ///
-/// If the connection ends without an answer, or in the middle of it.
-pub async fn send(address: SocketAddr, request: Request<Body>) -> Result<Answer, hyper::Error> {
+/// If the connection ends before the whole response has arrived.
+pub async fn send(address: SocketAddr, request: Request<Body>) -> Result<Response, hyper::Error> {
     let exchange = async {
         let stream = TcpStream::connect(address).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let (parts, body) = sender.send_request(request).await?.into_parts();
         let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
+        Ok(Response { status: parts.status, headers: parts.headers, body })
     };
-    timeout(PATIENCE, exchange).await.expect("no answer")
+    timeout(PATIENCE, exchange).await.expect("a response in time")
 }
 
 /// Sends a POST without a body.
-pub async fn post(address: SocketAddr, path: &str) -> Answer {
+pub async fn post(address: SocketAddr, path: &str) -> Response {
     send(address, request(path).body(Body::empty()).unwrap()).await.unwrap()
 }
 
-/// The beginnings of a POST.
+/// A builder of POST requests.
 pub fn request(path: &str) -> axum::http::request::Builder {
     Request::post(path).header(header::HOST, "localhost")
 }
 
-/// Whether a lock can be had right now, by a stranger.
-pub async fn is_free(masters: &[MemoryNode], resource: &str) -> bool {
-    match manager(masters).lock(resource).try_acquire().await {
+/// Whether another manager can acquire a lock right now.
+pub async fn is_free(nodes: &[MemoryNode], resource: &str) -> bool {
+    match manager(nodes).lock(resource).try_acquire().await {
         Ok(guard) => guard.release().await.unwrap(),
         Err(_) => false,
     }
 }
 
-/// Counts what went on inside a handler, from outside.
+/// Counts events inside a handler; clones share the count.
 #[derive(Clone, Default)]
 pub struct Counter(Arc<AtomicUsize>);
 
 impl Counter {
-    /// Counts one more.
+    /// Adds one.
     pub fn add(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -127,12 +127,12 @@ impl Counter {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Waits until the count is reached.
+    /// Waits until the count is at least `count`.
     pub async fn reaches(&self, count: usize) {
-        eventually_async("the counter is there", async || self.get() >= count).await;
+        eventually_async("the count is reached", async || self.get() >= count).await;
     }
 
-    /// Counts when it is dropped.
+    /// A value that adds one when it is dropped.
     pub fn on_drop(&self) -> impl Drop + Send + use<> {
         struct OnDrop(Counter);
         impl Drop for OnDrop {

@@ -1,4 +1,4 @@
-//! What the tests share: real Redis servers that can be hurt, in-memory masters, an HTTP client, and waiting on conditions.
+//! What the tests share: real Redis servers and their faults, in-memory nodes, an HTTP client, and waiting for conditions.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
@@ -17,4 +17,4 @@ pub use self::polling::{Polled, poll_times};
 pub use self::recorder::Recorder;
 pub use self::redis::{RedisCluster, RedisServer, alone};
 pub use self::statistics::executed;
-pub use self::wait::{eventually, eventually_async, median};
+pub use self::wait::{all_nodes_vote, eventually, eventually_async, median};

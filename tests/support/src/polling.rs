@@ -2,17 +2,17 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-/// How a future stood when it was left.
+/// What became of a future that was polled a limited number of times.
 #[derive(Debug)]
 pub enum Polled<T> {
-    /// It was done before.
+    /// It completed.
     Done(T),
-    /// It was dropped where it stood.
+    /// It was dropped while it was pending.
     Dropped,
 }
 
-/// Polls a future `times` times, whenever it asks for it, and then drops it where it stands. With `times` 0 it is dropped
-/// before its first poll.
+/// Polls a future at most `times` times, each time after it was woken, and drops it if it is still pending. With `times` 0 it
+/// is dropped before its first poll.
 pub async fn poll_times<F: Future>(times: usize, future: F) -> Polled<F::Output> {
     let mut future = pin!(future);
     let mut left = times;

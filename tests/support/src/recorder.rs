@@ -5,7 +5,7 @@ use lock_core::node::{
 };
 use lock_core::{LockNode, NodeError};
 
-/// A node that writes down what it is asked.
+/// A node that records the requests it gets.
 #[derive(Clone)]
 pub struct Recorder<N> {
     node: N,
@@ -13,25 +13,25 @@ pub struct Recorder<N> {
 }
 
 impl<N: LockNode> Recorder<N> {
-    /// Listens to what `node` is asked from now on.
+    /// Records the requests to `node` from now on.
     pub fn new(node: N) -> Self {
         Self { node, requests: Arc::default() }
     }
 
-    /// What it was asked, in order.
+    /// The operations of all requests, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<Operation> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Who asked for the lock, attempt by attempt.
+    /// The owner ids of all acquires, in order: one for each attempt.
     #[must_use]
     pub fn owners(&self) -> Vec<OwnerId> {
         let owner = |request| if let Operation::Acquire { owner, .. } = request { Some(owner) } else { None };
         self.requests().into_iter().filter_map(owner).collect()
     }
 
-    /// How often it was asked to extend.
+    /// How many extends there were.
     #[must_use]
     pub fn renewals(&self) -> usize {
         self.requests().iter().filter(|request| matches!(request, Operation::Extend { .. })).count()

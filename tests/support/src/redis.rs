@@ -12,19 +12,19 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::wait::eventually_async;
 
-/// Lets the tests of one file that load the machine, or measure it, run one after the other.
+/// Serializes the tests of one binary that load the machine or measure time: hold the guard for the whole test.
 pub async fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::const_new(());
     ALONE.lock().await
 }
 
-/// A real `redis-server` process on a loopback port, with a directory of its own. Killed and reaped when it is dropped.
+/// A real `redis-server` process on a loopback port, with its own directory. It is killed and reaped when this is dropped.
 pub struct RedisServer {
     port: u16,
     arguments: Vec<String>,
     directory: TempDir,
     child: Child,
-    /// The user part of the URL that queries go to, with its `@`.
+    /// The login in the URL of [`connect`](Self::connect), with its `@`; empty without a password.
     login: String,
 }
 
@@ -34,7 +34,7 @@ impl RedisServer {
         Self::start_with(&[]).await
     }
 
-    /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
+    /// Starts a server with additional arguments, such as `["--requirepass", "secret"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
         let mut directory = TempDir::new().unwrap();
         let mut all: Vec<String> = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String::from).into();
@@ -49,7 +49,7 @@ impl RedisServer {
             if server.comes_up().await {
                 return server;
             }
-            // Someone else has the port.
+            // Another process took the port.
             directory = std::mem::replace(&mut server.directory, TempDir::new().unwrap());
         }
         panic!("redis-server does not start");
@@ -79,12 +79,12 @@ impl RedisServer {
         self.child.wait().unwrap();
     }
 
-    /// Stops the process where it is (`SIGSTOP`): its connections stay open, and nothing is answered.
+    /// Stops the process (`SIGSTOP`): its connections stay open, and no command is answered.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets a stopped process go on (`SIGCONT`).
+    /// Resumes a stopped process (`SIGCONT`).
     pub fn cont(&self) {
         self.signal(Signal::CONT);
     }
@@ -98,20 +98,20 @@ impl RedisServer {
     pub async fn restart_with_data(&mut self) {
         self.query::<String>("SAVE").await;
         self.restart().await;
-        // What was saved is loaded once, and not by a later restart that is to be empty.
+        // A later restart without data must not load what was saved for this one.
         std::fs::remove_file(self.directory.path().join("dump.rdb")).unwrap();
     }
 
-    /// Runs a command, its words parted by spaces, on a connection of its own.
+    /// Runs a command, whose words are separated by spaces, on a new connection.
     pub async fn query<T: FromRedisValue>(&self, command: &str) -> T {
         self.try_query(command).await.unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
-    /// As [`query`](Self::query).
+    /// Like [`query`](Self::query), without a panic.
     ///
     /// # Errors
     ///
-    /// The server's.
+    /// Those of the server.
     pub async fn try_query<T: FromRedisValue>(&self, command: &str) -> RedisResult<T> {
         let mut connection = self.connect().await?;
         let mut words = command.split(' ');
@@ -119,18 +119,18 @@ impl RedisServer {
         query.arg(words.collect::<Vec<_>>()).query_async(&mut connection).await
     }
 
-    /// A connection of its own.
+    /// A new connection.
     ///
     /// # Errors
     ///
-    /// The server's.
+    /// Those of the server.
     pub async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
         let url = format!("redis://{}{}", self.login, self.address());
         redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// The keys that match a pattern, in order.
+    /// The keys that match a pattern, sorted.
     pub async fn keys(&self, pattern: &str) -> Vec<String> {
         let mut keys: Vec<String> = self.query(&format!("KEYS {pattern}")).await;
         keys.sort();
@@ -146,16 +146,16 @@ impl RedisServer {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("redis-server does not start again on port {}", self.port);
+        panic!("redis-server does not restart on port {}", self.port);
     }
 
-    /// Waits until the server answers. False if it ended instead.
+    /// Waits until the server answers. False if its process ended instead.
     async fn comes_up(&mut self) -> bool {
         let (mut up, mut ended) = (false, false);
         let pid = format!("process_id:{}\r\n", self.child.id());
         eventually_async("redis-server answers", async || {
             ended = self.child.try_wait().unwrap().is_some();
-            // An answer alone may come from another server that has the port.
+            // Another server on this port might answer, so the process id must match.
             up = !ended && self.try_query::<String>("INFO server").await.is_ok_and(|info| info.contains(&pid));
             up || ended
         })
@@ -170,7 +170,7 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        // Ends a stopped process, too.
+        // `SIGKILL` also ends a stopped process.
         _ = self.child.kill();
         _ = self.child.wait();
     }
@@ -183,7 +183,7 @@ fn spawn(port: u16, directory: &TempDir, arguments: &[String]) -> Child {
     command.spawn().expect("redis-server is installed")
 }
 
-/// A port that is free now, outside of the range from which the kernel takes those of outgoing connections.
+/// A port that is free now, outside the range from which the kernel takes ports for outgoing connections.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % 1_000).unwrap_or_default() * 12;
@@ -195,32 +195,32 @@ fn free_port() -> u16 {
     }
 }
 
-/// Some real masters.
+/// Real Redis servers, the nodes of a set.
 pub struct RedisCluster {
-    /// The masters.
+    /// The servers.
     pub servers: Vec<RedisServer>,
 }
 
 impl RedisCluster {
-    /// Starts `count` masters.
+    /// Starts `count` servers.
     pub async fn start(count: usize) -> Self {
         let servers = (0..count).map(|_| RedisServer::start());
         Self { servers: futures_util::future::join_all(servers).await }
     }
 
-    /// The beginnings of a manager over these masters, with more patience than the default: on a machine that has much else
-    /// to do, the tests are not about the servers' speed.
+    /// A builder of managers over these servers. Its node timeout is longer than the default, because the servers may be slow
+    /// on a busy machine.
     pub fn builder(&self) -> LockManagerBuilder {
         LockManager::builder().redis(self.servers.iter().map(RedisServer::url)).node_timeout(Duration::from_secs(1))
     }
 
-    /// The keys that match a pattern, on all masters.
+    /// The keys that match a pattern, on all servers.
     pub async fn keys(&self, pattern: &str) -> Vec<String> {
         let keys = self.servers.iter().map(|server| server.keys(pattern));
         futures_util::future::join_all(keys).await.concat()
     }
 
-    /// Waits until no lock key with the default prefix is left on any master.
+    /// Waits until no lock key with the default prefix is left on any server.
     pub async fn no_lock_is_left(&self) {
         eventually_async("no lock key is left", async || self.keys("lock:[^{]*").await.is_empty()).await;
     }

@@ -3,11 +3,11 @@ use std::collections::HashMap;
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
-/// How often a server has executed each command since it started, also inside of scripts.
+/// How often a server has executed each command since it started, inside scripts too.
 ///
 /// # Errors
 ///
-/// The server's.
+/// Those of the server.
 pub async fn executed(connection: &mut MultiplexedConnection) -> RedisResult<HashMap<String, u64>> {
     let info: String = redis::cmd("INFO").arg("commandstats").query_async(connection).await?;
     Ok(info.lines().filter_map(parse).collect())
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_statistics_is_read() {
+    fn a_line_of_statistics_is_parsed() {
         let line = "cmdstat_client|setinfo:calls=12,usec=5,usec_per_call=1.00,rejected_calls=0,failed_calls=0";
         assert_eq!(parse(line), Some(("client|setinfo".to_owned(), 12)));
         assert_eq!(parse("# Commandstats"), None);

@@ -1,11 +1,11 @@
-//! What the documentation says about the tests.
+//! The tests that the documentation names exist.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every `file::test` that a text names.
-fn named(text: &str) -> BTreeSet<(String, String)> {
+fn tests_named_in(text: &str) -> BTreeSet<(String, String)> {
     let quoted = text.split('`').skip(1).step_by(2);
     let pairs = quoted.filter_map(|quoted| quoted.split_once("::"));
     let is_name =
@@ -13,11 +13,11 @@ fn named(text: &str) -> BTreeSet<(String, String)> {
     pairs.filter(|(file, test)| is_name(file) && is_name(test)).map(|(file, test)| (file.into(), test.into())).collect()
 }
 
-/// Every source file below a folder.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Collects every Rust source below a folder.
+fn collect_sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
-            sources(&entry, found);
+            collect_sources(&entry, found);
         } else if entry.extension().is_some_and(|extension| extension == "rs") {
             found.push(entry);
         }
@@ -25,13 +25,13 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_test_that_the_guarantees_name_exists() {
+fn every_test_named_in_the_guarantees_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let page = fs::read_to_string(root.join("docs/guarantees.md")).unwrap();
-    let named = named(&page);
+    let named = tests_named_in(&page);
     assert!(named.len() > 40, "{}", named.len());
     let mut files = Vec::new();
-    sources(&root.join("tests"), &mut files);
+    collect_sources(&root.join("tests"), &mut files);
     let missing = named.iter().filter(|(file, test)| {
         let mut of_that_name = files.iter().filter(|path| path.file_stem().is_some_and(|stem| stem == file.as_str()));
         !of_that_name.any(|path| fs::read_to_string(path).unwrap().contains(&format!("fn {test}()")))

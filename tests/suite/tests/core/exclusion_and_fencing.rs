@@ -1,4 +1,4 @@
-//! Promises 1 and 2 on in-memory masters in virtual time: one valid holder, unique and increasing tokens.
+//! Promises 1 and 2 on in-memory nodes: one valid holder at a time; unique and increasing tokens. In virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,15 +6,16 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{LockError, LockManager, MemoryNode};
 use lock_history::Referee;
-use lock_support::{Dice, MemoryCluster};
+use lock_support::{Dice, MemoryCluster, all_nodes_vote, eventually_async};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
 
-/// Numbers far above the cluster clock, so that the counters alone decide.
+/// A fence far above the cluster clock, so that the fences alone decide.
 const FAR: u64 = 1 << 52;
 
-async fn token(locks: &LockManager) -> u64 {
+/// Acquires and releases the lock. Returns its token.
+async fn next_token(locks: &LockManager) -> u64 {
     let guard = locks.lock("r").acquire().await.unwrap();
     let token = guard.token();
     assert!(guard.release().await.unwrap());
@@ -46,7 +47,7 @@ async fn one_holder_at_a_time_across_managers_and_tasks() {
     for task in join_all(tasks.collect::<Vec<_>>()).await {
         task.unwrap();
     }
-    referee.assert_fair();
+    referee.assert_no_violations();
     assert_eq!(referee.entered(), 3 * 16 * 5);
     assert_eq!(cluster.lock_keys(), Vec::<String>::new());
 }
@@ -61,7 +62,7 @@ async fn different_resources_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_befalls_a_minority_one_holder_is_valid_and_tokens_increase() {
+async fn exclusion_and_token_order_survive_minority_faults() {
     for seed in 1..=3 {
         let cluster = MemoryCluster::new(5);
         let managers: Vec<_> =
@@ -72,11 +73,11 @@ async fn whatever_befalls_a_minority_one_holder_is_valid_and_tokens_increase() {
             let referee = &referee;
             (0..3).map(move |task| {
                 let dice = Dice::new(seed * 100 + number as u64 * 10 + task);
-                tokio::spawn(hold_again_and_again(locks.clone(), Arc::clone(referee), dice, ends))
+                tokio::spawn(hold_repeatedly(locks.clone(), Arc::clone(referee), dice, ends))
             })
         });
         let holders: Vec<_> = holders.collect();
-        trouble(&cluster.nodes, Dice::new(seed), ends).await;
+        inject_faults(&cluster.nodes, Dice::new(seed), ends).await;
         for holder in holders {
             holder.await.unwrap();
         }
@@ -86,8 +87,8 @@ async fn whatever_befalls_a_minority_one_holder_is_valid_and_tokens_increase() {
     }
 }
 
-/// Holds the lock for a while, often longer than it lives without renewal, and lets go of it in every way.
-async fn hold_again_and_again(locks: LockManager, referee: Arc<Referee>, mut dice: Dice, ends: Instant) {
+/// Holds the lock for random times, with and without renewal, and drops or releases the guard.
+async fn hold_repeatedly(locks: LockManager, referee: Arc<Referee>, mut dice: Dice, ends: Instant) {
     while Instant::now() < ends {
         let request = locks.lock("r").renew(dice.roll(2) == 0).wait(Duration::from_secs(5));
         match request.acquire().await {
@@ -112,8 +113,8 @@ async fn hold_again_and_again(locks: LockManager, referee: Arc<Referee>, mut dic
     }
 }
 
-/// Lets two of five masters at a time go down, hang, lose answers or forget, and lets them sit their quarantine out.
-async fn trouble(nodes: &[MemoryNode], mut dice: Dice, ends: Instant) {
+/// Lets two of five nodes at a time go down, hang, lose replies or lose their data, and waits for their quarantine.
+async fn inject_faults(nodes: &[MemoryNode], mut dice: Dice, ends: Instant) {
     for node in nodes {
         node.set_delay(Duration::from_micros(dice.roll(4_000)));
     }
@@ -140,26 +141,28 @@ async fn trouble(nodes: &[MemoryNode], mut dice: Dice, ends: Instant) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_are_unique_and_increase_however_the_counters_are_skewed() {
+async fn tokens_are_unique_and_increase_with_skewed_fences() {
     for seed in 1..=10 {
         let mut dice = Dice::new(seed);
         let cluster = MemoryCluster::new(5);
         let managers = [cluster.manager(), cluster.manager(), cluster.manager()];
-        let mut last = token(&managers[0]).await;
+        let mut last = next_token(&managers[0]).await;
         for round in 1..20 {
             let fences: Vec<u64> = (0..5).map(|_| FAR + round * 100 + dice.roll(90)).collect();
             if dice.roll(3) == 0 {
                 cluster.set_fences("r", &fences).await;
             }
             for _ in 0..3 {
-                // Another majority every time, some of it late.
+                // Another majority every time, with other delays.
                 let away = [dice.index(5), dice.index(5)];
                 away.iter().for_each(|node| cluster.nodes[*node].set_down(true));
                 cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(dice.roll(20))));
-                let next = token(&managers[dice.index(3)]).await;
+                let next = next_token(&managers[dice.index(3)]).await;
                 away.iter().for_each(|node| cluster.nodes[*node].set_down(false));
                 cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
-                all_vote(&managers).await;
+                for locks in &managers {
+                    all_nodes_vote(locks).await;
+                }
                 assert!(next > last, "seed {seed}, round {round}: {next} after {last}");
                 last = next;
             }
@@ -167,38 +170,30 @@ async fn tokens_are_unique_and_increase_however_the_counters_are_skewed() {
     }
 }
 
-async fn all_vote(managers: &[LockManager]) {
-    lock_support::eventually_async("all nodes vote", async || {
-        let health = join_all(managers.iter().map(LockManager::health)).await;
-        health.iter().all(|health| health.nodes.iter().all(|node| node.admitted))
-    })
-    .await;
-}
-
 #[tokio::test(start_paused = true)]
-async fn the_largest_of_the_counters_is_no_token_by_itself() {
-    // Five acquisitions, each on its own three of five masters with counters of their own: the largest counter of each
-    // would be 1, 2, 3, 4, 3.
+async fn tokens_increase_across_different_majorities() {
+    // Five acquisitions, each on three of five nodes. Taking the largest fence of each majority as the token would give
+    // 1, 2, 3, 4, 3.
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
-    token(&locks).await;
+    next_token(&locks).await;
     cluster.set_fences("r", &[FAR; 5]).await;
     let mut tokens = Vec::new();
     for majority in [[0, 1, 2], [0, 1, 2], [0, 3, 1], [0, 3, 4], [2, 3, 4]] {
         let away = (0..5).filter(|node| !majority.contains(node)).collect::<Vec<_>>();
         away.iter().for_each(|node| cluster.nodes[*node].set_down(true));
-        tokens.push(token(&locks).await);
+        tokens.push(next_token(&locks).await);
         away.iter().for_each(|node| cluster.nodes[*node].set_down(false));
-        all_vote(std::slice::from_ref(&locks)).await;
+        all_nodes_vote(&locks).await;
     }
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_costs_one_round_trip_and_a_second_one_only_where_nodes_disagree() {
+async fn a_token_costs_one_round_trip_or_two_if_the_fences_differ() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
-    token(&locks).await;
+    next_token(&locks).await;
     let round_trip = Duration::from_millis(10);
     cluster.nodes.iter().for_each(|node| node.set_delay(round_trip));
     let started = Instant::now();
@@ -213,20 +208,20 @@ async fn a_token_costs_one_round_trip_and_a_second_one_only_where_nodes_disagree
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_increase_by_the_clock_when_all_counters_were_lost() {
+async fn tokens_increase_by_the_clock_after_all_fences_are_lost() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().ttl(TTL).max_ttl(TTL).connect().await.unwrap();
     let mut last = 0;
     for _ in 0..5 {
         for _ in 0..10 {
-            let next = token(&locks).await;
+            let next = next_token(&locks).await;
             assert!(next > last, "{next} after {last}");
             last = next;
         }
-        assert!(last < 1 << 53, "it fits a JavaScript number");
+        assert!(last < 1 << 53, "a token fits a JavaScript number");
         cluster.nodes.iter().for_each(MemoryNode::forget);
-        // More than any promise covers: all at once. After that the clock is all there is.
+        // All fences are lost at once, which is beyond the assumptions: only the clock is left.
         sleep(TTL * 3).await;
-        lock_support::eventually_async("locks can be had again", async || locks.health().await.quorum).await;
+        eventually_async("a majority votes again", async || locks.health().await.quorum).await;
     }
 }

@@ -1,14 +1,16 @@
-//! The engine on in-memory masters, nearly all of it in virtual time.
+//! The engine on in-memory nodes, nearly always in virtual time.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
-mod broken_variants;
+mod broken_acquisitions;
+mod broken_nodes;
 mod documentation;
 mod exclusion_and_fencing;
-mod lease_life;
-mod lines;
+mod lease_lifecycle;
+mod local_queue;
 mod minority_faults;
-mod queues;
+mod node_queues;
 mod scopes;
 mod settings;
-mod waiting_and_closing;
+mod shutdown;
+mod waiting;

@@ -1,4 +1,5 @@
-//! Promise 5 on in-memory masters: with a minority gone nothing is noticed, with a majority gone callers are told quickly.
+//! Promise 5 on in-memory nodes: the loss of a minority is invisible, and the loss of a majority is reported
+//! quickly. In virtual time.
 
 use std::time::Duration;
 
@@ -12,21 +13,21 @@ const HANGS: Duration = Duration::from_secs(3600);
 
 type Fault = fn(&MemoryNode);
 
-/// The faults that one master can have, by name.
+/// The faults of a node, by name.
 const FAULTS: [(&str, Fault); 4] = [
     ("down", |node| node.set_down(true)),
     ("hung", |node| node.set_delay(HANGS)),
     ("slow", |node| node.set_delay(Duration::from_millis(45))),
-    ("deaf", |node| node.drop_replies(true)),
+    ("loses replies", |node| node.drop_replies(true)),
 ];
 
-fn cure(node: &MemoryNode) {
+fn heal(node: &MemoryNode) {
     node.set_down(false);
     node.set_delay(Duration::ZERO);
     node.drop_replies(false);
 }
 
-/// How long taking and releasing the lock ten times takes.
+/// How long it takes to acquire and release the lock ten times.
 async fn ten_times(locks: &LockManager) -> Duration {
     let started = Instant::now();
     for _ in 0..10 {
@@ -37,7 +38,7 @@ async fn ten_times(locks: &LockManager) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_of_five_masters_with_any_fault_cost_an_acquisition_nothing() {
+async fn faults_on_two_of_five_nodes_do_not_slow_an_acquisition() {
     let round_trip = Duration::from_millis(3);
     for (one, fault) in FAULTS {
         for (other, other_fault) in FAULTS {
@@ -48,13 +49,13 @@ async fn two_of_five_masters_with_any_fault_cost_an_acquisition_nothing() {
             fault(&cluster.nodes[0]);
             other_fault(&cluster.nodes[3]);
             let degraded = ten_times(&locks).await;
-            assert_eq!(degraded, healthy, "one is {one}, one is {other}");
+            assert_eq!(degraded, healthy, "one node: {one}, another: {other}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_of_five_masters_that_never_came_up_cost_the_first_acquisition_nothing_but_a_moment() {
+async fn two_of_five_nodes_that_never_come_up_delay_the_first_acquisition_by_a_second_at_most() {
     for (name, fault) in FAULTS {
         let cluster = MemoryCluster::new(5);
         cluster.nodes[..2].iter().for_each(fault);
@@ -67,7 +68,7 @@ async fn two_of_five_masters_that_never_came_up_cost_the_first_acquisition_nothi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_contended_lock_is_told_at_the_speed_of_the_majority_too() {
+async fn contention_is_reported_at_the_speed_of_the_majority() {
     for (name, fault) in FAULTS {
         let cluster = MemoryCluster::new(5);
         let locks = cluster.builder().connect().await.unwrap();
@@ -82,7 +83,7 @@ async fn a_contended_lock_is_told_at_the_speed_of_the_majority_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_three_of_five_masters_gone_callers_get_no_quorum_within_the_node_timeout() {
+async fn without_three_of_five_nodes_callers_get_no_quorum_within_the_node_timeout() {
     for (name, fault) in FAULTS.into_iter().filter(|(name, _)| *name != "slow") {
         let cluster = MemoryCluster::new(5);
         let locks = cluster.builder().ttl(TTL).connect().await.unwrap();
@@ -100,15 +101,15 @@ async fn with_three_of_five_masters_gone_callers_get_no_quorum_within_the_node_t
             assert_eq!(failed, (1..4).contains(&node), "{name}: {vote}");
         }
         assert_eq!(error.retry_after(), Some(Duration::from_secs(1)));
-        cluster.nodes.iter().for_each(cure);
+        cluster.nodes.iter().for_each(heal);
         eventually("no key remains", || cluster.lock_keys().is_empty()).await;
-        eventually_async("locks can be had again", async || locks.health().await.quorum).await;
+        eventually_async("a majority votes again", async || locks.health().await.quorum).await;
         assert!(locks.lock("r").try_acquire().await.is_ok(), "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_whose_answers_were_all_lost_are_released_or_end_with_their_time_to_live() {
+async fn locks_whose_replies_are_lost_are_released_or_expire() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().ttl(TTL).connect().await.unwrap();
     cluster.nodes.iter().for_each(|node| node.drop_replies(true));
@@ -116,33 +117,33 @@ async fn locks_whose_answers_were_all_lost_are_released_or_end_with_their_time_t
     let error = locks.lock("r").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
     assert_eq!(started.elapsed(), NODE_TIMEOUT);
-    assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "the release came through, if not its answer");
+    assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "the release was executed, although its reply was lost");
 
-    // Now the masters get the request, and then nothing any more.
-    cluster.nodes.iter().for_each(cure);
-    eventually_async("they answer", async || locks.health().await.quorum).await;
+    // Now the nodes execute the acquire and go down before the release.
+    cluster.nodes.iter().for_each(heal);
+    eventually_async("a majority votes", async || locks.health().await.quorum).await;
     cluster.nodes.iter().for_each(|node| node.drop_replies(true));
     let acquiring = locks.lock("r").acquire();
-    let cut = async {
+    let outage = async {
         sleep(NODE_TIMEOUT / 2).await;
         assert_eq!(cluster.holding(), 5);
         cluster.nodes.iter().for_each(|node| node.set_down(true));
     };
-    assert!(tokio::join!(acquiring, cut).0.is_err());
+    assert!(tokio::join!(acquiring, outage).0.is_err());
     let started = Instant::now();
-    eventually("the keys have ended", || cluster.lock_keys().is_empty()).await;
+    eventually("the keys have expired", || cluster.lock_keys().is_empty()).await;
     assert!(started.elapsed() <= TTL);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_came_too_late_is_expired_and_released() {
+async fn a_grant_that_arrives_too_late_is_expired_and_released() {
     let cluster = MemoryCluster::new(5);
     let builder = cluster.builder().node_timeout(Duration::from_millis(200));
     let locks = builder.ttl(Duration::from_millis(100)).connect().await.unwrap();
     cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(99)));
     let error = locks.lock("r").wait(Duration::from_millis(300)).acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Expired { .. }), "{error}");
-    assert!(error.waited() >= Duration::from_millis(300), "tried again while there was time: {:?}", error.waited());
+    assert!(error.waited() >= Duration::from_millis(300), "it tried again while there was time: {:?}", error.waited());
     cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(30)));
     let error = locks.lock("r").min_validity(Duration::from_millis(80)).try_acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Expired { .. }), "{error}");
@@ -150,23 +151,23 @@ async fn a_grant_that_came_too_late_is_expired_and_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_master_that_comes_back_votes_again() {
+async fn a_node_that_recovers_votes_again() {
     for (name, fault) in FAULTS {
         let cluster = MemoryCluster::new(5);
         let locks = cluster.builder().connect().await.unwrap();
         fault(&cluster.nodes[0]);
         ten_times(&locks).await;
         sleep(Duration::from_secs(120)).await;
-        cure(&cluster.nodes[0]);
+        heal(&cluster.nodes[0]);
         eventually_async(name, async || locks.health().await.nodes[0].admitted).await;
-        // Its vote is needed now.
+        // Now its vote is needed.
         cluster.nodes[1..3].iter().for_each(|node| node.set_down(true));
         assert!(locks.lock("r").acquire().await.is_ok(), "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn health_tells_each_node_and_whether_locks_can_be_had() {
+async fn health_reports_every_node_and_the_quorum() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
     cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(7)));

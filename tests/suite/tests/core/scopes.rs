@@ -1,4 +1,4 @@
-//! `run`, the current lease, and locks taken inside their own scope. In virtual time.
+//! `run`, the current lease, and locks acquired again inside their own scope. In virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,17 +17,17 @@ async fn cluster() -> (MemoryCluster, LockManager) {
     (cluster, locks)
 }
 
-/// Tells that it was dropped.
-struct Dropped(Arc<AtomicBool>);
+/// Sets a flag when it is dropped.
+struct SetOnDrop(Arc<AtomicBool>);
 
-impl Drop for Dropped {
+impl Drop for SetOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn run_gives_the_value_of_the_work_and_releases() {
+async fn run_returns_the_value_of_the_work_and_releases() {
     let (cluster, locks) = cluster().await;
     let borrowed = String::from("borrowed");
     let value = locks.lock("r").run(async |lease| (lease.resource().len(), borrowed.len())).await;
@@ -40,11 +40,11 @@ async fn run_gives_the_value_of_the_work_and_releases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_drops_the_work_where_it_stands() {
+async fn a_loss_cancels_the_work() {
     let (cluster, locks) = cluster().await;
     let dropped = Arc::new(AtomicBool::new(false));
     let work = async |lease: Lease| {
-        let _dropped = Dropped(Arc::clone(&dropped));
+        let _dropped = SetOnDrop(Arc::clone(&dropped));
         cluster.nodes[..3].iter().for_each(|node| node.advance_clock(TTL));
         lease.lost().await;
         sleep(TTL * 100).await;
@@ -60,7 +60,7 @@ async fn a_loss_drops_the_work_where_it_stands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_is_done_after_the_lease_ended_is_not_reported_as_done_under_it() {
+async fn work_that_outlives_its_lease_is_reported_as_lost() {
     let (_cluster, locks) = cluster().await;
     let work = async |_| tokio::time::advance(TTL * 2).await;
     let error = locks.lock("r").run(work).await.unwrap_err();
@@ -68,7 +68,7 @@ async fn work_that_is_done_after_the_lease_ended_is_not_reported_as_done_under_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_work_goes_on_and_releases() {
+async fn a_panic_in_the_work_propagates_and_releases() {
     let (cluster, locks) = cluster().await;
     let running = locks.lock("r").run(async |_| panic!("of the work"));
     let panic = std::panic::AssertUnwindSafe(running).catch_unwind().await.unwrap_err();
@@ -94,21 +94,21 @@ async fn the_current_lease_is_the_innermost_of_the_task() {
         locks.lock("inner").run(inner).await.unwrap();
         assert_eq!(Lease::current().unwrap().resource(), "outer");
         let spawned = tokio::spawn(async { Lease::current().is_none() }).await.unwrap();
-        assert!(spawned, "not inherited by tasks");
+        assert!(spawned, "tasks do not inherit it");
         let carried = tokio::spawn(outer.scope(async { Lease::current().unwrap().token() })).await.unwrap();
-        assert_eq!(carried, outer.token(), "but can be carried over");
+        assert_eq!(carried, outer.token(), "a scope carries it over");
     };
     locks.lock("outer").run(work).await.unwrap();
     assert!(Lease::current().is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn inside_its_own_scope_a_lock_is_the_same_lock_and_the_outermost_releases() {
+async fn reacquiring_inside_a_scope_shares_the_lease_and_only_the_outermost_guard_releases() {
     let (cluster, locks) = cluster().await;
     let work = async |outer: Lease| {
         let started = Instant::now();
         cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(10)));
-        // Also with another lock in between.
+        // Also used below with another lock in between.
         let nested = async |_: Lease| {
             let guard = locks.lock("r").try_acquire().await.unwrap();
             let same = locks.lock("r").run(async |lease| lease.token()).await.unwrap();
@@ -128,7 +128,7 @@ async fn inside_its_own_scope_a_lock_is_the_same_lock_and_the_outermost_releases
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spawned_task_another_manager_and_a_plain_guard_wait_like_anyone() {
+async fn spawned_tasks_other_managers_and_plain_guards_do_not_share_the_lease() {
     let (cluster, locks) = cluster().await;
     let other = cluster.manager();
     let work = async |_| {
@@ -144,7 +144,7 @@ async fn a_spawned_task_another_manager_and_a_plain_guard_wait_like_anyone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inside_a_scope_that_was_lost_the_lock_is_lost() {
+async fn reacquiring_inside_a_lost_scope_reports_the_loss() {
     let (cluster, locks) = cluster().await;
     let guard = locks.lock("r").acquire().await.unwrap();
     let lease = guard.lease();
@@ -156,7 +156,7 @@ async fn inside_a_scope_that_was_lost_the_lock_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn held_tells_the_leases_whose_guards_are_alive() {
+async fn held_lists_the_leases_whose_guards_are_alive() {
     let (_cluster, locks) = cluster().await;
     let one = locks.lock("one").acquire().await.unwrap();
     let two = locks.lock("two").acquire().await.unwrap();

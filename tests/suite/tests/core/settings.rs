@@ -1,4 +1,4 @@
-//! Bad input gets typed errors that name what is wrong, before any node is asked.
+//! Bad input is rejected with typed errors that name what is wrong, before any request is sent.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_is_1_to_512_bytes_without_control_characters_and_braces() {
+async fn a_resource_is_1_to_512_bytes_without_control_characters_or_braces() {
     let locks = LockManager::in_memory();
     for good in ["a", "stock:42", "größe/1 2", "a%3Ab", &"x".repeat(512), "lock:", "*", "node"] {
         let guard = locks.lock(good).try_acquire().await.unwrap_or_else(|error| panic!("{error}"));
@@ -30,7 +30,7 @@ async fn a_resource_is_1_to_512_bytes_without_control_characters_and_braces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_option_out_of_its_range_is_named_with_its_range() {
+async fn an_option_out_of_range_is_reported_with_its_range() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().max_ttl(SECOND * 30).connect().await.unwrap();
     type Set = fn(LockRequest) -> LockRequest;
@@ -67,7 +67,7 @@ fn with_nodes(count: usize) -> LockManagerBuilder {
 }
 
 #[test]
-fn a_manager_that_can_not_work_is_not_built() {
+fn an_invalid_configuration_is_rejected() {
     let error = |builder: LockManagerBuilder| builder.connect_lazy().map(|_| ()).unwrap_err();
     assert_eq!(error(LockManager::builder()), ConfigError::NoNodes);
     for even in [2, 4, 6] {
@@ -97,14 +97,14 @@ fn a_manager_that_can_not_work_is_not_built() {
         let error = error(builder);
         assert!(matches!(&error, ConfigError::OutOfRange(range) if range.field == field), "{field}: {error}");
     }
-    assert!(with_nodes(3).max_ttl(SECOND * 5).connect_lazy().is_ok(), "the default ttl gives way");
+    assert!(with_nodes(3).max_ttl(SECOND * 5).connect_lazy().is_ok(), "the default ttl is lowered to max_ttl");
     for good in [1, 3, 5, 7, 63] {
         assert!(with_nodes(good).connect_lazy().is_ok());
     }
 }
 
 #[test]
-fn a_url_that_can_not_be_used_is_named_without_its_password() {
+fn an_invalid_url_is_reported_without_its_password() {
     for bad in [
         "",
         "10.0.0.1:6379",
@@ -126,7 +126,7 @@ fn a_url_that_can_not_be_used_is_named_without_its_password() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_say_in_one_line_what_happened() {
+async fn an_error_message_is_one_line_and_names_the_resource() {
     let locks = LockManager::in_memory();
     let error = locks.lock("a{b").acquire().await.unwrap_err();
     let LockError::InvalidResource { reason, .. } = &error else { panic!("{error}") };

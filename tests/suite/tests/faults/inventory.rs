@@ -1,10 +1,10 @@
-//! The inventory service's table, as a test: what must not oversell does not, and what has to be feared can be seen.
+//! The table of the inventory example, as a test: the guarded modes never oversell, and the others show why that matters.
 
 use inventory::{Config, Mode, Report, run};
 use lock_support::{RedisCluster, RedisServer, alone};
 use tokio_util::sync::CancellationToken;
 
-async fn table(config: Config) -> Report {
+async fn run_table(config: Config) -> Report {
     let report = run(&config, &CancellationToken::new(), |_| {}).await.unwrap();
     assert!(!report.interrupted);
     report
@@ -18,16 +18,16 @@ fn assert_sold_exactly(report: &Report, mode: Mode) {
 /// The whole table. Its guarded modes sell all of the stock and no more; the others sell more.
 async fn only_the_guarded_modes_sell_exactly(config: Config) {
     let _alone = alone().await;
-    let report = table(config).await;
+    let report = run_table(config).await;
     for mode in [Mode::DistributedLock, Mode::PauseFenceClaimed, Mode::AtomicSql] {
         assert_sold_exactly(&report, mode);
     }
     assert!(report.passed(), "{:?}", report.failures);
     for mode in [Mode::NoLock, Mode::LocalMutex, Mode::Pause] {
-        assert!(report.row(mode).unwrap().oversold > 0, "{mode:?} is there to show what a lock and a fence are for");
+        assert!(report.row(mode).unwrap().oversold > 0, "{mode:?} shows what a lock and a fence are for");
     }
     let claimed = report.row(Mode::PauseFenceClaimed).unwrap();
-    assert!(claimed.stale_rejected.unwrap() > 0, "the fence was put to the test: {claimed:?}");
+    assert!(claimed.stale_rejected.unwrap() > 0, "the fence rejected stale tokens: {claimed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,14 +42,14 @@ async fn the_guarded_modes_never_oversell_and_the_others_do_by_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lock_and_fence_never_oversell_on_real_masters() {
+async fn lock_and_fence_never_oversell_on_real_servers() {
     let _alone = alone().await;
     let cluster = RedisCluster::start(5).await;
     let redis = cluster.servers.iter().map(RedisServer::url).collect();
     let modes = vec![Mode::DistributedLock, Mode::PauseFenceClaimed];
-    let report = table(Config { redis, modes, ..Config::default() }).await;
+    let report = run_table(Config { redis, modes, ..Config::default() }).await;
     assert_sold_exactly(&report, Mode::DistributedLock);
     assert_sold_exactly(&report, Mode::PauseFenceClaimed);
     let claimed = report.row(Mode::PauseFenceClaimed).unwrap();
-    assert!(claimed.stale_rejected.unwrap() > 0, "the fence was put to the test: {claimed:?}");
+    assert!(claimed.stale_rejected.unwrap() > 0, "the fence rejected stale tokens: {claimed:?}");
 }

@@ -2,6 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
-mod five_redis;
 mod inventory;
+mod redis_exclusion;
 mod redis_faults;

@@ -1,9 +1,9 @@
-//! What faults of real Redis servers cost: nothing while a majority is well, a quick typed error when it is not.
+//! Faults of real Redis servers: invisible while a majority is healthy, a quick typed error otherwise.
 
 use std::time::Duration;
 
 use lock_core::{LockError, LockManager, NodeError, Refusal, Vote};
-use lock_support::{RedisCluster, RedisServer, alone, eventually_async, median};
+use lock_support::{RedisCluster, RedisServer, all_nodes_vote, alone, eventually_async, median};
 use tokio::time::{Instant, sleep};
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -19,12 +19,8 @@ async fn acquire_times(locks: &LockManager, count: usize) -> Vec<Duration> {
     times
 }
 
-async fn all_admitted(locks: &LockManager) {
-    eventually_async("all nodes vote", async || locks.health().await.nodes.iter().all(|node| node.admitted)).await;
-}
-
 #[tokio::test]
-async fn with_three_of_five_masters_dead_callers_get_no_quorum_in_the_node_timeout_and_no_lock() {
+async fn with_three_of_five_servers_dead_callers_get_no_quorum_within_the_node_timeout() {
     let _alone = alone().await;
     let mut cluster = RedisCluster::start(5).await;
     let locks = cluster.builder().node_timeout(NODE_TIMEOUT).connect().await.unwrap();
@@ -37,7 +33,7 @@ async fn with_three_of_five_masters_dead_callers_get_no_quorum_in_the_node_timeo
 }
 
 #[tokio::test]
-async fn with_three_of_five_masters_hung_callers_get_no_quorum_in_the_node_timeout_and_no_lock() {
+async fn with_three_of_five_servers_hung_callers_get_no_quorum_within_the_node_timeout() {
     let _alone = alone().await;
     let cluster = RedisCluster::start(5).await;
     let locks = cluster.builder().ttl(Duration::from_secs(2)).node_timeout(NODE_TIMEOUT).connect().await.unwrap();
@@ -49,11 +45,11 @@ async fn with_three_of_five_masters_hung_callers_get_no_quorum_in_the_node_timeo
         server.cont();
     }
     cluster.no_lock_is_left().await;
-    all_admitted(&locks).await;
+    all_nodes_vote(&locks).await;
     drop(locks.lock("r").acquire().await.unwrap());
 }
 
-/// The best of several tries: a busy machine can only add to it.
+/// Takes the shortest of several attempts, because a busy machine only adds to the time.
 async fn assert_no_quorum_in_time(locks: &LockManager) {
     let mut best = Duration::MAX;
     for _ in 0..5 {
@@ -68,12 +64,12 @@ async fn assert_no_quorum_in_time(locks: &LockManager) {
 }
 
 #[tokio::test]
-async fn two_stopped_masters_add_next_to_nothing_to_an_acquisition() {
+async fn two_hung_servers_of_five_barely_slow_an_acquisition() {
     let _alone = alone().await;
     let cluster = RedisCluster::start(5).await;
     let locks = cluster.builder().connect().await.unwrap();
     acquire_times(&locks, 50).await;
-    // Taken in turns, so that the load of the machine is the same for both.
+    // In alternation, so that both see the same load of the machine.
     let (mut healthy, mut degraded) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         healthy.extend(acquire_times(&locks, 100).await);
@@ -84,14 +80,17 @@ async fn two_stopped_masters_add_next_to_nothing_to_an_acquisition() {
         for server in &cluster.servers[..2] {
             server.cont();
         }
-        all_admitted(&locks).await;
+        all_nodes_vote(&locks).await;
     }
     let (healthy, degraded) = (median(healthy), median(degraded));
-    assert!(degraded < healthy + Duration::from_millis(5), "median {healthy:?} with all, {degraded:?} with three");
+    assert!(
+        degraded < healthy + Duration::from_millis(5),
+        "median {healthy:?} with all servers, {degraded:?} with three"
+    );
 }
 
 #[tokio::test]
-async fn masters_that_restarted_with_their_data_or_without_vote_again_without_a_failed_call() {
+async fn servers_that_restart_with_or_without_their_data_vote_again() {
     let mut cluster = RedisCluster::start(5).await;
     let locks = cluster.builder().ttl(Duration::from_secs(1)).max_ttl(Duration::from_secs(1)).connect().await.unwrap();
     let first = locks.lock("r").acquire().await.unwrap().token();
@@ -102,18 +101,18 @@ async fn masters_that_restarted_with_their_data_or_without_vote_again_without_a_
         } else {
             cluster.servers[node].restart_with_data().await;
         }
-        all_admitted(&locks).await;
+        all_nodes_vote(&locks).await;
     }
     cluster.servers[4].kill();
     cluster.servers[0].kill();
-    // The three that are left have all been restarted, and all of them are needed.
+    // The three servers that are left have all restarted, and the votes of all three are needed.
     let guard = locks.lock("r").acquire().await.unwrap();
     assert!(guard.token() > first);
     assert!(guard.release().await.unwrap());
 }
 
 #[tokio::test]
-async fn an_idle_connection_from_a_factory_is_replaced_when_its_master_restarts() {
+async fn an_idle_connection_from_a_factory_is_replaced_when_its_server_restarts() {
     let mut server = RedisServer::start().await;
     let url = server.url();
     let connect = move || {
@@ -130,12 +129,12 @@ async fn an_idle_connection_from_a_factory_is_replaced_when_its_master_restarts(
         .unwrap();
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
     server.restart_empty().await;
-    all_admitted(&locks).await;
-    eventually_async("locks can be had", async || locks.lock("r").acquire().await.is_ok()).await;
+    all_nodes_vote(&locks).await;
+    eventually_async("the lock is acquired", async || locks.lock("r").acquire().await.is_ok()).await;
 }
 
 #[tokio::test]
-async fn a_script_flush_on_all_masters_is_not_noticed() {
+async fn a_script_flush_on_all_servers_is_invisible() {
     let cluster = RedisCluster::start(5).await;
     let locks = cluster.builder().connect().await.unwrap();
     let flush = async || {
@@ -158,7 +157,7 @@ async fn a_script_flush_on_all_masters_is_not_noticed() {
     let started = Instant::now();
     while started.elapsed() < ttl + ttl / 4 {
         flush().await;
-        assert_eq!(guard.check(), Ok(()), "renewed all the same, after {:?}", started.elapsed());
+        assert_eq!(guard.check(), Ok(()), "lost after {:?}", started.elapsed());
         sleep(Duration::from_millis(10)).await;
     }
     drop(guard);
@@ -166,14 +165,14 @@ async fn a_script_flush_on_all_masters_is_not_noticed() {
 }
 
 #[tokio::test]
-async fn a_master_that_becomes_a_replica_at_run_time_never_votes_again() {
+async fn a_server_that_becomes_a_replica_no_longer_votes() {
     let cluster = RedisCluster::start(3).await;
     let locks = cluster.builder().connect().await.unwrap();
     let other = RedisServer::start().await;
     cluster.servers[0].query::<String>(&format!("REPLICAOF 127.0.0.1 {}", other.port())).await;
     let guard = locks.lock("r").acquire().await.unwrap();
     assert!(guard.release().await.unwrap());
-    eventually_async("health tells that it is a replica", async || {
+    eventually_async("health reports that the server is a replica", async || {
         let health = locks.health().await;
         drop(locks.lock("r").acquire().await.unwrap());
         health.quorum && health.nodes[0].problem == Some(NodeError::Refused(Refusal::Replica))
@@ -187,7 +186,7 @@ async fn a_master_that_becomes_a_replica_at_run_time_never_votes_again() {
 }
 
 #[tokio::test]
-async fn masters_that_are_out_of_memory_or_can_not_write_are_not_noticed_while_they_are_few() {
+async fn a_minority_that_cannot_write_is_invisible() {
     let cluster = RedisCluster::start(5).await;
     let locks = cluster.builder().connect().await.unwrap();
     cluster.servers[0].query::<String>("CONFIG SET maxmemory 1").await;

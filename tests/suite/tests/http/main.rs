@@ -1,7 +1,9 @@
-//! Handlers and layers, over real connections.
+//! Guarded handlers, functions and layers, nearly all of them over real connections.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
-mod http_endings;
-mod http_layer;
-mod http_macro;
+mod endings;
+mod functions;
+mod handlers;
+mod layer;
+mod layer_bodies;

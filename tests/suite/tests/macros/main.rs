@@ -1,5 +1,5 @@
-//! What the attribute macro accepts, and what it says about the rest.
+//! The attribute macro: what it accepts, and the diagnostics for everything else.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
-mod macro_diagnostics;
+mod diagnostics;

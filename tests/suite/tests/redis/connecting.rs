@@ -1,4 +1,4 @@
-//! What real servers must not be, who may log in, and who else may use the keys.
+//! Connecting to real servers: which servers are refused, logins and permissions, and plain Redlock clients on the same keys.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -54,12 +54,12 @@ async fn an_even_number_of_servers_is_refused() {
 }
 
 #[tokio::test]
-async fn a_dead_majority_is_told_at_connect_and_a_dead_minority_is_not_noticed() {
+async fn connect_reports_a_missing_majority_and_tolerates_a_dead_minority() {
     let mut cluster = RedisCluster::start(3).await;
     cluster.servers[0].kill();
     let locks = cluster.builder().connect().await.unwrap();
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
-    // Hung, not dead: nothing is refused, and nothing answers.
+    // Hung, not dead: its connections are accepted, but no command is answered.
     cluster.servers[1].stop();
     let started = Instant::now();
     let error = cluster.builder().connect().await.unwrap_err();
@@ -80,7 +80,7 @@ async fn a_password_and_a_database_are_taken_from_the_url() {
     let mut connection = server.connect().await.unwrap();
     redis::cmd("SELECT").arg(3).exec_async(&mut connection).await.unwrap();
     let keys: Vec<String> = redis::cmd("KEYS").arg("lock:*").query_async(&mut connection).await.unwrap();
-    assert_eq!(keys.len(), 2, "the lock and the node's record: {keys:?}");
+    assert_eq!(keys.len(), 2, "the lock and the record of the node: {keys:?}");
     assert_eq!(server.keys("*").await, Vec::<String>::new(), "nothing in database 0");
     assert!(guard.release().await.unwrap());
     for login in ["", ":wrong@"] {
@@ -90,8 +90,8 @@ async fn a_password_and_a_database_are_taken_from_the_url() {
     }
 }
 
-/// The commands that are listed in the documentation of `RedisNode`, which this reads.
-fn documented_rights() -> Vec<String> {
+/// The permissions that the documentation of `RedisNode` lists.
+fn documented_permissions() -> Vec<String> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lock-core/src/node/redis/node.rs");
     let docs: String = std::fs::read_to_string(source)
         .unwrap()
@@ -102,7 +102,7 @@ fn documented_rights() -> Vec<String> {
     list.unwrap().split(' ').map(ToOwned::to_owned).collect()
 }
 
-/// What the user was denied, but for what the documentation says that it may be.
+/// What the user was denied, except for what the documentation calls optional.
 async fn denied(server: &RedisServer) -> Vec<String> {
     let log: Vec<HashMap<String, redis::Value>> = server.query("ACL LOG").await;
     let object =
@@ -113,16 +113,16 @@ async fn denied(server: &RedisServer) -> Vec<String> {
         .collect()
 }
 
-async fn set_rights(server: &RedisServer, rights: &[String]) {
-    set_user(server, "~lock:* ~{lock:*", rights).await;
+async fn set_permissions(server: &RedisServer, permissions: &[String]) {
+    set_user(server, "~lock:* ~{lock:*", permissions).await;
 }
 
-async fn set_user(server: &RedisServer, keys: &str, rights: &[String]) {
-    let command = format!("ACL SETUSER app reset on >s3cret {keys} {}", rights.join(" "));
+async fn set_user(server: &RedisServer, keys: &str, permissions: &[String]) {
+    let command = format!("ACL SETUSER app reset on >s3cret {keys} {}", permissions.join(" "));
     server.query::<String>(&command).await;
 }
 
-/// Everything that a manager does: the first start, an acquisition, renewals, a release that calls a waiter.
+/// Everything that a manager does: the first start, an acquisition, renewals, a release that wakes a waiter.
 async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     let url = format!("redis://app:s3cret@{}/1", server.address());
     let ttl = Duration::from_millis(200);
@@ -147,49 +147,51 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn the_documented_rights_are_sufficient_and_none_is_superfluous() {
+async fn the_documented_permissions_are_sufficient_and_all_needed() {
     let server = RedisServer::start().await;
-    let rights = documented_rights();
-    set_rights(&server, &rights).await;
+    let permissions = documented_permissions();
+    set_permissions(&server, &permissions).await;
     exercise(&server, "lock:all:").await.unwrap();
     let mut superfluous = Vec::new();
-    for right in &rights {
-        let others: Vec<String> = rights.iter().filter(|other| *other != right).cloned().collect();
-        set_rights(&server, &others).await;
-        // What is denied without much ado is in the log.
+    for permission in &permissions {
+        let others: Vec<String> = permissions.iter().filter(|other| *other != permission).cloned().collect();
+        set_permissions(&server, &others).await;
+        // Denials that cause no error are in the log.
         server.query::<String>("ACL LOG RESET").await;
-        let outcome = exercise(&server, &format!("lock:without{}:", right.replace(['+', '|'], "-"))).await;
+        let outcome = exercise(&server, &format!("lock:without{}:", permission.replace(['+', '|'], "-"))).await;
         let denied = denied(&server).await;
         if outcome.is_ok() && denied.is_empty() {
-            superfluous.push(right);
+            superfluous.push(permission);
         }
     }
     assert!(superfluous.is_empty(), "not needed: {superfluous:?}");
 }
 
 #[tokio::test]
-async fn a_user_without_a_right_is_told_so() {
+async fn a_missing_permission_is_reported() {
     let server = RedisServer::start().await;
-    let rights: Vec<String> = documented_rights().into_iter().filter(|right| right != "+evalsha").collect();
-    set_rights(&server, &rights).await;
+    let permissions: Vec<String> =
+        documented_permissions().into_iter().filter(|permission| permission != "+evalsha").collect();
+    set_permissions(&server, &permissions).await;
     let error = exercise(&server, "lock:").await.unwrap_err();
     assert!(error.contains("the user lacks a permission"), "{error}");
 }
 
 #[tokio::test]
-async fn a_user_without_the_keys_of_queues_has_locks_all_the_same() {
+async fn a_user_without_access_to_the_queue_keys_still_acquires_locks() {
     let server = RedisServer::start().await;
-    set_user(&server, "~lock:*", &documented_rights()).await;
+    set_user(&server, "~lock:*", &documented_permissions()).await;
     exercise(&server, "lock:").await.unwrap();
     let denied = denied(&server).await;
     assert!(!denied.is_empty() && denied.iter().all(|key| key.starts_with("{lock:")), "{denied:?}");
 }
 
 #[tokio::test]
-async fn a_server_that_may_not_call_is_asked_over_one_connection() {
+async fn a_waiter_without_the_blpop_permission_keeps_to_one_connection() {
     let server = RedisServer::start().await;
-    let rights: Vec<String> = documented_rights().into_iter().filter(|right| right != "+blpop").collect();
-    set_rights(&server, &rights).await;
+    let permissions: Vec<String> =
+        documented_permissions().into_iter().filter(|permission| permission != "+blpop").collect();
+    set_permissions(&server, &permissions).await;
     let url = format!("redis://app:s3cret@{}", server.address());
     let connect = async || LockManager::builder().redis([&url]).connect().await.unwrap();
     let (holder, waiter) = (connect().await, connect().await);
@@ -202,13 +204,13 @@ async fn a_server_that_may_not_call_is_asked_over_one_connection() {
     let before = connections().await;
     let outcome = waiter.lock("r").wait(Duration::from_secs(1)).acquire().await;
     assert!(matches!(outcome, Err(LockError::Contended { .. })));
-    // That of the waiter, and the one that counts.
+    // The connection of the waiter, and the one of this query.
     assert_eq!(connections().await - before, 2);
     assert!(denied(&server).await.contains(&"blpop".to_owned()));
 }
 
 #[tokio::test]
-async fn a_plain_redlock_on_the_same_keys_excludes_us_and_we_exclude_it() {
+async fn a_plain_redlock_client_and_this_one_exclude_each_other() {
     let cluster = RedisCluster::start(5).await;
     let locks = cluster.builder().prefix("").connect().await.unwrap();
     let set = "SET stock:1 x NX PX 5000";
@@ -225,7 +227,7 @@ async fn a_plain_redlock_on_the_same_keys_excludes_us_and_we_exclude_it() {
         assert_eq!(server.query::<i64>("DEL stock:1").await, 1);
     }
     let guard = locks.lock("stock:1").try_acquire().await.unwrap();
-    eventually_async("all have it", async || cluster.keys("stock:1").await.len() == 5).await;
+    eventually_async("all servers have the key", async || cluster.keys("stock:1").await.len() == 5).await;
     for server in &cluster.servers {
         assert_eq!(server.query::<Option<String>>(set).await, None);
     }
@@ -234,7 +236,7 @@ async fn a_plain_redlock_on_the_same_keys_excludes_us_and_we_exclude_it() {
 }
 
 #[tokio::test]
-async fn a_master_finds_a_fence_by_its_hash_however_few_there_are() {
+async fn the_record_is_a_hashtable_however_few_fences_it_has() {
     let mut cluster = RedisCluster::start(3).await;
     cluster.servers[2] = RedisServer::start_with(&["--appendonly", "yes"]).await;
     let locks = cluster.builder().connect().await.unwrap();
@@ -247,7 +249,7 @@ async fn a_master_finds_a_fence_by_its_hash_however_few_there_are() {
 }
 
 #[tokio::test]
-async fn a_client_that_starts_while_a_majority_is_away_uses_it_when_it_comes_back() {
+async fn a_client_that_starts_without_a_majority_uses_it_when_it_recovers() {
     let cluster = RedisCluster::start(3).await;
     for server in &cluster.servers[..2] {
         server.stop();
@@ -255,12 +257,12 @@ async fn a_client_that_starts_while_a_majority_is_away_uses_it_when_it_comes_bac
     let locks = cluster.builder().connect_lazy().unwrap();
     let error = locks.lock("r").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
-    eventually_async("the one that answers is undecided", async || {
+    eventually_async("the reachable server is undecided", async || {
         locks.health().await.nodes[2].problem == Some(NodeError::Undecided)
     })
     .await;
     for server in &cluster.servers[..2] {
         server.cont();
     }
-    eventually_async("locks can be had", async || locks.lock("r").acquire().await.is_ok()).await;
+    eventually_async("the lock is acquired", async || locks.lock("r").acquire().await.is_ok()).await;
 }

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
+mod cancel_safety;
 mod connecting;
-mod dropped_anywhere;
-mod forgetting;
+mod data_loss;
+mod queued_locks;
 mod regressions;
 mod runtimes;
 mod script_equivalence;
-mod waited_for;

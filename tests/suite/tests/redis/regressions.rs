@@ -1,19 +1,19 @@
-//! The bugs that shipped in other locks, one by one, and that ours does not have them. The depth of each is tested
-//! elsewhere; this is the list.
+//! Bugs that shipped in other distributed locks: one test for each shows that this library does not have it. Other files test
+//! each subject in depth.
 
 use std::time::Duration;
 
 use lock_core::node::Keyspace;
 use lock_core::{ConfigError, LockError, LockManager, MemoryNode, quorum};
-use lock_support::{MemoryCluster, Recorder, RedisCluster, eventually, eventually_async};
+use lock_support::{MemoryCluster, Recorder, RedisCluster, all_nodes_vote, eventually, eventually_async};
 use tokio::time::{Instant, sleep, timeout};
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A cluster, and a manager that its first master was asked by already: the nodes are admitted.
-async fn ready() -> (MemoryCluster, LockManager) {
+/// Five nodes, and a manager that is connected to them.
+async fn connected() -> (MemoryCluster, LockManager) {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().node_timeout(ms(50)).connect().await.unwrap();
     (cluster, locks)
@@ -27,7 +27,7 @@ async fn bug_01_an_expired_lock_returned_as_acquired() {
     let late = locks.lock("r").ttl(ms(150)).try_acquire().await.unwrap_err();
     assert!(matches!(late, LockError::Expired { .. }), "{late}");
 
-    // The clock of each attempt starts before its first request: the second one is no fresher for the wait before it.
+    // Validity counts from before the first request of the attempt.
     cluster.nodes.iter().for_each(|node| node.set_delay(ms(40)));
     let started = Instant::now();
     let guard = locks.lock("r").ttl(ms(1000)).acquire().await.unwrap();
@@ -37,32 +37,32 @@ async fn bug_01_an_expired_lock_returned_as_acquired() {
 
 #[tokio::test(start_paused = true)]
 async fn bug_02_a_renewal_that_recreates_a_missing_key_or_a_failed_one_that_unlocks() {
-    let (cluster, locks) = ready().await;
+    let (cluster, locks) = connected().await;
     let lost = locks.lock("gone").ttl(ms(300)).acquire().await.unwrap();
     cluster.nodes[..3].iter().for_each(MemoryNode::forget);
     lost.lost().await;
     assert!(lost.check().is_err());
     sleep(ms(1000)).await;
-    assert!(cluster.nodes[..3].iter().all(|node| node.lock_keys().is_empty()), "nothing was re-created");
+    assert!(cluster.nodes[..3].iter().all(|node| node.lock_keys().is_empty()), "no key was recreated");
 
-    let (cluster, locks) = ready().await;
+    let (cluster, locks) = connected().await;
     let kept = locks.lock("kept").ttl(ms(3000)).acquire().await.unwrap();
     cluster.nodes.iter().for_each(|node| node.set_down(true));
     sleep(ms(1200)).await;
-    assert!(kept.is_valid(), "a renewal failed, and the lock is still valid");
+    assert!(kept.is_valid(), "a failed renewal does not end the lease");
     cluster.nodes.iter().for_each(|node| node.set_down(false));
     sleep(ms(6000)).await;
-    assert!(kept.is_valid(), "and was renewed when it could be");
+    assert!(kept.is_valid(), "the lease is renewed when the nodes are back");
 }
 
 #[tokio::test(start_paused = true)]
-async fn bug_03_a_renewal_by_a_majority_of_those_that_answered() {
-    let (cluster, locks) = ready().await;
+async fn bug_03_a_renewal_by_a_majority_of_the_responders() {
+    let (cluster, locks) = connected().await;
     let guard = locks.lock("r").ttl(ms(300)).acquire().await.unwrap();
     cluster.nodes[..3].iter().for_each(|node| node.set_down(true));
     sleep(ms(300)).await;
-    assert_eq!(cluster.holding(), 2, "two of two that answer kept it");
-    assert!(!guard.is_valid(), "and two of five are no majority");
+    assert_eq!(cluster.holding(), 2, "the two nodes that reply kept the key");
+    assert!(!guard.is_valid(), "two of five are no majority");
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,26 +74,26 @@ async fn bug_04_a_watchdog_that_outlives_unlock_dies_silently_or_never_ends() {
     assert_eq!(recorders[0].renewals(), 2);
     guard.release().await.unwrap();
     sleep(ms(5000)).await;
-    assert_eq!(recorders[0].renewals(), 2, "it ended with the lock");
+    assert_eq!(recorders[0].renewals(), 2, "renewal ended with the lock");
 
     let guard = locks.lock("r").ttl(ms(300)).max_hold(ms(1000)).acquire().await.unwrap();
     guard.lost().await;
     let renewals = recorders[0].renewals();
     sleep(ms(5000)).await;
-    assert_eq!(recorders[0].renewals(), renewals, "it ended with max_hold, and told");
+    assert_eq!(recorders[0].renewals(), renewals, "renewal ended with max_hold, and the loss was reported");
 }
 
 #[tokio::test(start_paused = true)]
-async fn bug_05_release_only_where_the_answer_was_ok_or_not_at_all() {
-    let (cluster, locks) = ready().await;
-    // Granted by two, and by two more whose answers are lost: no majority that could be known.
+async fn bug_05_a_failed_attempt_is_released_only_where_the_reply_was_ok_or_nowhere() {
+    let (cluster, locks) = connected().await;
+    // Two nodes grant, and two more grant but their replies are lost: the client cannot know of the majority.
     cluster.nodes[0].set_down(true);
     cluster.nodes[1..3].iter().for_each(|node| node.drop_replies(true));
     let failed = locks.lock("r").try_acquire().await.unwrap_err();
     assert!(matches!(failed, LockError::NoQuorum { .. }), "{failed}");
     eventually("no key is left", || cluster.lock_keys().is_empty()).await;
 
-    // Cancelled together with the request, when all had granted and none had answered.
+    // Cancelled when all nodes had granted and no reply had arrived.
     cluster.nodes.iter().for_each(|node| node.drop_replies(true));
     assert!(timeout(ms(10), locks.lock("r").acquire()).await.is_err());
     eventually("no key is left", || cluster.lock_keys().is_empty()).await;
@@ -101,7 +101,7 @@ async fn bug_05_release_only_where_the_answer_was_ok_or_not_at_all() {
 
 #[tokio::test(start_paused = true)]
 async fn bug_06_one_dead_or_hung_node_delays_every_lock_and_an_even_split_hangs() {
-    let (cluster, locks) = ready().await;
+    let (cluster, locks) = connected().await;
     cluster.nodes[0].set_down(true);
     cluster.nodes[1].set_delay(ms(3_600_000));
     let started = Instant::now();
@@ -128,12 +128,12 @@ async fn bug_07_a_retry_with_the_same_owner_id() {
     assert!(attempts > 5, "{attempts}");
     owners.sort();
     owners.dedup();
-    assert_eq!(owners.len(), attempts, "every attempt has an owner id of its own");
+    assert_eq!(owners.len(), attempts, "every attempt has its own owner id");
 }
 
 #[tokio::test(start_paused = true)]
 async fn bug_08_held_and_down_are_the_same_error_and_a_release_error_masks_the_result() {
-    let (cluster, locks) = ready().await;
+    let (cluster, locks) = connected().await;
     let guard = locks.lock("r").acquire().await.unwrap();
     assert!(matches!(locks.lock("r").try_acquire().await, Err(LockError::Contended { .. })));
     let result = locks
@@ -145,16 +145,16 @@ async fn bug_08_held_and_down_are_the_same_error_and_a_release_error_masks_the_r
         .await;
     assert_eq!(result.unwrap(), "the work");
     assert!(matches!(locks.lock("r").try_acquire().await, Err(LockError::NoQuorum { .. })));
-    assert!(guard.release().await.is_err(), "who asks for the release is told");
+    assert!(guard.release().await.is_err(), "an explicit release reports its error");
 }
 
 #[tokio::test(start_paused = true)]
-async fn bug_09_nodes_that_answer_after_the_quorum_are_never_renewed_or_released() {
-    let (cluster, locks) = ready().await;
+async fn bug_09_nodes_that_reply_after_the_quorum_are_never_renewed_or_released() {
+    let (cluster, locks) = connected().await;
     let late = &cluster.nodes[4];
     late.set_delay(ms(20));
     let guard = locks.lock("r").ttl(ms(300)).acquire().await.unwrap();
-    assert!(late.lock_keys().is_empty(), "it has not even answered");
+    assert!(late.lock_keys().is_empty(), "it has not replied");
     sleep(ms(1000)).await;
     assert_eq!(late.lock_keys().len(), 1, "it was renewed with the others");
     drop(guard);
@@ -162,11 +162,11 @@ async fn bug_09_nodes_that_answer_after_the_quorum_are_never_renewed_or_released
 }
 
 #[tokio::test(start_paused = true)]
-async fn bug_10_short_times_to_live_underflow_or_lose_their_fraction() {
+async fn bug_10_short_ttls_underflow_or_lose_their_fraction() {
     for ttl in 0..100 {
         assert!(quorum::validity(ms(ttl), ms(1000)).is_none());
     }
-    let (_cluster, locks) = ready().await;
+    let (_cluster, locks) = connected().await;
     let guard = locks.lock("r").ttl(Duration::from_micros(150_500)).renew(false).acquire().await.unwrap();
     assert_eq!(guard.remaining(), Duration::from_micros(150_500) * 99 / 100 - ms(2));
     let LockError::Contended { free_in, .. } = locks.lock("r").try_acquire().await.unwrap_err() else { panic!() };
@@ -176,23 +176,23 @@ async fn bug_10_short_times_to_live_underflow_or_lose_their_fraction() {
 #[tokio::test(start_paused = true)]
 async fn bug_11_a_quorum_of_three_and_a_half() {
     assert_eq!(quorum::majority(5), 3);
-    let (cluster, locks) = ready().await;
+    let (cluster, locks) = connected().await;
     cluster.nodes[..2].iter().for_each(|node| node.set_down(true));
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
 }
 
 #[tokio::test]
-async fn bug_12_fences_for_ever_and_tokens_that_are_not_the_holders() {
+async fn bug_12_a_fence_key_for_every_lock_forever_and_a_lease_with_anothers_token() {
     let cluster = RedisCluster::start(3).await;
     let locks = cluster.builder().connect().await.unwrap();
     let first = locks.lock("r").acquire().await.unwrap();
     let (token, lease) = (first.token(), first.lease());
     let inner = lease.scope(locks.lock("r").acquire()).await.unwrap();
-    assert_eq!(inner.token(), token, "re-entry does not bump it");
+    assert_eq!(inner.token(), token, "re-entry shares the token");
     first.release().await.unwrap();
     let next = locks.lock("r").acquire().await.unwrap();
     assert!(next.token() > token);
-    assert_eq!(lease.token(), token, "a lease tells its own token, not the latest");
+    assert_eq!(lease.token(), token, "a lease reports its own token, not the latest");
     next.release().await.unwrap();
 
     futures_util::future::join_all((0..2_000).map(async |number| {
@@ -201,13 +201,13 @@ async fn bug_12_fences_for_ever_and_tokens_that_are_not_the_holders() {
     }))
     .await;
     for server in &cluster.servers {
-        let meta = vec!["lock:{node}".to_owned()];
-        eventually_async("no key is left of any of them", async || server.keys("*").await == meta).await;
+        let record = vec!["lock:{node}".to_owned()];
+        eventually_async("only the record is left", async || server.keys("*").await == record).await;
         let fields: Vec<String> = server.query("HKEYS lock:{node}").await;
         let is_fence = |field: &&String| field.parse::<u16>().is_ok_and(|fence| fence < Keyspace::FENCES);
         let fences = fields.iter().filter(is_fence).count();
-        assert_eq!(fields.len() - fences, 7, "the record, and fences, of which there is a fixed number");
-        assert!(fences > 1_500, "of 2,000 locks few share one: {fences}");
+        assert_eq!(fields.len() - fences, 7, "the record has seven fields besides the fences");
+        assert!(fences > 1_500, "2,000 locks should share few fences, but use only {fences}");
     }
 }
 
@@ -221,14 +221,14 @@ async fn bug_13_a_connection_per_operation_or_a_task_per_call() {
     for _ in 0..300 {
         locks.lock("r").acquire().await.unwrap().release().await.unwrap();
     }
-    assert_eq!(clients().await, before, "one connection a master, always the same");
+    assert_eq!(clients().await, before, "one connection for each node, always the same");
     let metrics = tokio::runtime::Handle::current().metrics();
-    eventually("no task is left of a call", || metrics.num_alive_tasks() <= tasks).await;
+    eventually("no task is left behind", || metrics.num_alive_tasks() <= tasks).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn bug_14_on_shutdown_the_lock_is_released_while_the_handler_runs() {
-    let (cluster, locks) = ready().await;
+    let (cluster, locks) = connected().await;
     let worker = locks.clone();
     let work = tokio::spawn(async move {
         let work = worker.lock("r").run(async |lease| {
@@ -237,16 +237,16 @@ async fn bug_14_on_shutdown_the_lock_is_released_while_the_handler_runs() {
         });
         work.await.unwrap()
     });
-    eventually("it holds the lock", || cluster.holding() >= 3).await;
+    eventually("the worker holds the lock", || cluster.holding() >= 3).await;
     let report = locks.shutdown(ms(10_000)).await;
     assert_eq!((report.released, report.revoked), (1, 0));
-    assert!(work.await.unwrap(), "held to the end");
+    assert!(work.await.unwrap(), "the lock was held to the end");
 }
 
 #[tokio::test(start_paused = true)]
-async fn bug_15_the_token_is_the_largest_of_the_nodes_counters() {
-    let (cluster, locks) = ready().await;
-    // Five acquisitions whose majorities overlap in few nodes: by counters alone this gave 1, 2, 3, 4, 3.
+async fn bug_15_the_token_is_the_largest_of_the_nodes_fences() {
+    let (cluster, locks) = connected().await;
+    // Five acquisitions on majorities that overlap in few nodes: the largest fence of each would be 1, 2, 3, 4, 3.
     let mut last = 0;
     for away in [[3, 4], [1, 2], [0, 1], [2, 3], [0, 4]] {
         away.iter().for_each(|node: &usize| cluster.nodes[*node].set_down(true));
@@ -256,14 +256,14 @@ async fn bug_15_the_token_is_the_largest_of_the_nodes_counters() {
         last = token;
         guard.release().await.unwrap();
         away.iter().for_each(|node| cluster.nodes[*node].set_down(false));
-        eventually_async("all vote again", async || locks.health().await.nodes.iter().all(|node| node.admitted)).await;
+        all_nodes_vote(&locks).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn bug_16_a_semaphore_on_majorities_admits_more_than_its_limit() {
-    // There is none. Two permits are two locks, and a third caller gets neither.
-    let (_cluster, locks) = ready().await;
+    // There is no semaphore. Two locks serve as two permits, and a third caller gets neither.
+    let (_cluster, locks) = connected().await;
     let permit = async || match locks.lock("permit:1").try_acquire().await {
         Ok(guard) => Ok(guard),
         Err(_) => locks.lock("permit:2").try_acquire().await,

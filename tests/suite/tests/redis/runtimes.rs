@@ -1,4 +1,4 @@
-//! A manager outside of runtimes, and on several of them one after the other.
+//! A manager outside a runtime, and on several runtimes in turn.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,20 +13,20 @@ use lock_core::{LockGuard, LockManager, LockManagerBuilder, RedisNode};
 use lock_support::{MemoryCluster, RedisCluster, eventually_async};
 use tokio::runtime::{Builder, Runtime};
 
-/// Runs on a runtime of its own that ends with the work.
+/// Runs a future on a new runtime, which ends with it.
 fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
     Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// A lock that is held on real masters, and the runtime that it came from, which goes on by itself.
+/// A lock that is held on real servers, and the runtime that it came from, which keeps running.
 fn held_on_redis() -> (Runtime, RedisCluster, LockGuard) {
     held_on(RedisCluster::builder)
 }
 
-/// The same where the connections are the service's own, which have timers in them.
-fn held_on_own_connections() -> (Runtime, RedisCluster, LockGuard) {
+/// The same with connections from a factory, which use timers.
+fn held_on_factory_connections() -> (Runtime, RedisCluster, LockGuard) {
     held_on(|cluster| {
-        let masters = cluster.servers.iter().map(|server| {
+        let nodes = cluster.servers.iter().map(|server| {
             let client = redis::Client::open(server.url()).unwrap();
             let connect = move || {
                 let client = client.clone();
@@ -34,15 +34,15 @@ fn held_on_own_connections() -> (Runtime, RedisCluster, LockGuard) {
             };
             RedisNode::from_factory(server.address(), connect)
         });
-        LockManager::builder().nodes(masters)
+        LockManager::builder().nodes(nodes)
     })
 }
 
-fn held_on(masters: impl FnOnce(&RedisCluster) -> LockManagerBuilder) -> (Runtime, RedisCluster, LockGuard) {
+fn held_on(nodes: impl FnOnce(&RedisCluster) -> LockManagerBuilder) -> (Runtime, RedisCluster, LockGuard) {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (cluster, guard) = runtime.block_on(async {
         let cluster = RedisCluster::start(3).await;
-        let locks = masters(&cluster).connect().await.unwrap();
+        let locks = nodes(&cluster).connect().await.unwrap();
         let guard = locks.lock("r").acquire().await.unwrap();
         (cluster, guard)
     });
@@ -50,7 +50,7 @@ fn held_on(masters: impl FnOnce(&RedisCluster) -> LockManagerBuilder) -> (Runtim
 }
 
 #[test]
-fn in_memory_and_connect_lazy_work_outside_of_a_runtime() {
+fn in_memory_and_connect_lazy_work_outside_a_runtime() {
     let locks = LockManager::in_memory();
     assert!(locks.held().is_empty());
     locks.close();
@@ -59,7 +59,7 @@ fn in_memory_and_connect_lazy_work_outside_of_a_runtime() {
 }
 
 #[test]
-fn a_guard_that_is_dropped_outside_of_a_runtime_releases_and_does_not_panic() {
+fn a_guard_dropped_outside_a_runtime_releases_without_a_panic() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let guard = on_a_runtime(locks.lock("r").acquire()).unwrap();
@@ -72,8 +72,8 @@ fn a_guard_that_is_dropped_outside_of_a_runtime_releases_and_does_not_panic() {
 }
 
 #[test]
-fn a_guard_that_is_dropped_by_a_thread_without_a_runtime_releases_on_the_one_that_it_came_from() {
-    for held in [held_on_redis, held_on_own_connections] {
+fn a_guard_dropped_on_a_plain_thread_releases_on_the_runtime_it_came_from() {
+    for held in [held_on_redis, held_on_factory_connections] {
         let (runtime, cluster, guard) = held();
         thread::spawn(move || drop(guard)).join().unwrap();
         runtime.block_on(cluster.no_lock_is_left());
@@ -81,10 +81,10 @@ fn a_guard_that_is_dropped_by_a_thread_without_a_runtime_releases_on_the_one_tha
 }
 
 #[test]
-fn a_guard_that_is_dropped_on_a_runtime_that_ends_releases_on_the_one_that_it_came_from() {
-    for held in [held_on_redis, held_on_own_connections] {
+fn a_guard_dropped_on_a_runtime_that_ends_releases_on_the_runtime_it_came_from() {
+    for held in [held_on_redis, held_on_factory_connections] {
         let (runtime, cluster, guard) = held();
-        // Without timers, too.
+        // A runtime without timers.
         let other = Builder::new_current_thread().build().unwrap();
         other.block_on(async { drop(guard) });
         drop(other);
@@ -95,8 +95,8 @@ fn a_guard_that_is_dropped_on_a_runtime_that_ends_releases_on_the_one_that_it_ca
 }
 
 #[test]
-fn what_waits_for_others_is_written_by_whoever_has_time() {
-    /// Long enough for a machine that is busy.
+fn an_idle_worker_thread_writes_a_deferred_batch() {
+    /// Long enough on a busy machine.
     const LONG: Duration = Duration::from_secs(20);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let cluster = Arc::new(runtime.block_on(RedisCluster::start(3)));
@@ -105,36 +105,36 @@ fn what_waits_for_others_is_written_by_whoever_has_time() {
     let watch = thread::spawn(move || {
         let majority = async || watched.keys("lock:r").await.len() >= 2;
         on_a_runtime(eventually_async("a majority holds the lock", majority));
-        // Nobody may wait for it any more.
+        // The receiver may be gone.
         _ = locked.send(());
     });
     let first = runtime.spawn(async move {
-        // Less than the second after which a connection is looked at on which nothing moves.
+        // Shorter than the second after which a connection without progress is checked.
         let locks = cluster.builder().node_timeout(Duration::from_millis(900)).connect().await.unwrap();
-        // Two at once, until that is noticed: from then on, each waits for others who may be ready.
+        // Two callers at once, until the pipeline notices: from then on, a request waits for others to share its batch.
         for _ in 0..20 {
             let [r, s] = ["q", "s"].map(|resource| locks.lock(resource).acquire());
             let (r, s) = tokio::try_join!(r, s).unwrap();
             tokio::try_join!(r.release(), s.release()).unwrap();
         }
-        // What is spawned last is for this worker, and what was spawned before that for the other one, too.
-        let for_either = |work: BoxFuture<'static, ()>| {
+        // The task spawned last goes to the LIFO slot of this worker; the one before it can be stolen by the other worker.
+        let spawn_stealable = |work: BoxFuture<'static, ()>| {
             let working = tokio::spawn(work);
             drop(tokio::spawn(async {}));
             working
         };
-        // The other one has no time until this one has none.
+        // Keeps the other worker busy until this one is.
         let (free, is_free) = mpsc::channel();
         let (busy, is_busy) = mpsc::channel();
-        let other = for_either(Box::pin(async move {
+        let other = spawn_stealable(Box::pin(async move {
             busy.send(()).unwrap();
             is_free.recv_timeout(LONG).unwrap();
         }));
         is_busy.recv_timeout(LONG).unwrap();
         let mut acquiring = pin!(locks.lock("r").acquire());
         assert!(poll!(&mut acquiring).is_pending());
-        // Behind what is to be written.
-        let working = for_either(Box::pin(async move {
+        // Queued behind the deferred write, and keeps this worker busy until a majority holds the lock.
+        let working = spawn_stealable(Box::pin(async move {
             free.send(()).unwrap();
             is_locked.recv_timeout(LONG).unwrap();
         }));
@@ -143,12 +143,12 @@ fn what_waits_for_others_is_written_by_whoever_has_time() {
         working.await.unwrap();
     });
     let outcome = runtime.block_on(first);
-    // It has the servers, too, which end with the last one who does.
+    // The watcher shares the servers, which end with their last owner.
     watch.join().unwrap();
     outcome.unwrap();
 }
 
-/// Runs on no runtime at all.
+/// Runs a future without a runtime.
 fn without_a_runtime<T>(work: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -166,8 +166,8 @@ fn without_a_runtime<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn a_release_is_awaited_without_a_runtime() {
-    for held in [held_on_redis, held_on_own_connections] {
+fn a_release_can_be_awaited_without_a_runtime() {
+    for held in [held_on_redis, held_on_factory_connections] {
         let (runtime, cluster, guard) = held();
         let released = thread::spawn(|| without_a_runtime(guard.release())).join().unwrap();
         assert!(released.unwrap());
@@ -176,7 +176,7 @@ fn a_release_is_awaited_without_a_runtime() {
 }
 
 #[test]
-fn one_manager_serves_several_runtimes_one_after_the_other() {
+fn one_manager_serves_several_runtimes_in_turn() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let mut last = None;
@@ -193,7 +193,7 @@ fn one_manager_serves_several_runtimes_one_after_the_other() {
 }
 
 #[test]
-fn one_manager_of_real_servers_serves_several_runtimes_one_after_the_other() {
+fn one_manager_on_real_servers_serves_several_runtimes_in_turn() {
     let cluster = on_a_runtime(RedisCluster::start(3));
     let locks = cluster.builder().connect_lazy().unwrap();
     for round in 0..3 {

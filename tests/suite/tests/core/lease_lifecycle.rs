@@ -1,4 +1,4 @@
-//! What happens to a lock while it is held: renewal, expiry, loss, release. In virtual time.
+//! The life of a lease: renewal, expiry, loss, release. In virtual time.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use tokio::time::{Instant, advance, sleep, timeout};
 const TTL: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(1);
 
-fn reason(lease: &Lease) -> Option<LossReason> {
+/// Why a lease was lost; `None` if it is valid.
+fn loss_reason(lease: &Lease) -> Option<LossReason> {
     match lease.check() {
         Err(LockError::Lost { reason, .. }) => Some(reason),
         Err(error) => panic!("{error}"),
@@ -20,77 +21,77 @@ fn reason(lease: &Lease) -> Option<LossReason> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_sees_its_lease_end_before_any_node_frees_the_key() {
+async fn a_lease_ends_before_any_node_frees_the_key() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
     for renew in [false, true] {
         for (node, delay) in cluster.nodes.iter().zip([0, 10, 20, 30, 40]) {
             node.set_delay(Duration::from_millis(delay));
         }
-        let asked = Instant::now();
+        let started = Instant::now();
         let guard = locks.lock("r").ttl(TTL).renew(renew).acquire().await.unwrap();
         cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
-        eventually("all have it", || cluster.holding() == 5).await;
+        eventually("all nodes hold the key", || cluster.holding() == 5).await;
         if renew {
-            // Nothing gets through to the masters, though they and their clocks go on.
+            // No request gets through to the nodes, while their clocks go on.
             cluster.nodes.iter().for_each(|node| node.set_delay(TTL * 3));
         }
-        let mut valid_until = None;
+        let mut invalid_after = None;
         while cluster.holding() == 5 {
-            if !guard.is_valid() && valid_until.is_none() {
-                valid_until = Some(asked.elapsed());
+            if !guard.is_valid() && invalid_after.is_none() {
+                invalid_after = Some(started.elapsed());
             }
             sleep(STEP).await;
         }
-        let (told, freed) = (valid_until.unwrap(), asked.elapsed());
-        assert!(told < freed && freed >= TTL, "renew {renew}: invalid after {told:?}, freed after {freed:?}");
-        assert!(told > TTL * 9 / 10, "{told:?}");
-        assert_eq!(reason(&guard), Some(LossReason::Expired));
+        let (invalid, freed) = (invalid_after.unwrap(), started.elapsed());
+        assert!(invalid < freed && freed >= TTL, "renew {renew}: invalid after {invalid:?}, freed after {freed:?}");
+        assert!(invalid > TTL * 9 / 10, "{invalid:?}");
+        assert_eq!(loss_reason(&guard), Some(LossReason::Expired));
         drop(guard);
         cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
-        eventually("all are free", || cluster.holding() == 0).await;
+        eventually("all keys are gone", || cluster.holding() == 0).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_was_frozen_past_its_time_to_live_knows_as_soon_as_it_wakes() {
+async fn a_holder_paused_past_its_ttl_finds_its_lease_expired_on_resuming() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     let lease = guard.lease();
-    // No task runs meanwhile, the renewer neither.
+    // No task runs meanwhile, not even the renewer.
     advance(TTL).await;
     assert!(!guard.is_valid());
     assert_eq!(lease.remaining(), Duration::ZERO);
-    assert_eq!(reason(&lease), Some(LossReason::Expired));
+    assert_eq!(loss_reason(&lease), Some(LossReason::Expired));
     timeout(Duration::ZERO, guard.lost()).await.unwrap();
     sleep(TTL * 3).await;
-    assert!(!guard.is_valid(), "renewal never revives it");
+    assert!(!guard.is_valid(), "renewal does not revive it");
     assert_eq!(cluster.holding(), 0);
     assert_eq!(guard.release().await, Ok(false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_release_does_not_touch_the_lock_of_the_successor() {
+async fn a_late_release_leaves_the_successors_lock_alone() {
     let cluster = MemoryCluster::new(5);
     let (ours, theirs) = (cluster.manager(), cluster.manager());
-    for how in ["release", "drop"] {
+    for ending in ["release", "drop"] {
         let late = ours.lock("r").ttl(TTL).renew(false).acquire().await.unwrap();
         let successor = theirs.lock("r").ttl(TTL).wait(TTL * 2).acquire().await.unwrap();
         assert!(!late.is_valid() && successor.token() > late.token());
-        match how {
+        match ending {
             "release" => assert_eq!(late.release().await, Ok(false)),
             _ => drop(late),
         }
         sleep(TTL * 3).await;
-        assert_eq!(cluster.holding(), 5, "{how}");
+        assert_eq!(cluster.holding(), 5, "{ending}");
         assert!(successor.is_valid());
         assert_eq!(successor.release().await, Ok(true));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewal_keeps_a_lock_for_longer_than_its_time_to_live() {
+async fn renewal_keeps_a_lock_beyond_its_ttl() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let ttl = Duration::from_secs(1);
@@ -107,7 +108,7 @@ async fn renewal_keeps_a_lock_for_longer_than_its_time_to_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewal_goes_on_while_a_minority_hangs_is_down_or_loses_its_answers() {
+async fn renewal_continues_while_a_minority_is_down_hung_or_loses_its_replies() {
     let ttl = Duration::from_secs(1);
     let faults: [fn(&MemoryNode); 3] =
         [|node| node.set_down(true), |node| node.set_delay(Duration::from_secs(3600)), |node| node.drop_replies(true)];
@@ -123,7 +124,7 @@ async fn renewal_goes_on_while_a_minority_hangs_is_down_or_loses_its_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_slow_node_does_not_hold_up_the_renewal_of_thousands() {
+async fn one_slow_node_does_not_delay_the_renewal_of_thousands_of_leases() {
     let cluster = MemoryCluster::new(5);
     let ttl = Duration::from_secs(2);
     let locks = cluster.builder().ttl(ttl).node_timeout(Duration::from_secs(1)).connect().await.unwrap();
@@ -135,14 +136,14 @@ async fn one_slow_node_does_not_hold_up_the_renewal_of_thousands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_stands_through_an_outage_that_is_shorter_than_its_validity() {
+async fn a_lease_survives_an_outage_shorter_than_its_validity() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     for _ in 0..5 {
         cluster.nodes.iter().for_each(|node| node.set_down(true));
         sleep(TTL / 2).await;
-        assert!(guard.is_valid(), "nothing is known, so nothing is lost");
+        assert!(guard.is_valid(), "no node has reported a loss");
         cluster.nodes.iter().for_each(|node| node.set_down(false));
         sleep(TTL / 2).await;
     }
@@ -150,7 +151,7 @@ async fn a_lease_stands_through_an_outage_that_is_shorter_than_its_validity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn max_hold_ends_a_lease_and_a_time_to_live_later_the_lock() {
+async fn max_hold_ends_the_lease_and_the_lock_follows_within_a_ttl() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let max_hold = Duration::from_millis(2500);
@@ -159,8 +160,8 @@ async fn max_hold_ends_a_lease_and_a_time_to_live_later_the_lock() {
     let started = Instant::now();
     guard.lost().await;
     assert!(started.elapsed().abs_diff(max_hold) <= Duration::from_millis(2), "{:?}", started.elapsed());
-    assert_eq!(reason(&guard), Some(LossReason::MaxHold));
-    // The guard is held yet, and the key has what was left of its last renewal.
+    assert_eq!(loss_reason(&guard), Some(LossReason::MaxHold));
+    // The guard is still alive, and the key lives until its last renewal runs out.
     let next = locks.lock("r").wait(Duration::from_secs(2)).acquire().await.unwrap();
     assert!(next.token() > guard.token() && started.elapsed() <= max_hold + ttl, "{:?}", started.elapsed());
     assert_eq!(guard.release().await, Ok(false));
@@ -168,88 +169,88 @@ async fn max_hold_ends_a_lease_and_a_time_to_live_later_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_a_majority_lost_is_lost_at_the_next_renewal_and_not_taken_back() {
+async fn a_lock_missing_on_a_majority_is_lost_at_the_next_renewal_and_not_retaken() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().ttl(TTL).max_ttl(TTL).connect().await.unwrap();
     let guard = locks.lock("r").acquire().await.unwrap();
-    // As a clock that jumps would: three masters expire the key early.
+    // The clocks of three nodes jump forward, and they expire the key early.
     cluster.nodes[..3].iter().for_each(|node| node.advance_clock(TTL));
     let started = Instant::now();
     guard.lost().await;
     assert!(started.elapsed() <= TTL / 3 + STEP, "{:?}", started.elapsed());
-    assert_eq!(reason(&guard), Some(LossReason::Gone));
+    assert_eq!(loss_reason(&guard), Some(LossReason::Gone));
     sleep(TTL * 2).await;
-    assert_eq!(cluster.holding(), 0, "not put back");
+    assert_eq!(cluster.holding(), 0, "the key is not restored");
     assert_eq!(guard.release().await, Ok(false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_lost_the_key_gets_it_back_and_counts_from_the_next_renewal_on() {
+async fn a_renewal_restores_a_missing_key_which_counts_from_the_following_one_on() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     cluster.nodes[0].advance_clock(TTL);
     cluster.nodes[1].advance_clock(TTL);
     assert_eq!(cluster.holding(), 3);
-    eventually("the next renewal puts it back", || cluster.holding() == 5).await;
-    // Now others may lose it.
+    eventually("the next renewal restores the key", || cluster.holding() == 5).await;
+    // The restored keys count: now other nodes may lose theirs.
     cluster.nodes[3].advance_clock(TTL);
     cluster.nodes[4].advance_clock(TTL);
     sleep(TTL * 2).await;
     assert!(guard.is_valid());
     assert_eq!(cluster.holding(), 5);
     assert_eq!(guard.release().await, Ok(true));
-    assert_eq!(cluster.holding(), 0, "released where it was put back, too");
+    assert_eq!(cluster.holding(), 0, "released where it was restored, too");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_node_that_lost_the_key_gets_it_back_too() {
+async fn a_renewal_restores_a_missing_key_on_a_slow_node_too() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().node_timeout(Duration::from_millis(500)).connect().await.unwrap();
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     cluster.nodes[4].advance_clock(TTL);
     cluster.nodes[4].set_delay(Duration::from_millis(200));
     assert_eq!(cluster.holding(), 4);
-    eventually("the next renewal puts it back", || cluster.holding() == 5).await;
+    eventually("the next renewal restores the key", || cluster.holding() == 5).await;
     assert_eq!(guard.release().await, Ok(true));
-    eventually("released there, too", || cluster.holding() == 0).await;
+    eventually("the slow node releases the key, too", || cluster.holding() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_key_belongs_to_another_is_left_alone_by_renewal_and_release() {
+async fn renewal_and_release_leave_another_owners_key_alone() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     cluster.nodes[0].advance_clock(TTL);
     let (node, owner) = (cluster.raw(0).await, OwnerId::from_bits(7));
     let reply =
-        node.vote("r", Operation::Acquire { owner, ttl: TTL * 6, hint: 0, tokens: 1, since: None }).await.unwrap();
+        node.send("r", Operation::Acquire { owner, ttl: TTL * 6, hint: 0, tokens: 1, since: None }).await.unwrap();
     let Reply::Granted { token } = reply else { panic!("{reply:?}") };
     assert!(token > guard.token().get());
     sleep(TTL * 2).await;
     assert!(guard.is_valid());
     assert_eq!(guard.release().await, Ok(true));
     assert_eq!(
-        node.vote("r", Operation::Release { owner, position: QueuePosition::None }).await,
+        node.send("r", Operation::Release { owner, position: QueuePosition::None }).await,
         Ok(Reply::Released),
-        "still theirs"
+        "the other owner still had the key"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn release_tells_whether_the_lock_was_still_ours() {
+async fn release_reports_whether_the_lock_was_still_held() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     let lease = guard.lease();
     assert_eq!(guard.release().await, Ok(true));
-    assert_eq!(reason(&lease), Some(LossReason::Released));
+    assert_eq!(loss_reason(&lease), Some(LossReason::Released));
     timeout(Duration::ZERO, lease.lost()).await.unwrap();
 
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     cluster.nodes[..3].iter().for_each(|node| node.advance_clock(TTL));
-    assert!(guard.is_valid(), "nobody has told it yet");
-    assert_eq!(guard.release().await, Ok(false), "three of five did not have it any more");
+    assert!(guard.is_valid(), "the loss has not been noticed");
+    assert_eq!(guard.release().await, Ok(false), "three of five no longer had the key");
 
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     cluster.nodes[..3].iter().for_each(|node| node.set_down(true));
@@ -258,13 +259,13 @@ async fn release_tells_whether_the_lock_was_still_ours() {
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
     assert!(started.elapsed() <= Duration::from_millis(50), "{:?}", started.elapsed());
     cluster.nodes[..3].iter().for_each(|node| node.set_down(false));
-    let back = Instant::now();
-    eventually("the release goes on in the background", || cluster.holding() == 0).await;
-    assert!(back.elapsed() < TTL / 2, "{:?}", back.elapsed());
+    let recovered = Instant::now();
+    eventually("the release is retried in the background", || cluster.holding() == 0).await;
+    assert!(recovered.elapsed() < TTL / 2, "{:?}", recovered.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_is_not_overtaken_by_a_renewal_that_is_under_way() {
+async fn a_renewal_in_flight_does_not_restore_a_released_key() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.manager();
     let ttl = Duration::from_secs(1);
@@ -272,12 +273,12 @@ async fn a_release_is_not_overtaken_by_a_renewal_that_is_under_way() {
         let guard = locks.lock("r").ttl(ttl).acquire().await.unwrap();
         cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(40)));
         cluster.nodes[0].advance_clock(ttl);
-        // Around the first renewal and what follows it.
+        // Around the first renewal, and the replacement of the missing key that follows it.
         sleep(Duration::from_millis(300 + after)).await;
         drop(guard);
         cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
         assert_eq!(cluster.holding(), 0, "released {after} ms after 300");
         sleep(ttl / 2).await;
-        assert_eq!(cluster.holding(), 0, "released {after} ms after 300, and put back");
+        assert_eq!(cluster.holding(), 0, "released {after} ms after 300, and restored");
     }
 }

@@ -1,4 +1,4 @@
-//! Many holders of one lock on five real Redis servers, all of them well, and some of them dead or hung.
+//! Many callers of one lock on five real Redis servers: all of them healthy, two killed, or one stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,31 +13,31 @@ const MANAGERS: usize = 3;
 const TASKS: usize = 32;
 const CYCLES: usize = 3_000;
 
-/// The holders of one lock, and the referee who watches them.
+/// The callers of one lock, and the referee that records its holders.
 #[derive(Clone)]
-struct Game {
+struct Contest {
     referee: Arc<Referee>,
     cycles: Arc<AtomicUsize>,
-    /// The locks that were lost while they were held; only faults do that.
+    /// The leases that were lost before their holder entered; only faults cause that.
     lost: Arc<AtomicUsize>,
-    length: usize,
+    target: usize,
 }
 
-impl Game {
-    fn new(length: usize) -> Self {
-        Self { referee: Arc::default(), cycles: Arc::default(), lost: Arc::default(), length }
+impl Contest {
+    fn new(target: usize) -> Self {
+        Self { referee: Arc::default(), cycles: Arc::default(), lost: Arc::default(), target }
     }
 
-    fn played(&self) -> usize {
+    fn completed(&self) -> usize {
         self.cycles.load(Ordering::Relaxed)
     }
 
-    /// One of the tasks that take and release the lock until enough was played.
-    async fn play(self, locks: LockManager) {
-        while self.played() < self.length {
+    /// One of the tasks that acquire and release the lock until `target` cycles are complete.
+    async fn run_task(self, locks: LockManager) {
+        while self.completed() < self.target {
             let guard = match locks.lock("r").wait(Duration::from_secs(60)).acquire().await {
                 Ok(guard) => guard,
-                // The moment of a kill: requests under way on two nodes are gone.
+                // At the moment of a kill, requests in flight to two nodes are lost.
                 Err(LockError::NoQuorum { .. }) => continue,
                 Err(error) => panic!("{error}"),
             };
@@ -55,10 +55,10 @@ impl Game {
         }
     }
 
-    async fn play_all(&self, managers: &[LockManager]) {
-        let tasks = managers
-            .iter()
-            .flat_map(|locks| (0..TASKS).map(|_| tokio::spawn(self.clone().play(locks.clone()))).collect::<Vec<_>>());
+    async fn run(&self, managers: &[LockManager]) {
+        let tasks = managers.iter().flat_map(|locks| {
+            (0..TASKS).map(|_| tokio::spawn(self.clone().run_task(locks.clone()))).collect::<Vec<_>>()
+        });
         for task in join_all(tasks.collect::<Vec<_>>()).await {
             task.unwrap();
         }
@@ -71,15 +71,15 @@ async fn managers(cluster: &RedisCluster) -> Vec<LockManager> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn never_two_holders_and_tokens_increase_in_grant_order() {
+async fn holders_never_overlap_and_tokens_increase() {
     let _alone = alone().await;
     let cluster = RedisCluster::start(5).await;
     let managers = managers(&cluster).await;
-    let game = Game::new(CYCLES);
-    game.play_all(&managers).await;
-    game.referee.assert_fair();
-    assert!(game.played() >= CYCLES);
-    assert_eq!(game.lost.load(Ordering::Relaxed), 0, "nothing was wrong with the nodes");
+    let contest = Contest::new(CYCLES);
+    contest.run(&managers).await;
+    contest.referee.assert_no_violations();
+    assert!(contest.completed() >= CYCLES);
+    assert_eq!(contest.lost.load(Ordering::Relaxed), 0, "no lease is lost without a fault");
     for locks in managers {
         let report = locks.shutdown(Duration::ZERO).await;
         assert_eq!((report.released, report.revoked), (0, 0));
@@ -88,39 +88,39 @@ async fn never_two_holders_and_tokens_increase_in_grant_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_masters_killed_in_the_middle_are_not_noticed() {
+async fn killing_two_of_five_servers_breaks_no_promise() {
     let _alone = alone().await;
     let mut cluster = RedisCluster::start(5).await;
     let managers = managers(&cluster).await;
-    let game = Game::new(CYCLES);
-    let playing = game.play_all(&managers);
+    let contest = Contest::new(CYCLES);
+    let running = contest.run(&managers);
     let kills = async {
-        eventually("a third was played", || game.played() > CYCLES / 3).await;
+        eventually("a third of the cycles is complete", || contest.completed() > CYCLES / 3).await;
         cluster.servers[1].kill();
-        eventually("half was played", || game.played() > CYCLES / 2).await;
+        eventually("half of the cycles are complete", || contest.completed() > CYCLES / 2).await;
         cluster.servers[4].kill();
     };
-    tokio::join!(playing, kills);
-    game.referee.assert_fair();
+    tokio::join!(running, kills);
+    contest.referee.assert_no_violations();
     cluster.servers.remove(4);
     cluster.servers.remove(1);
     cluster.no_lock_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_stopped_in_the_middle_is_not_noticed() {
+async fn stopping_one_of_five_servers_breaks_no_promise() {
     let _alone = alone().await;
     let cluster = RedisCluster::start(5).await;
     let managers = managers(&cluster).await;
-    let game = Game::new(CYCLES);
-    let playing = game.play_all(&managers);
+    let contest = Contest::new(CYCLES);
+    let running = contest.run(&managers);
     let stop = async {
-        eventually("a third was played", || game.played() > CYCLES / 3).await;
+        eventually("a third of the cycles is complete", || contest.completed() > CYCLES / 3).await;
         cluster.servers[2].stop();
     };
-    tokio::join!(playing, stop);
+    tokio::join!(running, stop);
     cluster.servers[2].cont();
-    game.referee.assert_fair();
-    // What had been sent to the stopped one was executed when it went on; there the time to live is the bound.
+    contest.referee.assert_no_violations();
+    // The resumed server executes what was sent to it while it was stopped; there the ttl is the bound.
     cluster.no_lock_is_left().await;
 }

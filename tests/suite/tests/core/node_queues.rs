@@ -1,4 +1,4 @@
-//! The queues on the masters: who is first among several processes. In virtual time; each manager stands for a process.
+//! The queues on the nodes: the order among several processes. In virtual time; each manager stands for a process.
 
 use std::future::pending;
 use std::num::NonZeroU64;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 const WAIT: Duration = Duration::from_secs(30);
-/// Not a whole number of seconds, so that no timer comes at the same time.
+/// Not a whole number of seconds, so that no timer fires at the same time.
 const HOLD: Duration = Duration::from_millis(5_300);
 
 async fn processes(cluster: &MemoryCluster, count: usize) -> Vec<LockManager> {
@@ -28,7 +28,7 @@ async fn processes(cluster: &MemoryCluster, count: usize) -> Vec<LockManager> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_in_another_process_is_called_when_the_lock_is_released() {
+async fn a_release_wakes_a_waiter_in_another_process() {
     let cluster = MemoryCluster::new(5);
     let managers = processes(&cluster, 2).await;
     let held = managers[0].lock("r").acquire().await.unwrap();
@@ -41,7 +41,7 @@ async fn a_waiter_in_another_process_is_called_when_the_lock_is_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn processes_get_the_lock_in_the_order_in_which_they_came() {
+async fn processes_are_served_in_the_order_in_which_they_began_to_wait() {
     let cluster = MemoryCluster::new(5);
     let managers = processes(&cluster, 6).await;
     let held = managers[0].lock("r").acquire().await.unwrap();
@@ -64,7 +64,7 @@ async fn processes_get_the_lock_in_the_order_in_which_they_came() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_wants_the_lock_all_the_time_leaves_their_share_to_the_others() {
+async fn a_busy_process_does_not_starve_the_others() {
     let cluster = MemoryCluster::new(5);
     let managers = processes(&cluster, 3).await;
     let ends = Instant::now() + Duration::from_secs(20);
@@ -88,12 +88,12 @@ async fn a_process_that_wants_the_lock_all_the_time_leaves_their_share_to_the_ot
     for share in shares {
         least = least.min(share.await.unwrap().1);
     }
-    // A round is a run of each process: at most 16 + 16 + 16 cycles of 1 ms, rounded up to the next by the timer.
+    // In each round every process has one run: at most 16 + 16 + 16 cycles of 1 ms, each rounded up by the timer.
     assert!(least > 20_000 / (3 * 16 * 2 * 16), "{least}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_left_is_not_waited_for() {
+async fn a_waiter_that_left_delays_nobody() {
     let cluster = MemoryCluster::new(5);
     let managers = processes(&cluster, 3).await;
     let held = managers[0].lock("r").acquire().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_waiter_that_left_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_died_costs_its_turn_and_not_a_time_to_live() {
+async fn a_dead_waiter_costs_its_reservation_not_a_ttl() {
     let cluster = MemoryCluster::new(5);
     let managers = processes(&cluster, 2).await;
     let held = managers[0].lock("r").acquire().await.unwrap();
@@ -118,8 +118,8 @@ async fn a_waiter_that_died_costs_its_turn_and_not_a_time_to_live() {
         let owner = OwnerId::from_bits(7);
         let since = Some(NonZeroU64::MIN);
         let acquire = Operation::Acquire { owner, ttl: HOLD, hint: 0, tokens: 1, since };
-        let reply = cluster.raw(node).await.vote("r", acquire).await;
-        assert!(matches!(reply, Ok(Reply::Held { .. })), "it stands in the queue, and never comes back");
+        let reply = cluster.raw(node).await.send("r", acquire).await;
+        assert!(matches!(reply, Ok(Reply::Held { .. })), "the dead waiter is in the queue");
     }
     let waiting = tokio::spawn(managers[1].lock("r").acquire());
     sleep(HOLD).await;
@@ -131,7 +131,7 @@ async fn a_waiter_that_died_costs_its_turn_and_not_a_time_to_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_key_is_kept_for_the_one_that_was_called() {
+async fn a_free_key_is_reserved_for_the_first_waiter() {
     let cluster = MemoryCluster::new(1);
     let managers = processes(&cluster, 1).await;
     managers[0].lock("r").acquire().await.unwrap().release().await.unwrap();
@@ -143,11 +143,11 @@ async fn a_free_key_is_kept_for_the_one_that_was_called() {
         tokens: 1,
         since: NonZeroU64::new(since),
     };
-    assert!(matches!(node.vote("r", acquire(1, 0)).await, Ok(Reply::Granted { .. })));
-    assert!(matches!(node.vote("r", acquire(2, 5)).await, Ok(Reply::Held { .. })));
+    assert!(matches!(node.send("r", acquire(1, 0)).await, Ok(Reply::Granted { .. })));
+    assert!(matches!(node.send("r", acquire(2, 5)).await, Ok(Reply::Held { .. })));
     let release = Operation::Release { owner: OwnerId::from_bits(1), position: QueuePosition::None };
-    assert_eq!(node.vote("r", release).await, Ok(Reply::Released));
-    // A free key, and no lock to be had: neither by one that does not wait, nor past the one whose turn it is.
+    assert_eq!(node.send("r", release).await, Ok(Reply::Released));
+    // The key is free but reserved: neither a caller that does not wait nor one behind the first waiter gets the lock.
     assert!(managers[0].lock("r").try_acquire().await.is_err());
     let started = Instant::now();
     let late = managers[0].lock("r").acquire().await.unwrap();
@@ -155,18 +155,18 @@ async fn a_free_key_is_kept_for_the_one_that_was_called() {
     drop(late);
 }
 
-/// What happens just before a place in the queue is given up.
-type Meanwhile = Box<dyn FnOnce() + Send>;
+/// What happens just before a waiter leaves the queue.
+type BeforeLeaving = Box<dyn FnOnce() + Send>;
 
-/// A master that nobody hears calling, or to which something happens once.
+/// A node that may send no wake-ups, and on which something may happen once, just before a waiter leaves the queue.
 #[derive(Clone, Default)]
-struct Odd {
+struct HookedNode {
     node: MemoryNode,
     mute: bool,
-    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
+    before_leaving: Arc<Mutex<Option<BeforeLeaving>>>,
 }
 
-impl LockNode for Odd {
+impl LockNode for HookedNode {
     fn name(&self) -> &str {
         self.node.name()
     }
@@ -181,8 +181,8 @@ impl LockNode for Odd {
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         if matches!(request.operation, Operation::LeaveQueue) {
-            let meanwhile = self.meanwhile.lock().unwrap().take();
-            meanwhile.into_iter().for_each(|happens| happens());
+            let hook = self.before_leaving.lock().unwrap().take();
+            hook.into_iter().for_each(|hook| hook());
         }
         self.node.submit(request, reply_to);
     }
@@ -193,8 +193,8 @@ impl LockNode for Odd {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_calls_are_lost_a_timer_stands_behind_them() {
-    let nodes: Vec<_> = (0..5).map(|_| Odd { mute: true, ..Odd::default() }).collect();
+async fn a_timer_makes_up_for_lost_wakeups() {
+    let nodes: Vec<_> = (0..5).map(|_| HookedNode { mute: true, ..HookedNode::default() }).collect();
     let connect = async || LockManager::builder().nodes(nodes.clone()).wait(WAIT).connect().await.unwrap();
     let (one, other) = (connect().await, connect().await);
     let held = one.lock("r").acquire().await.unwrap();
@@ -207,15 +207,15 @@ async fn where_calls_are_lost_a_timer_stands_behind_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_comes_while_the_last_leaves_has_a_place_of_its_own() {
-    let node = Odd::default();
+async fn a_caller_that_arrives_while_the_last_one_leaves_gets_its_own_queue_position() {
+    let node = HookedNode::default();
     let connect = async || LockManager::builder().nodes([node.clone()]).wait(WAIT).connect().await.unwrap();
     let (one, other) = (connect().await, connect().await);
     let held = one.lock("r").acquire().await.unwrap();
     let leaves = tokio::spawn(other.lock("r").acquire());
     sleep(HOLD).await;
     let (sender, came) = oneshot::channel();
-    *node.meanwhile.lock().unwrap() = Some(Box::new(move || {
+    *node.before_leaving.lock().unwrap() = Some(Box::new(move || {
         let mut comes = Box::pin(other.lock("r").acquire());
         assert!(comes.as_mut().now_or_never().is_none());
         sender.send(comes).ok();
@@ -231,7 +231,7 @@ async fn one_that_comes_while_the_last_leaves_has_a_place_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_of_a_majority_are_enough() {
+async fn wakeups_from_a_majority_are_enough() {
     let cluster = MemoryCluster::new(5);
     let managers = processes(&cluster, 2).await;
     cluster.nodes[..2].iter().for_each(|node| node.set_delay(Duration::from_secs(3600)));
@@ -245,10 +245,10 @@ async fn calls_of_a_majority_are_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_comes_before_the_waiter_knows_that_it_waits_is_heard() {
+async fn an_early_wakeup_is_not_lost() {
     let cluster = MemoryCluster::new(5);
     let managers = processes(&cluster, 2).await;
-    // It waited before, so that it hears calls already.
+    // The second manager has waited before, so that it already listens for wake-ups.
     let held = managers[0].lock("r").acquire().await.unwrap();
     let waiting = tokio::spawn(managers[1].lock("r").acquire());
     sleep(HOLD).await;

@@ -1,6 +1,7 @@
-//! Every await point of acquire, hold and release is dropped in turn: no key remains, and the lock can be had again.
+//! Futures are dropped at every await point of acquire, run, release and shutdown: no key is left, and the lock can be
+//! acquired again.
 
-#![allow(clippy::async_yields_async, reason = "the future that is made is the one that is dropped")]
+#![allow(clippy::async_yields_async, reason = "the future that is returned is the one to drop")]
 
 use std::time::Duration;
 
@@ -10,25 +11,25 @@ use lock_support::{MemoryCluster, Polled, Recorder, RedisCluster, eventually, ev
 use tokio::time::{Instant, sleep, timeout};
 
 /// More polls than any of the futures needs.
-const MOST_POLLS: usize = 200;
+const MAX_POLLS: usize = 200;
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// The masters that a case runs on, and how to tell that nothing is left on them.
-enum Masters {
+/// The nodes that a case runs on.
+enum Cluster {
     Memory(MemoryCluster),
-    /// They disagree on the next number, so that acquiring takes two rounds.
+    /// The fences of the nodes differ, so that an acquisition takes two rounds.
     Skewed(MemoryCluster),
     Redis(RedisCluster),
 }
 
-impl Masters {
+impl Cluster {
     fn memory() -> Self {
-        Self::Memory(in_turns())
+        Self::Memory(staggered_nodes())
     }
 
     fn skewed() -> Self {
-        Self::Skewed(in_turns())
+        Self::Skewed(staggered_nodes())
     }
 
     fn manager(&self) -> LockManager {
@@ -39,7 +40,7 @@ impl Masters {
         builder.ttl(TTL).connect_lazy().unwrap()
     }
 
-    async fn nothing_is_left(&self, case: &str) {
+    async fn no_key_is_left(&self, case: &str) {
         match self {
             Self::Memory(cluster) | Self::Skewed(cluster) => eventually(case, || cluster.lock_keys().is_empty()).await,
             Self::Redis(cluster) => {
@@ -48,17 +49,17 @@ impl Masters {
         }
     }
 
-    /// Drops `future` after 0, 1, 2, ... polls until it completes before.
+    /// Drops `future` after 0, 1, 2, ... polls, until it completes first.
     async fn drop_everywhere<T, F: Future<Output = T>>(
         &self,
         name: &str,
         mut future: impl AsyncFnMut(LockManager) -> F,
     ) {
-        for polls in 0..MOST_POLLS {
+        for polls in 0..MAX_POLLS {
             let case = format!("{name} dropped after {polls} polls leaves no key");
             let locks = self.manager();
             if polls % 2 == 0 {
-                // Every other case begins with its connections made.
+                // Every other case begins with open connections.
                 locks.health().await;
             }
             if let Self::Skewed(cluster) = self {
@@ -70,8 +71,8 @@ impl Masters {
             let left = poll_times(polls, future(locks.clone()).await).await;
             let done = matches!(left, Polled::Done(_));
             drop(left);
-            self.nothing_is_left(&case).await;
-            assert!(started.elapsed() < TTL / 2, "{case}, and not because it expired");
+            self.no_key_is_left(&case).await;
+            assert!(started.elapsed() < TTL / 2, "{case}: the key may have expired");
             let guard = locks.lock("r").try_acquire().await.unwrap_or_else(|error| panic!("{case}: {error}"));
             assert!(guard.release().await.unwrap(), "{case}");
             let report = locks.shutdown(Duration::ZERO).await;
@@ -80,7 +81,7 @@ impl Masters {
                 return;
             }
         }
-        panic!("{name} did not complete within {MOST_POLLS} polls");
+        panic!("{name} did not complete within {MAX_POLLS} polls");
     }
 
     async fn acquire(&self) {
@@ -92,11 +93,11 @@ impl Masters {
             let holder = locks.lock("r").acquire().await.unwrap();
             async move {
                 let waiting = locks.lock("r").wait(Duration::from_secs(1)).acquire();
-                let give_up = async {
+                let release = async {
                     sleep(Duration::from_millis(20)).await;
                     assert!(holder.release().await.unwrap());
                 };
-                tokio::join!(waiting, give_up).0.unwrap()
+                tokio::join!(waiting, release).0.unwrap()
             }
         })
         .await;
@@ -131,8 +132,8 @@ impl Masters {
     }
 }
 
-/// In-memory masters that answer one after the other, so that every answer is a poll of its own.
-fn in_turns() -> MemoryCluster {
+/// In-memory nodes that reply one after the other, so that each reply causes a separate poll.
+fn staggered_nodes() -> MemoryCluster {
     let cluster = MemoryCluster::new(5);
     for (node, delay) in cluster.nodes.iter().zip(1..) {
         node.set_delay(Duration::from_millis(delay));
@@ -141,66 +142,66 @@ fn in_turns() -> MemoryCluster {
 }
 
 macro_rules! on_memory {
-    ($($name:ident: $masters:expr, $case:ident;)*) => {$(
+    ($($name:ident: $nodes:expr, $case:ident;)*) => {$(
         #[tokio::test(start_paused = true)]
         async fn $name() {
-            $masters.$case().await;
+            $nodes.$case().await;
         }
     )*};
 }
 
 on_memory! {
-    acquire_dropped_at_any_point_leaves_no_key: Masters::memory(), acquire;
-    acquire_in_two_rounds_dropped_at_any_point_leaves_no_key: Masters::skewed(), acquire;
-    waiting_dropped_at_any_point_leaves_no_key: Masters::memory(), wait;
-    run_dropped_at_any_point_leaves_no_key: Masters::memory(), run;
-    release_dropped_at_any_point_leaves_no_key: Masters::memory(), release;
-    shutdown_dropped_at_any_point_can_be_called_again: Masters::memory(), shutdown;
+    acquire_dropped_at_any_point_leaves_no_key: Cluster::memory(), acquire;
+    acquire_in_two_rounds_dropped_at_any_point_leaves_no_key: Cluster::skewed(), acquire;
+    waiting_dropped_at_any_point_leaves_no_key: Cluster::memory(), wait;
+    run_dropped_at_any_point_leaves_no_key: Cluster::memory(), run;
+    release_dropped_at_any_point_leaves_no_key: Cluster::memory(), release;
+    shutdown_dropped_at_any_point_leaves_no_key: Cluster::memory(), shutdown;
 }
 
 #[tokio::test]
-async fn dropped_at_any_point_nothing_is_left_on_real_servers() {
-    let masters = Masters::Redis(RedisCluster::start(3).await);
-    masters.acquire().await;
-    masters.wait().await;
-    masters.run().await;
-    masters.release().await;
+async fn an_operation_dropped_at_any_point_leaves_no_key_on_real_servers() {
+    let cluster = Cluster::Redis(RedisCluster::start(3).await);
+    cluster.acquire().await;
+    cluster.wait().await;
+    cluster.run().await;
+    cluster.release().await;
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_while_it_asks_is_in_no_queue() {
+async fn an_acquire_dropped_at_any_point_leaves_no_queue_position() {
     let cluster = RedisCluster::start(3).await;
     let locks = cluster.builder().ttl(TTL).connect().await.unwrap();
-    for polls in 1..MOST_POLLS {
+    for polls in 1..MAX_POLLS {
         let left = poll_times(polls, locks.lock("r").acquire()).await;
         let done = matches!(left, Polled::Done(_));
         drop(left);
         cluster.no_lock_is_left().await;
-        // With it, a master looks for queues at every ballot.
+        // While this key exists, a node looks for queues at every request.
         assert_eq!(cluster.keys("lock:{node}:queued").await, [""; 0], "dropped after {polls} polls");
         if done {
             return;
         }
     }
-    panic!("it did not complete within {MOST_POLLS} polls");
+    panic!("the acquisition did not complete within {MAX_POLLS} polls");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_leaves_tells_each_master_once() {
-    let cluster = in_turns();
+async fn a_waiter_that_leaves_notifies_each_node_once() {
+    let cluster = staggered_nodes();
     let holders = cluster.builder().ttl(TTL).connect().await.unwrap();
-    let told: Vec<_> = cluster.nodes.iter().cloned().map(Recorder::new).collect();
-    let locks = LockManager::builder().nodes(told.clone()).ttl(TTL).connect().await.unwrap();
-    // The first attempts, and where they fail the pauses between them, are over by then.
+    let recorders: Vec<_> = cluster.nodes.iter().cloned().map(Recorder::new).collect();
+    let locks = LockManager::builder().nodes(recorders.clone()).ttl(TTL).connect().await.unwrap();
+    // Long enough to cover the first attempts and the pauses between them.
     for late in 0..120 {
         let (key, case) = (format!("r{late}"), format!("left after {late} ms"));
         let holder = holders.lock(&key).acquire().await.unwrap();
-        let asked: Vec<_> = told.iter().map(|node| node.requests().len()).collect();
+        let requests_before: Vec<_> = recorders.iter().map(|node| node.requests().len()).collect();
         let waiting = timeout(Duration::from_millis(late), locks.lock(&key).acquire());
         assert!(waiting.await.is_err(), "{case}");
-        // Longer than any of them takes to answer, and than a turn would be kept.
+        // Longer than any reply takes, and longer than a reservation lives.
         sleep(TTL / 50).await;
-        for (node, before) in told.iter().zip(asked) {
+        for (node, before) in recorders.iter().zip(requests_before) {
             let left = |operation: &&Operation| {
                 let released = matches!(operation, Operation::Release { position: QueuePosition::Leave, .. });
                 released || matches!(operation, Operation::LeaveQueue)
@@ -208,13 +209,13 @@ async fn a_caller_that_leaves_tells_each_master_once() {
             assert_eq!(node.requests()[before..].iter().filter(left).count(), 1, "{case}");
         }
         assert!(holder.release().await.unwrap());
-        // It is offered to nobody.
+        // The key is reserved for nobody.
         drop(holders.lock(&key).try_acquire().await.unwrap_or_else(|error| panic!("{case}: {error}")));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_dropped_while_masters_hang_is_released_when_they_go_on() {
+async fn an_acquire_dropped_while_nodes_hang_is_released_when_they_resume() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().ttl(TTL).connect().await.unwrap();
     for node in &cluster.nodes {
@@ -229,18 +230,18 @@ async fn an_acquire_dropped_while_masters_hang_is_released_when_they_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_race_leaves_no_key() {
+async fn an_acquire_that_times_out_leaves_no_key() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().ttl(TTL).connect().await.unwrap();
     for (node, delay) in cluster.nodes.iter().zip([0, 3, 6, 9, 12]) {
         node.set_delay(Duration::from_millis(delay));
     }
     for late in 0..15 {
-        // The caller's own deadline, at every millisecond of the attempt.
+        // The caller times out at every millisecond of the attempt.
         let acquiring = locks.lock("r").acquire();
         let acquired = tokio::time::timeout(Duration::from_millis(late), acquiring).await;
-        assert!(!matches!(acquired, Ok(Err(LockError::Contended { .. }))), "the one before was released");
+        assert!(!matches!(acquired, Ok(Err(LockError::Contended { .. }))), "the previous attempt was released");
         drop(acquired);
-        eventually("nothing is left", || cluster.lock_keys().is_empty()).await;
+        eventually("no key is left", || cluster.lock_keys().is_empty()).await;
     }
 }

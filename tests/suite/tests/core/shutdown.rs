@@ -1,4 +1,4 @@
-//! Waits that end, refusals that are told apart, and the end of a manager. In virtual time.
+//! The end of a manager: closing, shutdown, and the releases that it waits for. In virtual time.
 
 use std::time::Duration;
 
@@ -11,71 +11,7 @@ const WAIT: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_when_it_is_over_with_the_facts() {
-    let cluster = MemoryCluster::new(5);
-    let locks = cluster.builder().wait(WAIT).ttl(WAIT * 10).connect().await.unwrap();
-    let _holder = locks.lock("r").acquire().await.unwrap();
-    let started = Instant::now();
-    let error = locks.lock("r").acquire().await.unwrap_err();
-    assert_eq!(started.elapsed(), WAIT);
-    let LockError::Contended { resource, waited, free_in, votes } = error else { panic!("{error}") };
-    assert_eq!((resource.as_str(), waited, votes.len()), ("r", WAIT, 5));
-    assert!(free_in.unwrap() > WAIT && free_in.unwrap() <= WAIT * 10, "{free_in:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_gets_the_lock_soon_after_it_was_released_or_has_expired() {
-    let cluster = MemoryCluster::new(5);
-    let locks = cluster.builder().connect().await.unwrap();
-    let holder = locks.lock("r").acquire().await.unwrap();
-    let waiting = tokio::spawn(locks.lock("r").wait(GRACE).acquire());
-    sleep(WAIT).await;
-    assert!(holder.release().await.unwrap());
-    let released = Instant::now();
-    let guard = waiting.await.unwrap().unwrap();
-    assert!(released.elapsed() < Duration::from_millis(100), "{:?}", released.elapsed());
-    drop(guard);
-
-    let crashed = locks.lock("r").ttl(WAIT).renew(false).acquire().await.unwrap();
-    let started = Instant::now();
-    let guard = locks.lock("r").wait(GRACE).acquire().await.unwrap();
-    assert!(started.elapsed() >= WAIT && started.elapsed() < WAIT + Duration::from_millis(100));
-    drop((crashed, guard));
-}
-
-#[tokio::test(start_paused = true)]
-async fn try_acquire_never_waits() {
-    let cluster = MemoryCluster::new(5);
-    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
-    let _holder = locks.lock("r").acquire().await.unwrap();
-    let started = Instant::now();
-    let error = locks.lock("r").try_acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::Contended { .. }), "{error}");
-    assert_eq!(started.elapsed(), Duration::ZERO);
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_waiters_than_allowed_are_refused_at_once() {
-    let cluster = MemoryCluster::new(5);
-    let locks = cluster.builder().max_waiters(2).connect().await.unwrap();
-    let holder = locks.lock("r").acquire().await.unwrap();
-    let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(locks.lock("r").wait(GRACE).acquire())).collect();
-    sleep(WAIT).await;
-    let started = Instant::now();
-    let error = locks.lock("r").acquire().await.unwrap_err();
-    assert_eq!(error, LockError::QueueFull { resource: "r".into(), waiters: 2 });
-    assert!(error.retry_after().is_some());
-    assert_eq!(started.elapsed(), Duration::ZERO);
-    assert!(locks.lock("other").acquire().await.is_ok(), "each resource has its own queue");
-    waiting[0].abort();
-    eventually("the place is free", || waiting[0].is_finished()).await;
-    let error = locks.lock("r").wait(Duration::from_millis(10)).acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::Contended { .. }), "{error}");
-    drop(holder);
-}
-
-#[tokio::test(start_paused = true)]
-async fn closing_refuses_new_acquisitions_wakes_waiters_and_leaves_holders_alone() {
+async fn close_rejects_new_acquisitions_wakes_waiters_and_leaves_holders_alone() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
     let holder = locks.lock("r").acquire().await.unwrap();
@@ -93,12 +29,12 @@ async fn closing_refuses_new_acquisitions_wakes_waiters_and_leaves_holders_alone
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     assert!(error.retry_after().is_some());
     sleep(GRACE * 2).await;
-    assert!(holder.is_valid(), "still renewed");
+    assert!(holder.is_valid(), "its lease is still renewed");
     assert!(holder.release().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_on_closes_when_the_signal_comes() {
+async fn close_on_closes_when_its_future_completes() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
     let closing = tokio::spawn(locks.close_on(async {
@@ -123,7 +59,7 @@ async fn shutdown_waits_for_the_holders_and_reports_them() {
             })
         })
         .collect();
-    eventually("all hold", || locks.held().len() == 3).await;
+    eventually("all hold their locks", || locks.held().len() == 3).await;
     let started = Instant::now();
     let report = locks.shutdown(GRACE).await;
     assert_eq!(report, ShutdownReport { released: 3, revoked: 0 });
@@ -135,7 +71,7 @@ async fn shutdown_waits_for_the_holders_and_reports_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_cuts_off_the_holders_that_are_left_after_the_grace() {
+async fn shutdown_revokes_the_leases_that_are_left_after_the_grace_period() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
     let slow = locks.lock("slow").acquire().await.unwrap();
@@ -152,11 +88,15 @@ async fn shutdown_cuts_off_the_holders_that_are_left_after_the_grace() {
     assert_eq!(cluster.lock_keys(), Vec::<String>::new());
     assert!(locks.held().is_empty());
     drop(slow);
-    assert_eq!(locks.shutdown(GRACE).await, ShutdownReport { released: 0, revoked: 0 }, "and again");
+    assert_eq!(
+        locks.shutdown(GRACE).await,
+        ShutdownReport { released: 0, revoked: 0 },
+        "a second shutdown finds nothing"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_waits_for_releases_that_are_under_way_and_not_for_ever() {
+async fn shutdown_waits_for_releases_in_flight_but_not_forever() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
     let guard = locks.lock("r").acquire().await.unwrap();
@@ -177,7 +117,7 @@ async fn shutdown_waits_for_releases_that_are_under_way_and_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_waits_for_what_an_acquisition_that_is_under_way_has_to_release() {
+async fn shutdown_waits_for_the_cleanup_of_an_acquisition_in_flight() {
     for after in 0..70 {
         let cluster = MemoryCluster::new(5);
         let locks = cluster.builder().connect().await.unwrap();
@@ -195,7 +135,7 @@ async fn shutdown_waits_for_what_an_acquisition_that_is_under_way_has_to_release
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_after_a_shutdown_that_could_not_wait_tells_what_the_masters_say() {
+async fn a_release_after_an_immediate_shutdown_reports_the_replies_of_the_nodes() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
     let guard = locks.lock("r").acquire().await.unwrap();
@@ -207,7 +147,7 @@ async fn a_release_after_a_shutdown_that_could_not_wait_tells_what_the_masters_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_too_few_masters_acknowledge_names_the_others() {
+async fn a_release_without_a_quorum_names_the_nodes_that_are_missing() {
     let cluster = MemoryCluster::new(5);
     let node_timeout = Duration::from_millis(30);
     let locks = cluster.builder().node_timeout(node_timeout).connect().await.unwrap();
@@ -225,7 +165,7 @@ async fn a_release_that_too_few_masters_acknowledge_names_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_on_a_master_that_went_down_keeps_no_shutdown_waiting() {
+async fn a_queue_position_on_a_dead_node_does_not_delay_shutdown() {
     let cluster = MemoryCluster::new(5);
     let (holder, locks) = (cluster.builder().connect().await.unwrap(), cluster.builder().connect().await.unwrap());
     let held = holder.lock("r").acquire().await.unwrap();

@@ -1,4 +1,4 @@
-//! Masters that lose their memory: they must not vote twice, and must vote again when that is safe.
+//! Nodes that lose their data: they must not vote twice, and must vote again as soon as that is safe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 use lock_core::node::{Keyspace, LockKeys, Operation, OwnerId, Reply, Request, WaiterId};
 use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockNode, NodeError, RedisNode, Refusal, Vote};
 use lock_history::Referee;
-use lock_support::{MemoryCluster, RedisCluster, ask, eventually, eventually_async};
+use lock_support::{MemoryCluster, RedisCluster, all_nodes_vote, ask, eventually, eventually_async};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
 
-/// Every minority of five.
+/// Every minority of five nodes.
 fn minorities() -> impl Iterator<Item = Vec<usize>> {
     let pairs =
         (0..5).flat_map(|one| (one..5).map(move |other| if one == other { vec![one] } else { vec![one, other] }));
@@ -20,8 +20,8 @@ fn minorities() -> impl Iterator<Item = Vec<usize>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_minority_forgets_there_are_never_two_valid_holders() {
-    // Of the masters that granted the first lock some are away later, and some forget: together, no more than a minority.
+async fn data_loss_on_any_minority_never_leads_to_two_valid_holders() {
+    // The first lock is granted while some nodes are away; then they come back, and some nodes lose their data.
     for forgetful in minorities() {
         for away in minorities() {
             let cluster = MemoryCluster::new(5);
@@ -34,7 +34,7 @@ async fn whatever_minority_forgets_there_are_never_two_valid_holders() {
 
             let referee = Referee::default();
             assert!(referee.enter(&holder));
-            let case = format!("{forgetful:?} forgot what was granted without {away:?}");
+            let case = format!("{forgetful:?} lost their data after a grant without {away:?}");
             let started = Instant::now();
             while started.elapsed() < TTL * 3 {
                 if let Ok(guard) = theirs.lock("r").try_acquire().await {
@@ -44,19 +44,19 @@ async fn whatever_minority_forgets_there_are_never_two_valid_holders() {
                 assert_eq!(referee.violations(), Vec::<String>::new(), "{case}");
                 sleep(Duration::from_millis(30)).await;
             }
-            assert!(referee.entered() > 1, "{case}: the lock ended with its time to live");
+            assert!(referee.entered() > 1, "{case}: nobody acquired the lock after its ttl");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reaches_only_masters_that_forgot_gets_no_quorum() {
+async fn a_client_that_reaches_only_nodes_that_lost_their_data_gets_no_quorum() {
     let cluster = MemoryCluster::new(5);
     let ours = cluster.builder().connect().await.unwrap();
     let holder = ours.lock("r").acquire().await.unwrap();
     cluster.nodes[0].forget();
     cluster.nodes[1].forget();
-    // From here on nobody reaches the others; nor does a client that has just been started.
+    // From now on no client reaches the other nodes, not even one that has just started.
     cluster.nodes[2..].iter().for_each(|node| node.set_down(true));
     for locks in [ours.clone(), cluster.manager()] {
         for _ in 0..100 {
@@ -71,27 +71,27 @@ async fn a_client_that_reaches_only_masters_that_forgot_gets_no_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn masters_that_forgot_vote_again_after_their_quarantine_and_not_before() {
+async fn nodes_that_lost_their_data_vote_again_only_after_their_quarantine() {
     let cluster = MemoryCluster::new(5);
     let max_ttl = Duration::from_secs(30);
     let locks = cluster.builder().ttl(TTL).max_ttl(max_ttl).connect().await.unwrap();
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
     cluster.nodes[0].forget();
     cluster.nodes[1].forget();
-    let forgot = Instant::now();
-    eventually_async("they are in quarantine", async || {
+    let lost_data = Instant::now();
+    eventually_async("both are in quarantine", async || {
         let health = locks.health().await;
         health.nodes.iter().filter(|node| matches!(node.problem, Some(NodeError::Quarantined { .. }))).count() == 2
     })
     .await;
     cluster.nodes[2].set_down(true);
     let mut granted_after = None;
-    while forgot.elapsed() < max_ttl * 2 && granted_after.is_none() {
+    while lost_data.elapsed() < max_ttl * 2 && granted_after.is_none() {
         match locks.lock("r").try_acquire().await {
-            Ok(_) => granted_after = Some(forgot.elapsed()),
+            Ok(_) => granted_after = Some(lost_data.elapsed()),
             Err(error) => {
                 let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
-                let quarantined = |answer: &Vote| matches!(answer, Vote::Failed(NodeError::Quarantined { .. }));
+                let quarantined = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }));
                 assert!(votes[..2].iter().all(|vote| quarantined(&vote.vote)), "{error}");
             }
         }
@@ -102,22 +102,22 @@ async fn masters_that_forgot_vote_again_after_their_quarantine_and_not_before() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_held_outlives_masters_that_forget_it_one_after_the_other() {
+async fn a_held_lock_survives_data_loss_on_one_node_after_another() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().ttl(TTL).max_ttl(TTL).connect().await.unwrap();
     let guard = locks.lock("r").acquire().await.unwrap();
     for node in 0..5 {
         cluster.nodes[node].forget();
-        eventually("renewal puts the key back", || !cluster.nodes[node].lock_keys().is_empty()).await;
+        eventually("renewal restores the key", || !cluster.nodes[node].lock_keys().is_empty()).await;
         sleep(TTL * 2).await;
-        assert!(guard.is_valid(), "master {node}");
+        assert!(guard.is_valid(), "node {node}");
     }
     assert!(guard.release().await.unwrap());
-    assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "where it was put back, it is released, too");
+    assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "released where it was restored, too");
 }
 
 #[tokio::test]
-async fn on_real_servers_a_minority_that_forgets_never_leads_to_two_valid_holders() {
+async fn data_loss_on_a_minority_of_real_servers_never_leads_to_two_valid_holders() {
     let mut cluster = RedisCluster::start(5).await;
     let builder = || cluster.builder().ttl(TTL * 2).max_ttl(TTL * 2).node_timeout(TTL / 4);
     let (ours, theirs) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
@@ -127,7 +127,7 @@ async fn on_real_servers_a_minority_that_forgets_never_leads_to_two_valid_holder
         let holder = ours.lock("r").renew(false).acquire().await.unwrap();
         assert!(referee.enter(&holder));
         cluster.servers[4].cont();
-        // Of the four that granted one or two forget, the one keeps connections and process, the other neither.
+        // Of the four servers that granted, one is flushed, and in later rounds another one restarts without its data.
         cluster.servers[round].query::<String>("FLUSHALL").await;
         if round > 0 {
             cluster.servers[3].restart_empty().await;
@@ -142,40 +142,40 @@ async fn on_real_servers_a_minority_that_forgets_never_leads_to_two_valid_holder
             }
         };
         assert!(referee.enter(&guard));
-        referee.assert_fair();
+        referee.assert_no_violations();
         referee.leave(&guard);
         referee.leave(&holder);
         drop((guard, holder));
         cluster.no_lock_is_left().await;
-        eventually_async("all vote again", async || ours.health().await.nodes.iter().all(|node| node.admitted)).await;
-        eventually_async("for both", async || theirs.health().await.nodes.iter().all(|node| node.admitted)).await;
+        all_nodes_vote(&ours).await;
+        all_nodes_vote(&theirs).await;
     }
 }
 
 #[tokio::test]
-async fn health_tells_an_idle_client_that_a_master_is_in_another_epoch_and_it_looks_again() {
+async fn health_finds_a_node_in_another_epoch_and_an_idle_client_inspects_it_again() {
     let cluster = RedisCluster::start(3).await;
     let builder = || cluster.builder().ttl(TTL / 5).max_ttl(TTL / 5);
     let (idle, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
     for server in &cluster.servers[..2] {
         server.query::<String>("FLUSHALL").await;
-        eventually_async("the other client has seen to it", async || {
+        eventually_async("the other client has established the node again", async || {
             drop(other.lock("r").acquire().await);
             server.keys("lock:{node}*").await == ["lock:{node}"]
         })
         .await;
     }
     assert_eq!(idle.health().await.nodes[0].problem, Some(NodeError::Unadmitted));
-    eventually_async("the idle one, too", async || idle.health().await.nodes.iter().all(|node| node.admitted)).await;
+    all_nodes_vote(&idle).await;
     assert!(idle.lock("r").acquire().await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_start_needs_no_wait_whoever_else_starts_at_the_same_time() {
+async fn managers_that_start_a_new_set_together_need_not_wait() {
     for round in 0_u64..150 {
         let cluster = MemoryCluster::new(5);
         for (number, node) in (0..).zip(&cluster.nodes) {
-            // Delays that differ from round to round, to let the three meet at every point.
+            // Delays that differ from round to round, so that the managers interleave in many ways.
             node.set_delay(Duration::from_micros((round * 37 + number * round * 101) % 5_000));
         }
         let started = Instant::now();
@@ -186,17 +186,17 @@ async fn a_first_start_needs_no_wait_whoever_else_starts_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_first_start_on_real_servers_needs_no_wait_whoever_else_starts_at_the_same_time() {
+async fn managers_that_start_a_new_set_on_real_servers_together_need_not_wait() {
     let cluster = RedisCluster::start(5).await;
     for round in 0..30 {
-        // Under a prefix of its own, every round is a first start.
+        // With a new prefix, every round is a first start.
         let builder = || cluster.builder().prefix(format!("start-{round}:")).node_timeout(TTL);
         let managers = start_three(round, builder).await;
         assert_all_vote(&managers, &format!("round {round}")).await;
     }
 }
 
-/// Starts three managers, with their own connections, up to a few milliseconds apart.
+/// Starts three managers, up to a few milliseconds apart.
 async fn start_three(round: u64, builder: impl Fn() -> lock_core::LockManagerBuilder) -> Vec<LockManager> {
     let managers = (0_u64..3).map(|number| {
         let builder = builder();
@@ -218,7 +218,7 @@ async fn assert_all_vote(managers: &[LockManager], case: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_with_other_settings_of_the_set_is_refused_and_told_which() {
+async fn a_client_with_another_set_config_is_refused_with_the_setting_that_differs() {
     let cluster = MemoryCluster::new(5);
     let ours = cluster.builder().set_name("a").connect().await.unwrap();
     assert!(ours.health().await.quorum);
@@ -235,26 +235,26 @@ async fn a_client_with_other_settings_of_the_set_is_refused_and_told_which() {
         assert_eq!((*field, ours.as_str(), theirs.as_str()), (wanted, our_value, their_value));
         assert!(error.to_string().contains(wanted), "{error}");
     }
-    assert!(ours.health().await.quorum, "the set is as it was");
+    assert!(ours.health().await.quorum, "the set is unchanged");
     assert!(cluster.builder().prefix("another:").connect().await.is_ok(), "another prefix is another set");
 }
 
 #[tokio::test]
-async fn behind_a_new_connection_nothing_is_voted_before_the_server_was_looked_over() {
+async fn a_server_that_restarts_with_its_data_does_not_vote_in_its_old_epoch() {
     let mut cluster = RedisCluster::start(1).await;
     cluster.builder().connect().await.unwrap();
     let node = RedisNode::from_url(&cluster.servers[0].url()).unwrap();
     let keyspace = Arc::new(Keyspace::new("lock:"));
     let epoch = node.inspect(&keyspace).await.unwrap().record.unwrap().epoch;
-    let vote = || {
+    let acquire = || {
         let operation = Operation::Acquire { owner: OwnerId::from_bits(7), ttl: TTL, hint: 0, tokens: 1, since: None };
         let keys = LockKeys::new(&keyspace, "r");
         ask(&node, Request { keys, epoch, waiter: WaiterId::from_bits(1), operation })
     };
-    assert!(matches!(vote().await, Ok(Reply::Granted { .. })));
+    assert!(matches!(acquire().await, Ok(Reply::Granted { .. })));
 
-    // The record is there again, and no quarantine yet; what else was lost, nobody knows.
+    // The record is there, and no quarantine; but nobody knows whether locks were lost with the last run.
     cluster.servers[0].restart_with_data().await;
-    eventually_async("it is looked over", async || node.inspect(&keyspace).await.is_ok()).await;
-    assert_eq!(vote().await, Err(NodeError::Unadmitted), "the record is that of another run");
+    eventually_async("an inspection succeeds", async || node.inspect(&keyspace).await.is_ok()).await;
+    assert_eq!(acquire().await, Err(NodeError::Unadmitted), "the record is from another run");
 }

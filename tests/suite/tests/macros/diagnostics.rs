@@ -20,7 +20,7 @@ use std::{env, fs};
 use serde_json::Value;
 
 #[test]
-fn a_typo_is_a_compile_error_and_right_use_is_silent() {
+fn a_mistake_is_a_compile_error_and_correct_use_is_silent() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let cases: Vec<_> = [Kind::Pass, Kind::Fail].into_iter().flat_map(|kind| cases(root, kind)).collect();
     for kind in [Kind::Pass, Kind::Fail] {
@@ -28,15 +28,15 @@ fn a_typo_is_a_compile_error_and_right_use_is_silent() {
     }
 
     let output = check(root, &cases);
-    let seen = Seen::read(&output);
-    let mismatches: Vec<_> = cases.iter().filter_map(|case| case.mismatch(&seen)).collect();
+    let report = CargoReport::read(&output);
+    let mismatches: Vec<_> = cases.iter().filter_map(|case| case.mismatch(&report)).collect();
     assert!(
         mismatches.is_empty(),
         "{} of {} cases:\n\n{}\n{}{}",
         mismatches.len(),
         cases.len(),
         mismatches.join("\n"),
-        seen.elsewhere,
+        report.elsewhere,
         String::from_utf8_lossy(&output.stderr),
     );
 }
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// One file.
+/// One file of `ui`.
 struct Case {
     kind: Kind,
     /// The name of the binary that is built from it.
@@ -106,9 +106,9 @@ impl Case {
     }
 
     /// How the result differs from what the case expects, or `None` if it does not.
-    fn mismatch(&self, seen: &Seen) -> Option<String> {
-        let found = seen.messages.get(&self.name).map_or(&[][..], Vec::as_slice);
-        let compiled = seen.compiled.contains(&self.name);
+    fn mismatch(&self, report: &CargoReport) -> Option<String> {
+        let found = report.messages.get(&self.name).map_or(&[][..], Vec::as_slice);
+        let compiled = report.compiled.contains(&self.name);
         let mut wrong = String::new();
         match self.kind {
             Kind::Pass => {
@@ -130,7 +130,7 @@ impl Case {
                 let errors = || found.iter().filter(|message| message.level == "error");
                 let mut found: Vec<_> = errors().map(|message| message.locate(&self.path)).collect();
                 found.sort();
-                // Some toolchains report the same error twice, others once.
+                // Some toolchains report the same error twice.
                 found.dedup();
                 self.compare(&expected, &found, &mut wrong);
             }
@@ -166,7 +166,7 @@ impl Case {
     }
 }
 
-/// Splits `//   ^^^ message`.
+/// The columns and the message of a line `//   ^^^ message`; `None` for any other line.
 fn underline(line: &str) -> Option<((usize, usize), &str)> {
     let rest = line.trim_start().strip_prefix("//")?;
     let carets = rest.trim_start();
@@ -176,7 +176,7 @@ fn underline(line: &str) -> Option<((usize, usize), &str)> {
     (count > 0).then(|| ((start, start + count), message.trim()))
 }
 
-/// Checks all cases in a package of their own. Each is a separate binary, so that one that fails does not stop the others.
+/// Checks all cases in a separate package. Each is a separate binary, so that an error in one does not stop the others.
 fn check(root: &Path, cases: &[Case]) -> Output {
     let workspace = root.ancestors().nth(2).unwrap();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("macro-diagnostics");
@@ -226,7 +226,7 @@ tracing = {{ version = "*", features = ["attributes"] }}
 
 /// What cargo reported for each binary.
 #[derive(Default)]
-struct Seen {
+struct CargoReport {
     compiled: BTreeSet<String>,
     messages: BTreeMap<String, Vec<Message>>,
     /// Errors in the dependencies of the cases.
@@ -240,29 +240,29 @@ struct Message {
     spans: Vec<Value>,
 }
 
-impl Seen {
+impl CargoReport {
     fn read(output: &Output) -> Self {
-        let mut seen = Self::default();
+        let mut report = Self::default();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let Ok(report) = serde_json::from_str::<Value>(line) else { continue };
-            let name = report["target"]["name"].as_str().unwrap_or_default().to_owned();
-            let is_case = report["target"]["kind"][0] == "bin";
-            match report["reason"].as_str() {
+            let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
+            let name = event["target"]["name"].as_str().unwrap_or_default().to_owned();
+            let is_case = event["target"]["kind"][0] == "bin";
+            match event["reason"].as_str() {
                 Some("compiler-artifact") if is_case => {
-                    seen.compiled.insert(name);
+                    report.compiled.insert(name);
                 }
                 Some("compiler-message") => {
-                    let message = Message::read(&report["message"]);
+                    let message = Message::read(&event["message"]);
                     if is_case && !message.is_summary() {
-                        seen.messages.entry(name).or_default().push(message);
+                        report.messages.entry(name).or_default().push(message);
                     } else if message.level == "error" {
-                        seen.elsewhere.push_str(&message.rendered);
+                        report.elsewhere.push_str(&message.rendered);
                     }
                 }
                 _ => {}
             }
         }
-        seen
+        report
     }
 }
 
@@ -283,7 +283,7 @@ impl Message {
             && (self.level == "failure-note" || self.text.contains("previous error") || self.text.ends_with(" emitted"))
     }
 
-    /// The position of the message in the file of the case. For a message inside a macro, that of the macro's call.
+    /// The position of the message in the file of the case. A message inside a macro is at the call of the macro.
     fn locate(&self, path: &Path) -> Diagnostic {
         let primary = self.spans.iter().find(|span| span["is_primary"] == true);
         let mut span = primary.unwrap_or(&Value::Null);

@@ -1,0 +1,74 @@
+//! Waiting callers: what ends a wait, and the errors that it ends with. In virtual time.
+
+use std::time::Duration;
+
+use lock_core::LockError;
+use lock_support::{MemoryCluster, eventually};
+use tokio::time::{Instant, sleep};
+
+const WAIT: Duration = Duration::from_secs(2);
+const LONG_WAIT: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_times_out_reports_the_votes_and_when_the_lock_is_free() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).ttl(WAIT * 10).connect().await.unwrap();
+    let _holder = locks.lock("r").acquire().await.unwrap();
+    let started = Instant::now();
+    let error = locks.lock("r").acquire().await.unwrap_err();
+    assert_eq!(started.elapsed(), WAIT);
+    let LockError::Contended { resource, waited, free_in, votes } = error else { panic!("{error}") };
+    assert_eq!((resource.as_str(), waited, votes.len()), ("r", WAIT, 5));
+    assert!(free_in.unwrap() > WAIT && free_in.unwrap() <= WAIT * 10, "{free_in:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_gets_the_lock_soon_after_its_release_or_expiry() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let holder = locks.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(locks.lock("r").wait(LONG_WAIT).acquire());
+    sleep(WAIT).await;
+    assert!(holder.release().await.unwrap());
+    let released = Instant::now();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(released.elapsed() < Duration::from_millis(100), "{:?}", released.elapsed());
+    drop(guard);
+
+    let crashed = locks.lock("r").ttl(WAIT).renew(false).acquire().await.unwrap();
+    let started = Instant::now();
+    let guard = locks.lock("r").wait(LONG_WAIT).acquire().await.unwrap();
+    assert!(started.elapsed() >= WAIT && started.elapsed() < WAIT + Duration::from_millis(100));
+    drop((crashed, guard));
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_acquire_never_waits() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    let _holder = locks.lock("r").acquire().await.unwrap();
+    let started = Instant::now();
+    let error = locks.lock("r").try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended { .. }), "{error}");
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_beyond_the_limit_are_rejected_at_once() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().max_waiters(2).connect().await.unwrap();
+    let holder = locks.lock("r").acquire().await.unwrap();
+    let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(locks.lock("r").wait(LONG_WAIT).acquire())).collect();
+    sleep(WAIT).await;
+    let started = Instant::now();
+    let error = locks.lock("r").acquire().await.unwrap_err();
+    assert_eq!(error, LockError::QueueFull { resource: "r".into(), waiters: 2 });
+    assert!(error.retry_after().is_some());
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    assert!(locks.lock("other").acquire().await.is_ok(), "each resource has its own queue");
+    waiting[0].abort();
+    eventually("the aborted waiter has left the queue", || waiting[0].is_finished()).await;
+    let error = locks.lock("r").wait(Duration::from_millis(10)).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended { .. }), "{error}");
+    drop(holder);
+}
