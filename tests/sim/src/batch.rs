@@ -22,7 +22,7 @@ pub struct Report {
     pub refused_writes: u64,
     /// How many faults of which kind there were.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often what was done: each kind of ballot, and what came of them.
+    /// How many requests of each kind there were, and how many wake-ups and handovers.
     pub done: BTreeMap<&'static str, u64>,
     /// The runs in which a promise was broken, by seed, each with its history.
     pub failures: Vec<Outcome>,

@@ -2,12 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{LockError, LockGuard, LockManager, LossReason};
+use lock_core::{LockError, LockGuard, LockManager, LossReason, RedisNode};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult};
 use tokio::time::{sleep, timeout};
 
 use super::chance::{Chance, mix};
+use super::counting::CountingNode;
 use super::history::{Call, Event};
 use super::plan::{MAX_TTL, PATIENCE, PEACE, PREFIX, Plan};
 use super::world::{World, now};
@@ -38,11 +39,12 @@ pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> turm
 }
 
 fn manager(plan: &Plan, world: &World, client: usize, start: u64) -> turmoil::Result<LockManager> {
-    let mut builder = LockManager::builder().prefix(PREFIX).max_ttl(MAX_TTL).ttl(MAX_TTL);
-    for server in 0..plan.servers.len() {
-        let (name, world) = (Plan::server_name(server), world.clone());
-        builder = builder.redis_factory(name.clone(), move || connect(world.clone(), client, name.clone()));
-    }
+    let nodes = (0..plan.servers.len()).map(|server| {
+        let (name, dialled) = (Plan::server_name(server), world.clone());
+        let node = RedisNode::from_factory(name.clone(), move || connect(dialled.clone(), client, name.clone()));
+        CountingNode::new(node, world.clone())
+    });
+    let builder = LockManager::builder().prefix(PREFIX).max_ttl(MAX_TTL).ttl(MAX_TTL).nodes(nodes);
     // No two managers, of any client or start, may draw the same owner ids.
     Ok(builder.seed(mix(plan.seed ^ mix(client as u64 ^ (start << 32)))).connect_lazy()?)
 }

@@ -20,6 +20,7 @@ mod batch;
 mod chance;
 mod check;
 mod client;
+mod counting;
 mod history;
 mod nemesis;
 mod plan;

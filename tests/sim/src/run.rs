@@ -33,11 +33,15 @@ pub struct Outcome {
     pub refused_writes: u64,
     /// How many faults of which kind there were.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often what was done: each kind of ballot, and what came of them.
+    /// How many requests of each kind there were, and how many wake-ups and handovers.
     pub done: BTreeMap<&'static str, u64>,
 }
 
 /// Runs the simulation of a seed.
+///
+/// # Panics
+///
+/// If the servers are to have a flaw, and no script contains the pattern of it.
 #[must_use]
 pub fn run(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Outcome {
     let plan = Plan::new(seed, scenario, flaw);
@@ -58,6 +62,8 @@ pub fn run(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Outcome {
     }
     let end = sim.elapsed();
     drop(sim);
+    let missed: Option<Vec<_>> = servers.iter().map(FakeRedis::missed_flaw).collect();
+    assert!(missed.is_none(), "no script contains the pattern of {flaw:?}: {missed:?}");
     if trouble.is_empty() && scenario != Scenario::ClockJumps {
         for (server, redis) in servers.iter().enumerate() {
             trouble.extend(redis.locks(PREFIX, end).iter().map(|lock| format!("{lock} is left on redis-{server}")));
@@ -112,7 +118,7 @@ fn outcome(plan: &Plan, world: &World, servers: &[FakeRedis], nemesis: &Nemesis,
     let mut violations = violations(&history, &registers, plan.scenario);
     violations.extend(trouble);
     let mut text = format!("{plan:?}\n{history}");
-    let mut done = BTreeMap::new();
+    let mut done = world.requests();
     for redis in servers {
         _ = writeln!(text, "{:016x}", redis.digest());
         for (name, times) in redis.done() {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ struct Shared {
     starts: Vec<u64>,
     finished: Vec<bool>,
     pauses: Vec<(usize, Duration)>,
+    requests: BTreeMap<&'static str, u64>,
 }
 
 impl World {
@@ -29,6 +31,7 @@ impl World {
             starts: vec![0; plan.clients],
             finished: vec![false; plan.clients],
             pauses: Vec::new(),
+            requests: BTreeMap::new(),
         };
         Self(Arc::new(Mutex::new(shared)), Arc::default())
     }
@@ -78,6 +81,16 @@ impl World {
 
     pub(super) fn take_pauses(&self) -> Vec<(usize, Duration)> {
         std::mem::take(&mut self.lock().pauses)
+    }
+
+    /// Counts a request of a client, by its kind.
+    pub(super) fn count_request(&self, kind: &'static str) {
+        *self.lock().requests.entry(kind).or_default() += 1;
+    }
+
+    /// How many requests of each kind the clients sent.
+    pub(super) fn requests(&self) -> BTreeMap<&'static str, u64> {
+        self.lock().requests.clone()
     }
 
     /// The record and the resources, at the end of the run.

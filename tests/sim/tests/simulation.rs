@@ -1,5 +1,5 @@
-//! The promises under simulated faults, seed by seed. `SIMULATION_SEEDS=1000` runs more seeds, `SIMULATION_FIRST=5000` others;
-//! for very many, `cargo run --release -p lock-sim -- 1 100000`.
+//! The promises under simulated faults, seed by seed. `SIMULATION_SEEDS=1000` runs more seeds, `SIMULATION_FIRST=5000` runs
+//! others; for very many, use `cargo run --release -p lock-sim -- 1 100000`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,9 +8,9 @@ use std::thread;
 use lock_sim::redis::Flaw;
 use lock_sim::{Report, Scenario, run, run_all};
 
-/// How many seeds an ordinary run takes, and from which one on.
+/// How many seeds an ordinary run takes, beginning with `FIRST`.
 const SEEDS: u64 = 240;
-/// How many are looked through for what a broken server shows in few of them.
+/// How many seeds are searched for a sign that a flawed server shows in few of them.
 const MOST_SEEDS: u64 = 600;
 const FIRST: u64 = 1;
 
@@ -19,19 +19,19 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number"))
 }
 
-/// The seeds of this run; a share of them in percent.
+/// A share of the seeds of this run, in percent.
 fn seeds(percent: u64) -> Range<u64> {
     let first = number("SIMULATION_FIRST", FIRST);
     first..first + (number("SIMULATION_SEEDS", SEEDS) * percent / 100).max(1)
 }
 
-/// Fails if a promise was broken, or if nothing happened that could have broken one.
+/// Fails if a promise was broken, or if too little happened that could have broken one.
 fn assert_kept(report: &Report, faults: &[&str]) {
     println!("{report}");
     assert!(report.failures.is_empty(), "{report}");
     if report.runs >= 20 {
-        assert!(report.grants > report.runs * 20, "hardly anything was locked: {report}");
-        assert!(report.losses > 0 && report.refused_writes > 0, "the faults did not bite: {report}");
+        assert!(report.grants > report.runs * 20, "hardly any lock was granted: {report}");
+        assert!(report.losses > 0 && report.refused_writes > 0, "the faults had no effect: {report}");
         for what in DONE {
             assert!(report.done.get(what).is_some_and(|times| *times > 0), "never: {what}: {report}");
         }
@@ -41,26 +41,26 @@ fn assert_kept(report: &Report, faults: &[&str]) {
     }
 }
 
-/// What servers and clients do in every run.
+/// What clients request and servers do in every range of seeds.
 const DONE: [&str; 9] = [
     "acquire",
     "extend",
     "replace",
     "release",
+    "leave the queue",
     "establish",
-    "entered a queue",
-    "offered",
-    "call delivered",
+    "wake-up sent",
+    "wake-up taken",
     "handed over",
 ];
 
-/// That grants differed, and were put to a confirmation. Where all servers forget at once, their clocks make nearly all numbers, and
-/// these are alike: that is seldom there.
+/// Fails if no grant had to be confirmed. Not for runs in which all servers forget at once: their tokens come from their clocks,
+/// which agree, so grants rarely differ.
 fn assert_confirmed(report: &Report) {
     assert!(report.runs < 20 || report.done.contains_key("confirm"), "no confirm: {report}");
 }
 
-/// Of every run.
+/// The faults of every scenario.
 const FAULTS: [&str; 11] = [
     "partition",
     "one-way partition to a server",
@@ -95,17 +95,17 @@ fn a_fenced_resource_loses_nothing_even_if_all_servers_forget() {
     assert_kept(&run_all(seeds(15), Scenario::Amnesia, None, 3), &["amnesia"]);
 }
 
-/// Seeds that found something, and what.
+/// Seeds that once broke a promise.
 #[test]
 fn seeds_that_broke_a_promise_once_do_so_no_more() {
     let found = [
-        // While one node was being connected to for the first time, every attempt was given a further second: a client that
-        // was cut off meanwhile had its answer up to two seconds after its wait.
+        // While one node was being connected to for the first time, every attempt had a further second: a client that was cut
+        // off meanwhile was answered up to two seconds after its wait.
         (Scenario::Promised, 114),
         (Scenario::Promised, 145),
         (Scenario::ClockJumps, 387),
         (Scenario::Amnesia, 81),
-        // The first caller waited for a node that hung, though a majority voted.
+        // The first caller waited for a node that hung, although a majority voted.
         (Scenario::Amnesia, 88),
     ];
     for (scenario, seed) in found {
@@ -114,7 +114,7 @@ fn seeds_that_broke_a_promise_once_do_so_no_more() {
     }
 }
 
-/// Beside each other, and in different order: a run must depend on nothing else that goes on in the process.
+/// The seeds run at the same time and in different orders: a run must not depend on anything else in the process.
 #[test]
 fn a_seed_replays_to_the_byte() {
     let runs = |seeds: [u64; 8]| {
@@ -134,8 +134,8 @@ fn a_seed_replays_to_the_byte() {
     assert_ne!(run(1, Scenario::Promised, None).history, run(2, Scenario::Promised, None).history);
 }
 
-/// The checkers notice servers that are broken, within a few hundred seeds. The rarest sign shows in two seeds of a hundred, and in
-/// which ones changes with every change of the engine.
+/// The checkers notice a flawed server within a few hundred seeds. The rarest sign shows in two seeds of a hundred; which ones
+/// they are changes with every change of the engine.
 fn assert_caught(flaw: Flaw, sign: &str) {
     let shows = |seed: u64| {
         let outcome = run(seed, Scenario::Promised, Some(flaw));
@@ -148,12 +148,12 @@ fn assert_caught(flaw: Flaw, sign: &str) {
 
 #[test]
 fn a_server_that_releases_for_anyone_is_caught() {
-    assert_caught(Flaw::ReleasesForAnyone, "while");
+    assert_caught(Flaw::ReleasesForAnyone, "two valid holders");
 }
 
 #[test]
 fn a_server_that_votes_after_forgetting_is_caught() {
-    assert_caught(Flaw::VotesAfterForgetting, "while");
+    assert_caught(Flaw::VotesAfterForgetting, "two valid holders");
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn a_server_that_ignores_releases_is_caught() {
 
 #[test]
 fn a_server_that_repeats_fences_is_caught() {
-    assert_caught(Flaw::RepeatsFences, "have one token");
+    assert_caught(Flaw::RepeatsFences, "have the same token");
     assert_caught(Flaw::RepeatsFences, "are lost");
 }
 
 #[test]
 fn a_server_that_forgets_fences_is_caught() {
-    assert_caught(Flaw::ForgetsFences, "and was granted");
+    assert_caught(Flaw::ForgetsFences, "an acquisition began after");
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 /// When simulated time begins, in microseconds since the Unix epoch.
 const BEGINNING: i64 = 1_700_000_000_000_000;
 
-/// The wall clock of a server: it may stand wrong, run wrong, and jump.
+/// The wall clock of a server: it may be wrong, drift and jump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeClock {
     /// By how many microseconds it is ahead.
@@ -13,13 +13,13 @@ pub struct NodeClock {
 }
 
 impl NodeClock {
-    /// What it shows, in microseconds since the Unix epoch, when `now` of true time has passed.
+    /// The time it shows, in microseconds since the Unix epoch, when `now` of true time has passed.
     pub(super) fn micros(&self, now: Duration) -> i64 {
         let now = i64::try_from(now.as_micros()).unwrap_or(i64::MAX / 4);
         BEGINNING + self.offset + now + now / 1000 * self.gain / 1000
     }
 
-    /// What it shows in milliseconds: Redis expires keys by that.
+    /// The time it shows in milliseconds, by which Redis expires keys.
     pub(super) fn millis(&self, now: Duration) -> i64 {
         self.micros(now) / 1000
     }

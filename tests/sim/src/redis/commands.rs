@@ -1,135 +1,114 @@
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::NodeClock;
+use super::database::{Database, NOT_AN_INTEGER, flag, integer, upper};
 use super::flaw::Flaw;
-use super::lists::{Blocked, range};
-use super::resp::Answer;
-use super::scripts::{Call, Script, Tally};
-use super::store::{Store, WrongType};
+use super::lists::Blocked;
+use super::resp::Reply;
+use super::scripts::Script;
 
 /// What a server knows, and what it is.
 pub(super) struct State {
-    pub(super) store: Store,
+    pub(super) database: Database,
     pub(super) clock: NodeClock,
     pub(super) run_id: String,
-    /// Every write is on disk before it is answered.
+    /// Every write is on disk before it is acknowledged.
     pub(super) durable: bool,
-    pub(super) scripts: BTreeSet<Script>,
+    pub(super) scripts: Scripts,
     pub(super) flaw: Option<Flaw>,
-    /// How often each kind of ballot was answered, and what came of them.
-    pub(super) done: Tally,
+    /// Whether a script had the flaw so far.
+    pub(super) is_flawed: bool,
     /// The connections that wait for an element of a list, in the order in which they came.
     pub(super) blocked: Vec<Blocked>,
 }
 
+/// The scripts that a server knows, by their hash.
+pub(super) type Scripts = BTreeMap<String, Arc<Script>>;
+
 /// One connection, as the server sees it.
 pub(super) struct Session {
     pub(super) protocol: u8,
-    /// Tells sessions apart.
     pub(super) id: u64,
 }
 
-/// A command with its words; the name in capitals.
-struct Command<'a> {
-    name: String,
-    arguments: &'a [Vec<u8>],
-    /// The server's clock, in milliseconds.
-    now: i64,
-}
-
-impl From<WrongType> for Answer {
-    fn from(WrongType: WrongType) -> Self {
-        error(WRONG_TYPE)
-    }
-}
-
-pub(super) const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
-pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
-
-pub(super) fn error(text: impl Into<String>) -> Answer {
-    Answer::Error(text.into())
-}
-
-fn flag(flag: bool) -> Answer {
-    Answer::Number(i64::from(flag))
-}
-
-fn upper(word: &[u8]) -> String {
-    String::from_utf8_lossy(word).to_uppercase()
-}
-
-/// An integer in the one way in which Redis reads it: no sign but a minus, no zeros before it.
-pub(super) fn integer(word: &[u8]) -> Option<i64> {
-    let number: i64 = std::str::from_utf8(word).ok()?.parse().ok()?;
-    (number.to_string().as_bytes() == word).then_some(number)
-}
+/// The version that the server reports: that of the server it is compared with.
+const VERSION: &str = "7.0.15";
 
 impl State {
-    /// Executes a command, at `now` of true time. There is no answer yet if the session is blocked by it.
-    pub(super) fn execute(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Option<Answer> {
+    /// Executes a command, at `now` of true time. `None` if the session is blocked by it.
+    pub(super) fn execute(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Option<Reply> {
         let millis = self.clock.millis(now);
-        let answer = match words {
+        let reply = match words {
             [name, list, timeout] if upper(name) == "BLPOP" => self.blpop(session, list, timeout, millis),
-            _ => Some(self.answer(session, words, now)),
+            _ => Some(self.reply(session, words, now)),
         };
         self.serve_blocked(millis);
-        answer
+        reply
     }
 
-    fn answer(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Answer {
-        let Some((name, arguments)) = words.split_first() else { return error("ERR empty command") };
-        let command = Command { name: upper(name), arguments, now: self.clock.millis(now) };
-        match (command.name.as_str(), arguments.len()) {
-            ("PING", 0) => Answer::Status("PONG"),
+    fn reply(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Reply {
+        let Some((name, arguments)) = words.split_first() else { return Reply::error("ERR empty command") };
+        let name = upper(name);
+        match (name.as_str(), arguments) {
+            ("PING", []) => Reply::Status("PONG".into()),
             ("HELLO", _) => self.hello(session, arguments),
-            ("AUTH", 1 | 2) => error(
+            ("AUTH", [_] | [_, _]) => Reply::error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             ),
-            ("CLIENT", 1..) => {
-                error(format!("ERR unknown subcommand '{}'. Try CLIENT HELP.", String::from_utf8_lossy(&arguments[0])))
-            }
-            ("SELECT", 1) => match integer(&arguments[0]) {
-                Some(0) => Answer::Status("OK"),
-                Some(_) => error("ERR DB index is out of range"),
-                None => error(NOT_AN_INTEGER),
+            ("CLIENT", [subcommand, ..]) => Reply::error(format!(
+                "ERR unknown subcommand '{}'. Try CLIENT HELP.",
+                String::from_utf8_lossy(subcommand)
+            )),
+            ("SELECT", [database]) => match integer(database) {
+                Some(0) => Reply::Status("OK".into()),
+                Some(_) => Reply::error("ERR DB index is out of range"),
+                None => Reply::error(NOT_AN_INTEGER),
             },
-            ("INFO", _) => Answer::Report(self.info()),
-            ("TIME", 0) => {
+            ("INFO", _) => Reply::Report(self.info()),
+            ("TIME", []) => {
                 let micros = self.clock.micros(now);
-                let part = |number: i64| Answer::text(number.to_string());
-                Answer::List(vec![part(micros / 1_000_000), part(micros % 1_000_000)])
+                let part = |number: i64| Reply::text(number.to_string());
+                Reply::List(vec![part(micros / 1_000_000), part(micros % 1_000_000)])
             }
-            ("CONFIG", 2) if upper(&arguments[0]) == "GET" => self.config(&arguments[1]),
-            ("SCRIPT", 1..) => self.script(arguments),
-            ("EVAL" | "EVALSHA", 2..) => self.eval(&command),
-            ("FLUSHALL", 0) => {
-                self.store.clear();
-                Answer::Status("OK")
+            ("CONFIG", [get, pattern]) if upper(get) == "GET" => self.config(pattern),
+            ("SCRIPT", [subcommand, arguments @ ..]) => self.script(subcommand, arguments),
+            ("EVAL", [source, count, rest @ ..]) => match self.load(source) {
+                Ok(script) => self.run(&script, count, rest, now),
+                Err(error) => error,
+            },
+            ("EVALSHA", [hash, count, rest @ ..]) => match self.loaded(hash) {
+                Some(script) => self.run(&script, count, rest, now),
+                None => Reply::error("NOSCRIPT No matching script. Please use EVAL."),
+            },
+            ("FLUSHALL", []) => {
+                self.database.store.clear();
+                Reply::Status("OK".into())
             }
-            _ => self.on_keys(&command),
+            _ => self.database.execute(&name, arguments, self.clock.millis(now)),
         }
     }
 
-    fn hello(&self, session: &mut Session, arguments: &[Vec<u8>]) -> Answer {
+    fn hello(&self, session: &mut Session, arguments: &[Vec<u8>]) -> Reply {
         let protocol = match arguments.first().map(|word| integer(word)) {
             None => session.protocol,
             Some(Some(2)) => 2,
             Some(Some(3)) => 3,
-            Some(Some(_)) => return error("NOPROTO unsupported protocol version"),
-            Some(None) => return error("ERR Protocol version is not an integer or out of range"),
+            Some(Some(_)) => return Reply::error("NOPROTO unsupported protocol version"),
+            Some(None) => return Reply::error("ERR Protocol version is not an integer or out of range"),
         };
         session.protocol = protocol;
-        let text = Answer::text;
-        Answer::Map(vec![
+        let text = Reply::text;
+        Reply::Map(vec![
             (text("server"), text("redis")),
             (text("version"), text(VERSION)),
-            (text("proto"), Answer::Number(protocol.into())),
-            (text("id"), Answer::Number(1)),
+            (text("proto"), Reply::Number(protocol.into())),
+            (text("id"), Reply::Number(1)),
             (text("mode"), text("standalone")),
             (text("role"), text("master")),
-            (text("modules"), Answer::List(Vec::new())),
+            (text("modules"), Reply::List(Vec::new())),
         ])
     }
 
@@ -144,147 +123,51 @@ impl State {
         )
     }
 
-    fn config(&self, pattern: &[u8]) -> Answer {
+    fn config(&self, pattern: &[u8]) -> Reply {
         let value = match pattern {
             b"appendfsync" if self.durable => "always",
             b"appendfsync" => "everysec",
             b"maxmemory-policy" => "noeviction",
-            _ => return Answer::Map(Vec::new()),
+            _ => return Reply::Map(Vec::new()),
         };
-        Answer::Map(vec![(Answer::text(pattern), Answer::text(value))])
+        Reply::Map(vec![(Reply::text(pattern), Reply::text(value))])
     }
 
-    fn script(&mut self, arguments: &[Vec<u8>]) -> Answer {
-        match (upper(&arguments[0]).as_str(), &arguments[1..]) {
-            ("LOAD", [source]) => match Script::by_source(source) {
-                Some(script) => {
-                    self.scripts.insert(script);
-                    Answer::text(script.hash())
-                }
-                None => error("ERR not one of the scripts that this server can run"),
+    fn script(&mut self, subcommand: &[u8], arguments: &[Vec<u8>]) -> Reply {
+        match (upper(subcommand).as_str(), arguments) {
+            ("LOAD", [source]) => match self.load(source) {
+                Ok(script) => Reply::text(&script.hash),
+                Err(error) => error,
             },
             ("EXISTS", hashes @ [_, ..]) => {
-                let known = |hash: &Vec<u8>| Script::by_hash(hash).is_some_and(|script| self.scripts.contains(&script));
-                Answer::List(hashes.iter().map(|hash| flag(known(hash))).collect())
+                Reply::List(hashes.iter().map(|hash| flag(self.loaded(hash).is_some())).collect())
             }
             ("FLUSH", []) => {
                 self.scripts.clear();
-                Answer::Status("OK")
+                Reply::Status("OK".into())
             }
-            _ => error("ERR unknown subcommand or wrong number of arguments for 'SCRIPT'"),
+            _ => Reply::error("ERR unknown subcommand or wrong number of arguments for 'SCRIPT'"),
         }
     }
 
-    fn eval(&mut self, command: &Command<'_>) -> Answer {
-        let [which, count, rest @ ..] = command.arguments else { return error("ERR syntax error") };
-        let script = if command.name == "EVAL" {
-            let Some(script) = Script::by_source(which) else {
-                return error("ERR not one of the scripts that this server can run");
-            };
-            self.scripts.insert(script);
-            script
-        } else {
-            match Script::by_hash(which).filter(|script| self.scripts.contains(script)) {
-                Some(script) => script,
-                None => return error("NOSCRIPT No matching script. Please use EVAL."),
-            }
+    /// Adds a script to those that the server knows.
+    fn load(&mut self, source: &[u8]) -> Result<Arc<Script>, Reply> {
+        let script = Arc::new(Script::new(source, self.flaw)?);
+        self.is_flawed |= script.is_flawed;
+        self.scripts.insert(script.hash.clone(), Arc::clone(&script));
+        Ok(script)
+    }
+
+    fn loaded(&self, hash: &[u8]) -> Option<Arc<Script>> {
+        self.scripts.get(&String::from_utf8_lossy(hash).to_lowercase()).map(Arc::clone)
+    }
+
+    fn run(&mut self, script: &Script, count: &[u8], rest: &[Vec<u8>], now: Duration) -> Reply {
+        let Some(count) = integer(count) else { return Reply::error(NOT_AN_INTEGER) };
+        let Ok(count) = usize::try_from(count) else { return Reply::error("ERR Number of keys can't be negative") };
+        let Some((keys, arguments)) = rest.split_at_checked(count) else {
+            return Reply::error("ERR Number of keys can't be greater than number of args");
         };
-        let Some(count) = integer(count) else { return error(NOT_AN_INTEGER) };
-        let Ok(count) = usize::try_from(count) else { return error("ERR Number of keys can't be negative") };
-        if count > rest.len() {
-            return error("ERR Number of keys can't be greater than number of args");
-        }
-        let (keys, arguments) = rest.split_at(count);
-        let (store, done, now, flaw) = (&mut self.store, &mut self.done, command.now, self.flaw);
-        Call { store, now, keys, arguments, flaw, done }.run(script)
+        script.run(keys, arguments, &mut self.database, self.clock.millis(now))
     }
-
-    fn on_keys(&mut self, command: &Command<'_>) -> Answer {
-        self.plain(command).unwrap_or_else(Answer::from)
-    }
-
-    fn plain(&mut self, command: &Command<'_>) -> Result<Answer, WrongType> {
-        let (store, now) = (&mut self.store, command.now);
-        let text = |text: Option<&[u8]>| text.map_or(Answer::Nil, Answer::text);
-        Ok(match (command.name.as_str(), command.arguments) {
-            ("GET", [key]) => text(store.get(key, now)?),
-            ("SET", [key, value, options @ ..]) => set(store, key, value, options, now),
-            ("MGET", keys @ [_, ..]) => {
-                let values = keys.iter().map(|key| text(store.get(key, now).unwrap_or_default()));
-                Answer::List(values.collect())
-            }
-            ("DEL", keys @ [_, ..]) => count(keys, |key| store.delete(key, now)),
-            ("EXISTS", keys @ [_, ..]) => count(keys, |key| store.exists(key, now)),
-            ("PTTL", [key]) => Answer::Number(store.pttl(key, now)),
-            ("PEXPIRE", [key, life]) => match integer(life) {
-                Some(life) => flag(store.expire(key, now + life, now)),
-                None => error(NOT_AN_INTEGER),
-            },
-            ("HGET", [key, field]) => text(store.field(key, field, now)?),
-            ("HMGET", [key, fields @ ..]) if !fields.is_empty() => {
-                let mut values = Vec::new();
-                for field in fields {
-                    values.push(text(store.field(key, field, now)?));
-                }
-                Answer::List(values)
-            }
-            ("HSET", [key, fields @ ..]) if !fields.is_empty() && fields.len() % 2 == 0 => {
-                let pairs = fields.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()));
-                Answer::Number(store.set_fields(key, pairs, now)?)
-            }
-            ("RPUSH", [key, elements @ ..]) if !elements.is_empty() => {
-                let mut length = 0;
-                for element in elements {
-                    length = store.push(key, element, now)?;
-                }
-                Answer::length(length)
-            }
-            ("LPOP", [key]) => self.pop(key, now)?.map_or(Answer::Nil, Answer::text),
-            ("LPOP", [key, most]) => self.pop_many(key, most, now)?,
-            ("LRANGE", [key, from, to]) => match (integer(from), integer(to)) {
-                (Some(from), Some(to)) => range(store.list(key, now)?, from, to),
-                _ => error(NOT_AN_INTEGER),
-            },
-            ("LLEN", [key]) => Answer::length(store.list(key, now)?.len()),
-            (name, _) if KNOWN.contains(&name) => {
-                error(format!("ERR wrong number of arguments for '{}' command", name.to_lowercase()))
-            }
-            (name, _) => error(format!("ERR unknown command '{name}'")),
-        })
-    }
-}
-
-/// The version that the server says it is: that to which it is compared.
-const VERSION: &str = "7.0.15";
-const KNOWN: [&str; 18] = [
-    "GET", "SET", "MGET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HMGET", "HSET", "EVAL", "EVALSHA", "TIME",
-    "RPUSH", "LPOP", "LRANGE", "LLEN", "BLPOP",
-];
-
-fn count(keys: &[Vec<u8>], mut done: impl FnMut(&[u8]) -> bool) -> Answer {
-    Answer::length(keys.iter().filter(|key| done(key)).count())
-}
-
-/// `SET key value [NX|XX] [PX milliseconds]`.
-fn set(store: &mut Store, key: &[u8], value: &[u8], options: &[Vec<u8>], now: i64) -> Answer {
-    let (mut only_if, mut expires) = (None, None);
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        match upper(option).as_str() {
-            "NX" if only_if.is_none() => only_if = Some(false),
-            "XX" if only_if.is_none() => only_if = Some(true),
-            "PX" if expires.is_none() => match options.next().map(|life| integer(life)) {
-                Some(Some(life)) if life > 0 => expires = Some(now + life),
-                Some(Some(_)) => return error("ERR invalid expire time in 'set' command"),
-                Some(None) => return error(NOT_AN_INTEGER),
-                None => return error("ERR syntax error"),
-            },
-            _ => return error("ERR syntax error"),
-        }
-    }
-    if only_if.is_some_and(|there| there != store.exists(key, now)) {
-        return Answer::Nil;
-    }
-    store.set(key, value, expires);
-    Answer::Status("OK")
 }

@@ -1,12 +1,15 @@
-//! A Redis server in memory: the commands and scripts that locks need, told from the real one only by its clock, which is
-//! given to it, and by what a test does to it. A differential test holds its answers to those of a real `redis-server`.
+//! A simulated Redis server: the commands that locks need, on a clock that the simulation sets, with faults that a test
+//! injects. Lua scripts run as they are sent. A differential test compares its replies with those of a real `redis-server`.
 //!
-//! From the ground up: `clock` (what time the server believes it is), `store` (keys that expire), `scripts` (the Lua
-//! files of lock-core, written anew), `commands` (what a connection can ask), `lists` (and how it waits for an element),
-//! `resp` (bytes), `server` (the server, its connections, and what can be done to it), `flaw` (how to break it on purpose).
+//! From the bottom up: `clock` (the server's wall clock), `store` (keys that expire), `database` (the commands on keys, for
+//! connections and scripts), `scripts` (Lua), `commands` (all other commands of a connection), `lists` (blocking for an
+//! element of a list), `resp` (the protocol), `server` (the server and its connections), `faults` (what
+//! a test can do to it), `flaw` (scripts that are wrong on purpose).
 
 mod clock;
 mod commands;
+mod database;
+mod faults;
 mod flaw;
 mod lists;
 mod resp;
@@ -15,6 +18,6 @@ mod server;
 mod store;
 
 pub use self::clock::NodeClock;
+pub use self::faults::Memory;
 pub use self::flaw::Flaw;
-pub use self::scripts::SCRIPTS;
-pub use self::server::{FakeRedis, Memory};
+pub use self::server::FakeRedis;

@@ -1,39 +1,40 @@
+use std::borrow::Cow;
 use std::io;
 
 /// The words of a command.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// What a server answers.
+/// A reply of the server.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Answer {
-    Status(&'static str),
+pub(super) enum Reply {
+    Status(Cow<'static, str>),
     Text(Vec<u8>),
-    /// Text for people, which RESP3 marks as such.
+    /// Text for people: a verbatim string in RESP3.
     Report(String),
     Number(i64),
     Nil,
-    /// No list: in the older protocol another nil.
+    /// A null array, which RESP2 tells from a null string.
     NoList,
-    List(Vec<Answer>),
-    Map(Vec<(Answer, Answer)>),
-    /// With its code.
+    List(Vec<Reply>),
+    Map(Vec<(Reply, Reply)>),
+    /// An error, with its code.
     Error(String),
 }
 
-impl Answer {
+impl Reply {
     pub(super) fn text(text: impl AsRef<[u8]>) -> Self {
         Self::Text(text.as_ref().to_vec())
+    }
+
+    pub(super) fn error(error: impl Into<String>) -> Self {
+        Self::Error(error.into())
     }
 
     pub(super) fn length(length: usize) -> Self {
         Self::Number(i64::try_from(length).unwrap_or(i64::MAX))
     }
 
-    pub(super) fn words<const N: usize>(words: [&str; N]) -> Self {
-        Self::List(words.iter().map(Self::text).collect())
-    }
-
-    /// Appends the bytes of the answer, in version 2 or 3 of the protocol.
+    /// Appends the bytes of the reply, in version 2 or 3 of the protocol.
     pub(super) fn write(&self, protocol: u8, out: &mut Vec<u8>) {
         let resp3 = protocol == 3;
         let mut line = |mark: char, rest: &str| out.extend_from_slice(format!("{mark}{rest}\r\n").as_bytes());
@@ -73,7 +74,7 @@ impl Answer {
     }
 }
 
-/// Takes the first whole command off the bytes. `None` while it is not all there.
+/// Removes the first command from the bytes. `None` while it is incomplete.
 pub(super) fn take_command(bytes: &mut Vec<u8>) -> io::Result<Option<Words>> {
     let mut at = 0;
     let Some(count) = number(bytes, &mut at, b'*')? else { return Ok(None) };
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_taken_when_it_is_all_there() {
+    fn a_command_is_taken_when_it_is_complete() {
         let whole = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
         for cut in 0..whole.len() {
             assert_eq!(take_command(&mut whole[..cut].to_vec()).unwrap(), None, "{cut} bytes");
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_map_is_a_flat_list_in_the_older_protocol() {
-        let map = Answer::Map(vec![(Answer::text("a"), Answer::Nil)]);
+        let map = Reply::Map(vec![(Reply::text("a"), Reply::Nil)]);
         let bytes = |protocol| {
             let mut out = Vec::new();
             map.write(protocol, &mut out);
@@ -130,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn no_list_and_no_text_are_one_in_the_newer_protocol() {
-        let bytes = |answer: Answer, protocol| {
+    fn a_null_array_is_a_plain_null_in_the_newer_protocol() {
+        let bytes = |reply: Reply, protocol| {
             let mut out = Vec::new();
-            answer.write(protocol, &mut out);
+            reply.write(protocol, &mut out);
             out
         };
-        assert_eq!((bytes(Answer::NoList, 2), bytes(Answer::NoList, 3)), (b"*-1\r\n".to_vec(), b"_\r\n".to_vec()));
-        assert_eq!((bytes(Answer::Nil, 2), bytes(Answer::Nil, 3)), (b"$-1\r\n".to_vec(), b"_\r\n".to_vec()));
+        assert_eq!((bytes(Reply::NoList, 2), bytes(Reply::NoList, 3)), (b"*-1\r\n".to_vec(), b"_\r\n".to_vec()));
+        assert_eq!((bytes(Reply::Nil, 2), bytes(Reply::Nil, 3)), (b"$-1\r\n".to_vec(), b"_\r\n".to_vec()));
     }
 }

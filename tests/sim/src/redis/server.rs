@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,76 +7,68 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 
 use super::clock::NodeClock;
-use super::commands::{Session, State};
+use super::commands::{Scripts, Session, State};
+use super::database::Database;
 use super::flaw::Flaw;
 use super::lists::Look;
-use super::resp::{Answer, take_command};
+use super::resp::{Reply, Words, take_command};
 use super::store::Store;
 
-/// A fake Redis server. Clones are the same server.
+/// A simulated Redis server. Clones are the same server.
 #[derive(Clone)]
 pub struct FakeRedis(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
     life: Mutex<Life>,
-    /// Told to cut all connections. Not a `watch`: that draws lots whom to wake first.
+    /// Notified to cut all connections. Not a `watch`: that wakes its receivers in random order.
     cut: Notify,
-    /// Told to look again, those that are blocked.
+    /// Notifies the blocked connections that they have to poll again.
     look: Notify,
 }
 
 /// What happened to the server.
-struct Life {
-    name: String,
-    starts: u32,
+pub(super) struct Life {
+    pub(super) name: String,
+    pub(super) starts: u32,
     sessions: u64,
-    /// Until when it reads and does nothing, in true time.
-    hangs_until: Duration,
-    /// What it would find on its disk.
-    saved: Store,
-    /// A hash over all that it executed, and when: two runs that are the same to the server have the same.
+    /// Until when it hangs, in true time.
+    pub(super) hangs_until: Duration,
+    /// What is on its disk.
+    pub(super) saved: Store,
+    /// A hash over all commands and when they were executed: equal for two runs that are the same to the server.
     digest: u64,
-}
-
-/// What a server remembers when it starts again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Everything.
-    Kept,
-    /// What it had when it was last [saved](FakeRedis::save).
-    Saved,
-    /// Nothing.
-    Lost,
+    /// The commands that it received since it was asked for them last; `None` if nobody asks.
+    received: Option<Vec<Words>>,
 }
 
 impl FakeRedis {
-    /// A server that was just started for the first time. Its name makes its run ids its own.
+    /// A server that has just started for the first time. Its name makes its run ids unique.
     #[must_use]
     pub fn new(name: impl Into<String>, clock: NodeClock, durable: bool, flaw: Option<Flaw>) -> Self {
         let name = name.into();
         let run_id = format!("{name}-run-1");
         let state = State {
-            store: Store::default(),
+            database: Database::default(),
             clock,
             run_id,
             durable,
-            scripts: BTreeSet::new(),
+            scripts: Scripts::new(),
             flaw,
-            done: BTreeMap::new(),
+            is_flawed: false,
             blocked: Vec::new(),
         };
         let saved = Store::default();
-        let life = Life { name, starts: 1, sessions: 0, hangs_until: Duration::ZERO, saved, digest: 0 };
+        let life = Life { name, starts: 1, sessions: 0, hangs_until: Duration::ZERO, saved, digest: 0, received: None };
         let (state, life) = (Mutex::new(state), Mutex::new(life));
         Self(Arc::new(Shared { state, life, cut: Notify::new(), look: Notify::new() }))
     }
 
-    /// Talks to a client until it hangs up, or is cut off. `time` tells true time.
+    /// Serves a client until it hangs up or is cut off. `time` returns true time.
     ///
     /// # Errors
     ///
-    /// Those of the stream, and bytes that are no command.
+    /// Errors of the stream, and bytes that are not a command.
     pub async fn serve<S>(&self, mut stream: S, time: impl Fn() -> Duration) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -96,8 +88,8 @@ impl FakeRedis {
             }
             self.hang_on(&time).await;
             while let Some(words) = take_command(&mut input)? {
-                let answer = match self.execute(session, &words, time()) {
-                    Some(answer) => answer,
+                let reply = match self.execute(session, &words, time()) {
+                    Some(reply) => reply,
                     None => {
                         stream.write_all(&output).await?;
                         output.clear();
@@ -105,29 +97,29 @@ impl FakeRedis {
                         tokio::select! {
                             biased;
                             () = &mut cut => return Ok(()),
-                            answer = unblocked => match answer? {
-                                Some(answer) => answer,
+                            reply = unblocked => match reply? {
+                                Some(reply) => reply,
                                 None => return Ok(()),
                             },
                         }
                     }
                 };
-                answer.write(session.protocol, &mut output);
+                reply.write(session.protocol, &mut output);
             }
             stream.write_all(&output).await?;
             output.clear();
         }
     }
 
-    /// The answer for a session that is blocked, when there is one. What its client sends meanwhile is kept for later; none if
-    /// that hangs up.
+    /// The reply to a session that is blocked, once there is one; `None` if the client hangs up. What the client sends
+    /// meanwhile is kept for later.
     async fn unblocked<S>(
         &self,
         session: &Session,
         stream: &mut S,
         input: &mut Vec<u8>,
         time: &impl Fn() -> Duration,
-    ) -> io::Result<Option<Answer>>
+    ) -> io::Result<Option<Reply>>
     where
         S: AsyncRead + Unpin,
     {
@@ -135,7 +127,7 @@ impl FakeRedis {
             let look = self.0.look.notified();
             self.hang_on(time).await;
             let left = match self.state().look(session, time()) {
-                Look::Done(answer) => return Ok(Some(answer)),
+                Look::Done(reply) => return Ok(Some(reply)),
                 Look::Again(left) => left,
             };
             tokio::select! {
@@ -156,7 +148,7 @@ impl FakeRedis {
         Visit { server: self, session: Session { protocol: 2, id: life.sessions } }
     }
 
-    /// Does nothing while the server hangs.
+    /// Waits while the server hangs.
     async fn hang_on(&self, time: &impl Fn() -> Duration) {
         while let Some(left) = self.hangs_for(time()) {
             tokio::time::sleep(left).await;
@@ -167,7 +159,7 @@ impl FakeRedis {
         self.life().hangs_until.checked_sub(now).filter(|left| !left.is_zero())
     }
 
-    fn execute(&self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Option<Answer> {
+    fn execute(&self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Option<Reply> {
         {
             let mut life = self.life();
             let mut hash = |bytes: &[u8]| {
@@ -177,50 +169,68 @@ impl FakeRedis {
             };
             hash(&now.as_micros().to_le_bytes());
             words.iter().for_each(|word| hash(word));
+            if let Some(received) = &mut life.received {
+                received.push(words.to_vec());
+            }
         }
         let mut state = self.state();
-        let answer = state.execute(session, words, now);
+        let reply = state.execute(session, words, now);
         if state.has_served() {
             self.0.look.notify_waiters();
         }
-        answer
+        reply
     }
 
-    /// The server starts again: under a new run id, knowing no scripts, with what it remembers. Its connections are the
-    /// caller's to cut.
-    pub fn restart(&self, memory: Memory) {
-        let (mut state, mut life) = (self.state(), self.life());
-        life.starts += 1;
-        life.hangs_until = Duration::ZERO;
-        state.run_id = format!("{}-run-{}", life.name, life.starts);
-        state.scripts.clear();
-        state.blocked.clear();
-        match memory {
-            Memory::Kept => {}
-            Memory::Saved => state.store = life.saved.clone(),
-            Memory::Lost => state.store.clear(),
-        }
+    /// Whether every write is on disk before it is acknowledged.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.state().durable
     }
 
-    /// Writes everything to its disk.
-    pub fn save(&self) {
-        let store = self.state().store.clone();
-        self.life().saved = store;
+    /// Whether it has a record of its present run under this prefix, and is not in quarantine.
+    #[must_use]
+    pub fn remembers(&self, prefix: &str, now: Duration) -> bool {
+        let state = &mut *self.state();
+        let now = state.clock.millis(now);
+        let meta = format!("{prefix}{{node}}");
+        let quarantine = format!("{meta}:quarantine");
+        let run_id = state.database.store.field(meta.as_bytes(), b"run_id", now);
+        let known = run_id.is_ok_and(|run_id| run_id == Some(state.run_id.as_bytes()));
+        known && !state.database.store.exists(quarantine.as_bytes(), now)
     }
 
-    /// Deletes all keys, as `FLUSHALL` does.
-    pub fn flush_all(&self) {
-        self.state().store.clear();
+    /// The locks that are held on it under this prefix.
+    #[must_use]
+    pub fn locks(&self, prefix: &str, now: Duration) -> Vec<String> {
+        let state = self.state();
+        let now = state.clock.millis(now);
+        let keys = state.database.store.alive(now).map(|key| String::from_utf8_lossy(key).into_owned());
+        keys.filter(|key| key.starts_with(prefix) && !key.contains('{')).collect()
     }
 
-    /// Forgets the scripts, as `SCRIPT FLUSH` does.
-    pub fn flush_scripts(&self) {
-        self.state().scripts.clear();
+    /// How many wake-ups its scripts sent, and how many were taken.
+    #[must_use]
+    pub fn done(&self) -> BTreeMap<&'static str, u64> {
+        self.state().database.done.clone()
     }
 
-    /// Does nothing until then, in true time; what comes meanwhile is executed after that.
-    pub fn hang(&self, until: Duration) {
-        self.life().hangs_until = until;
+    /// The pattern of its flaw, if none of its scripts contained it: then the flaw had no effect.
+    #[must_use]
+    pub fn missed_flaw(&self) -> Option<&'static str> {
+        let state = self.state();
+        state.flaw.filter(|_| !state.is_flawed).map(Flaw::pattern)
+    }
+
+    /// A hash over all commands that it executed, and when it did.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.life().digest
+    }
+
+    /// The commands that it received since the last call; nothing at the first call, from which on they are kept.
+    #[must_use]
+    pub fn take_received(&self) -> Vec<Vec<Vec<u8>>> {
+        self.life().received.replace(Vec::new()).unwrap_or_default()
     }
 
     /// Cuts all connections.
@@ -228,61 +238,21 @@ impl FakeRedis {
         self.0.cut.notify_waiters();
     }
 
-    /// Sets its clock forward or back, by microseconds.
-    pub fn jump(&self, micros: i64) {
-        self.state().clock.offset += micros;
+    /// Makes the blocked connections poll again.
+    pub(super) fn notify_blocked(&self) {
         self.0.look.notify_waiters();
     }
 
-    /// Whether every write is on its disk before it is answered.
-    #[must_use]
-    pub fn is_durable(&self) -> bool {
-        self.state().durable
-    }
-
-    /// Whether it has a record of this run of its, and is not in quarantine, under a prefix.
-    #[must_use]
-    pub fn remembers(&self, prefix: &str, now: Duration) -> bool {
-        let state = &mut *self.state();
-        let now = state.clock.millis(now);
-        let meta = format!("{prefix}{{node}}");
-        let quarantine = format!("{meta}:quarantine");
-        let run_id = state.store.field(meta.as_bytes(), b"run_id", now);
-        let known = run_id.is_ok_and(|run_id| run_id == Some(state.run_id.as_bytes()));
-        known && !state.store.exists(quarantine.as_bytes(), now)
-    }
-
-    /// The locks that are held on it under a prefix.
-    #[must_use]
-    pub fn locks(&self, prefix: &str, now: Duration) -> Vec<String> {
-        let state = self.state();
-        let now = state.clock.millis(now);
-        let keys = state.store.alive(now).map(|key| String::from_utf8_lossy(key).into_owned());
-        keys.filter(|key| key.starts_with(prefix) && !key.contains('{')).collect()
-    }
-
-    /// How often it answered each kind of ballot, and how often what came of them.
-    #[must_use]
-    pub fn done(&self) -> BTreeMap<&'static str, u64> {
-        self.state().done.clone()
-    }
-
-    /// A hash over all commands that it executed, and when.
-    #[must_use]
-    pub fn digest(&self) -> u64 {
-        self.life().digest
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn life(&self) -> MutexGuard<'_, Life> {
+    pub(super) fn life(&self) -> MutexGuard<'_, Life> {
         self.0.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A connection. When it ends, it waits for nothing any more.
+/// A connection. Its end also ends what it was blocked on.
 struct Visit<'a> {
     server: &'a FakeRedis,
     session: Session,

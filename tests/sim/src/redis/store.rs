@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
-/// The keys of a server. Times are milliseconds on its own clock.
+/// The keys of a server. Times are milliseconds on the server's own clock.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Store {
     keys: BTreeMap<Vec<u8>, Entry>,
@@ -19,16 +19,16 @@ struct Entry {
 enum Value {
     Text(Vec<u8>),
     Hash(Fields),
-    /// Never empty: a list without elements is no key.
+    /// Never empty: the key is deleted with the last element.
     List(VecDeque<Vec<u8>>),
 }
 
-/// The key holds a value of another kind.
+/// The key holds a value of another type.
 #[derive(Debug)]
 pub(super) struct WrongType;
 
 impl Store {
-    /// The text of a key.
+    /// The string at a key.
     pub(super) fn get(&mut self, key: &[u8], now: i64) -> Result<Option<&[u8]>, WrongType> {
         match self.entry(key, now).map(|entry| &entry.value) {
             None => Ok(None),
@@ -37,12 +37,12 @@ impl Store {
         }
     }
 
-    /// Sets a key to a text, whatever it was, and when it ends.
+    /// Sets a key to a string, whatever it held before, and when it expires.
     pub(super) fn set(&mut self, key: &[u8], text: &[u8], expires: Option<i64>) {
         self.keys.insert(key.to_vec(), Entry { value: Value::Text(text.to_vec()), expires });
     }
 
-    /// The fields of a hash; none if there is no such key.
+    /// The fields of a hash; `None` if the key does not exist.
     fn hash(&mut self, key: &[u8], now: i64) -> Result<Option<&mut Fields>, WrongType> {
         match self.entry(key, now).map(|entry| &mut entry.value) {
             None => Ok(None),
@@ -56,13 +56,7 @@ impl Store {
         Ok(self.hash(key, now)?.and_then(|fields| fields.get(name)).map(Vec::as_slice))
     }
 
-    /// Deletes a field of a hash that has others.
-    pub(super) fn delete_field(&mut self, key: &[u8], name: &[u8], now: i64) -> Result<(), WrongType> {
-        self.hash(key, now)?.and_then(|fields| fields.remove(name));
-        Ok(())
-    }
-
-    /// Sets fields of a hash. How many are new.
+    /// Sets fields of a hash. Returns how many are new.
     pub(super) fn set_fields(
         &mut self,
         key: &[u8],
@@ -90,7 +84,7 @@ impl Store {
         }
     }
 
-    /// Appends an element to a list. How many it has then.
+    /// Appends an element to a list. Returns the new length.
     pub(super) fn push(&mut self, key: &[u8], element: &[u8], now: i64) -> Result<usize, WrongType> {
         _ = self.list(key, now)?;
         let empty = || Entry { value: Value::List(VecDeque::new()), expires: None };
@@ -100,7 +94,7 @@ impl Store {
         Ok(list.len())
     }
 
-    /// Takes the first element of a list.
+    /// Removes and returns the first element of a list.
     pub(super) fn pop(&mut self, key: &[u8], now: i64) -> Result<Option<Vec<u8>>, WrongType> {
         let (first, last) = match self.entry(key, now).map(|entry| &mut entry.value) {
             None => (None, false),
@@ -113,7 +107,7 @@ impl Store {
         Ok(first)
     }
 
-    /// Deletes a key. Whether it was there.
+    /// Deletes a key. Returns whether it existed.
     pub(super) fn delete(&mut self, key: &[u8], now: i64) -> bool {
         self.exists(key, now) && self.keys.remove(key).is_some()
     }
@@ -122,12 +116,12 @@ impl Store {
         self.entry(key, now).is_some()
     }
 
-    /// How long a key lives yet: -1 if it does not end, -2 if it is not there.
+    /// The remaining time to live of a key: -1 if it does not expire, -2 if it does not exist.
     pub(super) fn pttl(&mut self, key: &[u8], now: i64) -> i64 {
         self.entry(key, now).map_or(-2, |entry| entry.expires.map_or(-1, |expires| expires - now))
     }
 
-    /// Sets when a key ends, at once if that is not in the future. Whether it is there.
+    /// Sets when a key expires; a time that is not in the future deletes it. Returns whether the key existed.
     pub(super) fn expire(&mut self, key: &[u8], at: i64, now: i64) -> bool {
         let Some(entry) = self.entry(key, now) else { return false };
         entry.expires = Some(at);
@@ -137,17 +131,22 @@ impl Store {
         true
     }
 
+    /// When a key expires; `None` if it does not expire or does not exist.
+    pub(super) fn expires(&mut self, key: &[u8], now: i64) -> Option<i64> {
+        self.entry(key, now)?.expires
+    }
+
     pub(super) fn clear(&mut self) {
         self.keys.clear();
     }
 
-    /// The keys that are there, in order.
+    /// The keys that have not expired, in order.
     pub(super) fn alive(&self, now: i64) -> impl Iterator<Item = &[u8]> {
         let alive = move |entry: &Entry| entry.expires.is_none_or(|expires| expires >= now);
         self.keys.iter().filter(move |(_, entry)| alive(entry)).map(|(key, _)| key.as_slice())
     }
 
-    /// A key that has not ended. As Redis has it, a key lives through the whole millisecond in which it ends.
+    /// A key that has not expired. As in Redis, a key lives through the whole of its last millisecond.
     fn entry(&mut self, key: &[u8], now: i64) -> Option<&mut Entry> {
         if self.keys.get(key)?.expires.is_some_and(|expires| now > expires) {
             self.keys.remove(key);

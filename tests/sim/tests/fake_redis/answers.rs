@@ -1,4 +1,4 @@
-//! What answers of the two servers must have in common, and what is counted of them.
+//! What the replies of the two servers must have in common, and how many there were of each kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use lock_core::node::RESERVATION_TTL;
 use redis::{RedisResult, Value};
 
-/// How far two times to live may be apart, on a machine with much else to do.
+/// How far two times to live may be apart on a busy machine.
 const TOLERANCE: i64 = 5_000;
 
-/// What two answers must have in common. `Err` names what differs.
+/// Compares two replies. `Err` names the difference.
 pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisResult<Value>) -> Result<(), String> {
     let same = match (words[0].as_str(), real, fake) {
-        // Newer servers take it, and redis-rs does not mind either way.
+        // Newer servers accept it, and redis-rs works either way.
         ("CLIENT", ..) => true,
-        // Errors are told apart by their code; the words change with the version.
+        // Errors are compared by their code: the text changes with the version.
         (_, Err(real), Err(fake)) => real.code() == fake.code() && real.kind() == fake.kind(),
         ("TIME", Ok(_), Ok(fake)) => redis::from_redis_value_ref::<(u64, u64)>(fake).is_ok(),
         ("PTTL", Ok(Value::Int(real)), Ok(Value::Int(fake))) => real == fake || near(*real, *fake),
@@ -24,15 +24,15 @@ pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisR
         (_, Ok(real), Ok(fake)) => real == fake,
         _ => false,
     };
-    if same { Ok(()) } else { Err(format!("{words:?}: the real server answers {real:?}, the fake {fake:?}")) }
+    if same { Ok(()) } else { Err(format!("{words:?}: the real server replies {real:?}, the simulated one {fake:?}")) }
 }
 
-/// The same answers to ballots, but for how long something is held or kept, or a quarantine lasts.
+/// Whether two replies of scripts are the same. For how long a lock is held, or a quarantine lasts, may differ a little.
 fn alike(real: &Value, fake: &Value) -> bool {
     let (Value::BulkString(real), Value::BulkString(fake)) = (real, fake) else { return real == fake };
     let [real, fake] = [real, fake].map(|text| std::str::from_utf8(text).unwrap().split('\n').collect::<Vec<_>>());
     let same = |at: usize| {
-        let time = |line: &str| line.strip_prefix(&real[at][..1])?.parse().ok();
+        let time = |line: &str| line.strip_prefix(real[at].get(..1)?)?.parse().ok();
         match (time(real[at]), time(fake[at])) {
             (Some(one), Some(other)) if real[at].starts_with(['H', 'Q']) => one == other || near(one, other),
             _ => real[at] == fake[at],
@@ -41,25 +41,25 @@ fn alike(real: &Value, fake: &Value) -> bool {
     real.len() == fake.len() && (0..real.len()).all(same)
 }
 
-/// Two times to live, of a lock or of a turn: too large for a code.
+/// Whether two times to live, both of a lock or both of a reservation, are near each other.
 fn near(real: i64, fake: i64) -> bool {
-    let turn = 10..=millis(RESERVATION_TTL);
+    let reservation = 10..=millis(RESERVATION_TTL);
     let both = |real_one: &dyn Fn(&i64) -> bool| real_one(&real) && real_one(&fake);
-    both(&|time| turn.contains(time)) || (both(&|time| *time > 1_000) && (real - fake).abs() < TOLERANCE)
+    both(&|time| reservation.contains(time)) || (both(&|time| *time > 1_000) && (real - fake).abs() < TOLERANCE)
 }
 
 fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap()
 }
 
-/// What is read of `INFO`.
+/// The fields of `INFO` that are compared.
 fn facts(info: &Value) -> Vec<Option<String>> {
     let info: String = redis::from_redis_value_ref(info).unwrap();
     let fields: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
     ["role", "maxmemory_policy", "aof_enabled"].map(|name| fields.get(name).map(ToString::to_string)).into()
 }
 
-/// What `HELLO` tells, but for the number of the connection, and the version of the server.
+/// The reply to `HELLO`, without the id of the connection and the version of the server.
 fn hello(answer: &Value) -> BTreeMap<String, String> {
     let pairs: Vec<(Value, Value)> = match answer {
         Value::Map(pairs) => pairs.clone(),
@@ -74,30 +74,39 @@ fn hello(answer: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Counts what an answer tells: of one to ballots, each code.
-pub(crate) fn answer_kinds(words: &[String], answer: &RedisResult<Value>, kinds: &mut BTreeMap<String, u64>) {
-    let mut count = |kind: &str| *kinds.entry(kind.to_owned()).or_default() += 1;
-    match answer {
-        Ok(Value::BulkString(text)) if words[0].starts_with("EVAL") => {
-            let text = std::str::from_utf8(text).unwrap();
-            for line in text.split('\n') {
-                match line.split_at_checked(1) {
-                    Some(("E", error)) => {
-                        // The server's own have a code before them.
-                        let code = error.split(' ').next().filter(|word| *word == word.to_uppercase());
-                        count(&format!("failed: {}", code.unwrap_or(error)));
-                    }
-                    Some((digit, _)) if digit.parse::<u8>().is_ok() => count("a number"),
-                    Some((letter, _)) => count(letter),
-                    None => count("nothing at all"),
-                }
-            }
+/// The kinds of the replies to a call of the engine: one for each request.
+pub(crate) fn call_kinds(answer: &RedisResult<Value>) -> Vec<String> {
+    let Ok(Value::BulkString(text)) = answer else { return vec![plain_kind(answer)] };
+    let text = std::str::from_utf8(text).unwrap();
+    let kind = |line: &str| match line.split_at_checked(1) {
+        Some(("E", error)) => {
+            // Errors of the server begin with a code.
+            let code = error.split(' ').next().filter(|word| *word == word.to_uppercase());
+            format!("failed: {}", code.unwrap_or(error))
         }
+        Some((digit, _)) if digit.parse::<u8>().is_ok() => "a number".to_owned(),
+        Some((letter, _)) => letter.to_owned(),
+        None => "nothing at all".to_owned(),
+    };
+    text.split('\n').map(kind).collect()
+}
+
+/// The kind of the reply to any other command.
+pub(crate) fn command_kind(words: &[String], answer: &RedisResult<Value>) -> String {
+    match (words[0].as_str(), answer) {
+        ("EVAL", Ok(_)) => "snippet: a value".to_owned(),
+        ("EVAL", Err(_)) => format!("snippet: {}", plain_kind(answer)),
+        _ => plain_kind(answer),
+    }
+}
+
+fn plain_kind(answer: &RedisResult<Value>) -> String {
+    match answer {
         Ok(Value::Array(items)) => {
             let first = items.first().and_then(|first| redis::from_redis_value_ref::<String>(first).ok());
-            count(first.as_deref().unwrap_or("nothing"));
+            first.unwrap_or_else(|| "nothing".to_owned())
         }
-        Ok(_) => count("plain"),
-        Err(error) => count(&error.code().map_or_else(|| format!("{:?}", error.kind()), ToOwned::to_owned)),
+        Ok(_) => "plain".to_owned(),
+        Err(error) => error.code().map_or_else(|| format!("{:?}", error.kind()), ToOwned::to_owned),
     }
 }

@@ -1,0 +1,192 @@
+use std::collections::BTreeMap;
+
+use super::resp::Reply;
+use super::store::{Store, WrongType};
+
+/// The keys of a server, with the commands on them that connections and scripts can execute.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Database {
+    pub(super) store: Store,
+    /// How many wake-ups the scripts sent, and how many were taken.
+    pub(super) done: Tally,
+}
+
+/// How often something was done.
+pub(super) type Tally = BTreeMap<&'static str, u64>;
+
+pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+const KNOWN: [&str; 15] = [
+    "GET", "SET", "MGET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HMGET", "HSET", "RPUSH", "LPOP", "LRANGE",
+    "LLEN", "BLPOP",
+];
+
+impl From<WrongType> for Reply {
+    fn from(WrongType: WrongType) -> Self {
+        Self::error(WRONG_TYPE)
+    }
+}
+
+pub(super) fn flag(flag: bool) -> Reply {
+    Reply::Number(i64::from(flag))
+}
+
+pub(super) fn upper(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).to_uppercase()
+}
+
+/// An integer in the one form that Redis accepts: no sign but a minus, no leading zeros.
+pub(super) fn integer(word: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == word).then_some(number)
+}
+
+impl Database {
+    /// Executes a command of a connection. The name is in capitals.
+    pub(super) fn execute(&mut self, name: &str, arguments: &[Vec<u8>], now: i64) -> Reply {
+        match self.on_keys(name, arguments, now) {
+            Ok(Some(reply)) => reply,
+            Ok(None) if KNOWN.contains(&name) || name == "EVAL" || name == "EVALSHA" || name == "TIME" => {
+                Reply::error(format!("ERR wrong number of arguments for '{}' command", name.to_lowercase()))
+            }
+            Ok(None) => Reply::error(format!("ERR unknown command '{name}'")),
+            Err(wrong_type) => wrong_type.into(),
+        }
+    }
+
+    /// Executes a command of a script.
+    pub(super) fn execute_in_script(&mut self, name: &[u8], arguments: &[Vec<u8>], now: i64) -> Reply {
+        let name = upper(name);
+        if name == "RPUSH" {
+            self.count("wake-up sent");
+        }
+        match self.on_keys(&name, arguments, now) {
+            Ok(Some(reply)) => reply,
+            Ok(None) if KNOWN.contains(&name.as_str()) => {
+                Reply::error("ERR Wrong number of args calling Redis command from script")
+            }
+            Ok(None) => Reply::error("ERR Unknown Redis command called from script"),
+            Err(wrong_type) => wrong_type.into(),
+        }
+    }
+
+    /// `None` for an unknown command, and for a wrong number of arguments.
+    fn on_keys(&mut self, name: &str, arguments: &[Vec<u8>], now: i64) -> Result<Option<Reply>, WrongType> {
+        let store = &mut self.store;
+        let text = |text: Option<&[u8]>| text.map_or(Reply::Nil, Reply::text);
+        Ok(Some(match (name, arguments) {
+            ("GET", [key]) => text(store.get(key, now)?),
+            ("SET", [key, value, options @ ..]) => set(store, key, value, options, now),
+            ("MGET", keys @ [_, ..]) => {
+                let values = keys.iter().map(|key| text(store.get(key, now).unwrap_or_default()));
+                Reply::List(values.collect())
+            }
+            ("DEL", keys @ [_, ..]) => count(keys, |key| store.delete(key, now)),
+            ("EXISTS", keys @ [_, ..]) => count(keys, |key| store.exists(key, now)),
+            ("PTTL", [key]) => Reply::Number(store.pttl(key, now)),
+            ("PEXPIRE", [key, ttl]) => match integer(ttl) {
+                Some(ttl) => flag(store.expire(key, now + ttl, now)),
+                None => Reply::error(NOT_AN_INTEGER),
+            },
+            ("HGET", [key, field]) => text(store.field(key, field, now)?),
+            ("HMGET", [key, fields @ ..]) if !fields.is_empty() => {
+                let mut values = Vec::with_capacity(fields.len());
+                for field in fields {
+                    values.push(text(store.field(key, field, now)?));
+                }
+                Reply::List(values)
+            }
+            ("HSET", [key, fields @ ..]) if !fields.is_empty() && fields.len() % 2 == 0 => {
+                let pairs = fields.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+                Reply::Number(store.set_fields(key, pairs, now)?)
+            }
+            ("RPUSH", [key, elements @ ..]) if !elements.is_empty() => {
+                let mut length = 0;
+                for element in elements {
+                    length = store.push(key, element, now)?;
+                }
+                Reply::length(length)
+            }
+            ("LPOP", [key]) => self.pop(key, now)?.map_or(Reply::Nil, Reply::text),
+            ("LPOP", [key, most]) => self.pop_many(key, most, now)?,
+            ("LRANGE", [key, from, to]) => match (integer(from), integer(to)) {
+                (Some(from), Some(to)) => range(store.list(key, now)?, from, to),
+                _ => Reply::error(NOT_AN_INTEGER),
+            },
+            ("LLEN", [key]) => Reply::length(store.list(key, now)?.len()),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Removes and returns the first element of a list.
+    pub(super) fn pop(&mut self, list: &[u8], now: i64) -> Result<Option<Vec<u8>>, WrongType> {
+        let element = self.store.pop(list, now)?;
+        if element.is_some() {
+            self.count("wake-up taken");
+        }
+        Ok(element)
+    }
+
+    /// `LPOP list most`
+    fn pop_many(&mut self, list: &[u8], most: &[u8], now: i64) -> Result<Reply, WrongType> {
+        let Some(most) = integer(most) else { return Ok(Reply::error(NOT_AN_INTEGER)) };
+        let Ok(most) = usize::try_from(most) else {
+            return Ok(Reply::error("ERR value is out of range, must be positive"));
+        };
+        let length = self.store.list(list, now)?.len();
+        if length == 0 {
+            return Ok(Reply::NoList);
+        }
+        let mut elements = Vec::new();
+        for _ in 0..most.min(length) {
+            elements.extend(self.pop(list, now)?.map(Reply::text));
+        }
+        Ok(Reply::List(elements))
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.done.entry(what).or_default() += 1;
+    }
+}
+
+fn count(keys: &[Vec<u8>], mut done: impl FnMut(&[u8]) -> bool) -> Reply {
+    Reply::length(keys.iter().filter(|key| done(key)).count())
+}
+
+/// `SET key value [NX|XX] [PX milliseconds|KEEPTTL]`
+fn set(store: &mut Store, key: &[u8], value: &[u8], options: &[Vec<u8>], now: i64) -> Reply {
+    let (mut only_if, mut expires, mut keep_ttl) = (None, None, false);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match upper(option).as_str() {
+            "NX" if only_if.is_none() => only_if = Some(false),
+            "XX" if only_if.is_none() => only_if = Some(true),
+            "PX" if expires.is_none() && !keep_ttl => match options.next().map(|ttl| integer(ttl)) {
+                Some(Some(ttl)) if ttl > 0 => expires = Some(now + ttl),
+                Some(Some(_)) => return Reply::error("ERR invalid expire time in 'set' command"),
+                Some(None) => return Reply::error(NOT_AN_INTEGER),
+                None => return Reply::error("ERR syntax error"),
+            },
+            "KEEPTTL" if expires.is_none() => keep_ttl = true,
+            _ => return Reply::error("ERR syntax error"),
+        }
+    }
+    if only_if.is_some_and(|there| there != store.exists(key, now)) {
+        return Reply::Nil;
+    }
+    if keep_ttl {
+        expires = store.expires(key, now);
+    }
+    store.set(key, value, expires);
+    Reply::Status("OK".into())
+}
+
+/// `LRANGE`: both ends are included, and negative indices count from the end.
+fn range<'a>(elements: impl ExactSizeIterator<Item = &'a Vec<u8>>, from: i64, to: i64) -> Reply {
+    let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+    let place = |place: i64| if place < 0 { length + place } else { place };
+    let (from, to) = (place(from).max(0), place(to));
+    let within = |at: &usize| i64::try_from(*at).is_ok_and(|at| from <= at && at <= to);
+    let elements = elements.enumerate().filter(|(at, _)| within(at));
+    Reply::List(elements.map(|(_, element)| Reply::text(element)).collect())
+}

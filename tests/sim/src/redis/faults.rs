@@ -1,0 +1,60 @@
+use std::time::Duration;
+
+use super::server::FakeRedis;
+
+/// What a server remembers when it restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Everything.
+    Kept,
+    /// What was last [saved](FakeRedis::save).
+    Saved,
+    /// Nothing.
+    Lost,
+}
+
+/// What a test can do to a server.
+impl FakeRedis {
+    /// Restarts the server: with a new run id, without scripts, and with the keys that it remembers. The caller cuts the
+    /// connections.
+    pub fn restart(&self, memory: Memory) {
+        let (mut state, mut life) = (self.state(), self.life());
+        life.starts += 1;
+        life.hangs_until = Duration::ZERO;
+        state.run_id = format!("{}-run-{}", life.name, life.starts);
+        state.scripts.clear();
+        state.blocked.clear();
+        match memory {
+            Memory::Kept => {}
+            Memory::Saved => state.database.store = life.saved.clone(),
+            Memory::Lost => state.database.store.clear(),
+        }
+    }
+
+    /// Writes all keys to the disk.
+    pub fn save(&self) {
+        let store = self.state().database.store.clone();
+        self.life().saved = store;
+    }
+
+    /// Deletes all keys, as `FLUSHALL` does.
+    pub fn flush_all(&self) {
+        self.state().database.store.clear();
+    }
+
+    /// Forgets the scripts, as `SCRIPT FLUSH` does.
+    pub fn flush_scripts(&self) {
+        self.state().scripts.clear();
+    }
+
+    /// Hangs until then, in true time; the commands that arrive meanwhile are executed afterwards.
+    pub fn hang(&self, until: Duration) {
+        self.life().hangs_until = until;
+    }
+
+    /// Sets the clock forward or back, by microseconds.
+    pub fn jump(&self, micros: i64) {
+        self.state().clock.offset += micros;
+        self.notify_blocked();
+    }
+}

@@ -1,0 +1,47 @@
+use super::interpreter;
+use crate::redis::database::Database;
+use crate::redis::flaw::Flaw;
+use crate::redis::resp::Reply;
+
+/// A script that a server knows.
+#[derive(Debug)]
+pub(in crate::redis) struct Script {
+    /// The SHA-1 of the source as it was sent, in hexadecimal: its name in `EVALSHA`.
+    pub(in crate::redis) hash: String,
+    /// What is run: the source, changed if the server has a flaw that is in this script.
+    pub(super) code: String,
+    /// The SHA-1 of `code`.
+    pub(super) code_hash: String,
+    pub(in crate::redis) is_flawed: bool,
+}
+
+impl Script {
+    /// Compiles a source.
+    ///
+    /// # Errors
+    ///
+    /// The reply to a source that is not Lua.
+    pub(in crate::redis) fn new(source: &[u8], flaw: Option<Flaw>) -> Result<Self, Reply> {
+        let source = std::str::from_utf8(source).map_err(|_| Reply::error("ERR the script is not UTF-8"))?;
+        let flawed = flaw.and_then(|flaw| flaw.apply(source));
+        let hash = |source: &str| redis::Script::new(source).get_hash().to_owned();
+        let source_hash = hash(source);
+        let code_hash = flawed.as_deref().map_or_else(|| source_hash.clone(), hash);
+        let is_flawed = flawed.is_some();
+        let code = flawed.unwrap_or_else(|| source.to_owned());
+        let script = Self { hash: source_hash, code, code_hash, is_flawed };
+        interpreter::compile(&script)?;
+        Ok(script)
+    }
+
+    /// Runs the script. As in Redis, it is atomic, and the clock stands still while it runs.
+    pub(in crate::redis) fn run(
+        &self,
+        keys: &[Vec<u8>],
+        arguments: &[Vec<u8>],
+        database: &mut Database,
+        now: i64,
+    ) -> Reply {
+        interpreter::run(self, keys, arguments, database, now)
+    }
+}

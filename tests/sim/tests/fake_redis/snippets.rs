@@ -1,0 +1,66 @@
+//! Short scripts that try what Redis gives to a script, and what it makes of what the script rereservations.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::commands::{key, one_of, words};
+
+/// With two keys and one argument each.
+const SNIPPETS: [&str; 44] = [
+    // What is returned.
+    "return {1.9, -1.9, 2^53 - 1, true, 'text', {3, {}, {'a'}}, false, nil, 4}",
+    "return nil",
+    "return false",
+    "return 3.99",
+    "return ARGV[1]",
+    "return tonumber(ARGV[1])",
+    "return {ok = ARGV[1], 1}",
+    "return {err = ARGV[1]}",
+    "return {{err = ARGV[1]}, {ok = ARGV[1]}}",
+    "return redis.error_reply(ARGV[1])",
+    "return redis.error_reply(ARGV[1]).err",
+    "return redis.error_reply(ARGV[1], 2).err",
+    "return redis.status_reply(ARGV[1])",
+    "return redis.status_reply({}).err",
+    "return {type(KEYS), #KEYS, #ARGV, KEYS[1], KEYS[3]}",
+    "return {tostring(1e15), tostring(2^53), 1 / 3 .. '', string.format('%.0f', 2.5), ARGV[1] .. 1}",
+    // What commands reply.
+    "return redis.call('GET', KEYS[1])",
+    "return redis.call('MGET', KEYS[1], 'none', KEYS[2])",
+    "return redis.call('HMGET', KEYS[1], 'none', 'epoch')",
+    "return {redis.call('GET', 'none') == false, type(redis.call('EXISTS', KEYS[1]))}",
+    "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 60000)",
+    "return redis.call('SET', 'script', ARGV[1]).ok",
+    "return redis.call('LRANGE', KEYS[1], 0, -1)",
+    "return redis.call('DEL', KEYS[1], KEYS[2])",
+    "return redis.pcall('HGET', KEYS[1], 'epoch')",
+    "local reply = redis.pcall('LLEN', KEYS[1]) return type(reply) == 'table' and reply.err or reply",
+    // How numbers are sent.
+    "redis.call('SET', 'script', 2^53 - 1) return redis.call('GET', 'script')",
+    "redis.call('SET', 'script', 0.1) return redis.call('GET', 'script')",
+    "redis.call('SET', 'script', -1e20) return redis.call('GET', 'script')",
+    "redis.call('SET', 'script', 'v', 'PX', 6e4) redis.call('SET', 'script', 'w', 'KEEPTTL') \
+     return redis.call('PTTL', 'script') > 50000",
+    // Errors, and what was written before them.
+    "redis.call('SET', KEYS[1], ARGV[1]) redis.call('HGET', KEYS[1], 'f') redis.call('DEL', KEYS[1])",
+    "redis.call('SET', KEYS[1], ARGV[1]) error(ARGV[1])",
+    "error({err = 'CODE ' .. ARGV[1]})",
+    "return ARGV[1] + 1",
+    "return {pcall(redis.call, 'HGET', KEYS[1], 'f')}",
+    "return {pcall(error, ARGV[1])}",
+    "return redis.pcall().err",
+    "return redis.pcall({}).err",
+    "return redis.pcall('NOSUCH').err",
+    "return redis.pcall('GET').err",
+    "return redis.pcall('SET', KEYS[1], 'v', 'PX', 0).err",
+    // Nothing is carried from one script to the next.
+    "x = ARGV[1]",
+    "return x",
+    "return return",
+];
+
+pub(crate) fn snippet() -> impl Strategy<Value = Vec<String>> {
+    let arguments = one_of(&["text", "CODE text", "-CODE text", "-", "", "0", "12", "-3.7", "two\nlines"]);
+    (select(&SNIPPETS[..]), key(), key(), arguments)
+        .prop_map(|(source, one, other, argument)| words(&["EVAL", source, "2", one, other, argument]))
+}
