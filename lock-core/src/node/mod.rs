@@ -7,6 +7,7 @@
 
 mod inspection;
 mod keyspace;
+mod limits;
 mod lock_node;
 mod memory;
 mod record;
@@ -21,6 +22,8 @@ pub use self::keyspace::{Keyspace, LockKeys};
 pub use self::lock_node::{LockNode, NodeFuture};
 pub use self::memory::MemoryNode;
 pub use self::record::{Establish, NodeRecord, SetConfig};
+#[doc(hidden)]
+pub use self::redis::script_sources;
 pub use self::redis::{InvalidUrl, RedisNode};
 pub(crate) use self::replies::Replies;
 pub use self::replies::ReplySender;

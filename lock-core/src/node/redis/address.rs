@@ -1,5 +1,4 @@
 use redis::{ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
-
 use thiserror::Error;
 
 /// The URL of a server is not valid, or asks for something that is not supported.
@@ -13,14 +12,14 @@ pub struct InvalidUrl {
     pub reason: String,
 }
 
-/// Where a Redis server is, as a connection needs it and as people may read it.
+/// Where a Redis server is: for a connection, and for people.
 pub(super) struct Address {
     pub(super) name: String,
     pub(super) info: ConnectionInfo,
 }
 
 impl Address {
-    /// Reads a URL. Errors and the name never contain the password.
+    /// Parses a URL. Neither errors nor the name contain the password.
     pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let invalid = |reason: &str| InvalidUrl { url: without_password(url), reason: reason.to_owned() };
         let parsed = redis::parse_redis_url(url)
@@ -41,7 +40,7 @@ impl Address {
     }
 }
 
-/// The URL for an error message. What stands before the last `@` may be a password, however broken the URL is.
+/// The URL for an error message. Everything before the last `@` may be a password, however broken the URL is.
 fn without_password(url: &str) -> String {
     match (url.find("://"), url.rfind('@')) {
         (Some(scheme), Some(at)) if scheme < at => format!("{}***{}", &url[..scheme + 3], &url[at..]),
@@ -69,7 +68,7 @@ mod tests {
         for url in
             ["http://u:s3cret@h", "u:s3cret@h:1", "redis://u:s3cret@h/x", "rediss://u:s3cret@h", "redis://u:s3c@ret@:x"]
         {
-            let Err(error) = Address::parse(url) else { panic!("{url} was taken") };
+            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
             let text = error.to_string();
             assert!(!text.contains("s3c") && text.contains("***@"), "{text}");
         }

@@ -1,11 +1,13 @@
+//! What errors of redis-rs and of servers mean to a lock.
+
 use redis::{ErrorKind, RedisError};
 
 use crate::node::{NodeError, Refusal};
 
-/// What an error of redis-rs means for a vote. By code and kind; the text is only passed on.
+/// The error of a request that redis-rs reports. Classified by code and kind; the text is only passed on.
 pub(super) fn node_error(error: &RedisError) -> NodeError {
     if let Some(code) = error.code() {
-        return told(code, error.detail().unwrap_or_default());
+        return error_reply(code, error.detail().unwrap_or_default());
     }
     match error.kind() {
         ErrorKind::AuthenticationFailed => Refusal::Login { detail: error.to_string() }.into(),
@@ -16,8 +18,8 @@ pub(super) fn node_error(error: &RedisError) -> NodeError {
     }
 }
 
-/// What an error means that the server told, by its code.
-pub(super) fn told(code: &str, detail: &str) -> NodeError {
+/// The error that a server replied with, classified by its code.
+pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
     let detail = detail.to_owned();
     match code {
         "NOAUTH" | "WRONGPASS" => Refusal::Login { detail }.into(),
@@ -26,7 +28,7 @@ pub(super) fn told(code: &str, detail: &str) -> NodeError {
     }
 }
 
-/// What an error means that came up while connecting, when no vote was under way.
+/// The error of a connection attempt, when no request was under way: nothing can have been executed.
 pub(super) fn connect_error(error: &RedisError) -> NodeError {
     match node_error(error) {
         NodeError::TimedOut => NodeError::Unreachable { reason: "no answer while connecting".into() },
@@ -35,7 +37,7 @@ pub(super) fn connect_error(error: &RedisError) -> NodeError {
     }
 }
 
-/// Whether the server did not know a script by its hash.
+/// Whether the server does not have the script with that hash.
 pub(super) fn is_no_script(value: &redis::Value) -> bool {
     matches!(value, redis::Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
@@ -47,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_apart_by_their_code() {
+    fn errors_are_classified_by_their_code() {
         let error = |code: &str| node_error(&make_extension_error(code.into(), Some("detail".into())));
         assert!(matches!(error("NOAUTH"), NodeError::Refused(Refusal::Login { .. })));
         assert!(matches!(error("WRONGPASS"), NodeError::Refused(Refusal::Login { .. })));
         for code in ["OOM", "BUSY", "MISCONF", "NOREPLICAS", "READONLY", "LOADING"] {
             let error = error(code);
-            assert!(matches!(&error, NodeError::Rejected { code: told, .. } if told == code), "{error:?}");
+            assert!(matches!(&error, NodeError::Rejected { code: reported, .. } if reported == code), "{error:?}");
             assert!(!error.may_have_executed());
         }
     }

@@ -1,3 +1,5 @@
+//! The commands that are not requests: they inspect a server, load the script, and write the node's record.
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -5,18 +7,20 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Pipeline, Value};
 
 use super::classify::{connect_error, node_error};
-use super::codec::{encode_establish, source};
+use super::codec::encode_establish;
+use super::script::VOTES;
 use crate::node::{Establish, Inspection, Keyspace, NodeError, NodeRecord, Role, SetConfig};
 use crate::random::Epoch;
 
-/// Makes the server know the script by its hash.
+/// Loads the script, so that requests can refer to it by its hash.
 pub(super) async fn load_script(connection: &mut MultiplexedConnection) -> Result<(), NodeError> {
     let mut pipeline = Pipeline::new();
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(source());
-    let answer = ask(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
+    pipeline.cmd("SCRIPT").arg("LOAD").arg(VOTES.source());
+    let answer = query(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
     read::<String>(answer).map(drop)
 }
 
+/// Reads everything that decides whether the node is admitted, in one round trip.
 pub(super) async fn inspect(
     connection: &mut MultiplexedConnection,
     keyspace: &Keyspace,
@@ -24,13 +28,13 @@ pub(super) async fn inspect(
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&RECORD_FIELDS);
     pipeline.cmd("PTTL").arg(keyspace.quarantine()).cmd("CONFIG").arg("GET").arg("appendfsync");
-    let answers = ask(connection, &pipeline, 5).await?;
+    let answers = query(connection, &pipeline, 5).await?;
     let [info, time, record, quarantine, fsync] = <[Value; 5]>::try_from(answers)
         .map_err(|answers| NodeError::Protocol { answer: format!("{} answers to 5 commands", answers.len()) })?;
 
     let info: String = read(info)?;
     let (seconds, micros): (u64, u64) = read(time)?;
-    // Managed servers deny CONFIG; then nothing is known, and a restart means quarantine.
+    // Managed servers deny CONFIG. The node then counts as not durable, and a restart means quarantine.
     let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
     Ok(Inspection {
         run_id: field(&info, "run_id")?.to_owned(),
@@ -42,13 +46,13 @@ pub(super) async fn inspect(
         record: read_record(&read(record)?)?,
         quarantine: match read::<i64>(quarantine)? {
             -2 => None,
-            // Without an end it would last for ever: someone else's doing, but not ours to undo.
+            // Negative without an end. Somebody else wrote it, and it is not ours to delete.
             remaining => Some(u64::try_from(remaining).map_or(Duration::MAX, Duration::from_millis)),
         },
     })
 }
 
-/// Runs the establish script. True when the record was written.
+/// Runs `establish.lua`. Returns whether the record was written.
 pub(super) async fn establish(
     connection: &mut MultiplexedConnection,
     keyspace: &Keyspace,
@@ -56,7 +60,7 @@ pub(super) async fn establish(
 ) -> Result<bool, NodeError> {
     let mut pipeline = Pipeline::new();
     pipeline.add_command(encode_establish(keyspace, record));
-    let answer = ask(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
+    let answer = query(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
     match read::<Vec<String>>(answer)?.first().map(String::as_str) {
         Some("ESTABLISHED") => Ok(true),
         Some("CHANGED") => Ok(false),
@@ -64,7 +68,7 @@ pub(super) async fn establish(
     }
 }
 
-async fn ask(
+async fn query(
     connection: &mut MultiplexedConnection,
     pipeline: &Pipeline,
     count: usize,
@@ -93,14 +97,14 @@ fn version(text: &str) -> Result<(u32, u32), NodeError> {
     }
 }
 
-/// The fields of the record, without the fences.
+/// The fields of the record that are not fences.
 const RECORD_FIELDS: [&str; 6] = ["run_id", "epoch", "format", "nodes", "max_ttl", "set_name"];
 
 fn read_record(fields: &[Option<String>; RECORD_FIELDS.len()]) -> Result<Option<NodeRecord>, NodeError> {
     if fields.iter().all(Option::is_none) {
         return Ok(None);
     }
-    let meta = || {
+    let parse = || {
         let [run_id, epoch, format, nodes, max_ttl, name] = fields;
         Some(NodeRecord {
             run_id: run_id.clone()?,
@@ -114,7 +118,7 @@ fn read_record(fields: &[Option<String>; RECORD_FIELDS.len()]) -> Result<Option<
         })
     };
     let damaged = || NodeError::Protocol { answer: format!("damaged record of the node: {fields:?}") };
-    meta().ok_or_else(damaged).map(Some)
+    parse().ok_or_else(damaged).map(Some)
 }
 
 #[cfg(test)]
@@ -132,12 +136,12 @@ mod tests {
     #[test]
     fn a_record_is_read_whole_or_reported() {
         assert_eq!(read_record(&[const { None }; 6]), Ok(None));
-        let mut record = ["r", "ff", "1", "5", "60000", ""].map(|value| Some(value.to_owned()));
-        let name = record[5].take();
-        assert!(matches!(read_record(&record), Err(NodeError::Protocol { .. })), "the name of the set is missing");
-        record[5] = name;
-        let meta = read_record(&record).unwrap().unwrap();
-        assert_eq!((meta.epoch, meta.config.nodes), (Epoch::from_bits(255), 5));
-        assert_eq!(meta.config.max_ttl, Duration::from_secs(60));
+        let mut fields = ["r", "ff", "1", "5", "60000", ""].map(|value| Some(value.to_owned()));
+        let name = fields[5].take();
+        assert!(matches!(read_record(&fields), Err(NodeError::Protocol { .. })), "the name of the set is missing");
+        fields[5] = name;
+        let record = read_record(&fields).unwrap().unwrap();
+        assert_eq!((record.epoch, record.config.nodes), (Epoch::from_bits(255), 5));
+        assert_eq!(record.config.max_ttl, Duration::from_secs(60));
     }
 }

@@ -1,14 +1,21 @@
-//! A Redis server as a node, over redis-rs: one connection, so that requests are executed in the order in which they were
-//! submitted, and a second one for wake-ups.
+//! A Redis server as a node, over redis-rs.
+//!
+//! `node` is the [`LockNode`](super::LockNode). It opens connections (`address`, `connect`), and keeps one for requests: its life is
+//! a `link`. Requests pass through `pipeline`, which writes them in batches with `codec`; `script` has the Lua scripts that
+//! execute them. `inspect` has all other commands, `wakeups` the connection on which the server wakes this process, and
+//! `classify` tells what errors mean.
 
 mod address;
 mod classify;
 mod codec;
 mod connect;
 mod inspect;
+mod link;
 mod node;
 mod pipeline;
+mod script;
 mod wakeups;
 
 pub use self::address::InvalidUrl;
 pub use self::node::RedisNode;
+pub use self::script::script_sources;

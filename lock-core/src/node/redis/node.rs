@@ -8,82 +8,110 @@ use redis::aio::MultiplexedConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::address::{Address, InvalidUrl};
-use super::connect::{Connected, connect};
-use super::pipeline::Handle;
+use super::connect::{CONNECT_TIMEOUT, Connected, connect};
+use super::link::Link;
 use super::{classify, inspect, wakeups};
 use crate::node::{Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, ReplySender, Request, Wakeup};
-use crate::random::{Epoch, WaiterId};
+use crate::random::WaiterId;
 
-/// How long connecting may take.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// A response timeout that does not come.
+/// A response timeout that never fires.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Opens a connection; one that can tell that it was lost ends the token.
+/// Opens a connection. One that can tell that it was lost cancels the token.
 type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> + Send + Sync;
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `unix://`) or from a factory of connections.
 ///
-/// All requests go over one connection, and over a second one the server calls a process that waits. When the first is lost, or
-/// nothing moves on it for a second though answers are due, it is given up and a new one is opened at the next inspection; the
-/// engine does that on its own, with a randomised backoff.
+/// All requests go over one connection. Over a second one, the server wakes this process when it waits for locks; it is opened
+/// when the first caller waits. A connection is given up when it is lost, or when nothing moves on it for a second although
+/// replies are due. The next inspection opens a new one. The engine inspects on its own, with a randomized backoff.
 ///
-/// For one [`LockManager`](crate::LockManager): two that share it would take each other's admission away, and wait for each
-/// other's calls.
+/// A `RedisNode` is for one [`LockManager`](crate::LockManager). Two managers that share it would lose each other's
+/// admission and wait for each other's wake-ups.
 ///
-/// # Rights
+/// # Permissions
 ///
-/// With ACLs, the user needs the keys under the prefix and in braces around it (`~lock:*`, `~{lock:*`) and:
+/// With ACLs, the user needs the keys under the prefix, also with the prefix in braces (`~lock:*`, `~{lock:*`), and:
 /// `+select +info +time +script|load +evalsha +eval +mget +set +del +pttl +pexpire +hget +hmget +hset +rpush +blpop`
-/// (`+select` only for a database other than 0). With `+config|get`, a server that has every write on disk (`appendfsync always`) need not sit
-/// out a quarantine after a restart. Without the
-/// keys in braces there are locks, but no queues between processes; without `+blpop` nobody is called when it is his turn.
+/// (`+select` only for a database other than 0).
+///
+/// These are optional:
+///
+/// - With `+config|get`, a server that has every write on disk (`appendfsync always`) needs no quarantine after a restart.
+/// - Without the keys in braces, locks work, but there are no queues between processes.
+/// - Without `+blpop`, waiters are not woken; they try again after a while.
+///
+/// # Examples
+///
+/// ```
+/// use lock_core::{LockManager, RedisNode};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let nodes = [
+///     RedisNode::from_url("redis://app:secret@10.0.0.1:6379")?,
+///     RedisNode::from_url("redis://app:secret@10.0.0.2:6379")?,
+///     RedisNode::from_url("unix:///run/redis/redis.sock")?,
+/// ];
+/// let locks = LockManager::builder().nodes(nodes).connect_lazy()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct RedisNode(Arc<Shared>);
 
 pub(super) struct Shared {
     name: String,
     factory: Box<Factory>,
     link: Mutex<Option<Link>>,
-    /// Held while a connection is opened, so that there is never a second one.
+    /// Held while a connection is opened, so that there are never two.
     opening: tokio::sync::Mutex<()>,
-    /// The second connection, on which the server calls this process when it is its turn. It is opened when someone waits.
+    /// The second connection, on which the server wakes this process.
     pub(super) listening: tokio::sync::Mutex<Option<MultiplexedConnection>>,
 }
 
-/// One connection's life.
-#[derive(Clone)]
-struct Link {
-    connection: MultiplexedConnection,
-    requests: Handle,
-    gone: CancellationToken,
-    /// The epoch that an inspection over this very connection met, with a record of the server that is behind it.
-    ///
-    /// Nothing is sent for another epoch. Without this, a vote could slip through a new connection before the server behind
-    /// it was looked over: it may have restarted from an old state that has the record, but not the locks.
-    epoch: Arc<Mutex<Option<Epoch>>>,
-}
-
-impl Link {
-    fn epoch(&self) -> MutexGuard<'_, Option<Epoch>> {
-        self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl RedisNode {
-    /// The server at a URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`. Does not connect yet.
+    /// Creates a node for the server at a URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`. Does not
+    /// connect: the first inspection does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_core::{LockNode as _, RedisNode};
+    ///
+    /// let node = RedisNode::from_url("redis://app:secret@10.0.0.1:6379/3")?;
+    /// assert_eq!(node.name(), "10.0.0.1:6379/3");
+    /// # Ok::<(), lock_core::InvalidUrl>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`] if the URL can not be read, or asks for TLS.
+    /// [`InvalidUrl`] if the URL does not parse, or asks for TLS.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
         let Address { name, info } = Address::parse(url)?;
         Ok(Self::new(name, move |gone| connect(info.clone(), gone)))
     }
 
-    /// A server that `factory` connects to: over TLS, through a Sentinel, in a simulated network. It is called at every
-    /// connection and reconnection and must yield a new, unshared connection each time: the order of requests rests on it.
-    /// It must write at once what it is given: without a limit of concurrency (`set_concurrency_limit`), and with a pipeline
-    /// buffer of 50 or more, as redis-rs has by default. `name` is what errors, logs and health call the server.
+    /// Creates a node for a server that `factory` connects to: over TLS, through a Sentinel, or in a simulated network. `name` is
+    /// the server's name in errors, logs and health.
+    ///
+    /// The factory is called for every connection and reconnection. Each time it must return a new connection that nobody else
+    /// uses, because the order of requests relies on it. The connection must write at once what it is given: without a limit of
+    /// concurrency (`set_concurrency_limit`), and with a pipeline buffer of at least 50, the default of redis-rs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_core::{LockNode as _, RedisNode};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = redis::Client::open("redis://10.0.0.1:6379")?;
+    /// let node = RedisNode::from_factory("redis-1", move || {
+    ///     let client = client.clone();
+    ///     async move { client.get_multiplexed_async_connection().await }
+    /// });
+    /// assert_eq!(node.name(), "redis-1");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_factory<F, Fut>(name: impl Into<String>, factory: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -93,9 +121,9 @@ impl RedisNode {
             let connecting = factory();
             async {
                 let mut connection = connecting.await?;
-                // By default it has half a second. The engine has timeouts of its own, and a stall must show as one.
+                // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
                 connection.set_response_timeout(NEVER);
-                // Its driver is a task of its own already.
+                // redis-rs has spawned its driver already.
                 Ok(Connected { connection, driver: Box::pin(pending()) })
             }
         })
@@ -117,27 +145,28 @@ impl RedisNode {
 }
 
 impl Shared {
-    /// The present connection, or a new one on which the script is loaded.
+    /// The present connection if it is not lost, otherwise a new one.
     async fn open(&self) -> Result<Link, NodeError> {
         let _opening = self.opening.lock().await;
-        if let Some(link) = self.link().clone().filter(|link| !link.gone.is_cancelled()) {
+        if let Some(link) = self.present_link() {
             return Ok(link);
         }
         let gone = CancellationToken::new();
-        let Connected { mut connection, driver } = self.connect(gone.clone()).await?;
-        let requests = Handle::open(connection.clone(), driver, gone.clone());
-        inspect::load_script(&mut connection).await?;
-        let link = Link { connection, requests, gone, epoch: Arc::default() };
+        let link = Link::open(self.connect(gone.clone()).await?, gone).await?;
         *self.link() = Some(link.clone());
         Ok(link)
     }
 
-    /// A new connection. One that can tell that it was lost ends `gone`.
+    /// A new connection. One that can tell that it was lost cancels `gone`.
     pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
         match tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(gone)).await {
             Ok(connected) => connected.map_err(|error| classify::connect_error(&error)),
             Err(_) => Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
         }
+    }
+
+    fn present_link(&self) -> Option<Link> {
+        self.link().clone().filter(|link| !link.gone().is_cancelled())
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
@@ -152,28 +181,14 @@ impl LockNode for RedisNode {
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
-        Box::pin(async move {
-            let mut link = node.open().await?;
-            let looked = inspect::inspect(&mut link.connection, &keyspace);
-            let seen = tokio::time::timeout(CONNECT_TIMEOUT, looked).await.unwrap_or(Err(NodeError::TimedOut));
-            match &seen {
-                Ok(seen) => {
-                    let own_record = seen.record.as_ref().filter(|record| record.run_id == seen.run_id);
-                    *link.epoch() = own_record.map(|record| record.epoch);
-                }
-                // Not every connection tells by itself that it was lost: one from a factory need not.
-                Err(NodeError::TimedOut | NodeError::Unreachable { .. }) => link.gone.cancel(),
-                Err(_) => {}
-            }
-            seen
-        })
+        Box::pin(async move { node.open().await?.inspect(&keyspace).await })
     }
 
     fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-        let (link, keyspace) = (self.0.link().clone(), Arc::clone(keyspace));
+        // Only over the connection of the inspection that led here: behind a new one there may be another server.
+        let (link, keyspace) = (self.0.present_link(), Arc::clone(keyspace));
         Box::pin(async move {
-            // On the connection of the inspection that led here: behind a new one there may be a new server.
-            match link.filter(|link| !link.gone.is_cancelled()) {
+            match link {
                 Some(mut link) => inspect::establish(&mut link.connection, &keyspace, &record).await,
                 None => Err(NodeError::Unreachable { reason: "connection lost".into() }),
             }
@@ -181,14 +196,13 @@ impl LockNode for RedisNode {
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
-        // Not sent while the link is locked: whoever sends may have to write, too.
+        // Taken out first: submitting may write, and the lock must not be held meanwhile.
         let requests = match &*self.0.link() {
-            Some(link) if *link.epoch() == Some(request.epoch) => Ok(link.requests.clone()),
-            Some(_) => Err(NodeError::Unadmitted),
-            None => Err(NodeError::Unreachable { reason: "not connected yet".into() }),
+            Some(link) => link.requests(request.epoch),
+            None => Err(NodeError::Unreachable { reason: "not connected".into() }),
         };
         match requests {
-            Ok(requests) => requests.send(request, reply_to),
+            Ok(requests) => requests.submit(request, reply_to),
             Err(error) => reply_to.send(Err(error)),
         }
     }
@@ -199,7 +213,7 @@ impl LockNode for RedisNode {
     }
 
     fn disconnected(&self) -> NodeFuture<()> {
-        let gone = self.0.link().as_ref().map(|link| link.gone.clone());
+        let gone = self.0.link().as_ref().map(|link| link.gone().clone());
         Box::pin(async move {
             if let Some(gone) = gone {
                 gone.cancelled().await;

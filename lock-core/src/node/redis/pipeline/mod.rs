@@ -1,9 +1,13 @@
-//! The way of requests over one connection: in the order in which they were submitted, and in one batch when they come
-//! together.
+//! Sends requests over one connection: in the order in which they are submitted, and in one command when they come together.
+//!
+//! A [`Handle`] puts a `Message` into a channel. A `Worker` takes what is there, divides it into [`Batch`]es, writes each with one
+//! command, and gives every message its reply. It runs as an `InlineTask`.
 
 mod batch;
+mod handle;
 mod inline_task;
+mod message;
 mod worker;
 
-pub(super) use self::batch::{AcquireArgs, Batch};
-pub(super) use self::worker::Handle;
+pub(super) use self::batch::Batch;
+pub(super) use self::handle::Handle;

@@ -10,109 +10,48 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::batch::{Batch, into_batches};
-use super::inline_task::InlineTask;
+use super::message::Message;
 use crate::node::redis::classify::{is_no_script, node_error};
-use crate::node::redis::codec::{ScriptRef, decode, encode};
-use crate::node::{NodeError, Operation, ReplySender, Request};
+use crate::node::redis::codec::{decode, encode};
+use crate::node::redis::script::ScriptRef;
 
-/// Ballots that may wait to be written. Beyond it a node is not keeping up, and says so.
-const CAPACITY: usize = 8192;
-/// Ballots that travel in one write at most, so that one answer is not held up by too many others.
+/// The most requests of one write, so that no reply is held up by too many others.
 const MAX_BATCH: usize = 128;
-/// Writes that may be unanswered. What comes while there are so many travels together, a little later; and it is far below the
-/// pipeline buffer, so that a write never waits for room in it.
+/// The most writes without a reply. What comes while there are so many travels together, a little later. It is far below the
+/// pipeline buffer, so that a write never waits for room in the buffer.
 const MAX_IN_FLIGHT: usize = 8;
-/// So many ballots are worth a write before further answers are handed out.
+/// This many requests are written before further replies are distributed.
 const WORTH_A_WRITE: usize = 8;
-/// After so many messages that were written one by one, the next is taken for a lone one, too.
+/// After this many messages that were written one by one, the next is expected to be a lone one, too.
 const LONE_AFTER: usize = 4;
-/// But one in so many waits for others all the same, or it would not be seen that there are some who come just behind: a release,
-/// and the next acquire of the lock. An odd number, as they come by turns.
+/// One in so many lone messages waits for others nevertheless. Otherwise the worker would not notice that others come right
+/// behind, such as the next acquire of a lock behind its release. Odd, because these two alternate.
 const BATCH_PROBE_EVERY: usize = 15;
-/// A connection on which nothing moved for this long, though something is expected, is given up: a hung server, or a link
-/// of which only one half is left. redis-rs itself never reconnects after a timeout.
+/// A connection on which nothing moves for this long, although replies are due, is given up: the server hangs, or only one half
+/// of the link is left. redis-rs itself never reconnects after a timeout.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
-/// The way of ballots to one connection: in the order in which they were handed over, and together when they come
-/// together.
-#[derive(Clone)]
-pub(in crate::node::redis) struct Handle {
-    messages: mpsc::Sender<Message>,
-    delivery: Arc<InlineTask>,
-}
-
-struct Message {
-    request: Request,
-    reply_to: ReplySender,
-}
-
-impl AsRef<Request> for Message {
-    fn as_ref(&self) -> &Request {
-        &self.request
-    }
-}
-
-impl Handle {
-    /// Starts the delivery over `connection`. It ends, and `gone` with it, when the connection is lost or stalls, or when
-    /// the queue was dropped and everything in it is answered.
-    pub(in crate::node::redis) fn open(
-        connection: MultiplexedConnection,
-        driver: BoxFuture<'static, ()>,
-        gone: CancellationToken,
-    ) -> Self {
-        let (sender, messages) = mpsc::channel(CAPACITY);
-        let inline = Arc::new(AtomicBool::new(true));
-        let delivery = Worker {
-            connection,
-            // A runtime that is shut down takes the delivery with it; the connection is gone then, too.
-            _ended: gone.clone().drop_guard(),
-            gone,
-            in_flight: VecDeque::new(),
-            batches: VecDeque::new(),
-            lone: LONE_AFTER,
-            inline: Arc::clone(&inline),
-            moved: Instant::now(),
-        };
-        let delivery = InlineTask::spawn(inline, delivery.run(driver, messages));
-        Self { messages: sender, delivery }
-    }
-
-    /// Hands a ballot over, now.
-    pub(in crate::node::redis) fn send(&self, request: Request, reply_to: ReplySender) {
-        // A lone message is written by the one who brings it.
-        self.delivery.drive(|| {
-            let (error, message) = match self.messages.try_send(Message { request, reply_to }) {
-                Ok(()) => return,
-                Err(TrySendError::Full(message)) => (NodeError::Overloaded, message),
-                Err(TrySendError::Closed(message)) => {
-                    (NodeError::Unreachable { reason: "connection lost".into() }, message)
-                }
-            };
-            message.reply_to.send(Err(error));
-        });
-    }
-}
-
-struct Worker {
+/// Takes messages out of the channel, writes them in batches, and distributes the replies.
+pub(super) struct Worker {
     connection: MultiplexedConnection,
     gone: CancellationToken,
+    /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
-    /// In the order in which they were written, which is that of the answers.
+    /// In the order in which they were written, which is that of the replies.
     in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
-    /// What there was no room for yet, to be written before anything else. At most one batch, and what a server that lost the
-    /// script is to be sent once more.
+    /// What there was no room for, to be written before anything else. At most the messages of one write, and those that are
+    /// sent again to a server that lost the script.
     batches: VecDeque<(Batch<Message>, ScriptRef)>,
-    /// How many messages were written one by one, up to the last.
+    /// How many messages were written one by one, up to the last one.
     lone: usize,
-    /// Whether the next one is likely to be alone, too.
     inline: Arc<AtomicBool>,
-    /// When something was answered last, or began to be expected.
+    /// When the last reply came, or the first one began to be due.
     moved: Instant,
 }
 
@@ -124,33 +63,54 @@ struct BatchReply {
 }
 
 impl Worker {
-    async fn run(mut self, mut driver: BoxFuture<'static, ()>, mut messages: mpsc::Receiver<Message>) {
+    pub(super) fn new(connection: MultiplexedConnection, gone: CancellationToken) -> Self {
+        Self {
+            connection,
+            _ended: gone.clone().drop_guard(),
+            gone,
+            in_flight: VecDeque::new(),
+            batches: VecDeque::new(),
+            lone: LONE_AFTER,
+            inline: Arc::new(AtomicBool::new(true)),
+            moved: Instant::now(),
+        }
+    }
+
+    /// Whether the next message is likely to be a lone one, too: then whoever submits it writes it.
+    pub(super) fn inline(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.inline)
+    }
+
+    /// Writes messages and distributes replies until the connection is lost or stalls, or until every handle was dropped and
+    /// everything is answered.
+    pub(super) async fn run(mut self, mut driver: BoxFuture<'static, ()>, mut messages: mpsc::Receiver<Message>) {
         let gone = self.gone.clone();
         let mut batch = Vec::with_capacity(MAX_BATCH);
         let (mut open, mut driven) = (true, true);
         let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
             let alone = self.lone >= LONE_AFTER && !self.lone.is_multiple_of(BATCH_PROBE_EVERY);
-            // Seldom changed, and so it is near to all who look.
+            // Written only when it changes: submitting threads on other cores read it all the time.
             if self.inline.load(Ordering::Relaxed) != alone {
                 self.inline.store(alone, Ordering::Relaxed);
             }
             tokio::select! {
                 biased;
                 () = gone.cancelled() => return,
-                // It writes what was sent in the last pass, and reads what is handed out in the next.
+                // Moves the bytes: of what the last pass sent, and of the replies for the next one.
                 () = &mut driver, if driven => driven = false,
-                answered = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
+                reply = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
                     self.in_flight.pop_front();
-                    if answered.result.is_ok() {
+                    if reply.result.is_ok() {
                         self.moved = Instant::now();
                     }
-                    let together = answered.batch.messages().count();
-                    self.hand_out(answered);
+                    let count = reply.batch.messages().count();
+                    self.distribute(reply);
                     self.write_batches().await;
-                    // Of many who were answered, many vote again at once. The node is to work while others are answered.
-                    if together >= WORTH_A_WRITE {
-                        others_first().await;
+                    // Many callers that got a reply submit the next request at once. The node should have work while the other
+                    // replies are distributed.
+                    if count >= WORTH_A_WRITE {
+                        let_others_run().await;
                         if messages.len() >= WORTH_A_WRITE && self.has_room() {
                             self.write_waiting(&mut batch, &mut messages).await;
                         }
@@ -158,9 +118,10 @@ impl Worker {
                 }
                 count = messages.recv_many(&mut batch, MAX_BATCH), if open && self.has_room() => {
                     open = count > 0;
-                    // Whoever is ready to vote, too, goes first: their votes travel with this one. It waits for nobody else.
+                    // Callers that are ready to submit do so first, and their requests travel with this one. It waits for no
+                    // others.
                     if !alone {
-                        others_first().await;
+                        let_others_run().await;
                     }
                     self.write_waiting(&mut batch, &mut messages).await;
                 }
@@ -174,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// Writes a batch, filled up with what waits in the queue.
+    /// Writes these messages, and with them what waits in the channel.
     async fn write_waiting(&mut self, batch: &mut Vec<Message>, messages: &mut mpsc::Receiver<Message>) {
         while batch.len() < MAX_BATCH
             && let Ok(message) = messages.try_recv()
@@ -189,13 +150,13 @@ impl Worker {
         self.write_batches().await;
     }
 
-    /// Whether more messages can be taken out of the queue.
+    /// Whether more messages may be taken out of the channel.
     fn has_room(&self) -> bool {
         self.batches.is_empty() && self.in_flight.len() < MAX_IN_FLIGHT
     }
 
-    /// Writes calls while there is room. When this returns, their bytes stand in the connection's queue, before those of any later
-    /// ones.
+    /// Writes batches while there is room. When this returns, their bytes are in the connection's buffer, before those of any
+    /// later batch.
     async fn write_batches(&mut self) {
         while self.in_flight.len() < MAX_IN_FLIGHT
             && let Some((batch, by)) = self.batches.pop_front()
@@ -206,29 +167,30 @@ impl Worker {
 
     async fn send(&mut self, batch: Batch<Message>, by: ScriptRef) {
         let (mut connection, command) = (self.connection.clone(), encode(&batch, by));
-        // Unconstrained: the first poll writes. With tokio's budget spent it would not, and a later batch could overtake.
+        // Unconstrained: the first poll must write. If tokio's budget were spent, it would not, and a later batch could overtake.
         let mut write: BoxFuture<'static, BatchReply> = Box::pin(unconstrained(async move {
             let result = connection.send_packed_command(&command).await;
             BatchReply { batch, by, result }
         }));
         match futures_util::poll!(&mut write) {
-            Poll::Ready(answered) => self.hand_out(answered),
+            Poll::Ready(reply) => self.distribute(reply),
             Poll::Pending => self.in_flight.push_back(write),
         }
     }
 
-    fn hand_out(&mut self, BatchReply { batch, by, result }: BatchReply) {
+    /// Gives every message of a batch its reply, or sends it again with the source of the script.
+    fn distribute(&mut self, BatchReply { batch, by, result }: BatchReply) {
         let messages = batch.into_messages();
         match result {
             Ok(value) if matches!(by, ScriptRef::Hash) && is_no_script(&value) => {
                 let (again, never): (Vec<_>, Vec<_>) = messages.partition(Message::may_be_sent_again);
-                answer(never, &value);
-                // Before what is not written yet, and so behind what is.
+                reply_to_all(never, &value);
+                // Before what is not written, and so directly behind what is.
                 for batch in into_batches(again.into_iter()).into_iter().rev() {
                     self.batches.push_front((batch, ScriptRef::Source));
                 }
             }
-            Ok(value) => answer(messages.collect(), &value),
+            Ok(value) => reply_to_all(messages.collect(), &value),
             Err(error) => {
                 if error.is_unrecoverable_error() {
                     self.gone.cancel();
@@ -241,12 +203,12 @@ impl Worker {
     }
 }
 
-/// Lets everything else that is ready go first. Tokio's `yield_now` would, too, but leaves the task to this thread: behind
-/// something that takes its time, no other thread could go on with it.
-async fn others_first() {
-    let mut gone_first = false;
+/// Lets the other tasks that are ready run first. Tokio's `yield_now` does so, too, but ties the task to this thread: no other
+/// thread could take it over from behind a task that runs for long.
+async fn let_others_run() {
+    let mut yielded = false;
     poll_fn(|cx| {
-        if replace(&mut gone_first, true) {
+        if replace(&mut yielded, true) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
@@ -255,33 +217,18 @@ async fn others_first() {
     .await;
 }
 
-/// Gives each of the messages of a batch its answer.
-fn answer(messages: Vec<Message>, value: &Value) {
-    let answers = decode(value, messages.len());
-    for (message, answer) in messages.into_iter().zip(answers) {
-        message.reply_to.send(answer);
+/// Gives each message of a batch its reply.
+fn reply_to_all(messages: Vec<Message>, value: &Value) {
+    let replies = decode(value, messages.len());
+    for (message, reply) in messages.into_iter().zip(replies) {
+        message.reply_to.send(reply);
     }
 }
 
-/// The answer to the first of the writes.
+/// The reply to the first of the writes; never resolves if there is none.
 async fn first(in_flight: &mut VecDeque<BoxFuture<'static, BatchReply>>) -> BatchReply {
     match in_flight.front_mut() {
         Some(first) => first.await,
         None => pending().await,
-    }
-}
-
-impl Message {
-    /// Whether a ballot that met `NOSCRIPT` may be written once more, behind what was written since. Not an acquire that
-    /// nobody waits for any more, nor a replace: their release may be what was written since. They had no effect.
-    fn may_be_sent_again(&self) -> bool {
-        match self.request.operation {
-            Operation::Acquire { .. } => self.reply_to.is_awaited(),
-            Operation::Replace { .. } => false,
-            Operation::Confirm { .. }
-            | Operation::Extend { .. }
-            | Operation::Release { .. }
-            | Operation::LeaveQueue => true,
-        }
     }
 }

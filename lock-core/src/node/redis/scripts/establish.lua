@@ -1,11 +1,18 @@
--- KEYS: meta, quarantine    ARGV: expected epoch or '', run_id, epoch, format, nodes, max_ttl (ms), set name,
---                                 quarantine (ms, 0 for none)
+-- Makes the node a member of a set of masters, by writing its record.
+--
+-- KEYS   the record of the node, the quarantine
+-- ARGV   the epoch that the present record is expected to have ('' for no record); then for the new record:
+--        run_id, epoch, format, nodes, max_ttl (ms), set_name; and quarantine (ms, 0 for none)
+--
+-- Replies with {'ESTABLISHED'}, or {'CHANGED'} if the present record is another one than expected. Nothing is written then, so
+-- of two clients that establish a node at the same time one succeeds.
+
 local quarantine = tonumber(ARGV[8])
 if not quarantine then return redis.error_reply('ERR establish: not a number') end
 if (redis.call('HGET', KEYS[1], 'epoch') or '') ~= ARGV[1] then return {'CHANGED'} end
 
--- The fences will be fields of the record. Up to 512 of them would be kept as a list, and searched from its start for each ballot,
--- but for a value that is too long for that: more than 64 bytes (hash-max-listpack-entries and -value).
+-- Each request looks up a fence in this hash. Redis would keep up to 512 fields as a list, and search it from its start, unless one
+-- value is longer than 64 bytes (hash-max-listpack-entries and -value). This one is.
 local about = 'What a lock manager knows this master by, and the highest fencing numbers that it gave. ' ..
   'Deleted, it is taken for one that forgot all locks, and has no vote for max_ttl (ms).'
 

@@ -1,157 +1,189 @@
--- The queue of a lock: who waits for it in other processes, first come first served; and the turn: the waiter for whom the free
--- key is kept, a short time. They decide whom a free key is kept for, never who holds it: a node that grants less breaks no
--- promise. Both end by themselves, and a write of them that fails costs time, no more: waiters come again within a second.
---   {lock}:queue: 'since waiter since waiter ...', in order.     {lock}:turn: a waiter.
+-- The queue of a lock: the waiters of other processes, ordered by when they began to wait. And its reservation: the waiter for
+-- which the free key is kept for a short time. They decide for whom a free key is kept, never who holds it: a node that grants
+-- less breaks no promise. Both expire, and a write of them that fails only costs time, because waiters try again every second.
+--
+--   {lock}:queue             'since waiter since waiter ...', in order
+--   {lock}:turn              the waiter that has the reservation
+--   {node}:queued            the list of queued locks: the lock keys that may have one of the two, each between newlines; or '*',
+--                            any lock may, when the list was too long. A lock that is not in the list has neither.
+--   {node}:calls:WAITER      a list of wake-ups for a waiter, each 'T' (reserved for you) or 'S' (you are next) and a lock key
+--
+-- This is the body of the function `load_queue`, which votes.lua calls when a lock of the batch has a queue or needs one.
+-- Arguments: the waiter that sent the batch; the keys of the node's record and of the list; the list; and a table with the lock
+-- keys of the batch that are in the list. Returns the functions that votes.lua uses.
 
-local QUEUE_LIFE, MAX_WAITERS = 10000, 64
-local TURN_LIFE, CALL_LIFE = 100, 2000
--- The longest list of locks that are waited for, in bytes: it is searched for each ballot.
-local LONGEST_LIST = 2048
+local WAITER, RECORD, QUEUED_LOCKS, queued_locks, has_queue = ...
+local call, try = redis.call, redis.pcall
 
--- By ballot, of those that are looked at.
-local queues, turns = {}, {}
--- A user who may not use their keys has no queues, but locks.
+-- What is stored, by lock key.
+local queues, reservations = {}, {}
+-- The lock keys that the batch acquires for a caller that waits.
+local waited = {}
+-- A user without permission for these keys has locks, but no queues.
 local unreadable = false
 
-local function name(ballot, what) return '{' .. KEYS[3 + ballot] .. '}:' .. what end
+local function queue_key(lock_key) return '{' .. lock_key .. '}:queue' end
 
-local function listed(ballot) return string.find(waited or '', '\n' .. KEYS[3 + ballot] .. '\n', 1, true) end
+local function reservation_key(lock_key) return '{' .. lock_key .. '}:turn' end
 
--- Reads queues and turns. A lock that has neither is not waited for any more.
-local function read_lines()
-  local names, looked = {}, {}
-  for ballot = 1, #KEYS - 3 do
-    if looked_at[ballot] then
-      looked[#looked + 1] = ballot
-      names[2 * #looked - 1], names[2 * #looked] = name(ballot, 'queue'), name(ballot, 'turn')
-    end
+local function find_queued(lock_key) return string.find(queued_locks or '', '\n' .. lock_key .. '\n', 1, true) end
+
+-- Reads the queues and reservations of these locks. A lock that has neither any longer is taken off the list.
+local function read(lock_keys)
+  local read_locks, names, listed = {}, {}, queued_locks
+  for lock_key in pairs(lock_keys) do
+    read_locks[#read_locks + 1] = lock_key
+    names[#names + 1] = queue_key(lock_key)
+    names[#names + 1] = reservation_key(lock_key)
   end
   if not names[1] then return end
-  local lines, before = try('MGET', unpack(names)), waited
-  unreadable = lines.err
+  local values = try('MGET', unpack(names))
+  unreadable = values.err
   if unreadable then return end
-  for number, ballot in ipairs(looked) do
-    queues[ballot], turns[ballot] = lines[2 * number - 1], lines[2 * number]
-    local from = not queues[ballot] and not turns[ballot] and waited ~= '*' and listed(ballot)
-    if from then waited = string.sub(waited, 1, from) .. string.sub(waited, from + #KEYS[3 + ballot] + 2) end
+  for n, lock_key in ipairs(read_locks) do
+    local queue, reservation = values[2 * n - 1], values[2 * n]
+    queues[lock_key], reservations[lock_key] = queue, reservation
+    local from = not queue and not reservation and find_queued(lock_key)
+    if from then queued_locks = string.sub(queued_locks, 1, from) .. string.sub(queued_locks, from + #lock_key + 2) end
   end
-  if waited == '\n' then
-    waited = false
-    try('DEL', KEYS[3])
-  elseif waited ~= before then
-    try('SET', KEYS[3], waited, 'KEEPTTL')
+  if queued_locks == '\n' then
+    queued_locks = false
+    try('DEL', QUEUED_LOCKS)
+  elseif queued_locks ~= listed then
+    try('SET', QUEUED_LOCKS, queued_locks, 'KEEPTTL')
   end
 end
 
-local function queue_of(ballot)
+-- Puts a lock on the list, before its queue or reservation is written. The list outlives both, except one that became too long:
+-- '*' expires, and those that still wait come again within a second.
+local refreshed = false
+local function add_to_list(lock_key)
+  has_queue[lock_key] = true
+  if queued_locks == '*' then return end
+  local found = find_queued(lock_key)
+  if not found then
+    queued_locks = (queued_locks or '\n') .. lock_key .. '\n'
+    if #queued_locks > MAX_LIST_BYTES then queued_locks = '*' end
+  end
+  if not found or not refreshed and call('PTTL', QUEUED_LOCKS) < QUEUE_TTL then
+    try('SET', QUEUED_LOCKS, queued_locks, 'PX', 2 * QUEUE_TTL)
+  end
+  refreshed = true
+end
+
+local function queue_of(lock_key)
   local queue = {}
-  for since, waiter in string.gmatch(queues[ballot] or '', '(%d+) (%x+)') do
+  for since, waiter in string.gmatch(queues[lock_key] or '', '(%d+) (%x+)') do
     queue[#queue + 1] = {since = tonumber(since), waiter = waiter}
   end
   return queue
 end
 
--- Before a queue or a turn is written: what is not listed is not looked at. The list outlives them; but one that was too long
--- ends, and those who wait yet come again within a second.
-local noted = false
-local function note(ballot)
-  looked_at[ballot] = true
-  if ballot <= PAIRS then looked_at[RELEASES + ballot] = true end
-  if waited == '*' then return end
-  local known = listed(ballot)
-  if not known then
-    waited = (waited or '\n') .. KEYS[3 + ballot] .. '\n'
-    if #waited > LONGEST_LIST then waited = '*' end
-  end
-  if not known or not noted and call('PTTL', KEYS[3]) < QUEUE_LIFE then
-    try('SET', KEYS[3], waited, 'PX', 2 * QUEUE_LIFE)
-  end
-  noted = true
-end
-
-local function write_queue(ballot, queue)
+local function write_queue(lock_key, queue)
   if unreadable then return end
-  if #queue == 0 then return try('DEL', name(ballot, 'queue')) end
-  local words = {}
-  for place, entry in ipairs(queue) do words[place] = string.format('%.0f %s', entry.since, entry.waiter) end
-  note(ballot)
-  try('SET', name(ballot, 'queue'), table.concat(words, ' '), 'PX', QUEUE_LIFE)
+  if #queue == 0 then
+    queues[lock_key] = false
+    try('DEL', queue_key(lock_key))
+    return
+  end
+  local entries = {}
+  for n, entry in ipairs(queue) do entries[n] = string.format('%.0f %s', entry.since, entry.waiter) end
+  local text = table.concat(entries, ' ')
+  add_to_list(lock_key)
+  if not try('SET', queue_key(lock_key), text, 'PX', QUEUE_TTL).err then queues[lock_key] = text end
 end
 
-local function leave(queue)
-  for place, entry in ipairs(queue) do
-    if entry.waiter == WAITER then return table.remove(queue, place) end
+local function end_reservation(lock_key)
+  reservations[lock_key] = false
+  try('DEL', reservation_key(lock_key))
+end
+
+local function remove(queue)
+  for n, entry in ipairs(queue) do
+    if entry.waiter == WAITER then return table.remove(queue, n) end
   end
 end
 
 local function enter(queue, since)
-  leave(queue)
+  remove(queue)
   if #queue >= MAX_WAITERS then return end
-  local place = #queue + 1
-  while place > 1 and queue[place - 1].since > since do place = place - 1 end
-  table.insert(queue, place, {since = since, waiter = WAITER})
+  local n = #queue + 1
+  while n > 1 and queue[n - 1].since > since do n = n - 1 end
+  table.insert(queue, n, {since = since, waiter = WAITER})
 end
 
--- A list, not a channel: what is told waits for a process that is just connecting anew.
-local function tell(waiter, what, ballot)
-  local calls = KEYS[1] .. ':calls:' .. waiter
-  try('RPUSH', calls, what .. KEYS[3 + ballot])
-  try('PEXPIRE', calls, CALL_LIFE)
+-- A list, not a channel: a wake-up waits for a process that is just reconnecting.
+local function wake(waiter, kind, lock_key)
+  local wakeups = RECORD .. ':calls:' .. waiter
+  try('RPUSH', wakeups, kind .. lock_key)
+  try('PEXPIRE', wakeups, WAKEUP_TTL)
 end
 
--- Keeps the free key for the first in line, and tells it; and the second, who is next if the first is gone.
-local function offer(ballot, queue)
+-- Reserves the free key for the first waiter and wakes it; and the second, which is next if the first does not come.
+local function offer(lock_key, queue)
   if unreadable then return end
   local first, second = table.remove(queue, 1), queue[1]
-  note(ballot)
-  try('SET', name(ballot, 'turn'), first.waiter, 'PX', TURN_LIFE)
-  tell(first.waiter, 'T', ballot)
-  if second then tell(second.waiter, 'S', ballot) end
+  add_to_list(lock_key)
+  local set = try('SET', reservation_key(lock_key), first.waiter, 'PX', RESERVATION_TTL)
+  if not set.err then reservations[lock_key] = first.waiter end
+  wake(first.waiter, 'T', lock_key)
+  if second then wake(second.waiter, 'S', lock_key) end
 end
 
--- What a release does to the queue.
-local function move_on(ballot, place)
-  local free = answers[ballot] == 'D' or not stored[2 + ballot]
-  local queue, turn, changed = queue_of(ballot), turns[ballot], false
-  if place == 'leave' then
-    changed = leave(queue)
-    if turn == WAITER then
-      try('DEL', name(ballot, 'turn'))
-      turn = false
-    end
-  elseif place == 'keep' then
-    enter(queue, tonumber(ARGV[before_releases + step * ballot + 1]))
+-- A release: `holder` is what holds the lock afterwards, `position` is 'leave', 'none', or since when the position is kept.
+local function released(lock_key, holder, position)
+  local since = tonumber(position)
+  if not since and not has_queue[lock_key] then return end
+  local queue, changed = queue_of(lock_key), false
+  if position == 'leave' then
+    changed = remove(queue)
+    if reservations[lock_key] == WAITER then end_reservation(lock_key) end
+  elseif since then
+    enter(queue, since)
     changed = true
   end
-  if free and not turn and queue[1] then
-    offer(ballot, queue)
+  if not holder and not reservations[lock_key] and queue[1] then
+    offer(lock_key, queue)
     changed = true
   end
-  if changed then write_queue(ballot, queue) end
+  if changed then write_queue(lock_key, queue) end
 end
 
--- For how long yet the lock is held, or kept for another; nil if the caller can have it. One that waits, and has to, enters the
--- queue.
-kept_from = function(ballot, holder, since)
-  local queue, turn, waits = queue_of(ballot), turns[ballot], since > 0
-  local free_in, offered
-  if waits then enter(queue, since) end
+local function leave(lock_key, holder)
+  if queued_locks ~= '*' and not find_queued(lock_key) then return end
+  has_queue[lock_key] = true
+  read({[lock_key] = true})
+  released(lock_key, holder, 'leave')
+end
+
+-- For how long the lock is held, or kept for another waiter; nil if the caller can have it. A caller that waits, and has to,
+-- enters the queue.
+local function blocked_for_ms(lock_key, holder, since)
+  local queue, reservation, waits = queue_of(lock_key), reservations[lock_key], since > 0
+  local blocked_for, offered
+  if waits then
+    waited[lock_key] = true
+    enter(queue, since)
+  end
   if holder then
-    free_in = call('PTTL', KEYS[3 + ballot])
-  elseif turn then
-    if turn ~= WAITER or not waits then free_in = call('PTTL', name(ballot, 'turn')) end
+    blocked_for = call('PTTL', lock_key)
+  elseif reservation then
+    if reservation ~= WAITER or not waits then blocked_for = call('PTTL', reservation_key(lock_key)) end
   elseif queue[1] and (queue[1].waiter ~= WAITER or not waits) then
-    offer(ballot, queue)
-    free_in, offered = TURN_LIFE, true
+    offer(lock_key, queue)
+    blocked_for, offered = RESERVATION_TTL, true
   end
-  if free_in and (waits or offered) then write_queue(ballot, queue) end
-  return free_in
+  if blocked_for and (waits or offered) then write_queue(lock_key, queue) end
+  return blocked_for
 end
 
--- One that waited has the lock: its turn and its place are over.
-end_turn = function(ballot)
-  local queue, turn = queue_of(ballot), turns[ballot]
-  if turn then try('DEL', name(ballot, 'turn')) end
-  if leave(queue) then write_queue(ballot, queue) end
+-- The lock is acquired. A caller that waited needs neither reservation nor position any longer.
+local function acquired(lock_key)
+  if not waited[lock_key] then return end
+  if reservations[lock_key] then end_reservation(lock_key) end
+  local queue = queue_of(lock_key)
+  if remove(queue) then write_queue(lock_key, queue) end
 end
 
+read(has_queue)
+return {released = released, leave = leave, blocked_for_ms = blocked_for_ms, acquired = acquired}

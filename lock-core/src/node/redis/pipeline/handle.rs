@@ -1,0 +1,51 @@
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio_util::sync::CancellationToken;
+
+use super::inline_task::InlineTask;
+use super::message::Message;
+use super::worker::Worker;
+use crate::node::{NodeError, ReplySender, Request};
+
+/// How many requests may wait to be written. Beyond it the node is not keeping up, and further requests fail at once.
+const CAPACITY: usize = 8192;
+
+/// Sends requests over one connection, in the order in which they are submitted.
+#[derive(Clone)]
+pub(in crate::node::redis) struct Handle {
+    messages: mpsc::Sender<Message>,
+    worker: Arc<InlineTask>,
+}
+
+impl Handle {
+    /// Starts a worker on `connection`. It ends, and cancels `gone`, when the connection is lost or stalls, or when all handles
+    /// were dropped and every request is answered.
+    pub(in crate::node::redis) fn spawn(
+        connection: MultiplexedConnection,
+        driver: BoxFuture<'static, ()>,
+        gone: CancellationToken,
+    ) -> Self {
+        let (sender, messages) = mpsc::channel(CAPACITY);
+        let worker = Worker::new(connection, gone);
+        let worker = InlineTask::spawn(worker.inline(), worker.run(driver, messages));
+        Self { messages: sender, worker }
+    }
+
+    /// Submits a request. It has its place in the order when this returns.
+    pub(in crate::node::redis) fn submit(&self, request: Request, reply_to: ReplySender) {
+        // A lone request is written here, by the caller.
+        self.worker.drive(|| {
+            let (error, message) = match self.messages.try_send(Message { request, reply_to }) {
+                Ok(()) => return,
+                Err(TrySendError::Full(message)) => (NodeError::Overloaded, message),
+                Err(TrySendError::Closed(message)) => {
+                    (NodeError::Unreachable { reason: "connection lost".into() }, message)
+                }
+            };
+            message.reply_to.send(Err(error));
+        });
+    }
+}

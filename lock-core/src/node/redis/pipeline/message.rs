@@ -1,0 +1,30 @@
+use crate::node::{Operation, ReplySender, Request};
+
+/// A request on its way to the connection, and where its reply goes.
+pub(super) struct Message {
+    pub(super) request: Request,
+    pub(super) reply_to: ReplySender,
+}
+
+impl AsRef<Request> for Message {
+    fn as_ref(&self) -> &Request {
+        &self.request
+    }
+}
+
+impl Message {
+    /// Whether a message that met `NOSCRIPT` may be sent again, behind what was sent since.
+    ///
+    /// It was not executed. But the release of an acquire that nobody waits for any longer, or of a replaced lock, may be among
+    /// what was sent since: the acquire or replace would then leave a key behind.
+    pub(super) fn may_be_sent_again(&self) -> bool {
+        match self.request.operation {
+            Operation::Acquire { .. } => self.reply_to.is_awaited(),
+            Operation::Replace { .. } => false,
+            Operation::Confirm { .. }
+            | Operation::Extend { .. }
+            | Operation::Release { .. }
+            | Operation::LeaveQueue => true,
+        }
+    }
+}

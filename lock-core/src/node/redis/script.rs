@@ -1,0 +1,102 @@
+//! The Lua scripts: their sources, their hashes, and the constants that they share with Rust.
+
+use std::sync::LazyLock;
+
+use redis::Cmd;
+
+use crate::node::limits::{MAX_LIST_BYTES, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, WAKEUP_TTL};
+use crate::node::wakeup::RESERVATION_TTL;
+
+/// Executes a batch of requests.
+///
+/// `queue.lua` becomes the body of a function that `votes.lua` calls for locks that have a queue. Its constants are inside,
+/// because a function that uses variables from outside takes longer to create, and this one is created for every batch.
+pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
+    let queue_constants = constants(&[
+        ("QUEUE_TTL", QUEUE_TTL.as_millis()),
+        ("MAX_WAITERS", MAX_WAITERS as u128),
+        ("RESERVATION_TTL", RESERVATION_TTL.as_millis()),
+        ("WAKEUP_TTL", WAKEUP_TTL.as_millis()),
+        ("MAX_LIST_BYTES", MAX_LIST_BYTES as u128),
+    ]);
+    let votes_constants = constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
+    let (queue, votes) = (include_str!("scripts/queue.lua"), include_str!("scripts/votes.lua"));
+    Script::new(format!("local function load_queue(...)\n{queue_constants}{queue}end\n{votes_constants}{votes}"))
+});
+
+/// Writes the record of a node.
+pub(super) static ESTABLISH: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("scripts/establish.lua").to_owned()));
+
+/// The sources of the two scripts, as a server gets them: votes and establish. For tests that run them without a server.
+#[doc(hidden)]
+#[must_use]
+pub fn script_sources() -> [&'static str; 2] {
+    [&VOTES.source, &ESTABLISH.source]
+}
+
+/// A script and its hash, which is computed once.
+pub(super) struct Script {
+    source: String,
+    hash: String,
+}
+
+/// How a command refers to its script.
+#[derive(Clone, Copy)]
+pub(super) enum ScriptRef {
+    /// `EVALSHA`: nearly always.
+    Hash,
+    /// `EVAL`: when the server does not have the script.
+    Source,
+}
+
+impl Script {
+    fn new(source: String) -> Self {
+        let hash = redis::Script::new(&source).get_hash().to_owned();
+        Self { source, hash }
+    }
+
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The beginning of a command, with room for about this many arguments and bytes.
+    pub(super) fn command(&self, script: ScriptRef, args: usize, bytes: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(args, bytes);
+        match script {
+            ScriptRef::Hash => command.arg("EVALSHA").arg(&self.hash),
+            ScriptRef::Source => command.arg("EVAL").arg(&self.source),
+        };
+        command
+    }
+}
+
+/// Lua declarations, one line each.
+fn constants(constants: &[(&str, u128)]) -> String {
+    constants.iter().map(|(name, value)| format!("local {name} = {value}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_constant_of_a_script_is_declared() {
+        let is_name = |c: char| c.is_ascii_uppercase() || c == '_';
+        let provided_by_redis = ["KEYS", "ARGV"];
+        let code = VOTES.source.lines().map(|line| line.split("--").next().unwrap_or_default());
+        let mut declared: Vec<&str> = provided_by_redis.to_vec();
+        for line in code {
+            // Letters and words within quotes are replies and Redis commands.
+            let unquoted: String = line.split('\'').step_by(2).collect::<Vec<_>>().join(" ");
+            if let Some((names, _)) = line.strip_prefix("local ").and_then(|rest| rest.split_once('=')) {
+                declared.extend(names.split(',').map(str::trim));
+            }
+            for name in unquoted.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+                let is_constant = name.len() > 1 && name.chars().all(is_name);
+                assert!(!is_constant || declared.contains(&name), "{name} in {line}");
+            }
+        }
+        assert!(declared.contains(&"MAX_TOKEN") && declared.contains(&"QUEUE_TTL"));
+    }
+}
