@@ -2,23 +2,21 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::node::RESERVATION_TTL;
+use crate::node::limits::{MAX_WAITERS, QUEUE_TTL};
 use crate::random::WaiterId;
 
-/// How long a line lives in which nothing changes.
-const LINE_LIFE: Duration = Duration::from_secs(10);
-/// The most places of a queue.
-const MAX_WAITERS: usize = 64;
-
-/// Who waits for a lock, in order, and for whom the free key is kept.
+/// The queue of a lock, and its reservation: the waiter for which the free key is kept.
 #[derive(Default)]
 pub(super) struct NodeQueue {
-    /// Since when, and who.
-    queue: Vec<(NonZeroU64, WaiterId)>,
-    turn: Option<(WaiterId, Duration)>,
+    /// When each waiter began to wait, and its id; in that order.
+    waiters: Vec<(NonZeroU64, WaiterId)>,
+    /// Until when the free key is kept, and for which waiter.
+    reservation: Option<(WaiterId, Duration)>,
+    /// When the queue ends, if nothing changes until then.
     expires: Duration,
 }
 
-/// Whom to call, after an offer.
+/// The waiters to wake after an offer.
 pub(super) struct Offer {
     pub(super) first: WaiterId,
     pub(super) second: Option<WaiterId>,
@@ -26,50 +24,50 @@ pub(super) struct Offer {
 
 impl NodeQueue {
     /// Drops what has expired. False if nothing is left.
-    pub(super) fn age(&mut self, now: Duration) -> bool {
+    pub(super) fn expire(&mut self, now: Duration) -> bool {
         if self.expires <= now {
-            self.queue.clear();
+            self.waiters.clear();
         }
-        self.turn = self.turn.filter(|(_, until)| *until > now);
-        self.turn.is_some() || !self.queue.is_empty()
+        self.reservation = self.reservation.filter(|(_, until)| *until > now);
+        self.reservation.is_some() || !self.waiters.is_empty()
     }
 
-    /// Whose turn it is, and how long yet.
-    pub(super) fn turn(&self, now: Duration) -> Option<(WaiterId, Duration)> {
-        self.turn.map(|(waiter, until)| (waiter, until - now))
+    /// The waiter that has the reservation, and how much longer.
+    pub(super) fn reservation(&self, now: Duration) -> Option<(WaiterId, Duration)> {
+        self.reservation.map(|(waiter, until)| (waiter, until - now))
     }
 
     pub(super) fn first(&self) -> Option<WaiterId> {
-        self.queue.first().map(|(_, waiter)| *waiter)
+        self.waiters.first().map(|(_, waiter)| *waiter)
     }
 
     pub(super) fn enter(&mut self, waiter: WaiterId, since: NonZeroU64, now: Duration) {
         self.leave(waiter, now);
-        self.expires = now + LINE_LIFE;
-        if self.queue.len() < MAX_WAITERS {
-            let place = self.queue.partition_point(|(other, _)| *other <= since);
-            self.queue.insert(place, (since, waiter));
+        self.expires = now + QUEUE_TTL;
+        if self.waiters.len() < MAX_WAITERS {
+            let position = self.waiters.partition_point(|(other, _)| *other <= since);
+            self.waiters.insert(position, (since, waiter));
         }
     }
 
-    /// Every change lets the line live on.
+    /// Removes a waiter. Like every change, that prolongs the life of the queue.
     pub(super) fn leave(&mut self, waiter: WaiterId, now: Duration) {
-        let places = self.queue.len();
-        self.queue.retain(|(_, other)| *other != waiter);
-        if self.queue.len() < places {
-            self.expires = now + LINE_LIFE;
+        let before = self.waiters.len();
+        self.waiters.retain(|(_, other)| *other != waiter);
+        if self.waiters.len() < before {
+            self.expires = now + QUEUE_TTL;
         }
     }
 
-    pub(super) fn end_turn(&mut self) {
-        self.turn = None;
+    pub(super) fn end_reservation(&mut self) {
+        self.reservation = None;
     }
 
-    /// Keeps the free key for the first in line.
+    /// Reserves the free key for the first waiter, which leaves the queue.
     pub(super) fn offer(&mut self, now: Duration) -> Option<Offer> {
         let first = self.first()?;
         self.leave(first, now);
-        self.turn = Some((first, now + RESERVATION_TTL));
+        self.reservation = Some((first, now + RESERVATION_TTL));
         Some(Offer { first, second: self.first() })
     }
 }

@@ -3,24 +3,26 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::queue::NodeQueue;
+use crate::node::limits::{MAX_TOKEN, WAKEUP_TTL};
 use crate::node::{
     Establish, Keyspace, LockKeys, NodeError, NodeRecord, Operation, QueuePosition, RESERVATION_TTL, Reply, Request,
     Wakeup, WakeupKind,
 };
 use crate::random::{OwnerId, WaiterId};
 
-/// The keys of an in-memory master and the rules of the scripts, as told at [`Operation`]. Times are on the node's clock.
+/// The data of an in-memory master, and the rules of [`Operation`], which are those of the scripts. All times are on the node's
+/// clock.
 pub(super) struct Store {
     run_id: String,
     locks: HashMap<String, Lock>,
     queues: HashMap<String, NodeQueue>,
-    /// What processes are to be told, and when that ends.
+    /// The wake-ups for each waiter, and when they expire.
     wakeups: HashMap<WaiterId, (Vec<Wakeup>, Duration)>,
     has_wakeups: bool,
     records: HashMap<String, Record>,
     quarantines: HashMap<String, Duration>,
-    /// How many votes may be answered before expired keys are swept.
-    votes_until_sweep: usize,
+    /// How many requests may be executed before expired keys are swept.
+    requests_until_sweep: usize,
 }
 
 struct Lock {
@@ -28,20 +30,14 @@ struct Lock {
     expires: Duration,
 }
 
-/// What the node must not forget: without the fences there is no epoch, and so no vote.
+/// The record of the node and the fences are one thing: a node that forgot the fences has no epoch, and so no vote.
 struct Record {
-    meta: NodeRecord,
+    node: NodeRecord,
     fences: HashMap<u16, u64>,
 }
 
-/// How long a call waits for its process.
-const WAKEUP_TTL: Duration = Duration::from_secs(2);
-
-/// The least number of votes between two sweeps, so that small stores are not swept all the time.
+/// The least number of requests between two sweeps, so that a small store is not swept all the time.
 const SWEEP_INTERVAL: usize = 1024;
-
-/// The largest fencing number: beyond it, numbers are not exact in Lua and JavaScript.
-const MAX_FENCE: u64 = (1 << 53) - 1;
 
 fn used_up() -> NodeError {
     NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() }
@@ -57,7 +53,7 @@ impl Store {
             has_wakeups: false,
             records: HashMap::new(),
             quarantines: HashMap::new(),
-            votes_until_sweep: SWEEP_INTERVAL,
+            requests_until_sweep: SWEEP_INTERVAL,
         }
     }
 
@@ -66,7 +62,7 @@ impl Store {
     }
 
     pub(super) fn record(&self, keyspace: &Keyspace) -> Option<NodeRecord> {
-        self.records.get(keyspace.record()).map(|record| record.meta.clone())
+        self.records.get(keyspace.record()).map(|record| record.node.clone())
     }
 
     pub(super) fn quarantine(&self, keyspace: &Keyspace, now: Duration) -> Option<Duration> {
@@ -83,13 +79,13 @@ impl Store {
 
     pub(super) fn establish(&mut self, keyspace: &Keyspace, record: Establish, now: Duration) -> bool {
         let present = self.records.get_mut(keyspace.record());
-        if present.as_ref().map(|present| present.meta.epoch) != record.expected || record.run_id != self.run_id {
+        if present.as_ref().map(|present| present.node.epoch) != record.expected || record.run_id != self.run_id {
             return false;
         }
-        let meta = NodeRecord { run_id: record.run_id, epoch: record.epoch, config: record.config };
+        let node = NodeRecord { run_id: record.run_id, epoch: record.epoch, config: record.config };
         match present {
-            Some(present) => present.meta = meta,
-            None => _ = self.records.insert(keyspace.record().to_owned(), Record { meta, fences: HashMap::new() }),
+            Some(present) => present.node = node,
+            None => _ = self.records.insert(keyspace.record().to_owned(), Record { node, fences: HashMap::new() }),
         }
         if !record.quarantine.is_zero() {
             self.quarantines.insert(keyspace.quarantine().to_owned(), now + record.quarantine);
@@ -100,7 +96,7 @@ impl Store {
     pub(super) fn execute(&mut self, request: &Request, now: Duration) -> Result<Reply, NodeError> {
         self.sweep(now);
         let Request { keys, epoch, waiter, operation } = request;
-        let Some(record) = self.records.get(keys.keyspace().record()).filter(|record| record.meta.epoch == *epoch)
+        let Some(record) = self.records.get(keys.keyspace().record()).filter(|record| record.node.epoch == *epoch)
         else {
             return Err(NodeError::Unadmitted);
         };
@@ -118,20 +114,20 @@ impl Store {
                     return Ok(Reply::Held { remaining: Some(remaining) });
                 }
                 let fence = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
-                if fence > MAX_FENCE {
+                if fence > MAX_TOKEN {
                     return Err(used_up());
                 }
                 self.set_fence(keys, fence);
                 self.set_lock(keys, owner, ttl, now);
-                if let (Some(_), Some(line)) = (since, self.queues.get_mut(keys.lock_key())) {
-                    line.end_turn();
-                    line.leave(*waiter, now);
+                if let (Some(_), Some(queue)) = (since, self.queues.get_mut(keys.lock_key())) {
+                    queue.end_reservation();
+                    queue.leave(*waiter, now);
                 }
                 Reply::Granted { token: fence }
             }
-            Operation::Confirm { owner, token: wanted } => {
-                if holder.is_some_and(|(holder, _)| holder == owner) && fence <= wanted {
-                    self.set_fence(keys, wanted);
+            Operation::Confirm { owner, token } => {
+                if holder.is_some_and(|(holder, _)| holder == owner) && fence <= token {
+                    self.set_fence(keys, token);
                     Reply::Confirmed
                 } else {
                     Reply::Refused { fence }
@@ -158,17 +154,18 @@ impl Store {
                 if ours {
                     self.locks.remove(keys.lock_key());
                 }
-                self.move_on(keys, *waiter, position, ours || holder.is_none(), now);
+                self.released(keys, *waiter, position, ours || holder.is_none(), now);
                 if ours { Reply::Released } else { Reply::NotOwner }
             }
             Operation::LeaveQueue => {
-                self.move_on(keys, *waiter, QueuePosition::Leave, holder.is_none(), now);
+                self.released(keys, *waiter, QueuePosition::Leave, holder.is_none(), now);
                 Reply::QueueLeft
             }
         })
     }
 
-    /// For how long the lock is held, or kept for another waiter. One that waits enters the queue then.
+    /// For how long the lock is held, or kept for another waiter; `None` if the caller can have it. A caller that waits, and has
+    /// to, enters the queue.
     fn blocked_for(
         &mut self,
         keys: &LockKeys,
@@ -176,18 +173,18 @@ impl Store {
         (waiter, since): (WaiterId, Option<NonZeroU64>),
         now: Duration,
     ) -> Option<Duration> {
-        let known = self.queues.get_mut(keys.lock_key()).is_some_and(|line| line.age(now));
+        let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
         if let Some(since) = since.filter(|_| known || holder.is_some()) {
-            self.line(keys).enter(waiter, since, now);
+            self.queue(keys).enter(waiter, since, now);
         }
         if let Some((_, remaining)) = holder {
             return Some(remaining);
         }
-        let line = self.queues.get_mut(keys.lock_key())?;
+        let queue = self.queues.get_mut(keys.lock_key())?;
         let another = |first: WaiterId| first != waiter || since.is_none();
-        match line.turn(now) {
-            Some((turn, remaining)) => another(turn).then_some(remaining),
-            None if line.first().is_some_and(another) => {
+        match queue.reservation(now) {
+            Some((reserved_for, remaining)) => another(reserved_for).then_some(remaining),
+            None if queue.first().is_some_and(another) => {
                 self.offer(keys, now);
                 Some(RESERVATION_TTL)
             }
@@ -195,35 +192,35 @@ impl Store {
         }
     }
 
-    /// What a release does to the line.
-    fn move_on(&mut self, keys: &LockKeys, waiter: WaiterId, position: QueuePosition, free: bool, now: Duration) {
-        let known = self.queues.get_mut(keys.lock_key()).is_some_and(|line| line.age(now));
+    /// What a release, or leaving the queue, does to the queue.
+    fn released(&mut self, keys: &LockKeys, waiter: WaiterId, position: QueuePosition, free: bool, now: Duration) {
+        let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
         if !known && !matches!(position, QueuePosition::Keep(_)) {
             return;
         }
-        let line = self.line(keys);
+        let queue = self.queue(keys);
         match position {
-            QueuePosition::Keep(since) => line.enter(waiter, since, now),
+            QueuePosition::Keep(since) => queue.enter(waiter, since, now),
             QueuePosition::Leave => {
-                line.leave(waiter, now);
-                if line.turn(now).is_some_and(|(turn, _)| turn == waiter) {
-                    line.end_turn();
+                queue.leave(waiter, now);
+                if queue.reservation(now).is_some_and(|(reserved_for, _)| reserved_for == waiter) {
+                    queue.end_reservation();
                 }
             }
             QueuePosition::None => {}
         }
-        if free && line.turn(now).is_none() {
+        if free && queue.reservation(now).is_none() {
             self.offer(keys, now);
         }
     }
 
-    fn line(&mut self, keys: &LockKeys) -> &mut NodeQueue {
+    fn queue(&mut self, keys: &LockKeys) -> &mut NodeQueue {
         self.queues.entry(keys.lock_key().to_owned()).or_default()
     }
 
-    /// Keeps the free key for the first in line, if there is one, and wakeups it and the second.
+    /// Reserves the free key for the first waiter, if there is one, and wakes it and the second.
     fn offer(&mut self, keys: &LockKeys, now: Duration) {
-        let Some(offer) = self.line(keys).offer(now) else { return };
+        let Some(offer) = self.queue(keys).offer(now) else { return };
         self.has_wakeups = true;
         let woken = [(Some(offer.first), WakeupKind::Reserved), (offer.second, WakeupKind::Next)];
         for (waiter, kind) in woken.into_iter().filter_map(|(waiter, kind)| Some((waiter?, kind))) {
@@ -236,18 +233,18 @@ impl Store {
         }
     }
 
-    /// Takes the wakeups for a process.
+    /// Takes the wake-ups for a waiter.
     pub(super) fn take_wakeups(&mut self, waiter: WaiterId, now: Duration) -> Vec<Wakeup> {
         let wakeups = self.wakeups.remove(&waiter).filter(|(_, expire)| *expire > now);
         wakeups.map(|(wakeups, _)| wakeups).unwrap_or_default()
     }
 
-    /// Whether someone was called since this was asked.
-    pub(super) fn has_wakeups(&mut self) -> bool {
+    /// Whether there are wake-ups since the last call of this.
+    pub(super) fn take_has_wakeups(&mut self) -> bool {
         std::mem::take(&mut self.has_wakeups)
     }
 
-    /// Who holds the lock and for how long yet.
+    /// The owner that holds the lock, and how much longer.
     fn holder(&self, keys: &LockKeys, now: Duration) -> Option<(OwnerId, Duration)> {
         let lock = self.locks.get(keys.lock_key())?;
         let remaining = lock.expires.checked_sub(now).filter(|remaining| !remaining.is_zero())?;
@@ -262,20 +259,21 @@ impl Store {
         }
     }
 
-    fn set_fence(&mut self, keys: &LockKeys, number: u64) {
+    fn set_fence(&mut self, keys: &LockKeys, token: u64) {
         if let Some(record) = self.records.get_mut(keys.keyspace().record()) {
-            record.fences.insert(keys.fence(), number);
+            record.fences.insert(keys.fence(), token);
         }
     }
 
-    /// Drops expired keys now and then: each sweep is paid for by as many votes as there were keys.
+    /// Drops expired keys now and then. As many requests as there are keys come between two sweeps, so a request pays for
+    /// about one key.
     fn sweep(&mut self, now: Duration) {
-        self.votes_until_sweep -= 1;
-        if self.votes_until_sweep == 0 {
+        self.requests_until_sweep -= 1;
+        if self.requests_until_sweep == 0 {
             self.locks.retain(|_, lock| lock.expires > now);
-            self.queues.retain(|_, line| line.age(now));
+            self.queues.retain(|_, queue| queue.expire(now));
             self.wakeups.retain(|_, (_, expire)| *expire > now);
-            self.votes_until_sweep = SWEEP_INTERVAL + self.locks.len();
+            self.requests_until_sweep = SWEEP_INTERVAL + self.locks.len();
         }
     }
 }

@@ -21,7 +21,10 @@ impl Fixture {
         let config = SetConfig { format: 1, nodes: 1, max_ttl: TTL, name: String::new() };
         let record = Establish { expected: None, run_id: "run".into(), epoch: Epoch::from_bits(7), config, quarantine };
         assert!(store.establish(&keyspace, record.clone(), Duration::ZERO));
-        assert!(!store.establish(&keyspace, record, Duration::ZERO), "the record is there, and not the expected one");
+        assert!(
+            !store.establish(&keyspace, record, Duration::ZERO),
+            "there is a record, and it is not the expected one"
+        );
         Self { store, keys: LockKeys::new(&keyspace, "r"), now: Duration::ZERO }
     }
 
@@ -30,7 +33,7 @@ impl Fixture {
         Request { keys: self.keys.clone(), epoch, waiter, operation }
     }
 
-    fn vote(&mut self, operation: Operation) -> Result<Reply, NodeError> {
+    fn execute(&mut self, operation: Operation) -> Result<Reply, NodeError> {
         let request = self.request(operation);
         self.store.execute(&request, self.now)
     }
@@ -40,68 +43,68 @@ impl Fixture {
 fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
     let mut node = Fixture::new(Duration::ZERO);
     let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None };
-    assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { token: 10 }));
-    assert_eq!(node.vote(acquire(A)), Ok(Reply::Granted { token: 10 }), "the same attempt again");
-    assert_eq!(node.vote(acquire(B)), Ok(Reply::Held { remaining: Some(TTL) }));
+    assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }));
+    assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }), "the same attempt again");
+    assert_eq!(node.execute(acquire(B)), Ok(Reply::Held { remaining: Some(TTL) }));
     node.now = TTL;
-    assert_eq!(node.vote(acquire(B)), Ok(Reply::Granted { token: 11 }), "expired, and the number moved on");
-    assert_eq!(node.vote(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::NotOwner));
-    assert_eq!(node.vote(Operation::Release { owner: B, position: QueuePosition::None }), Ok(Reply::Released));
+    assert_eq!(node.execute(acquire(B)), Ok(Reply::Granted { token: 11 }), "expired, and the token is larger");
+    assert_eq!(node.execute(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::NotOwner));
+    assert_eq!(node.execute(Operation::Release { owner: B, position: QueuePosition::None }), Ok(Reply::Released));
 }
 
 #[test]
 fn a_fence_that_is_used_up_grants_nothing() {
     let mut node = Fixture::new(Duration::ZERO);
     let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None };
-    assert_eq!(node.vote(acquire(MAX_FENCE)), Ok(Reply::Granted { token: MAX_FENCE }));
-    node.vote(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
-    assert_eq!(node.vote(acquire(0)), Err(used_up()));
+    assert_eq!(node.execute(acquire(MAX_TOKEN)), Ok(Reply::Granted { token: MAX_TOKEN }));
+    node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
+    assert_eq!(node.execute(acquire(0)), Err(used_up()));
 }
 
 #[test]
-fn a_confirm_needs_the_key_and_a_number_that_is_not_lower() {
+fn a_confirm_needs_the_key_and_a_token_that_is_not_lower() {
     let mut node = Fixture::new(Duration::ZERO);
-    node.vote(Operation::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None }).unwrap();
-    assert_eq!(node.vote(Operation::Confirm { owner: A, token: 9 }), Ok(Reply::Refused { fence: 10 }));
-    assert_eq!(node.vote(Operation::Confirm { owner: B, token: 11 }), Ok(Reply::Refused { fence: 10 }));
-    assert_eq!(node.vote(Operation::Confirm { owner: A, token: 10 }), Ok(Reply::Confirmed));
-    assert_eq!(node.vote(Operation::Confirm { owner: A, token: 12 }), Ok(Reply::Confirmed));
+    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None }).unwrap();
+    assert_eq!(node.execute(Operation::Confirm { owner: A, token: 9 }), Ok(Reply::Refused { fence: 10 }));
+    assert_eq!(node.execute(Operation::Confirm { owner: B, token: 11 }), Ok(Reply::Refused { fence: 10 }));
+    assert_eq!(node.execute(Operation::Confirm { owner: A, token: 10 }), Ok(Reply::Confirmed));
+    assert_eq!(node.execute(Operation::Confirm { owner: A, token: 12 }), Ok(Reply::Confirmed));
 }
 
 #[test]
 fn an_extend_never_shortens_and_never_creates() {
     let mut node = Fixture::new(Duration::ZERO);
-    assert_eq!(node.vote(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
-    node.vote(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap();
-    assert_eq!(node.vote(Operation::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
+    assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
+    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap();
+    assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
     node.now = TTL * 3 / 4;
-    assert_eq!(node.vote(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
+    assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
     node.now = TTL * 3 / 2;
-    assert_eq!(node.vote(Operation::Extend { owner: B, ttl: TTL }), Ok(Reply::Gone));
-    assert_eq!(node.vote(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
+    assert_eq!(node.execute(Operation::Extend { owner: B, ttl: TTL }), Ok(Reply::Gone));
+    assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
 }
 
 #[test]
 fn a_replace_fills_a_gap_and_never_touches_another_owner() {
     let mut node = Fixture::new(Duration::ZERO);
     let replace = Operation::Replace { owner: A, ttl: TTL, token: 20 };
-    assert_eq!(node.vote(replace), Ok(Reply::Kept));
-    assert_eq!(node.vote(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::Released));
+    assert_eq!(node.execute(replace), Ok(Reply::Kept));
+    assert_eq!(node.execute(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::Released));
     assert_eq!(
-        node.vote(Operation::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None }),
+        node.execute(Operation::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None }),
         Ok(Reply::Granted { token: 21 })
     );
-    assert_eq!(node.vote(replace), Ok(Reply::Gone));
+    assert_eq!(node.execute(replace), Ok(Reply::Gone));
 }
 
 #[test]
 fn a_node_in_another_epoch_or_in_quarantine_grants_nothing() {
     let mut node = Fixture::new(TTL);
     let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None };
-    assert_eq!(node.vote(acquire), Err(NodeError::Quarantined { remaining: TTL }));
-    assert_eq!(node.vote(Operation::Replace { owner: A, ttl: TTL, token: 1 }), Ok(Reply::Kept));
+    assert_eq!(node.execute(acquire), Err(NodeError::Quarantined { remaining: TTL }));
+    assert_eq!(node.execute(Operation::Replace { owner: A, ttl: TTL, token: 1 }), Ok(Reply::Kept));
     node.now = TTL;
-    assert_eq!(node.vote(acquire), Ok(Reply::Granted { token: 2 }));
+    assert_eq!(node.execute(acquire), Ok(Reply::Granted { token: 2 }));
     let request = Request { epoch: Epoch::from_bits(8), ..node.request(acquire) };
     assert_eq!(node.store.execute(&request, node.now), Err(NodeError::Unadmitted));
 }
@@ -111,7 +114,7 @@ fn expired_keys_are_swept() {
     let mut node = Fixture::new(Duration::ZERO);
     for n in 0..SWEEP_INTERVAL * 2 {
         node.keys = LockKeys::new(&Arc::new(Keyspace::new("lock:")), &format!("r{n}"));
-        node.vote(Operation::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0, tokens: 1, since: None })
+        node.execute(Operation::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0, tokens: 1, since: None })
             .unwrap();
         node.now += TTL;
     }

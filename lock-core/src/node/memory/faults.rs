@@ -1,0 +1,73 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::node::{MemoryNode, fresh_run_id};
+use super::store::Store;
+
+/// Longer than any wait, and short enough to be added to any time.
+const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// Switches for faults. They act on all clones of the node.
+impl MemoryNode {
+    /// Takes the node down, or brings it up again. Defaults to up.
+    ///
+    /// While it is down, the node is unreachable, and requests under way are lost. It keeps its data, and its clock goes on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_core::{LockManager, MemoryNode};
+    ///
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let locks = LockManager::builder().nodes(nodes.clone()).connect().await?;
+    /// nodes[0].set_down(true);
+    /// let guard = locks.lock("stock:42").acquire().await?; // two of three are a majority
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_down(&self, down: bool) {
+        let mut state = self.0.lock();
+        state.down = down;
+        if down {
+            state.cut();
+        }
+    }
+
+    /// Sets the time from when a request is submitted until it is executed and answered. Defaults to zero.
+    ///
+    /// With a delay beyond all timeouts, the node hangs. A shorter delay also applies to requests that are under way: set to zero,
+    /// they are executed at once, in order.
+    pub fn set_delay(&self, delay: Duration) {
+        let mut state = self.0.lock();
+        state.delay = delay.min(FAR);
+        let latest = Instant::now() + state.delay;
+        for delayed in &mut state.delayed {
+            delayed.due = delayed.due.min(latest);
+        }
+        drop(state);
+        self.0.delay_changed.notify_waiters();
+    }
+
+    /// Sets whether replies are lost, although requests are executed. Defaults to `false`.
+    pub fn drop_replies(&self, drop: bool) {
+        self.0.lock().drop_replies = drop;
+    }
+
+    /// Restarts the node without its data: all keys and the node's own record are gone.
+    pub fn forget(&self) {
+        let mut state = self.0.lock();
+        state.cut();
+        let run_id = fresh_run_id(state.now().as_nanos());
+        state.store = Store::new(run_id);
+    }
+
+    /// Sets the node's clock forward by this much. Its keys expire that much earlier.
+    pub fn advance_clock(&self, by: Duration) {
+        let mut state = self.0.lock();
+        state.clock_offset = state.clock_offset.saturating_add(by).min(FAR);
+    }
+}
