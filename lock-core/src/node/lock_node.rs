@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Establish, Inspection, Keyspace, NodeError, ReplySender, Request, Wakeup};
 use crate::random::WaiterId;
 
-/// The future of a node's answer.
+/// The future of a node's reply.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// One independent master: it carries out operations on locks and knows nothing of the other masters.
@@ -20,6 +20,64 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// # Time
 ///
 /// A node need not limit how long a reply takes; the engine does. `submit` must not block.
+///
+/// # Examples
+///
+/// A node that wraps another one and counts its requests:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use lock_core::node::{Establish, Inspection, Keyspace, NodeFuture, ReplySender, Request, WaiterId, Wakeup};
+/// use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
+///
+/// struct Counting<N> {
+///     node: N,
+///     requests: Arc<AtomicU64>,
+/// }
+///
+/// impl<N: LockNode> LockNode for Counting<N> {
+///     fn name(&self) -> &str {
+///         self.node.name()
+///     }
+///
+///     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+///         self.node.inspect(keyspace)
+///     }
+///
+///     fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+///         self.node.establish(keyspace, record)
+///     }
+///
+///     fn submit(&self, request: Request, reply_to: ReplySender) {
+///         self.requests.fetch_add(1, Ordering::Relaxed);
+///         self.node.submit(request, reply_to);
+///     }
+///
+///     // Both have defaults, which a wrapper has to replace.
+///     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+///         self.node.wakeups(keyspace, waiter)
+///     }
+///
+///     fn disconnected(&self) -> NodeFuture<()> {
+///         self.node.disconnected()
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let requests = Arc::new(AtomicU64::new(0));
+/// let node = Counting { node: MemoryNode::new(), requests: Arc::clone(&requests) };
+/// let locks = LockManager::builder().nodes([node]).connect().await?;
+/// let before = requests.load(Ordering::Relaxed);
+///
+/// let guard = locks.lock("stock:42").acquire().await?;
+/// guard.release().await?;
+/// assert_eq!(requests.load(Ordering::Relaxed) - before, 2); // an acquire and a release
+/// # Ok(())
+/// # }
+/// ```
 pub trait LockNode: Send + Sync + 'static {
     /// The name of this node in errors, logs and health: an address, never a password.
     fn name(&self) -> &str;
@@ -28,7 +86,11 @@ pub trait LockNode: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever kept the node from answering.
+    /// Whatever kept the node from replying.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point. The engine inspects again later.
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>>;
 
     /// Writes the record that makes this node a member of a set, unless the present record is not the expected one (see
@@ -36,7 +98,11 @@ pub trait LockNode: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever kept the node from answering.
+    /// Whatever kept the node from replying. The record may have been written nevertheless.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point. The record may be written nevertheless; the next inspection finds out.
     fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>>;
 
     /// Submits a request and returns at once; `reply_to` gets the reply when there is one. A request that could not be
@@ -50,6 +116,10 @@ pub trait LockNode: Send + Sync + 'static {
     /// # Errors
     ///
     /// Whatever kept the node from delivering. Wake-ups that arrived meanwhile may be lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point. A wake-up that was being delivered may be lost.
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
         _ = (keyspace, waiter);
         Box::pin(pending())
