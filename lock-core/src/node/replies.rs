@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::{NodeError, NodeFuture, Reply};
 
-/// Sends the reply to one request to whoever waits for it. Dropping the sender without a reply reports that the connection
+/// Sends the reply to one request to the caller that waits for it. Dropping the sender without a reply reports that the connection
 /// was lost.
 pub struct ReplySender {
     /// `None` once the reply was sent, or if nobody wants it.

@@ -15,7 +15,7 @@ pub struct Wakeup {
 /// What a process is woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WakeupKind {
-    /// The free key is reserved for you. This is no vote; the reply to an acquire is.
+    /// The free key is reserved for you. The node grants nothing by this: an acquire does.
     Reserved,
     /// You are next if the waiter for which the key is reserved does not claim it within [`RESERVATION_TTL`].
     Next,

@@ -76,7 +76,7 @@ impl Worker {
         }
     }
 
-    /// Whether the next message is likely to be a lone one, too: then whoever submits it writes it.
+    /// Whether the next message is expected to be a lone one: its caller then writes it.
     pub(super) fn inline(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.inline)
     }

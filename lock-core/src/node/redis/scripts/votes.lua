@@ -71,7 +71,7 @@ for i = 1, RELEASES do
 end
 if count > 0 then call('DEL', unpack(deleted)) end
 
--- The locks to acquire that are held, other than by one of these releases.
+-- A lock that was held may have been released by this batch: if so, the acquires read again.
 for i = RELEASES + 1, RELEASES + ACQUIRES do
   if holders[i] and count > 0 then
     holders, count = call('MGET', unpack(KEYS, 1, REQUESTS)), 0
@@ -79,7 +79,7 @@ for i = RELEASES + 1, RELEASES + ACQUIRES do
   slow_path = slow_path or holders[i]
 end
 
--- Locks that may have a queue. (The form of the list is told in queue.lua.)
+-- Locks that may have a queue. See queue.lua for the form of the list.
 local has_queue
 if queued_locks then
   has_queue = {}
@@ -105,6 +105,7 @@ for acquire = 1, ACQUIRES do
   local owner, last, holder, ttl, tokens = ARGV[at], ARGV[at + 1], holders[i], TTL, TOKENS
   local token = tonumber(last)
   if not token then
+    -- It has a ttl and a number of tokens of its own.
     last, ttl, tokens = string.match(last, '(%d+) (%d+) (%d+)')
     token, tokens = tonumber(last), tonumber(tokens)
   end
@@ -122,7 +123,7 @@ for acquire = 1, ACQUIRES do
     if holder or slow_path and has_queue[KEYS[i]] then
       blocked_for_ms = queue.blocked_for_ms(KEYS[i], holder, tonumber(ARGV[at + 2]))
     end
-    -- Seldom: the clock is ahead of the fence, and the tokens are those that were asked for.
+    -- Usually the clock is ahead of the fence, and the tokens that are asked for are larger than any before.
     if token - fence < tokens then
       token = fence + tokens
       last = string.format('%.0f', token)
