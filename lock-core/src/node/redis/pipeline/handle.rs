@@ -1,11 +1,9 @@
-use std::sync::Arc;
-
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
 
-use super::inline_task::InlineTask;
 use super::message::Message;
 use super::worker::Worker;
 use crate::node::{NodeError, ReplySender, Request};
@@ -17,7 +15,6 @@ const CAPACITY: usize = 8192;
 #[derive(Clone)]
 pub(in crate::node::redis) struct Handle {
     messages: mpsc::Sender<Message>,
-    worker: Arc<InlineTask>,
 }
 
 impl Handle {
@@ -29,23 +26,20 @@ impl Handle {
         gone: CancellationToken,
     ) -> Self {
         let (sender, messages) = mpsc::channel(CAPACITY);
-        let worker = Worker::new(connection, gone);
-        let worker = InlineTask::spawn(worker.inline(), worker.run(driver, messages));
-        Self { messages: sender, worker }
+        // Unconstrained: the worker lets other tasks run before each write, and ends every pass by waiting for the socket.
+        tokio::spawn(unconstrained(Worker::new(connection, gone).run(driver, messages)));
+        Self { messages: sender }
     }
 
     /// Submits a request. It has its place in the order when this returns.
     pub(in crate::node::redis) fn submit(&self, request: Request, reply_to: ReplySender) {
-        // A lone request is written here, by the caller.
-        self.worker.drive(|| {
-            let (error, message) = match self.messages.try_send(Message { request, reply_to }) {
-                Ok(()) => return,
-                Err(TrySendError::Full(message)) => (NodeError::Overloaded, message),
-                Err(TrySendError::Closed(message)) => {
-                    (NodeError::Unreachable { reason: "connection lost".into() }, message)
-                }
-            };
-            message.reply_to.send(Err(error));
-        });
+        let (error, message) = match self.messages.try_send(Message { request, reply_to }) {
+            Ok(()) => return,
+            Err(TrySendError::Full(message)) => (NodeError::Overloaded, message),
+            Err(TrySendError::Closed(message)) => {
+                (NodeError::Unreachable { reason: "connection lost".into() }, message)
+            }
+        };
+        message.reply_to.send(Err(error));
     }
 }

@@ -1,11 +1,10 @@
 //! Sends requests over one connection: in the order in which they are submitted, and in one command when they come together.
 //!
 //! A [`Handle`] puts a `Message` into a channel. A `Worker` takes what is there, divides it into [`Batch`]es, writes each with one
-//! command, and gives every message its reply. It runs as an `InlineTask`.
+//! command, and gives every message its reply.
 
 mod batch;
 mod handle;
-mod inline_task;
 mod message;
 mod worker;
 

@@ -2,8 +2,6 @@ use std::collections::VecDeque;
 use std::future::{pending, poll_fn};
 use std::mem::replace;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -28,11 +26,6 @@ const MAX_BATCH: usize = 128;
 const MAX_IN_FLIGHT: usize = 8;
 /// This many requests are written before further replies are distributed.
 const WORTH_A_WRITE: usize = 8;
-/// After this many messages that were written one by one, the next is expected to be a lone one, too.
-const LONE_AFTER: usize = 4;
-/// One in so many lone messages waits for others nevertheless. Otherwise the worker would not notice that others come right
-/// behind, such as the next acquire of a lock behind its release. Odd, because these two alternate.
-const BATCH_PROBE_EVERY: usize = 15;
 /// A connection on which nothing moves for this long, although replies are due, is given up: the server hangs, or only one half
 /// of the link is left. redis-rs itself never reconnects after a timeout.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
@@ -48,9 +41,6 @@ pub(super) struct Worker {
     /// What there was no room for, to be written before anything else. At most the messages of one write, and those that are
     /// sent again to a server that lost the script.
     batches: VecDeque<(Batch<Message>, ScriptRef)>,
-    /// How many messages were written one by one, up to the last one.
-    lone: usize,
-    inline: Arc<AtomicBool>,
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
 }
@@ -70,15 +60,8 @@ impl Worker {
             gone,
             in_flight: VecDeque::new(),
             batches: VecDeque::new(),
-            lone: LONE_AFTER,
-            inline: Arc::new(AtomicBool::new(true)),
             moved: Instant::now(),
         }
-    }
-
-    /// Whether the next message is expected to be a lone one: its caller then writes it.
-    pub(super) fn inline(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.inline)
     }
 
     /// Writes messages and distributes replies until the connection is lost or stalls, or until every handle was dropped and
@@ -89,11 +72,6 @@ impl Worker {
         let (mut open, mut driven) = (true, true);
         let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
-            let alone = self.lone >= LONE_AFTER && !self.lone.is_multiple_of(BATCH_PROBE_EVERY);
-            // Written only when it changes: submitting threads on other cores read it all the time.
-            if self.inline.load(Ordering::Relaxed) != alone {
-                self.inline.store(alone, Ordering::Relaxed);
-            }
             tokio::select! {
                 biased;
                 () = gone.cancelled() => return,
@@ -120,9 +98,7 @@ impl Worker {
                     open = count > 0;
                     // Callers that are ready to submit do so first, and their requests travel with this one. It waits for no
                     // others.
-                    if !alone {
-                        let_others_run().await;
-                    }
+                    let_others_run().await;
                     self.write_waiting(&mut batch, &mut messages).await;
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
@@ -145,7 +121,6 @@ impl Worker {
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
-        self.lone = if batch.len() == 1 { self.lone + 1 } else { 0 };
         self.batches.extend(into_batches(batch.drain(..)).into_iter().map(|batch| (batch, ScriptRef::Hash)));
         self.write_batches().await;
     }
