@@ -98,7 +98,7 @@ impl Cluster {
                 }
             }
         }
-        MemberState::Away(NodeError::Protocol { answer: "the node's record keeps changing".into() })
+        MemberState::Away(NodeError::Protocol { reply: "the node's record keeps changing".into() })
     }
 
     /// Inspects a node and stores what must be remembered.

@@ -210,7 +210,7 @@ fn acquire_vote(reply: Result<Reply, NodeError>) -> (AcquireVote, Vote) {
         Ok(Reply::Granted { token }) => (AcquireVote::Granted { token }, Vote::Granted { token }),
         Ok(Reply::Held { remaining }) => (AcquireVote::Held { remaining }, Vote::Held { remaining }),
         Ok(other) => {
-            let error = NodeError::Protocol { answer: format!("{other:?} to an acquire") };
+            let error = NodeError::Protocol { reply: format!("{other:?} to an acquire") };
             (AcquireVote::NoReply, Vote::Failed(error))
         }
         Err(error) => (AcquireVote::NoReply, Vote::Failed(error)),

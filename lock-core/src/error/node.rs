@@ -48,10 +48,10 @@ pub enum NodeError {
     #[error("too many requests are queued for the node")]
     Overloaded,
     /// The reply is not one that the request allows.
-    #[error("unexpected reply: {answer}")]
+    #[error("unexpected reply: {reply}")]
     Protocol {
         /// The reply.
-        answer: String,
+        reply: String,
     },
 }
 

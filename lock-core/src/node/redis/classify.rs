@@ -14,7 +14,7 @@ pub(super) fn node_error(error: &RedisError) -> NodeError {
         _ if error.is_connection_refusal() => NodeError::Unreachable { reason: "connection refused".into() },
         _ if error.is_timeout() => NodeError::TimedOut,
         ErrorKind::Io => NodeError::ConnectionLost { reason: error.to_string() },
-        _ => NodeError::Protocol { answer: error.to_string() },
+        _ => NodeError::Protocol { reply: error.to_string() },
     }
 }
 

@@ -111,14 +111,14 @@ pub(super) fn decode(value: &Value, count: usize) -> Vec<Result<Reply, NodeError
     }
     let mut replies = Vec::with_capacity(count);
     replies.extend(text.split('\n').map(decode_one));
-    if replies.len() == count { replies } else { all(NodeError::Protocol { answer: format!("{value:?}") }) }
+    if replies.len() == count { replies } else { all(NodeError::Protocol { reply: format!("{value:?}") }) }
 }
 
 /// The reply of a node that is in another epoch.
 const UNADMITTED: &str = "U";
 
 fn decode_one(line: &str) -> Result<Reply, NodeError> {
-    let unexpected = || NodeError::Protocol { answer: line.to_owned() };
+    let unexpected = || NodeError::Protocol { reply: line.to_owned() };
     let Some((letter, detail)) = line.split_at_checked(1) else { return Err(unexpected()) };
     let number = |digits: &str| digits.parse().map_err(|_| unexpected());
     // Negative for a key that does not expire.

@@ -30,7 +30,7 @@ pub(super) async fn inspect(
     pipeline.cmd("PTTL").arg(keyspace.quarantine()).cmd("CONFIG").arg("GET").arg("appendfsync");
     let answers = query(connection, &pipeline, 5).await?;
     let [info, time, record, quarantine, fsync] = <[Value; 5]>::try_from(answers)
-        .map_err(|answers| NodeError::Protocol { answer: format!("{} answers to 5 commands", answers.len()) })?;
+        .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 5 commands", answers.len()) })?;
 
     let info: String = read(info)?;
     let (seconds, micros): (u64, u64) = read(time)?;
@@ -64,7 +64,7 @@ pub(super) async fn establish(
     match read::<Vec<String>>(answer)?.first().map(String::as_str) {
         Some("ESTABLISHED") => Ok(true),
         Some("CHANGED") => Ok(false),
-        other => Err(NodeError::Protocol { answer: format!("{other:?}") }),
+        other => Err(NodeError::Protocol { reply: format!("{other:?}") }),
     }
 }
 
@@ -80,20 +80,20 @@ fn read<T: FromRedisValue>(answer: Value) -> Result<T, NodeError> {
     if let Value::ServerError(error) = answer {
         return Err(node_error(&error.into()));
     }
-    redis::from_redis_value(answer).map_err(|error| NodeError::Protocol { answer: error.to_string() })
+    redis::from_redis_value(answer).map_err(|error| NodeError::Protocol { reply: error.to_string() })
 }
 
 fn field<'a>(info: &'a str, name: &str) -> Result<&'a str, NodeError> {
     let mut fields = info.lines().filter_map(|line| line.split_once(':'));
     let found = fields.find(|(field, _)| *field == name);
-    found.map(|(_, value)| value.trim()).ok_or_else(|| NodeError::Protocol { answer: format!("INFO without {name}") })
+    found.map(|(_, value)| value.trim()).ok_or_else(|| NodeError::Protocol { reply: format!("INFO without {name}") })
 }
 
 fn version(text: &str) -> Result<(u32, u32), NodeError> {
     let mut parts = text.split('.').map(|part| part.parse().ok());
     match (parts.next().flatten(), parts.next().flatten()) {
         (Some(major), Some(minor)) => Ok((major, minor)),
-        _ => Err(NodeError::Protocol { answer: format!("version {text}") }),
+        _ => Err(NodeError::Protocol { reply: format!("version {text}") }),
     }
 }
 
@@ -117,7 +117,7 @@ fn read_record(fields: &[Option<String>; RECORD_FIELDS.len()]) -> Result<Option<
             },
         })
     };
-    let damaged = || NodeError::Protocol { answer: format!("damaged record of the node: {fields:?}") };
+    let damaged = || NodeError::Protocol { reply: format!("damaged record of the node: {fields:?}") };
     parse().ok_or_else(damaged).map(Some)
 }
 

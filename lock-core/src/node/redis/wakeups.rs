@@ -37,7 +37,7 @@ pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Wakeup>, 
         *listening = Some(connection);
     }
     let popped: Option<(String, String)> = redis::from_redis_value(reply?)
-        .map_err(|error: redis::ParsingError| NodeError::Protocol { answer: error.to_string() })?;
+        .map_err(|error: redis::ParsingError| NodeError::Protocol { reply: error.to_string() })?;
     Ok(popped.and_then(|(_list, message)| parse(&message)))
 }
 
