@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{Engine, Release};
 use crate::cluster::NodeSet;
@@ -29,6 +30,8 @@ pub(crate) struct Grant {
     sent: Instant,
     /// When a majority granted the lock, if it did.
     granted_at: Option<Instant>,
+    /// A shutdown waits for the release. Held from the beginning, so that it finds a grant or its release at any time.
+    _tracked: TaskTrackerToken,
 }
 
 impl Grant {
@@ -40,12 +43,12 @@ impl Grant {
         nodes: NodeSet,
         position: QueuePosition,
     ) -> Self {
-        let (engine, keys) = (Arc::clone(engine), keys.clone());
+        let (engine, keys, tracked) = (Arc::clone(engine), keys.clone(), engine.tracker.token());
         let (owner, sent) = (engine.random.owner(), Instant::now());
         // An empty range.
         #[expect(clippy::reversed_empty_ranges)]
         let tokens = 1..=0;
-        Self { engine, keys, owner, ttl, nodes, position, tokens, sent, granted_at: None }
+        Self { engine, keys, owner, ttl, nodes, position, tokens, sent, granted_at: None, _tracked: tracked }
     }
 
     /// A majority granted the lock, with these tokens.

@@ -158,3 +158,64 @@ impl fmt::Debug for LockGuard {
         f.debug_tuple("LockGuard").field(&self.lease).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
+    use crate::error::NodeError;
+    use crate::node::{Establish, Inspection, Keyspace, LockNode, NodeFuture, Operation, ReplySender, Request};
+    use crate::{LockManager, MemoryNode};
+
+    /// A node that takes a while to accept a release, and counts the releases that it has accepted.
+    #[derive(Clone)]
+    struct SlowToAccept {
+        node: MemoryNode,
+        entered: mpsc::Sender<()>,
+        accepted: Arc<AtomicUsize>,
+    }
+
+    impl LockNode for SlowToAccept {
+        fn name(&self) -> &str {
+            self.node.name()
+        }
+
+        fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+            self.node.inspect(keyspace)
+        }
+
+        fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+            self.node.establish(keyspace, record)
+        }
+
+        fn submit(&self, request: Request, reply_to: ReplySender) {
+            let releases = matches!(request.operation, Operation::Release { .. });
+            if releases {
+                self.entered.send(()).unwrap();
+                thread::sleep(Duration::from_millis(50));
+            }
+            self.node.submit(request, reply_to);
+            self.accepted.fetch_add(usize::from(releases), Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_shutdown_does_not_end_between_the_end_of_a_lease_and_its_release() {
+        let (none, long) = (Duration::ZERO, Duration::from_secs(10));
+        for (wait, grace) in [(none, none), (none, long), (long, none), (long, long)] {
+            let (entered, entering) = mpsc::channel();
+            let accepted = Arc::new(AtomicUsize::new(0));
+            let node = SlowToAccept { node: MemoryNode::new(), entered, accepted: Arc::clone(&accepted) };
+            let locks = LockManager::builder().nodes([node]).connect().await.unwrap();
+            let guard = locks.lock("r").wait(wait).acquire().await.unwrap();
+            let dropping = thread::spawn(move || drop(guard));
+            entering.recv().unwrap();
+            locks.shutdown(grace).await;
+            assert_eq!(accepted.load(Ordering::SeqCst), 1, "wait {wait:?}, grace {grace:?}");
+            dropping.join().unwrap();
+        }
+    }
+}
