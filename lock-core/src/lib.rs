@@ -19,7 +19,8 @@
 //! While the clocks of the nodes run at bounded rates and a majority of the nodes keeps its data, no two holders of one resource
 //! are valid at once, and every grant carries a [`FencingToken`] that is unique and larger than those of all acquisitions
 //! that completed before it began. The lock of a crashed holder ends with its time to live. Faults of a minority of the nodes,
-//! hung ones included, do not affect callers. Dropping a future at any point leaves no key behind.
+//! hung ones included, do not affect callers. Dropping a future at any point releases what it may have
+//! locked.
 //!
 //! No lock can guarantee that a holder which is paused for longer than its time to live stops in time. It is notified as soon as
 //! it resumes ([`Lease::lost`]); until then, only a data store that checks the token is safe.

@@ -161,7 +161,7 @@ impl Cluster {
     }
 
     /// Waits until a node accepts requests.
-    pub(crate) async fn reachable(&self, node: usize) {
+    pub(crate) async fn wait_until_reachable(&self, node: usize) {
         self.members[node].state.wait_for(MemberState::accepts_requests).await;
     }
 

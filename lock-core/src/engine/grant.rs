@@ -1,4 +1,4 @@
-use std::ops::RangeInclusive;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub(crate) struct Grant {
     pub(super) nodes: NodeSet,
     /// What becomes of the queue positions on these nodes if the grant is dropped.
     pub(super) position: QueuePosition,
-    /// The reserved tokens that are not used yet; the first is the next holder's. Empty until the lock is granted.
-    tokens: RangeInclusive<u64>,
+    /// The reserved tokens that are left; the first is the next holder's. Empty until the lock is granted.
+    tokens: Range<u64>,
     /// When the requests were sent that the present validity is counted from. The nodes hold the key for at least a time to
     /// live from then on.
     sent: Instant,
@@ -45,14 +45,11 @@ impl Grant {
     ) -> Self {
         let (engine, keys, tracked) = (Arc::clone(engine), keys.clone(), engine.tracker.token());
         let (owner, sent) = (engine.random.owner(), Instant::now());
-        // An empty range.
-        #[expect(clippy::reversed_empty_ranges)]
-        let tokens = 1..=0;
-        Self { engine, keys, owner, ttl, nodes, position, tokens, sent, granted_at: None, _tracked: tracked }
+        Self { engine, keys, owner, ttl, nodes, position, tokens: 0..0, sent, granted_at: None, _tracked: tracked }
     }
 
     /// A majority granted the lock, with these tokens.
-    pub(super) fn confirm(&mut self, tokens: RangeInclusive<u64>) {
+    pub(super) fn confirm(&mut self, tokens: Range<u64>) {
         (self.tokens, self.granted_at) = (tokens, Some(Instant::now()));
     }
 

@@ -41,7 +41,7 @@ pub(crate) struct Release {
     began: Instant,
     /// When the key has expired on its own.
     expires: Instant,
-    /// `None` once the release is complete, or goes on elsewhere.
+    /// `None` once it was moved to the background, or every node has replied there.
     round: Option<Round>,
     /// The nodes that have not replied.
     silent: NodeSet,
@@ -253,7 +253,7 @@ async fn when_reachable(
 ) -> Option<usize> {
     let again = async {
         sleep(RETRY_PAUSE).await;
-        cluster.reachable(node).await;
+        cluster.wait_until_reachable(node).await;
     };
     tokio::select! {
         biased;

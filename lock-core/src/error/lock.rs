@@ -176,7 +176,7 @@ pub struct NodeVote {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {
-    /// Granted, with its fencing number.
+    /// Granted, with its token.
     Granted {
         /// The token that the node assigned.
         token: u64,

@@ -24,7 +24,7 @@ pub enum NodeError {
     /// The node is in another epoch than when this client admitted it: it lost its data, or was replaced.
     #[error("not admitted: the node is in another epoch and is being re-inspected")]
     Unadmitted,
-    /// The node forgot its locks and must not grant new ones yet.
+    /// The node forgot its locks and must not grant new ones before its quarantine ends.
     #[error("in quarantine for {remaining:?} after it lost its data")]
     Quarantined {
         /// How much longer.

@@ -109,7 +109,7 @@ impl LockGuard {
     /// ```
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
-        let Some(release) = self.end() else { return Ok(was_valid) };
+        let Some(release) = self.end() else { return Ok(was_valid && !self.lease.was_lost()) };
         match release.verdict().await {
             Ok(was_held) => Ok(was_held && was_valid),
             Err(Unacknowledged { waited, votes }) => {
@@ -130,7 +130,10 @@ impl LockGuard {
         let may_hand_over = self.lease.is_valid() && !self.lease.renewal_is_due();
         let mut grant = self.lease.end_and_take(LossReason::Released)?;
         if may_hand_over {
-            (permit, grant) = permit.hand_over(grant)?;
+            match permit.hand_over(grant) {
+                Ok(()) => return None,
+                Err(back) => (permit, grant) = back,
+            }
         }
         // Sent before the permit is passed on, so that the next caller's requests come after this release.
         let release = grant.release(QueuePosition::Leave);

@@ -249,6 +249,11 @@ impl Lease {
         Some(self.end_and_take(reason)?.release(QueuePosition::None))
     }
 
+    /// Whether the lease ended in another way than by its guard.
+    pub(super) fn was_lost(&self) -> bool {
+        self.0.reason.get().is_some_and(|reason| *reason != LossReason::Released)
+    }
+
     pub(crate) fn lost_error(&self) -> LockError {
         LockError::Lost {
             resource: self.resource().to_owned(),

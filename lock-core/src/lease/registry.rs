@@ -95,7 +95,7 @@ impl LeaseRegistry {
     }
 
     /// Waits until no guard is alive.
-    pub(crate) async fn empty(&self) {
+    pub(crate) async fn wait_until_empty(&self) {
         loop {
             // Created before the check, so that no removal in between is missed.
             let removed = self.removed.notified();

@@ -14,7 +14,7 @@ const RELEASE_GRACE: Duration = Duration::from_secs(1);
 /// What became of the leases that were held when a shutdown began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownReport {
-    /// The leases that ended on their own within the grace.
+    /// The leases that ended within the grace: they were released, or lost.
     pub released: usize,
     /// The leases that were revoked after it.
     pub revoked: usize,
@@ -23,7 +23,7 @@ pub struct ShutdownReport {
 /// Waits for the holders, revokes the leases that are left, and waits for the releases. The manager is closed already.
 pub(super) async fn shut_down(engine: &Arc<Engine>, leases: &LeaseRegistry, grace: Duration) -> ShutdownReport {
     let holders = leases.all().len();
-    _ = timeout(grace, leases.empty()).await;
+    _ = timeout(grace, leases.wait_until_empty()).await;
     let left = leases.all();
     // A lease that was lost before is not revoked, although its guard is alive.
     let revoked = left.iter().filter(|lease| Lease::is_valid(lease)).count();

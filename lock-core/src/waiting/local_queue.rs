@@ -66,8 +66,8 @@ impl LocalQueue {
         Ok(ticket)
     }
 
-    /// Removes a waiter. Whatever was passed to it is in the value that is returned, which must be dropped after the queues
-    /// are unlocked.
+    /// Removes a waiter. The value that is returned must be dropped after the queues are unlocked, because dropping it may wake
+    /// a task.
     pub(super) fn remove(&mut self, ticket: TicketId) -> Option<impl Sized + use<>> {
         self.waiters.remove(&ticket)
     }

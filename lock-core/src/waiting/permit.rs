@@ -109,15 +109,15 @@ impl LocalPermit {
         loop {
             // Asked for before the state is read, so that no change in between is missed.
             let changed = wakeups.changed();
-            let woken = wakeups.state();
-            if woken.reserved.len() >= quorum {
+            let state = wakeups.state();
+            if state.reserved.len() >= quorum {
                 return Woken::TryAgain;
             }
-            if !woken.reserved.is_empty() {
+            if !state.reserved.is_empty() {
                 // A wake-up was lost, or a minority is free while the majority is not.
                 again = again.min(after_minority);
             }
-            if let Some(next_at) = woken.next_at {
+            if let Some(next_at) = state.next_at {
                 again = again.min(next_at + random.jitter(JITTER));
             }
             tokio::select! {
@@ -129,20 +129,25 @@ impl LocalPermit {
         }
     }
 
-    /// Hands the lock over to the next waiter if that one can use it as it is. Otherwise returns the grant and the permit.
+    /// Hands the lock over to the next waiter if that one can use it as it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns the permit and the grant if there is no such waiter.
     ///
     /// The terms are checked again for each waiter that it is offered to: the first one may just have left.
-    pub(crate) fn hand_over(self, grant: Grant) -> Option<(Self, Grant)> {
+    #[expect(clippy::result_large_err, reason = "not an error to propagate: the caller goes on with both")]
+    pub(crate) fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
         let (mut permit, mut grant) = (self, grant);
         if !may_hand_over(&grant) {
-            return Some((permit, grant));
+            return Err((permit, grant));
         }
         while let Some(next) = permit.queue(|queue| queue.pop_if(|terms| terms.accept(&grant))).flatten() {
             // What cannot be sent comes back unchanged.
-            let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, permit)) else { return None };
+            let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, permit)) else { return Ok(()) };
             (grant, permit) = (unsent, back);
         }
-        Some((permit, grant))
+        Err((permit, grant))
     }
 
     /// No majority of the nodes replied within the node timeout of this time to live. Reports it to the waiters that would not

@@ -67,12 +67,12 @@ impl Receivers {
 
 /// The wake-ups that arrived for one permit since its last attempt began.
 pub(super) struct PendingWakeups {
-    state: Mutex<Woken>,
+    state: Mutex<WakeupState>,
     changed: Notify,
 }
 
 #[derive(Clone, Copy, Default)]
-pub(super) struct Woken {
+pub(super) struct WakeupState {
     /// The nodes that reserve the key for us.
     pub(super) reserved: NodeSet,
     /// When it is our turn if the waiter before us does not claim its reservation.
@@ -81,10 +81,10 @@ pub(super) struct Woken {
 
 impl PendingWakeups {
     pub(super) fn clear(&self) {
-        *self.lock() = Woken::default();
+        *self.lock() = WakeupState::default();
     }
 
-    pub(super) fn state(&self) -> Woken {
+    pub(super) fn state(&self) -> WakeupState {
         *self.lock()
     }
 
@@ -104,7 +104,7 @@ impl PendingWakeups {
         self.changed.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Woken> {
+    fn lock(&self) -> MutexGuard<'_, WakeupState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -124,7 +124,7 @@ impl Wakeups {
     pub(super) fn listen(self: &Arc<Self>, keys: &LockKeys) -> Arc<PendingWakeups> {
         let pending = {
             let mut receivers = self.lock();
-            let state = Woken { reserved: receivers.take_early(keys.lock_key()), next_at: None };
+            let state = WakeupState { reserved: receivers.take_early(keys.lock_key()), next_at: None };
             let pending = Arc::new(PendingWakeups { state: Mutex::new(state), changed: Notify::new() });
             receivers.waiting.insert(keys.lock_key_shared(), Arc::clone(&pending));
             pending
@@ -161,7 +161,7 @@ impl Wakeups {
         let mut reported = false;
         loop {
             self.listening.wait_for(|listening| *listening).await;
-            self.cluster.reachable(node).await;
+            self.cluster.wait_until_reachable(node).await;
             match member.wakeups(&self.cluster.keyspace, self.cluster.waiter).await {
                 Ok(wakeups) => {
                     self.receive(node, wakeups);
