@@ -1,33 +1,33 @@
-//! What a client does: it asks the nodes, hands their answers to the shipped deciders, and does what these say.
+//! The client: it sends requests, passes the replies to the shipped quorum code, and acts on its decisions.
 
 use lock_core::quorum::{RenewalVerdict, Step};
 
+use super::action::Delivery;
+use super::coverage::CoveragePoint;
 use super::decider::{Decider, Decision};
-use super::event::Hearing;
-use super::locks::Locks;
+use super::model::LockModel;
 use super::nodes::Nodes;
-use super::setting::Rules;
-use super::sight::Sight;
-use super::state::{Answer, Asking, Line, NODES, Phase, Question, Round, State};
+use super::setting::Mutant;
+use super::state::{Attempt, NODES, Phase, Renewal, ReplyKind, ReplySlot, State, Vote};
 
-/// Numbers are small in here.
-pub(super) fn small(number: u64) -> u8 {
-    u8::try_from(number).unwrap()
+/// A token or fence of the shipped code as the model stores it. All of them are small here.
+pub(super) fn to_u8(value: u64) -> u8 {
+    u8::try_from(value).unwrap()
 }
 
-impl Locks {
+impl LockModel {
     pub(super) fn begin(&self, state: &mut State, client: usize, hint: u8) {
         let tokens = self.setting.tokens;
         let completed = state.clients.iter().zip(tokens);
         let floor = completed.filter_map(|(client, tokens)| client.last_token(tokens)).max().unwrap_or_default();
-        let asked = &mut state.clients[client];
-        asked.hint = hint;
-        asked.phase = Phase::Asking(Box::new(Asking {
+        let beginner = &mut state.clients[client];
+        beginner.hint = hint;
+        beginner.phase = Phase::Acquiring(Box::new(Attempt {
             decider: Decider::of_attempt(self.setting.ttl(), tokens[client]),
             began: state.now,
             floor,
             granted: Nodes::default(),
-            lines: [Line::Open(Question::Acquire); NODES],
+            replies: [ReplySlot::Awaiting(ReplyKind::Acquire); NODES],
         }));
         (0..NODES).for_each(|node| self.send(state, client, node));
     }
@@ -36,47 +36,49 @@ impl Locks {
         let sent = state.now;
         let renewed = &mut state.clients[client];
         renewed.renewals += 1;
-        if let Phase::Holding { round, .. } = &mut renewed.phase {
-            *round = Some(Box::new(Round {
+        if let Phase::Holding { renewal, .. } = &mut renewed.phase {
+            *renewal = Some(Box::new(Renewal {
                 decider: Decider::of_renewal(),
                 sent,
                 epochs: [None; NODES],
                 kept: Nodes::default(),
                 renewed: false,
-                lines: [Line::Open(Question::Extend); NODES],
+                replies: [ReplySlot::Awaiting(ReplyKind::Extend); NODES],
             }));
         }
         (0..NODES).for_each(|node| self.send(state, client, node));
     }
 
-    /// Sends the acquire, or the extend of the present round, as the node stands now. An acquire is not sent to a node that is
-    /// known to sit out.
+    /// Sends the acquire, or the extend of the current renewal, addressed to the node's current epoch. No acquire is sent to
+    /// a node in quarantine.
     fn send(&self, state: &mut State, client: usize, node: usize) {
-        let (sender, place) = (&mut state.clients[client], &state.nodes[node]);
+        let (sender, target) = (&mut state.clients[client], &state.nodes[node]);
         match &mut sender.phase {
-            Phase::Asking(_) if place.is_quarantined() && self.setting.rules != Rules::AsksInQuarantine => {
-                self.sights.note(Sight::NotAskedInQuarantine);
-                // To be sent yet, in an epoch to come.
-                if self.setting.hesitant {
-                    sender.acquires[node] = Some(place.epoch - 1);
+            Phase::Acquiring(_)
+                if target.is_quarantined() && self.setting.mutant != Some(Mutant::SendsIntoQuarantine) =>
+            {
+                self.coverage.mark(CoveragePoint::SkippedQuarantined);
+                // Sent later, by `send_delayed_acquires`; an older epoch keeps it from being executed until then.
+                if self.setting.pauses_before_sending {
+                    sender.acquires[node] = Some(target.epoch - 1);
                 }
             }
-            Phase::Asking(_) => sender.acquires[node] = Some(place.epoch),
-            Phase::Holding { round: Some(round), .. } => {
-                round.epochs[node] = Some(place.epoch);
+            Phase::Acquiring(_) => sender.acquires[node] = Some(target.epoch),
+            Phase::Holding { renewal: Some(renewal), .. } => {
+                renewal.epochs[node] = Some(target.epoch);
                 sender.extends.insert(node);
             }
             _ => {}
         }
     }
 
-    /// Those who hesitate send to a node that may grant again. To one that forgets, the acquire was sent before, and comes to
-    /// nothing, or after: then it is sent here.
-    pub(super) fn send_at_last(&self, state: &mut State) {
-        if !self.setting.hesitant {
+    /// Clients that paused before sending now send to the nodes whose quarantine has ended. An acquire sent before its node
+    /// forgot has no effect; this covers the acquires sent after.
+    pub(super) fn send_delayed_acquires(&self, state: &mut State) {
+        if !self.setting.pauses_before_sending {
             return;
         }
-        for client in state.clients.iter_mut().filter(|client| matches!(client.phase, Phase::Asking(_))) {
+        for client in state.clients.iter_mut().filter(|client| matches!(client.phase, Phase::Acquiring(_))) {
             for (sent, node) in client.acquires.iter_mut().zip(&state.nodes) {
                 if let Some(epoch) = sent
                     && !node.is_quarantined()
@@ -87,70 +89,70 @@ impl Locks {
         }
     }
 
-    /// What a client can hear that leads to something, as answers come in this order or that, or do not come. What leads to
-    /// nothing yet is heard no sooner than it does: nobody else can tell the difference.
-    pub(super) fn hearings(&self, state: &State, client: usize, found: &mut Vec<Hearing>) {
-        let (decider, lines, elapsed) = match &state.clients[client].phase {
-            Phase::Asking(asking) => (&asking.decider, &asking.lines, state.now - asking.began),
-            Phase::Holding { round: Some(round), .. } => (&round.decider, &round.lines, 0),
+    /// Every sequence of replies and timeouts that leads the client to a decision. Replies without a decision are delivered
+    /// only together with the one that leads to it, because until then nobody else can observe them.
+    pub(super) fn deliveries(&self, state: &State, client: usize, found: &mut Vec<Delivery>) {
+        let (decider, replies, elapsed) = match &state.clients[client].phase {
+            Phase::Acquiring(attempt) => (&attempt.decider, &attempt.replies, state.now - attempt.began),
+            Phase::Holding { renewal: Some(renewal), .. } => (&renewal.decider, &renewal.replies, 0),
             _ => return,
         };
-        hear_on(decider, *lines, elapsed, &mut Hearing::default(), found);
+        extend_delivery(decider, *replies, elapsed, &mut Delivery::default(), found);
     }
 
-    pub(super) fn hear(&self, state: &mut State, client: usize, hearing: Hearing) {
+    pub(super) fn deliver(&self, state: &mut State, client: usize, delivery: Delivery) {
         let now = state.now;
         let mut decided = None;
         match &mut state.clients[client].phase {
-            Phase::Asking(asking) => {
-                for (node, comes) in hearing.iter() {
-                    let line = std::mem::take(&mut asking.lines[node]);
-                    let Some(answer) = heard(line, comes) else { return };
-                    decided = asking.decider.hear(node, answer, now - asking.began);
+            Phase::Acquiring(attempt) => {
+                for (node, arrives) in delivery.iter() {
+                    let slot = std::mem::take(&mut attempt.replies[node]);
+                    let Some(vote) = received(slot, arrives) else { return };
+                    decided = attempt.decider.receive(node, vote, now - attempt.began);
                 }
             }
-            Phase::Holding { round: Some(round), .. } => {
-                for (node, comes) in hearing.iter() {
-                    let line = std::mem::take(&mut round.lines[node]);
-                    let Some(answer) = heard(line, comes) else { return };
-                    decided = round.decider.hear(node, answer, 0);
+            Phase::Holding { renewal: Some(renewal), .. } => {
+                for (node, arrives) in delivery.iter() {
+                    let slot = std::mem::take(&mut renewal.replies[node]);
+                    let Some(vote) = received(slot, arrives) else { return };
+                    decided = renewal.decider.receive(node, vote, 0);
                 }
             }
             _ => return,
         }
         match decided {
-            Some(Decision::Acquisition(step)) => self.follow(state, client, step),
-            Some(Decision::Renewal(verdict)) => self.judge(state, client, verdict),
+            Some(Decision::Acquisition(step)) => self.apply_step(state, client, step),
+            Some(Decision::Renewal(verdict)) => self.apply_verdict(state, client, verdict),
             None => {}
         }
-        self.end_round(state, client);
+        self.end_renewal(state, client);
     }
 
-    fn follow(&self, state: &mut State, client: usize, step: Step) {
+    fn apply_step(&self, state: &mut State, client: usize, step: Step) {
         match step {
             Step::Wait => {}
-            Step::Confirm { token: fence, .. } if self.setting.rules == Rules::LargestGrant => {
-                self.hold(state, client, fence);
+            Step::Confirm { token, .. } if self.setting.mutant == Some(Mutant::LargestGrant) => {
+                self.hold(state, client, token);
             }
-            Step::Confirm { round, token: fence, nodes } => {
-                self.sights.note(if round == 1 { Sight::Confirm } else { Sight::SecondConfirm });
-                let Phase::Asking(asking) = &mut state.clients[client].phase else { return };
+            Step::Confirm { round, token, nodes } => {
+                self.coverage.mark(if round == 1 { CoveragePoint::Confirm } else { CoveragePoint::SecondConfirm });
+                let Phase::Acquiring(attempt) = &mut state.clients[client].phase else { return };
                 for node in &nodes {
-                    asking.lines[*node] = Line::Open(Question::Confirm(round));
+                    attempt.replies[*node] = ReplySlot::Awaiting(ReplyKind::Confirm(round));
                 }
-                // An answer of the round before is none any more.
-                for line in &mut asking.lines {
-                    if matches!(line.question(), Some(Question::Confirm(of)) if of != round) {
-                        *line = Line::Closed;
+                // A reply of the previous round no longer counts.
+                for slot in &mut attempt.replies {
+                    if matches!(slot.kind(), Some(ReplyKind::Confirm(of)) if of != round) {
+                        *slot = ReplySlot::Closed;
                     }
                 }
                 let proposal = &mut state.clients[client].confirms[usize::from(round) - 1];
-                proposal.fence = small(fence);
+                proposal.token = to_u8(token);
                 nodes.into_iter().for_each(|node| proposal.nodes.insert(node));
             }
             Step::Granted { token, .. } => self.hold(state, client, token),
             Step::Failed(_) => {
-                self.sights.note(Sight::Failure);
+                self.coverage.mark(CoveragePoint::Failure);
                 self.end(state, client);
             }
         }
@@ -158,90 +160,96 @@ impl Locks {
 
     fn hold(&self, state: &mut State, client: usize, token: u64) {
         let holder = &mut state.clients[client];
-        let Phase::Asking(asking) = &holder.phase else { return };
-        let token = small(token);
-        if asking.floor > 0 {
-            self.sights.note(Sight::OneAfterTheOther);
+        let Phase::Acquiring(attempt) = &holder.phase else { return };
+        let token = to_u8(token);
+        if attempt.floor > 0 {
+            self.coverage.mark(CoveragePoint::OrderedGrants);
         }
-        if holder.confirms[1].fence > 0 {
-            self.sights.note(Sight::SecondConfirmGranted);
+        if holder.confirms[1].token > 0 {
+            self.coverage.mark(CoveragePoint::SecondConfirmGranted);
         }
-        state.breaches.disorder |= token <= asking.floor;
-        state.breaches.minority |= !asking.granted.are_majority();
-        let until = asking.began + self.setting.ttl();
+        state.breaches.unordered_token |= token <= attempt.floor;
+        state.breaches.token_without_majority |= !attempt.granted.are_majority();
+        let until = attempt.began + self.setting.ttl();
         holder.token = Some(token);
-        // Without time, nothing is said of validity, and a key may end at any step, as if it had let go at once.
-        holder.phase = if self.setting.time.is_some() { Phase::Holding { until, round: None } } else { Phase::Over };
+        // Without time there is no validity, and a key may expire at any step, as if the holder had released at once.
+        holder.phase = if self.setting.time.is_some() { Phase::Holding { until, renewal: None } } else { Phase::Ended };
     }
 
-    /// Its time is over, by its own will or not: what it waits for does not matter any more, and its release is sent.
+    /// Ends an attempt or a lease, for whatever reason. Replies no longer matter, and the release is sent.
     pub(super) fn end(&self, state: &mut State, client: usize) {
-        state.clients[client].phase = Phase::Over;
+        state.clients[client].phase = Phase::Ended;
     }
 
-    fn judge(&self, state: &mut State, client: usize, verdict: RenewalVerdict) {
-        let Phase::Holding { until, round: Some(round) } = &mut state.clients[client].phase else { return };
+    fn apply_verdict(&self, state: &mut State, client: usize, verdict: RenewalVerdict) {
+        let Phase::Holding { until, renewal: Some(renewal) } = &mut state.clients[client].phase else { return };
         match verdict {
-            // Inside the old validity, for it is holding yet.
+            // Within the old validity, because the client still holds the lock.
             RenewalVerdict::Renewed => {
-                *until = (*until).max(round.sent + self.setting.ttl());
-                round.renewed = true;
-                state.breaches.resurrection |= !round.kept.are_majority();
-                self.sights.note(Sight::Renewed);
+                *until = (*until).max(renewal.sent + self.setting.ttl());
+                renewal.renewed = true;
+                state.breaches.lost_key_renewed |= !renewal.kept.are_majority();
+                self.coverage.mark(CoveragePoint::Renewed);
             }
             RenewalVerdict::Lost => {
-                self.sights.note(Sight::Lost);
+                self.coverage.mark(CoveragePoint::LostLease);
                 self.end(state, client);
             }
             RenewalVerdict::Unknown => {}
         }
     }
 
-    /// When all answers of a renewal have come, or none will, the key is put back where it was lost.
-    fn end_round(&self, state: &mut State, client: usize) {
+    /// When every reply of a renewal has arrived or timed out, puts the key back on the nodes that lost it.
+    fn end_renewal(&self, state: &mut State, client: usize) {
         let renewed = &mut state.clients[client];
-        let Phase::Holding { round: slot, .. } = &mut renewed.phase else { return };
-        let Some(round) = slot.take_if(|round| round.lines == [Line::Closed; NODES]) else { return };
-        if round.renewed {
-            for node in round.decider.gone() {
+        let Phase::Holding { renewal: current, .. } = &mut renewed.phase else { return };
+        let Some(renewal) = current.take_if(|renewal| renewal.replies == [ReplySlot::Closed; NODES]) else { return };
+        if renewal.renewed {
+            for node in renewal.decider.gone() {
                 renewed.replaces[node] = Some(state.nodes[node].epoch);
             }
         }
     }
 }
 
-/// What is heard of a node: its answer, or that none comes.
-fn heard(line: Line, comes: bool) -> Option<Answer> {
-    match line {
-        Line::Answered(answer) if comes => Some(answer),
-        _ if comes => None,
-        line => line.silence(),
+/// The vote that a reply slot delivers: the node's reply, or a timeout.
+fn received(slot: ReplySlot, arrives: bool) -> Option<Vote> {
+    match slot {
+        ReplySlot::InFlight(vote) if arrives => Some(vote),
+        _ if arrives => None,
+        slot => slot.no_reply(),
     }
 }
 
-/// Adds all that can be heard after `so_far` and leads to something.
-fn hear_on(decider: &Decider, lines: [Line; NODES], elapsed: u8, so_far: &mut Hearing, found: &mut Vec<Hearing>) {
-    let is_last = lines.iter().filter(|line| **line != Line::Closed).count() == 1;
+/// Adds every sequence that begins with `so_far` and leads to a decision.
+fn extend_delivery(
+    decider: &Decider,
+    replies: [ReplySlot; NODES],
+    elapsed: u8,
+    so_far: &mut Delivery,
+    found: &mut Vec<Delivery>,
+) {
+    let is_last = replies.iter().filter(|slot| **slot != ReplySlot::Closed).count() == 1;
     for node in 0..NODES {
-        for comes in [true, false] {
-            // While an attempt gathers grants, silence leads to failure or to nothing, and may as well be heard later.
-            if !comes && decider.is_gathering() {
+        for arrives in [true, false] {
+            // While an attempt gathers grants, a timeout leads to failure or to nothing, so it may be delivered later.
+            if !arrives && decider.is_gathering() {
                 continue;
             }
-            let Some(answer) = heard(lines[node], comes) else { continue };
+            let Some(vote) = received(replies[node], arrives) else { continue };
             let mut decider = decider.clone();
-            let decided = decider.hear(node, answer, elapsed);
-            so_far.push(node, comes);
+            let decided = decider.receive(node, vote, elapsed);
+            so_far.push(node, arrives);
             match decided {
-                // To give up is open to a client at any time.
+                // Covered by `Action::Release`, which is possible at every step.
                 Some(Decision::Acquisition(Step::Failed(_))) => {}
                 Some(_) => found.push(*so_far),
-                // The end of a round of renewal.
+                // The end of a renewal.
                 None if is_last && decider.is_renewal() => found.push(*so_far),
                 None => {
-                    let mut lines = lines;
-                    lines[node] = Line::Closed;
-                    hear_on(&decider, lines, elapsed, so_far, found);
+                    let mut replies = replies;
+                    replies[node] = ReplySlot::Closed;
+                    extend_delivery(&decider, replies, elapsed, so_far, found);
                 }
             }
             so_far.pop();

@@ -3,18 +3,19 @@ use std::time::Duration;
 
 use lock_core::quorum::{Acquisition, RenewalTally, RenewalVerdict, Step, Terms};
 
-use super::state::{Answer, NODES};
+use super::state::{NODES, Vote};
 
-/// What decides for a client: the shipped code, and the answers that it was given.
+/// The shipped quorum code that decides for a client, and the votes it has received.
 ///
-/// The answers are no part of what it is: two of them that came to the same by different ways are the same. They are kept so that
-/// it can be told what it would be if the nodes had other names, without a look into it: the shipped code hears them again.
+/// The votes are not part of its identity: two deciders in the same state are equal, however they got there. They are kept
+/// for the symmetry reduction, which renames the nodes by passing the same votes to a new decider, because the state of the
+/// shipped code is private.
 #[derive(Clone, Debug)]
 pub struct Decider {
     shipped: Shipped,
     ttl: u8,
     tokens: u8,
-    heard: Vec<(usize, Answer, u8)>,
+    received: Vec<(usize, Vote, u8)>,
     proposed: bool,
 }
 
@@ -25,7 +26,7 @@ enum Shipped {
     Renewal(RenewalTally),
 }
 
-/// What it decided.
+/// What the shipped code decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Of an acquisition.
@@ -53,30 +54,30 @@ fn ticks(count: u8) -> Duration {
 }
 
 impl Decider {
-    /// For an attempt of which the keys live so many ticks, and that reserves so many tokens.
+    /// For an attempt whose keys live for `ttl` ticks, and which reserves `tokens` tokens.
     #[must_use]
     pub fn of_attempt(ttl: u8, tokens: u8) -> Self {
         let terms = Terms { ttl: ticks(ttl.max(1)), min_validity: Duration::ZERO, tokens: tokens.into() };
         let shipped = Shipped::Acquisition(Acquisition::new(NODES, terms));
-        Self { shipped, ttl, tokens, heard: Vec::new(), proposed: false }
+        Self { shipped, ttl, tokens, received: Vec::new(), proposed: false }
     }
 
     /// For a round of renewal.
     #[must_use]
     pub fn of_renewal() -> Self {
         let shipped = Shipped::Renewal(RenewalTally::new(NODES));
-        Self { shipped, ttl: 0, tokens: 0, heard: Vec::new(), proposed: false }
+        Self { shipped, ttl: 0, tokens: 0, received: Vec::new(), proposed: false }
     }
 
-    /// Takes an answer, so many ticks after it began. Says what that leads to, if to anything.
-    pub fn hear(&mut self, node: usize, answer: Answer, elapsed: u8) -> Option<Decision> {
-        self.heard.push((node, answer, elapsed));
-        let step = match (&mut self.shipped, answer) {
-            (Shipped::Acquisition(shipped), Answer::Acquire(vote)) => shipped.acquire_vote(node, vote, ticks(elapsed)),
-            (Shipped::Acquisition(shipped), Answer::Confirm(round, vote)) => {
+    /// Counts a vote, `elapsed` ticks after the attempt began. Returns the decision that it leads to, if any.
+    pub fn receive(&mut self, node: usize, vote: Vote, elapsed: u8) -> Option<Decision> {
+        self.received.push((node, vote, elapsed));
+        let step = match (&mut self.shipped, vote) {
+            (Shipped::Acquisition(shipped), Vote::Acquire(vote)) => shipped.acquire_vote(node, vote, ticks(elapsed)),
+            (Shipped::Acquisition(shipped), Vote::Confirm(round, vote)) => {
                 shipped.confirm_vote(node, round, vote, ticks(elapsed))
             }
-            (Shipped::Renewal(shipped), Answer::Extend(vote)) => {
+            (Shipped::Renewal(shipped), Vote::Extend(vote)) => {
                 return shipped.vote(node, vote).map(Decision::Renewal);
             }
             _ => return None,
@@ -85,7 +86,7 @@ impl Decider {
         (step != Step::Wait).then_some(Decision::Acquisition(step))
     }
 
-    /// The nodes that lost the key, as a renewal was told.
+    /// The nodes that reported to a renewal that the key is gone.
     #[must_use]
     pub fn gone(&self) -> Vec<usize> {
         match &self.shipped {
@@ -94,31 +95,31 @@ impl Decider {
         }
     }
 
-    /// Whether it is of a renewal.
+    /// Whether this decides a renewal.
     pub(super) fn is_renewal(&self) -> bool {
         matches!(self.shipped, Shipped::Renewal(_))
     }
 
-    /// Whether it is of an attempt that has proposed nothing yet.
+    /// Whether this decides an attempt that has not proposed a token yet.
     pub(super) fn is_gathering(&self) -> bool {
         !self.is_renewal() && !self.proposed
     }
 
-    /// What was last heard of a node, for sorting.
-    pub(super) fn last_of(&self, node: usize) -> Option<Answer> {
-        self.heard.iter().rev().find(|(of, ..)| *of == node).map(|(_, answer, _)| *answer)
+    /// The last vote of a node, for sorting.
+    pub(super) fn last_of(&self, node: usize) -> Option<Vote> {
+        self.received.iter().rev().find(|(of, ..)| *of == node).map(|(_, vote, _)| *vote)
     }
 
-    /// The same with the nodes renamed: what was at `order[i]` is at `i`.
+    /// The same decider with the nodes renamed: node `order[i]` becomes node `i`.
     #[must_use]
     pub fn renamed(&self, order: [usize; NODES]) -> Self {
         let mut renamed = match &self.shipped {
             Shipped::Renewal(_) => Self::of_renewal(),
             Shipped::Acquisition(_) => Self::of_attempt(self.ttl, self.tokens),
         };
-        for (node, answer, elapsed) in &self.heard {
+        for (node, vote, elapsed) in &self.received {
             if let Some(node) = order.iter().position(|old| old == node) {
-                renamed.hear(node, *answer, *elapsed);
+                renamed.receive(node, *vote, *elapsed);
             }
         }
         renamed

@@ -1,64 +1,70 @@
-//! A model of nodes, network and clients, in which all that can happen happens, in every order.
+//! A model of nodes, network and clients that explores every order of events.
 //!
-//! The clients' decisions are the shipped code of [`lock_core::quorum`] ([`Decider`]); the nodes follow the rules told at
-//! [`lock_core::Request`], on small numbers. What a [`Setting`] allows is gone through to the last state, with up to
-//! [`NODES`] nodes that have no names: states that differ in these alone are one.
+//! The clients decide with the shipped code of [`lock_core::quorum`] ([`Decider`]). The nodes follow the rules of
+//! [`lock_core::node::Operation`], on small integers. The checker explores every state that a [`Setting`] allows, with
+//! [`NODES`] nodes. Nodes are symmetric: states that differ only in their names are explored once.
 //!
-//! - **Messages** once sent may be executed at any time, out of order, more than once, or never; so may answers come. A late acquire
-//!   of an attempt that was given up is executed like any other. (In settings with time, each is executed at most once.)
-//! - **Clients** pause anywhere, which is nothing but a step that does not come; give up anywhere; send releases when they end.
-//! - **Keys** end at any step where there is no time. Tokens must be unique and ordered all the same.
-//! - **Time**, where there is one, passes in ticks, for all alike, at any step. A key lives for its ticks, and a holder is valid
-//!   for as many from before it asked; so is a quarantine as long. Exclusion is checked here.
-//! - **Nodes** forget all they know, one at a time, and sit out.
-//! - **Other locks** that share the fence move a node's on, at any step, to any number.
+//! - **Requests** may be executed at any time after they are sent: out of order, more than once, or never. Replies may be
+//!   delayed or lost. A late acquire of an abandoned attempt is executed like any other. (In settings with time, each
+//!   request is executed at most once.)
+//! - **Clients** may pause anywhere, which means that their next action is delayed. They may give up anywhere, and send
+//!   releases when they end.
+//! - **Keys** expire at any step in settings without time. Tokens must be unique and ordered all the same.
+//! - **Time**, in settings that have it, passes in ticks, at any step and for everyone alike. A key lives for `ttl` ticks. A
+//!   lease is valid for as many ticks, counted from before the first request was sent. Mutual exclusion is checked in these
+//!   settings.
+//! - **Nodes** lose all their data, one at a time, and are then quarantined.
+//! - **Other locks** that share the fence advance it on a node, at any step, to any value.
 //!
 //! # Reductions
 //!
-//! None of these hides a run that breaks a property.
+//! None of these hides a run that violates a property.
 //!
-//! - An answer that is given is remembered, one a question, and may be heard at any time or never; where a message is executed
-//!   again, either of the two answers is kept. A decider takes no second answer to one question.
-//! - What a client hears is told to the decider when it leads to something: who hears and does nothing can not be told from who has
-//!   not heard. Silence while an attempt gathers grants leads to failure or to nothing.
-//! - That an attempt fails is one with that it gives up, which it may at any step.
-//! - Where there is no time, a holder lets go at once: its release may come at any step after, or never, and does what the end of
-//!   the key does.
-//! - A confirm of an attempt that is over, of a number that the node has reached, changes nothing any more.
+//! - One reply is recorded for each request, and may be delivered at any time or never. If a request is executed again,
+//!   either reply is kept: a decider ignores a second reply to the same request.
+//! - Replies are passed to the decider only when they lead to a decision, because a client that received a reply and did
+//!   nothing is indistinguishable from one that did not receive it. While an attempt gathers grants, a timeout leads to
+//!   failure or to nothing.
+//! - A failed attempt is the same as one that was given up, which is possible at any step.
+//! - Without time, a holder releases at once. Its release may be executed at any later step or never, and has the same
+//!   effect as the expiry of the key.
+//! - After an attempt has ended, its confirm has no effect on a node whose fence has reached the proposed token.
 //!
 //! # Bounds
 //!
-//! Two or three attempts; numbers up to [`Setting::highest`]; with time, its last tick, and counters that do not outrun the clock;
-//! of other locks, [`Setting::neighbours`] moves.
+//! Two or three attempts; fences up to [`Setting::max_fence`]; in settings with time, up to the last tick, with fences that
+//! do not run ahead of the clock; [`Setting::fence_advances`] advances by other locks.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
-mod calm;
+mod action;
 mod client;
+mod coverage;
+mod deadlock;
 mod decider;
-mod event;
-mod locks;
+mod model;
 mod node;
 mod nodes;
-mod promise;
+mod properties;
 mod queue;
 mod report;
 mod run;
 mod setting;
-mod sight;
 mod state;
 mod symmetry;
 
+pub use self::action::{Action, Delivery, Request};
+pub use self::coverage::{Coverage, CoveragePoint};
 pub use self::decider::{Decider, Decision};
-pub use self::event::{Event, Hearing, Message};
-pub use self::locks::Locks;
+pub use self::model::LockModel;
 pub use self::nodes::Nodes;
-pub use self::promise::{CALM, EXCLUSIVE, MAJORITY, NOT_REVIVED, ORDERED, OWN_KEYS, UNIQUE};
-pub use self::queue::{NARROWER, QueueRules, QueueSetting, SERVED, Waiters};
-pub use self::report::{Checked, report};
+pub use self::properties::{
+    MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
+};
+pub use self::queue::{NO_STARVATION, QueueModel, QueueMutant, QueueSetting, REFINEMENT};
+pub use self::report::{ModelSetting, report};
 pub use self::run::{Outcome, Violation, explore, explore_queue};
-pub use self::setting::{CLOCK_A_TICK, Rules, Setting, Time};
-pub use self::sight::{Sight, Sights};
+pub use self::setting::{CLOCK_PER_TICK, Mutant, Setting, Time};
 pub use self::state::{
-    Answer, Asking, Breaches, CLIENTS, Client, Key, Line, NODES, Node, Phase, Proposal, Question, Round, State,
+    Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, ReplyKind, ReplySlot, State, Vote,
 };

@@ -1,34 +1,35 @@
-//! Goes through all states of the larger models, which takes minutes.
+//! Explores all states of the larger settings, which takes minutes.
 //!
 //! ```text
 //! model [attempts|forgetting|renewal|queue|all]
 //! ```
 //!
-//! Progress is told on stderr. The exit code is 1 if a promise was broken; the run that leads there is printed.
+//! Progress goes to stderr. If a property is violated, the run that shows it is printed and the exit code is 1.
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use lock_model::{Checked, QueueSetting, Setting, report};
+use lock_model::{ModelSetting, QueueSetting, Setting, report};
 
-/// Goes through all states of a model of the protocol and checks the promises in each. Exits with 1 if one was broken.
+/// Explores all states of a model of the protocol and checks its properties in each of them. The exit code is 1 if a
+/// property is violated.
 #[derive(Parser)]
 struct Arguments {
-    /// Which models.
+    /// Which settings to explore.
     #[arg(default_value = "all")]
     which: Which,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Which {
-    /// Two and three attempts, without time: keys end at any step; and with other locks that count on the same fences.
+    /// Two and three attempts: without time, where keys expire at any step, and with other locks that share the fence.
     Attempts,
-    /// Two attempts in time, while nodes forget.
+    /// Two attempts with time, while nodes lose their data.
     Forgetting,
-    /// Leases that are renewed, while nodes forget.
+    /// Leases that are renewed, while nodes lose their data.
     Renewal,
-    /// Processes that wait in the queues of the nodes.
+    /// Processes that wait in the nodes' queues.
     Queue,
     /// All of these, one after the other.
     All,
@@ -44,10 +45,10 @@ fn main() -> io::Result<ExitCode> {
         (Which::Renewal, Setting::long_renewal()),
     ];
     for (_, settings) in locks.into_iter().filter(|(of, _)| wanted(*of)) {
-        models.extend(settings.into_iter().map(Checked::Locks));
+        models.extend(settings.into_iter().map(ModelSetting::Lock));
     }
     if wanted(Which::Queue) {
-        models.extend(QueueSetting::long().into_iter().map(Checked::Queue));
+        models.extend(QueueSetting::long().into_iter().map(ModelSetting::Queue));
     }
     let all_hold = report(models, &mut io::stdout(), |progress| eprintln!("{progress}"))?;
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,15 +1,15 @@
-//! What a node does with a message: the rules that are told at [`lock_core::Request`], on small numbers.
+//! How a node executes a request: the rules of [`lock_core::node::Operation`], on small integers.
 
 use lock_core::quorum::{AcquireVote, ConfirmVote, RenewalVote};
 
-use super::setting::Rules;
+use super::setting::Mutant;
 use super::state::{Key, Node};
 
-/// That of another.
+/// The vote of a node on which another owner holds the key.
 pub(super) const HELD: AcquireVote = AcquireVote::Held { remaining: None };
 
 impl Node {
-    /// Whether it sits out.
+    /// Whether the node is in quarantine, where it grants nothing.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         self.quarantine != 0
@@ -19,7 +19,7 @@ impl Node {
         self.key.is_some_and(|key| key.owner == owner)
     }
 
-    /// `None` is no vote.
+    /// Returns `None` if the node does not vote: the request is for a past epoch, or the node is in quarantine.
     pub(super) fn acquire(&mut self, key: Key, epoch: u8, hint: u8, tokens: u8) -> Option<AcquireVote> {
         if self.epoch != epoch || self.is_quarantined() {
             return None;
@@ -34,10 +34,10 @@ impl Node {
         Some(AcquireVote::Granted { token: self.fence.into() })
     }
 
-    pub(super) fn confirm(&mut self, owner: usize, fence: u8, rules: Rules) -> ConfirmVote {
-        let ours = match rules {
-            Rules::ConfirmWithoutOwner => true,
-            Rules::ConfirmOwnGrant => self.is_held_by(owner) || self.fence == fence,
+    pub(super) fn confirm(&mut self, owner: usize, fence: u8, mutant: Option<Mutant>) -> ConfirmVote {
+        let ours = match mutant {
+            Some(Mutant::ConfirmWithoutOwnerCheck) => true,
+            Some(Mutant::ConfirmOfEqualFence) => self.is_held_by(owner) || self.fence == fence,
             _ => self.is_held_by(owner),
         };
         if ours && self.fence <= fence {
@@ -48,13 +48,13 @@ impl Node {
         }
     }
 
-    pub(super) fn extend(&mut self, renewed: Key, rules: Rules) -> RenewalVote {
+    pub(super) fn extend(&mut self, renewed: Key, mutant: Option<Mutant>) -> RenewalVote {
         match &mut self.key {
-            Some(key) if key.owner == renewed.owner || rules == Rules::ExtendForAnyone => {
+            Some(key) if key.owner == renewed.owner || mutant == Some(Mutant::ExtendWithoutOwnerCheck) => {
                 key.expires = key.expires.max(renewed.expires);
                 RenewalVote::Kept
             }
-            None if rules == Rules::CountsReplaced => {
+            None if mutant == Some(Mutant::CountsReplacedKeys) => {
                 self.key = Some(renewed);
                 RenewalVote::Kept
             }
@@ -69,20 +69,20 @@ impl Node {
         }
     }
 
-    pub(super) fn release(&mut self, owner: usize, rules: Rules) {
-        if self.is_held_by(owner) || rules == Rules::ReleaseForAnyone {
+    pub(super) fn release(&mut self, owner: usize, mutant: Option<Mutant>) {
+        if self.is_held_by(owner) || mutant == Some(Mutant::ReleaseWithoutOwnerCheck) {
             self.key = None;
         }
     }
 
-    /// Restarts empty. From its first contact on it sits out, which is at the earliest now.
-    pub(super) fn forget(&mut self, sits_out_until: u8) {
-        *self = Self { key: None, fence: 0, epoch: self.epoch + 1, quarantine: sits_out_until };
+    /// Restarts without data, in a new epoch. The quarantine begins with the first contact, which is now at the earliest.
+    pub(super) fn forget(&mut self, quarantine_end: u8) {
+        *self = Self { key: None, fence: 0, epoch: self.epoch + 1, quarantine: quarantine_end };
     }
 
-    /// What ends with time, ends.
-    pub(super) fn pass_time(&mut self, now: u8, rules: Rules) {
-        if rules != Rules::KeysWithoutEnd {
+    /// Ends the key and the quarantine if they end by `now`.
+    pub(super) fn pass_time(&mut self, now: u8, mutant: Option<Mutant>) {
+        if mutant != Some(Mutant::KeysNeverExpire) {
             self.key = self.key.filter(|key| key.expires > now);
         }
         if self.quarantine <= now {

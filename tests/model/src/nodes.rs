@@ -11,7 +11,7 @@ impl Nodes {
         self.0 & 1 << node != 0
     }
 
-    /// All of them.
+    /// All nodes.
     #[must_use]
     pub fn all() -> Self {
         Self((1 << NODES) - 1)
@@ -22,18 +22,18 @@ impl Nodes {
         self.0 |= 1 << node;
     }
 
-    /// Takes a node out.
+    /// Removes a node.
     pub fn remove(&mut self, node: usize) {
         self.0 &= !(1 << node);
     }
 
-    /// Whether these are more than half of all nodes.
+    /// Whether the set contains more than half of all nodes.
     #[must_use]
     pub fn are_majority(self) -> bool {
         self.0.count_ones() as usize > NODES / 2
     }
 
-    /// The same with the nodes renamed: what was at `order[i]` is at `i`.
+    /// The same set with the nodes renamed: node `order[i]` becomes node `i`.
     #[must_use]
     pub fn renamed(self, order: [usize; NODES]) -> Self {
         let mut renamed = Self::default();

@@ -6,98 +6,103 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker as _, HasDiscoveries, Model};
 
-use super::locks::Locks;
-use super::queue::{QueueSetting, Waiters};
+use super::coverage::{Coverage, CoveragePoint};
+use super::model::LockModel;
+use super::queue::{QueueModel, QueueSetting};
 use super::setting::Setting;
-use super::sight::{Sight, Sights};
 
-/// What came of going through all states of a setting.
+/// The result of exploring all states of a setting.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How many states there are.
+    /// The number of distinct states.
     pub states: usize,
-    /// How many steps the longest of the shortest ways to a state has.
+    /// The largest number of steps from the initial state to any state, by the shortest path.
     pub depth: usize,
-    /// How long it took.
+    /// How long the exploration took.
     pub took: Duration,
     /// The properties that were checked.
     pub properties: Vec<&'static str>,
-    /// Those that do not hold, each with a run that shows it.
+    /// The properties that do not hold, each with a run that shows it.
     pub violations: Vec<Violation>,
-    sights: Arc<Sights>,
+    coverage: Arc<Coverage>,
 }
 
 /// A property that does not hold.
 #[derive(Debug)]
 pub struct Violation {
-    /// Which.
+    /// The property.
     pub property: &'static str,
-    /// The steps that lead there, and how the nodes stand before each. Nodes are renamed from step to step, so that states which
-    /// differ in their names alone are one.
+    /// The actions that lead to the violation, each with the state before it. The symmetry reduction renames nodes from step
+    /// to step.
     pub path: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether something was seen in some run.
+    /// Whether some run reached this coverage point.
     #[must_use]
-    pub fn saw(&self, sight: Sight) -> bool {
-        self.sights.contains(sight)
+    pub fn reached(&self, point: CoveragePoint) -> bool {
+        self.coverage.contains(point)
     }
 
-    /// Whether this property does not hold.
+    /// Whether this property is violated.
     #[must_use]
     pub fn violates(&self, property: &str) -> bool {
         self.violations.iter().any(|violation| violation.property == property)
     }
 }
 
-/// Two: the checkers of one setting share the states, and a third adds little.
+/// Two, because the threads share the set of known states and a third adds little.
 const THREADS: usize = 2;
-/// How often progress is told.
-const TELL: Duration = Duration::from_secs(5);
-/// How often it is looked whether it is done.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often progress is reported.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the checker is polled for its end.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Goes through all states of a setting, until `sought` does not hold, or without it any property; `tell` is told of the states
-/// and the depth so far.
+/// Explores all states of a setting. Stops early when the property `target` is violated, or without a target, when any
+/// property is. `progress` is called with the number of states and the depth reached so far.
 #[must_use]
-pub fn explore(setting: Setting, sought: Option<&'static str>, tell: impl Fn(usize, usize)) -> Outcome {
-    let locks = Locks::new(setting);
-    let sights = locks.sights();
-    go_through(locks, sights, sought, tell)
+pub fn explore(setting: Setting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
+    let model = LockModel::new(setting);
+    let coverage = model.coverage();
+    run_checker(model, coverage, target, progress)
 }
 
-/// The same, of the queue.
+/// Like [`explore`], for the model with a queue.
 #[must_use]
-pub fn explore_queue(setting: QueueSetting, sought: Option<&'static str>, tell: impl Fn(usize, usize)) -> Outcome {
-    go_through(Waiters::new(setting), Arc::default(), sought, tell)
+pub fn explore_queue(setting: QueueSetting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
+    run_checker(QueueModel::new(setting), Arc::default(), target, progress)
 }
 
-fn go_through<M>(model: M, sights: Arc<Sights>, sought: Option<&'static str>, tell: impl Fn(usize, usize)) -> Outcome
+fn run_checker<M>(
+    model: M,
+    coverage: Arc<Coverage>,
+    target: Option<&'static str>,
+    progress: impl Fn(usize, usize),
+) -> Outcome
 where
     M: Model + Send + Sync + 'static,
     M::State: Clone + fmt::Debug + fmt::Display + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + fmt::Debug + PartialEq + Send + Sync + 'static,
 {
     let properties = model.properties().iter().map(|property| property.name).collect();
-    let until = match sought {
-        Some(sought) => HasDiscoveries::AnyOf(BTreeSet::from([sought])),
+    let until = match target {
+        Some(target) => HasDiscoveries::AnyOf(BTreeSet::from([target])),
         None => HasDiscoveries::AnyFailures,
     };
     let started = Instant::now();
     let checker = model.checker().threads(THREADS).finish_when(until).spawn_bfs();
-    let mut told = started;
+    let mut reported = started;
     while !checker.is_done() {
-        std::thread::sleep(LOOK);
-        if told.elapsed() >= TELL {
-            told = Instant::now();
-            tell(checker.unique_state_count(), checker.max_depth());
+        std::thread::sleep(POLL_INTERVAL);
+        if reported.elapsed() >= PROGRESS_INTERVAL {
+            reported = Instant::now();
+            progress(checker.unique_state_count(), checker.max_depth());
         }
     }
     let checker = checker.join();
     let violations = checker.discoveries().into_iter().map(|(property, path)| {
-        let path = path.into_vec().into_iter().map(|(state, event)| match event {
-            Some(event) => format!("{state}\n    {event:?}"),
+        let path = path.into_vec().into_iter().map(|(state, action)| match action {
+            Some(action) => format!("{state}\n    {action:?}"),
             None => state.to_string(),
         });
         Violation { property, path: path.collect() }
@@ -108,13 +113,13 @@ where
         took: started.elapsed(),
         properties,
         violations: violations.collect(),
-        sights,
+        coverage,
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "BROKEN: {}", self.property)?;
+        writeln!(f, "VIOLATED: {}", self.property)?;
         self.path.iter().try_for_each(|step| writeln!(f, "  {step}"))
     }
 }

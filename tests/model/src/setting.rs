@@ -3,157 +3,141 @@ use std::ops::RangeInclusive;
 
 use super::state::{CLIENTS, NODES};
 
-/// The rules, or one of the nearest that are wrong.
+/// A mutant of the protocol: one rule is broken, and a property must be violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rules {
-    /// As they are shipped.
-    Shipped,
-    /// The token is the largest of the grants, without a confirmation.
+pub enum Mutant {
+    /// The token is the largest that was granted, without a confirmation.
     LargestGrant,
-    /// A node confirms without a look at whose key it is.
-    ConfirmWithoutOwner,
-    /// A node confirms what is its own number already, whoever holds the key: it told that number to someone.
-    ConfirmOwnGrant,
+    /// A node confirms whoever holds the key.
+    ConfirmWithoutOwnerCheck,
+    /// A node confirms a token that equals its fence, whoever holds the key: it has assigned that token to somebody.
+    ConfirmOfEqualFence,
     /// All attempts use one owner id.
-    OneOwner,
-    /// A node that forgot votes at once.
+    SharedOwnerId,
+    /// A node that lost its data votes at once.
     NoQuarantine,
-    /// A node that forgot votes at once, and no attempt knows the clock.
-    NoQuarantineNoClock,
-    /// A node that forgot sits out, but no attempt knows the clock.
-    NoClock,
-    /// A client sends acquires to nodes in quarantine, where they may arrive after it.
-    AsksInQuarantine,
+    /// A node that lost its data votes at once, and attempts carry no hint.
+    NoQuarantineNoHint,
+    /// A node that lost its data is quarantined, but attempts carry no hint.
+    NoHint,
+    /// A client sends acquires to a node in quarantine. They may arrive when it has ended.
+    SendsIntoQuarantine,
     /// An extend puts the key back where it is missing, and the renewal counts it.
-    CountsReplaced,
-    /// A release deletes whatever key is there.
-    ReleaseForAnyone,
-    /// An extend makes whatever key is there live longer.
-    ExtendForAnyone,
-    /// Keys do not expire.
-    KeysWithoutEnd,
-    /// A node counts a block of tokens as one.
-    BlockOfOne,
-    /// A lock that shares the fence writes its own number there, even over a larger one.
-    NeighboursCountApart,
+    CountsReplacedKeys,
+    /// A release deletes the key of any owner.
+    ReleaseWithoutOwnerCheck,
+    /// An extend extends the key of any owner.
+    ExtendWithoutOwnerCheck,
+    /// Keys never expire.
+    KeysNeverExpire,
+    /// A node counts a block of tokens as one token.
+    BlockCountsAsOne,
+    /// Another lock that shares the fence sets it, even to a smaller value.
+    SharedFenceSetBack,
 }
 
-/// What a model is of: how many attempts, and what can go wrong.
+/// The bounds of a model: how many attempts there are, and which faults can occur.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Its name.
+    /// The name that the report prints.
     pub name: &'static str,
-    /// What it is, in a line.
-    pub about: &'static str,
-    /// The rules.
-    pub rules: Rules,
-    /// How many attempts are made.
+    /// The mutant to explore instead of the protocol.
+    pub mutant: Option<Mutant>,
+    /// The number of attempts.
     pub attempts: usize,
-    /// The fencing numbers with which the nodes begin.
-    pub fences: [u8; NODES],
-    /// How many tokens each of them asks for.
+    /// The initial fence of each node.
+    pub initial_fences: [u8; NODES],
+    /// How many tokens each attempt reserves.
     pub tokens: [u8; CLIENTS],
-    /// The clocks that an attempt may know, where there is no time.
+    /// The hints that an attempt may carry in a setting without time.
     pub hints: &'static [u8],
-    /// Without time, no run is followed in which a node's number becomes larger than this.
-    pub highest: u8,
-    /// Without time, keys end at any step, and nothing is said of validity.
+    /// The largest fence that is explored in a setting without time.
+    pub max_fence: u8,
+    /// Without time, keys expire at any step and leases have no validity.
     pub time: Option<Time>,
-    /// How many times a node forgets; never while another is in quarantine.
+    /// How many times a node loses its data. It never does while another is in quarantine.
     pub forgets: u8,
-    /// How many times another lock, which has the same fence, moves that of a node on.
-    pub neighbours: u8,
-    /// How many rounds of renewal a holder may begin.
+    /// How many times another lock advances the shared fence of a node.
+    pub fence_advances: u8,
+    /// How many renewals a holder may begin.
     pub renewals: u8,
-    /// Whether a message may be executed more than once.
-    pub doubled: bool,
-    /// Whether an attempt hears that a lock is held. It can but fail for it, which it may at any time.
-    pub held_is_told: bool,
-    /// Whether a client may pause between looking at the time and sending, to one node and to the next.
-    pub hesitant: bool,
+    /// Whether a request may be executed more than once.
+    pub duplicates: bool,
+    /// Whether an attempt receives the reply that the lock is held. It can only fail on it, which is possible at any step.
+    pub held_replies: bool,
+    /// Whether a client may pause between reading the clock and sending, for each node separately.
+    pub pauses_before_sending: bool,
 }
 
-/// Time that passes in ticks, for nodes and clients alike. What differs by less than a tick (the drift, the margin of the
-/// quarantine) is nothing here.
+/// Time that passes in ticks, for nodes and clients alike. Differences below a tick (the drift, the margin of the quarantine)
+/// are not modelled.
 #[derive(Clone, Copy, Debug)]
 pub struct Time {
     /// How long keys live.
     pub ttl: u8,
-    /// How far the clock that an attempt believes may be behind.
-    pub lag: u8,
-    /// How long a node that forgot does not grant.
+    /// How many ticks an attempt's reading of the cluster clock may be old.
+    pub clock_lag: u8,
+    /// How long a node that lost its data grants nothing.
     pub quarantine: u8,
     /// The last tick.
-    pub horizon: u8,
+    pub last_tick: u8,
 }
 
-/// How far the clock goes on in a tick. Numbers stay below the next tick's: nodes grant one lock less often than their clocks, which
-/// count microseconds, go on.
-pub const CLOCK_A_TICK: u8 = 2;
+/// How far the cluster clock advances in a tick. Fences stay below the clock of the next tick: a node grants a lock less
+/// often than its clock, which counts microseconds, advances.
+pub const CLOCK_PER_TICK: u8 = 2;
 
 impl Setting {
-    /// Attempts without time: keys end at any step.
+    /// Attempts without time: keys expire at any step.
     #[must_use]
-    pub const fn attempts(attempts: usize, fences: [u8; NODES], highest: u8) -> Self {
+    pub const fn attempts(attempts: usize, initial_fences: [u8; NODES], max_fence: u8) -> Self {
         Self {
             name: "attempts",
-            about: "messages late, lost, doubled, in any order; keys end at any step",
-            rules: Rules::Shipped,
+            mutant: None,
             attempts,
-            fences,
+            initial_fences,
             tokens: [1; CLIENTS],
             hints: &[0],
-            highest,
+            max_fence,
             time: None,
             forgets: 0,
-            neighbours: 0,
+            fence_advances: 0,
             renewals: 0,
-            doubled: true,
-            held_is_told: true,
-            hesitant: false,
+            duplicates: true,
+            held_replies: true,
+            pauses_before_sending: false,
         }
     }
 
-    /// Attempts in time, while nodes forget.
+    /// Attempts with time, while nodes lose their data.
     #[must_use]
     pub const fn forgetting(attempts: usize, forgets: u8, time: Time) -> Self {
         Self {
             name: "forgetting",
-            about: "nodes lose all they know, one at a time, and sit out; clients pause for any time",
             forgets,
             time: Some(time),
-            doubled: false,
-            held_is_told: false,
+            duplicates: false,
+            held_replies: false,
             ..Self::attempts(attempts, [0; NODES], 0)
         }
     }
 
-    /// Attempts in time, while other locks that have the same fence move it on.
+    /// Attempts with time, while other locks that share the fence advance it.
     #[must_use]
-    pub const fn sharing(attempts: usize, forgets: u8, neighbours: u8, time: Time) -> Self {
-        Self {
-            name: "sharing",
-            about: "other locks count on the same fences; clients pause for any time",
-            neighbours,
-            ..Self::forgetting(attempts, forgets, time)
-        }
+    pub const fn sharing(attempts: usize, forgets: u8, fence_advances: u8, time: Time) -> Self {
+        Self { name: "sharing", fence_advances, ..Self::forgetting(attempts, forgets, time) }
     }
 
-    /// Attempts in time, of which those that are granted are renewed.
+    /// Attempts with time, whose leases are renewed.
     #[must_use]
     pub const fn renewal(attempts: usize, forgets: u8, renewals: u8, time: Time) -> Self {
-        Self {
-            name: "renewal",
-            about: "leases are renewed and put back, while nodes forget and clients pause for any time",
-            renewals,
-            ..Self::forgetting(attempts, forgets, time)
-        }
+        Self { name: "renewal", renewals, ..Self::forgetting(attempts, forgets, time) }
     }
 
-    /// The same under other rules.
+    /// The same setting for a mutant.
     #[must_use]
-    pub const fn under(self, rules: Rules) -> Self {
-        Self { rules, ..self }
+    pub const fn with_mutant(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
     }
 
     /// How long keys live, in ticks.
@@ -165,90 +149,90 @@ impl Setting {
     /// The cluster clock at a tick.
     #[must_use]
     pub fn clock(&self, tick: u8) -> u8 {
-        match self.rules {
-            Rules::NoClock | Rules::NoQuarantineNoClock => 0,
-            _ => tick * CLOCK_A_TICK,
+        match self.mutant {
+            Some(Mutant::NoHint | Mutant::NoQuarantineNoHint) => 0,
+            _ => tick * CLOCK_PER_TICK,
         }
     }
 
-    /// Whether all attempts ask for as many tokens.
-    pub(super) fn asks_for_blocks_alike(&self) -> bool {
+    /// Whether all attempts reserve the same number of tokens.
+    pub(super) fn has_equal_blocks(&self) -> bool {
         self.tokens[..self.attempts].iter().all(|tokens| *tokens == self.tokens[0])
     }
 
-    /// To which numbers another lock may move a fence of this number at a tick: by a grant of its own, a confirm or a replace.
-    pub(super) fn moved_on_to(&self, fence: u8, now: u8) -> RangeInclusive<u8> {
-        let lowest = if self.rules == Rules::NeighboursCountApart { 0 } else { fence + 1 };
-        lowest..=self.ceiling(now)
+    /// The values to which another lock may set this fence at a tick, by a grant of its own, a confirm or a replace.
+    pub(super) fn fences_after(&self, fence: u8, now: u8) -> RangeInclusive<u8> {
+        let lowest = if self.mutant == Some(Mutant::SharedFenceSetBack) { 0 } else { fence + 1 };
+        lowest..=self.max_fence_at(now)
     }
 
-    /// The largest number that is followed.
+    /// The largest fence that is explored at a tick.
     #[must_use]
-    pub fn ceiling(&self, now: u8) -> u8 {
+    pub fn max_fence_at(&self, now: u8) -> u8 {
         match self.time {
-            Some(_) => (now + 1) * CLOCK_A_TICK - 1,
-            None => self.highest,
+            Some(_) => (now + 1) * CLOCK_PER_TICK - 1,
+            None => self.max_fence,
         }
     }
 }
 
 impl Setting {
-    /// Three attempts, and two while other locks count on the same fences.
+    /// Three attempts, and two while other locks share the fence.
     #[must_use]
     pub fn long_attempts() -> Vec<Self> {
-        let three = Self { held_is_told: false, doubled: false, ..Self::attempts(3, [0; NODES], 2) };
-        let blocks = Self { tokens: [2, 1, 1], doubled: false, ..Self::attempts(2, [0, 1, 2], 4) };
-        let shared = Self { neighbours: 1, held_is_told: false, ..blocks.clone() };
-        let shared = Self { fences: [0; NODES], highest: 3, ..shared };
-        let in_time = Self::sharing(2, 0, 2, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
+        let three = Self { held_replies: false, duplicates: false, ..Self::attempts(3, [0; NODES], 2) };
+        let blocks = Self { tokens: [2, 1, 1], duplicates: false, ..Self::attempts(2, [0, 1, 2], 4) };
+        let shared = Self { fence_advances: 1, held_replies: false, ..blocks.clone() };
+        let shared = Self { initial_fences: [0; NODES], max_fence: 3, ..shared };
+        let in_time = Self::sharing(2, 0, 2, Time { ttl: 2, clock_lag: 0, quarantine: 2, last_tick: 3 });
         vec![Self::attempts(2, [0, 1, 2], 3), blocks, three, shared, in_time]
     }
 
-    /// Two attempts, while nodes forget.
+    /// Two attempts, while nodes lose their data.
     #[must_use]
     pub fn long_forgetting() -> Vec<Self> {
-        let lagging = Self::forgetting(2, 1, Time { ttl: 2, lag: 1, quarantine: 3, horizon: 5 });
-        let shared = Self::sharing(2, 1, 1, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 });
-        vec![Self { hesitant: true, ..lagging }, shared]
+        let lagging = Self::forgetting(2, 1, Time { ttl: 2, clock_lag: 1, quarantine: 3, last_tick: 5 });
+        let shared = Self::sharing(2, 1, 1, Time { ttl: 2, clock_lag: 0, quarantine: 2, last_tick: 3 });
+        vec![Self { pauses_before_sending: true, ..lagging }, shared]
     }
 
-    /// Leases that are renewed, while nodes forget.
+    /// Leases that are renewed, while nodes lose their data.
     #[must_use]
     pub fn long_renewal() -> Vec<Self> {
-        vec![Self::renewal(2, 1, 1, Time { ttl: 2, lag: 0, quarantine: 2, horizon: 3 })]
+        vec![Self::renewal(2, 1, 1, Time { ttl: 2, clock_lag: 0, quarantine: 2, last_tick: 3 })]
     }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, attempts, fences, highest, forgets, neighbours, renewals, .. } = self;
+        let Self { name, attempts, initial_fences, max_fence, forgets, fence_advances, renewals, .. } = self;
         write!(f, "{name}: {attempts} attempts")?;
         match self.time {
-            None => write!(f, ", keys end at any step, F from {fences:?} to {highest}")?,
-            Some(Time { ttl, lag, quarantine, horizon }) => {
-                write!(f, ", ttl {ttl} of {horizon} ticks, clock {lag} behind")?;
+            None => write!(f, ", keys expire at any step, fences from {initial_fences:?} to {max_fence}")?,
+            Some(Time { ttl, clock_lag, quarantine, last_tick }) => {
+                write!(f, ", ttl {ttl} of {last_tick} ticks, clock up to {clock_lag} behind")?;
                 if *forgets > 0 {
-                    write!(f, ", {forgets} forgets, quarantine {quarantine}")?;
+                    write!(f, ", {forgets} data losses, quarantine {quarantine}")?;
                 }
             }
         }
-        if !self.asks_for_blocks_alike() {
+        if !self.has_equal_blocks() {
             write!(f, ", tokens {:?}", &self.tokens[..*attempts])?;
         }
-        if *neighbours > 0 {
-            write!(f, ", {neighbours} moves by a lock with the same fence")?;
+        if *fence_advances > 0 {
+            write!(f, ", {fence_advances} advances of a shared fence")?;
         }
-        if self.hesitant {
+        if self.pauses_before_sending {
             write!(f, ", pauses before sending")?;
         }
         if *renewals > 0 {
             write!(f, ", {renewals} renewals each")?;
         }
-        if !self.doubled {
-            write!(f, ", no message executed twice")?;
+        if !self.duplicates {
+            write!(f, ", no request executed twice")?;
         }
-        if !self.held_is_told {
-            write!(f, ", HELD not told from silence")?;
+        if !self.held_replies {
+            write!(f, ", no replies that the lock is held")?;
         }
         Ok(())
     }

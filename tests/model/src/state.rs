@@ -2,82 +2,81 @@ use std::fmt;
 
 use lock_core::quorum::{AcquireVote, ConfirmVote, RenewalVote};
 
+use super::action::Request;
 use super::decider::Decider;
-use super::event::Message;
 use super::nodes::Nodes;
 
-/// Three masters: the least of which a minority can fail.
+/// The number of nodes: three, the smallest set in which a minority can fail.
 pub const NODES: usize = 3;
-/// The most attempts that a setting can have.
+/// The largest number of attempts that a setting can have.
 pub const CLIENTS: usize = 3;
 
-/// Everything that decides how a run can go on. What was sent stays in here for good: a message may come at any time, more than
-/// once, or never.
+/// A state of the model. It keeps what was sent: a request may be executed at any time, more than once, or never.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The time in ticks; 0 throughout where there is no time.
+    /// The time in ticks, or 0 in settings without time.
     pub now: u8,
-    /// How many nodes have forgotten so far.
+    /// How many times a node has lost its data.
     pub forgets: u8,
-    /// How many times another lock has moved a node's fence on so far.
-    pub neighbours: u8,
+    /// How many times another lock has advanced a node's fence.
+    pub fence_advances: u8,
     /// The nodes.
     pub nodes: [Node; NODES],
-    /// Each makes one attempt.
+    /// The clients, each with one attempt.
     pub clients: [Client; CLIENTS],
-    /// What must not happen, and did.
+    /// What must not happen and did.
     pub breaches: Breaches,
 }
 
-/// A node: what its keys say of the one lock that there is.
+/// A node: what it stores about the one lock of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// `L`.
+    /// The lock key, `L`.
     pub key: Option<Key>,
-    /// `F`.
+    /// The fence, `F`.
     pub fence: u8,
-    /// Rises when the node forgets.
+    /// The epoch of the node's data. It increases when the node loses them.
     pub epoch: u8,
-    /// The tick in which the node may grant again; 0 if it may.
+    /// The tick in which the quarantine ends, or 0 outside of a quarantine.
     pub quarantine: u8,
 }
 
 /// A lock key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The owner id.
+    /// The owner id that it contains.
     pub owner: usize,
-    /// The tick in which it is gone.
+    /// The tick in which it has expired.
     pub expires: u8,
 }
 
-/// A client, and what it has sent.
+/// A client and what it has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// What it is doing.
+    /// What the client is doing.
     pub phase: Phase,
-    /// The token that it was granted, for good: the first of its block.
+    /// The token that it was granted, the first of its block. It stays after the release.
     pub token: Option<u8>,
-    /// The cluster clock as it knew it when it began.
+    /// The cluster clock that its acquire carries.
     pub hint: u8,
-    /// Where it sent its acquire, and in which epoch of the node.
+    /// The nodes to which it sent its acquire, with the epoch that it was sent to.
     pub acquires: [Option<u8>; NODES],
-    /// The confirms of both rounds.
+    /// What it proposed in each round of confirmation.
     pub confirms: [Proposal; 2],
-    /// Where it sent an extend.
+    /// The nodes to which it sent an extend.
     pub extends: Nodes,
-    /// Where it sent a replace, and in which epoch of the node.
+    /// The nodes to which it sent a replace, with the epoch that it was sent to.
     pub replaces: [Option<u8>; NODES],
-    /// How many rounds of renewal it began.
+    /// How many renewals it has begun.
     pub renewals: u8,
 }
 
-/// A confirm.
+/// A proposed token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Proposal {
-    /// The number.
-    pub fence: u8,
-    /// Whom it was sent to.
+    /// The token, or 0 if there is no proposal.
+    pub token: u8,
+    /// The nodes to which its confirm was sent.
     pub nodes: Nodes,
 }
 
@@ -87,161 +86,161 @@ pub enum Phase {
     /// It has not begun.
     #[default]
     Idle,
-    /// It is acquiring.
-    Asking(Box<Asking>),
-    /// It has the lock, and is valid until this tick.
+    /// It waits for the replies to an acquire or a confirm.
+    Acquiring(Box<Attempt>),
+    /// It holds the lock.
     Holding {
-        /// The first tick in which it is not.
+        /// The first tick in which the lease is not valid.
         until: u8,
-        /// The renewal under way.
-        round: Option<Box<Round>>,
+        /// The renewal in progress.
+        renewal: Option<Box<Renewal>>,
     },
-    /// It failed, gave up, let go, or its validity ended. Its release is on its way, and whatever it sent before.
-    Over,
+    /// It failed, gave up or released, or its lease expired. Its release and its earlier requests may still be executed.
+    Ended,
 }
 
-/// An attempt under way.
+/// An attempt in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Asking {
+pub struct Attempt {
     /// What decides.
     pub decider: Decider,
-    /// When it began.
+    /// The tick in which it began.
     pub began: u8,
-    /// The largest token of the acquisitions that had completed by then.
+    /// The largest token that had been granted by then.
     pub floor: u8,
-    /// The nodes that granted and answered.
+    /// The nodes whose grant is recorded.
     pub granted: Nodes,
     /// What it waits for.
-    pub lines: [Line; NODES],
+    pub replies: [ReplySlot; NODES],
 }
 
-/// A renewal under way.
+/// A renewal in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Round {
+pub struct Renewal {
     /// What decides.
     pub decider: Decider,
-    /// When it began.
+    /// The tick in which it began.
     pub sent: u8,
-    /// The epochs in which the extends were sent.
+    /// The epochs to which the extends were sent.
     pub epochs: [Option<u8>; NODES],
-    /// The nodes on which the extend found the key of this lease.
+    /// The nodes on which the extend found the key of the lease.
     pub kept: Nodes,
-    /// Whether it renewed.
+    /// Whether the lease was renewed.
     pub renewed: bool,
     /// What it waits for.
-    pub lines: [Line; NODES],
+    pub replies: [ReplySlot; NODES],
 }
 
-/// What a client waits for from a node.
+/// The reply that a client awaits from a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Line {
-    /// Nothing.
+pub enum ReplySlot {
+    /// None.
     #[default]
     Closed,
-    /// An answer, which may never come.
-    Open(Question),
-    /// It was given: it may come, or never.
-    Answered(Answer),
+    /// The node has not replied, and may never do so.
+    Awaiting(ReplyKind),
+    /// The node has replied. The reply may still be lost.
+    InFlight(Vote),
 }
 
-/// What an answer is to.
+/// The kind of request that a reply belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Question {
-    /// To the acquire.
+pub enum ReplyKind {
+    /// The acquire.
     Acquire,
-    /// To the confirm of this round.
+    /// The confirm of this round.
     Confirm(u8),
-    /// To the extend of the present round.
+    /// The extend of the current renewal.
     Extend,
 }
 
-/// An answer.
+/// A reply as the quorum counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
-    /// To an acquire.
+pub enum Vote {
+    /// On an acquire.
     Acquire(AcquireVote),
-    /// To the confirm of a round.
+    /// On the confirm of a round.
     Confirm(u8, ConfirmVote),
-    /// To an extend.
+    /// On an extend.
     Extend(RenewalVote),
 }
 
-/// What must not happen. The deed is noted where it is done, so that the state need not remember what led to it.
+/// What must not happen. It is recorded when it happens, so that the state need not keep what led to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Breaches {
-    /// A token that is not larger than one granted before the attempt began.
-    pub disorder: bool,
-    /// A token, and no majority of nodes had granted.
-    pub minority: bool,
-    /// A message changed the key of another owner.
-    pub trespass: bool,
-    /// A renewal that rests on nodes that did not have the key any more.
-    pub resurrection: bool,
+    /// A token is not larger than one that was granted before its attempt began.
+    pub unordered_token: bool,
+    /// A token was granted without a majority.
+    pub token_without_majority: bool,
+    /// A request changed the key of another owner.
+    pub foreign_key_changed: bool,
+    /// A lease was renewed without a majority that still had its key.
+    pub lost_key_renewed: bool,
 }
 
 impl Client {
-    /// Drops a message that was executed and will not come again.
-    pub(super) fn forget_message(&mut self, node: usize, message: Message) {
-        match message {
-            Message::Acquire => self.acquires[node] = None,
-            Message::Confirm(round) => self.confirms[usize::from(round) - 1].nodes.remove(node),
-            Message::Extend => self.extends.remove(node),
-            Message::Replace => self.replaces[node] = None,
-            Message::Release => {}
+    /// Removes a request that was executed and will not be executed again.
+    pub(super) fn remove_request(&mut self, node: usize, request: Request) {
+        match request {
+            Request::Acquire => self.acquires[node] = None,
+            Request::Confirm(round) => self.confirms[usize::from(round) - 1].nodes.remove(node),
+            Request::Extend => self.extends.remove(node),
+            Request::Replace => self.replaces[node] = None,
+            Request::Release => {}
         }
     }
 
-    /// The last token of its block, where a block has so many.
+    /// The last token of its block of `tokens` tokens.
     pub(super) fn last_token(&self, tokens: u8) -> Option<u8> {
         self.token.map(|first| first + tokens - 1)
     }
 
-    /// What it waits for.
+    /// The replies that it awaits.
     #[must_use]
-    pub fn lines(&self) -> Option<&[Line; NODES]> {
+    pub fn replies(&self) -> Option<&[ReplySlot; NODES]> {
         match &self.phase {
-            Phase::Asking(asking) => Some(&asking.lines),
-            Phase::Holding { round: Some(round), .. } => Some(&round.lines),
+            Phase::Acquiring(attempt) => Some(&attempt.replies),
+            Phase::Holding { renewal: Some(renewal), .. } => Some(&renewal.replies),
             _ => None,
         }
     }
 
-    /// What it waits for.
-    pub fn lines_mut(&mut self) -> Option<&mut [Line; NODES]> {
+    /// The replies that it awaits.
+    pub fn replies_mut(&mut self) -> Option<&mut [ReplySlot; NODES]> {
         match &mut self.phase {
-            Phase::Asking(asking) => Some(&mut asking.lines),
-            Phase::Holding { round: Some(round), .. } => Some(&mut round.lines),
+            Phase::Acquiring(attempt) => Some(&mut attempt.replies),
+            Phase::Holding { renewal: Some(renewal), .. } => Some(&mut renewal.replies),
             _ => None,
         }
     }
 
-    /// Whether it waits for just this from a node, heard or not.
+    /// Whether it awaits this reply of a node, recorded or not.
     #[must_use]
-    pub fn waits_for(&self, node: usize, question: Question) -> bool {
-        self.lines().is_some_and(|lines| lines[node].question() == Some(question))
+    pub fn awaits(&self, node: usize, kind: ReplyKind) -> bool {
+        self.replies().is_some_and(|replies| replies[node].kind() == Some(kind))
     }
 }
 
-impl Line {
-    /// What it waits for an answer to.
+impl ReplySlot {
+    /// The kind of reply that is awaited, if any.
     #[must_use]
-    pub fn question(self) -> Option<Question> {
+    pub fn kind(self) -> Option<ReplyKind> {
         Some(match self {
             Self::Closed => return None,
-            Self::Open(question) => question,
-            Self::Answered(Answer::Acquire(_)) => Question::Acquire,
-            Self::Answered(Answer::Confirm(round, _)) => Question::Confirm(round),
-            Self::Answered(Answer::Extend(_)) => Question::Extend,
+            Self::Awaiting(kind) => kind,
+            Self::InFlight(Vote::Acquire(_)) => ReplyKind::Acquire,
+            Self::InFlight(Vote::Confirm(round, _)) => ReplyKind::Confirm(round),
+            Self::InFlight(Vote::Extend(_)) => ReplyKind::Extend,
         })
     }
 
-    /// What is heard if nothing comes, or comes in time.
+    /// The vote that is counted if no reply arrives in time.
     #[must_use]
-    pub fn silence(self) -> Option<Answer> {
-        Some(match self.question()? {
-            Question::Acquire => Answer::Acquire(AcquireVote::NoReply),
-            Question::Confirm(round) => Answer::Confirm(round, ConfirmVote::NoReply),
-            Question::Extend => Answer::Extend(RenewalVote::NoReply),
+    pub fn no_reply(self) -> Option<Vote> {
+        Some(match self.kind()? {
+            ReplyKind::Acquire => Vote::Acquire(AcquireVote::NoReply),
+            ReplyKind::Confirm(round) => Vote::Confirm(round, ConfirmVote::NoReply),
+            ReplyKind::Extend => Vote::Extend(RenewalVote::NoReply),
         })
     }
 }
@@ -255,17 +254,17 @@ impl fmt::Display for State {
                 write!(f, " L={} until {}", key.owner, key.expires)?;
             }
             if node.epoch > 0 {
-                write!(f, " forgot")?;
+                write!(f, " lost its data")?;
             }
             if node.is_quarantined() {
-                write!(f, " sits out until {}", node.quarantine)?;
+                write!(f, " in quarantine until {}", node.quarantine)?;
             }
             write!(f, ";")?;
         }
         for (number, client) in self.clients.iter().enumerate() {
             match (&client.phase, client.token) {
                 (Phase::Holding { until, .. }, Some(token)) => {
-                    write!(f, " client {number} has {token} until {until};")?;
+                    write!(f, " client {number} holds {token} until {until};")?;
                 }
                 (_, Some(token)) => write!(f, " client {number} had {token};")?,
                 _ => {}

@@ -3,11 +3,11 @@ use std::hash::{Hash, Hasher};
 use super::state::{CLIENTS, Client, NODES, Phase, State};
 
 impl State {
-    /// The one of the states that differ in the nodes' names alone that stands for all of them, and so for the names of those
-    /// attempts that are alike. No rule knows a node or an attempt by its name, so what can come of one can come of all.
+    /// The representative of all states that differ only in the names of the nodes and, if attempts are symmetric, of the
+    /// attempts. No rule refers to a node or an attempt by its name, so all of them have the same runs.
     #[must_use]
-    pub(super) fn representative(self, attempts_are_alike: bool) -> Self {
-        let state = if attempts_are_alike { self.with_attempts_in_order() } else { self };
+    pub(super) fn representative(self, attempts_are_symmetric: bool) -> Self {
+        let state = if attempts_are_symmetric { self.with_attempts_in_order() } else { self };
         let key = |node: usize| state.sort_key(node);
         match order_of(&std::array::from_fn::<_, NODES, _>(key)) {
             Some(order) => state.renamed(order),
@@ -27,34 +27,35 @@ impl State {
         self
     }
 
-    /// All there is about an attempt, whatever the nodes' names. Of two with one key, either may stand first.
+    /// A hash of everything about an attempt that does not depend on the nodes' names. Attempts with equal keys may come in
+    /// either order.
     fn sort_key_of_attempt(&self, number: usize) -> u64 {
         let client = &self.clients[number];
         let mut of_all = 0_u64;
-        for (node, place) in self.nodes.iter().enumerate() {
+        for (node, state) in self.nodes.iter().enumerate() {
             let mut hasher = Mix::default();
-            (place.fence, place.epoch, place.is_held_by(number)).hash(&mut hasher);
+            (state.fence, state.epoch, state.is_held_by(number)).hash(&mut hasher);
             client.hash_at(node, &mut hasher);
             of_all = of_all.wrapping_add(hasher.finish().rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }
         let mut hasher = Mix(of_all);
         (client.token, client.hint, client.renewals, std::mem::discriminant(&client.phase)).hash(&mut hasher);
-        client.confirms.map(|proposal| proposal.fence).hash(&mut hasher);
+        client.confirms.map(|proposal| proposal.token).hash(&mut hasher);
         match &client.phase {
-            Phase::Asking(asking) => (asking.floor, asking.began).hash(&mut hasher),
+            Phase::Acquiring(attempt) => (attempt.floor, attempt.began).hash(&mut hasher),
             Phase::Holding { until, .. } => until.hash(&mut hasher),
-            Phase::Idle | Phase::Over => {}
+            Phase::Idle | Phase::Ended => {}
         }
         hasher.finish()
     }
 
-    /// All there is at a node and about it. Of two with one key, either may stand first.
+    /// A hash of everything on a node and about it. Nodes with equal keys may come in either order.
     fn sort_key(&self, node: usize) -> (u8, u64) {
         let mut hasher = Mix::default();
-        let place = &self.nodes[node];
-        place.hash(&mut hasher);
+        let state = &self.nodes[node];
+        state.hash(&mut hasher);
         self.clients.iter().for_each(|client| client.hash_at(node, &mut hasher));
-        (place.fence, hasher.finish())
+        (state.fence, hasher.finish())
     }
 
     fn renamed(mut self, order: [usize; NODES]) -> Self {
@@ -68,11 +69,11 @@ impl Client {
     fn hash_at(&self, node: usize, hasher: &mut Mix) {
         (self.acquires[node], self.replaces[node], self.extends.contains(node)).hash(hasher);
         self.confirms.map(|proposal| proposal.nodes.contains(node)).hash(hasher);
-        self.lines().map(|lines| lines[node]).hash(hasher);
+        self.replies().map(|replies| replies[node]).hash(hasher);
         match &self.phase {
-            Phase::Asking(asking) => (asking.granted.contains(node), asking.decider.last_of(node)).hash(hasher),
-            Phase::Holding { round: Some(round), .. } => {
-                (round.epochs[node], round.kept.contains(node), round.decider.last_of(node)).hash(hasher);
+            Phase::Acquiring(attempt) => (attempt.granted.contains(node), attempt.decider.last_of(node)).hash(hasher),
+            Phase::Holding { renewal: Some(renewal), .. } => {
+                (renewal.epochs[node], renewal.kept.contains(node), renewal.decider.last_of(node)).hash(hasher);
             }
             _ => {}
         }
@@ -86,30 +87,30 @@ impl Client {
             proposal.nodes = proposal.nodes.renamed(order);
         }
         match &mut self.phase {
-            Phase::Asking(asking) => {
-                asking.lines = order.map(|node| asking.lines[node]);
-                asking.granted = asking.granted.renamed(order);
-                asking.decider = asking.decider.renamed(order);
+            Phase::Acquiring(attempt) => {
+                attempt.replies = order.map(|node| attempt.replies[node]);
+                attempt.granted = attempt.granted.renamed(order);
+                attempt.decider = attempt.decider.renamed(order);
             }
-            Phase::Holding { round: Some(round), .. } => {
-                round.lines = order.map(|node| round.lines[node]);
-                round.epochs = order.map(|node| round.epochs[node]);
-                round.kept = round.kept.renamed(order);
-                round.decider = round.decider.renamed(order);
+            Phase::Holding { renewal: Some(renewal), .. } => {
+                renewal.replies = order.map(|node| renewal.replies[node]);
+                renewal.epochs = order.map(|node| renewal.epochs[node]);
+                renewal.kept = renewal.kept.renamed(order);
+                renewal.decider = renewal.decider.renamed(order);
             }
             _ => {}
         }
     }
 }
 
-/// What stands where when these are sorted; `None` if they are.
+/// The indices of the keys in sorted order, or `None` if the keys are sorted.
 pub(super) fn order_of<K: Ord, const N: usize>(keys: &[K; N]) -> Option<[usize; N]> {
     let mut order: [usize; N] = std::array::from_fn(|at| at);
     order.sort_by(|one, other| keys[*one].cmp(&keys[*other]));
     (!order.is_sorted()).then_some(order)
 }
 
-/// A hasher for sorting: two keys that fall together cost a state more, and no truth.
+/// A fast hasher for sorting. A collision costs an additional state, but hides none.
 #[derive(Default)]
 pub(super) struct Mix(u64);
 

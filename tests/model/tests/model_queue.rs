@@ -1,67 +1,68 @@
-//! The model of the queue that nodes keep ([`lock_model`]), to the last state. And the nearest wrong rules, each of which has to
-//! be caught.
+//! Explores all states of the model of the nodes' queues ([`lock_model`]), and its mutants, each of which must violate a
+//! property.
 
 use lock_model::{
-    EXCLUSIVE, MAJORITY, NARROWER, ORDERED, OWN_KEYS, QueueRules, QueueSetting, SERVED, UNIQUE, explore_queue,
+    MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_STARVATION, ORDERED_TOKENS, OWN_KEYS_ONLY, QueueMutant, QueueSetting,
+    REFINEMENT, UNIQUE_TOKENS, explore_queue,
 };
 
 fn check(setting: QueueSetting, at_least: usize) {
     let outcome = explore_queue(setting, None, |_, _| {});
     println!("{} states in {:?}", outcome.states, outcome.took);
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
-    assert!(outcome.violations.is_empty(), "the runs that break a promise are printed above");
-    assert!(outcome.states >= at_least, "{} states are not all", outcome.states);
-    for property in [UNIQUE, ORDERED, MAJORITY, OWN_KEYS, NARROWER, SERVED] {
+    assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
+    assert!(outcome.states >= at_least, "only {} states were explored", outcome.states);
+    for property in [UNIQUE_TOKENS, ORDERED_TOKENS, MAJORITY_GRANTS, OWN_KEYS_ONLY, REFINEMENT, NO_STARVATION] {
         assert!(outcome.properties.contains(&property), "{property} was not checked");
     }
 }
 
-fn is_caught(setting: QueueSetting, by: &'static str) {
-    let rules = setting.rules;
-    let outcome = explore_queue(setting, Some(by), |_, _| {});
-    println!("{rules:?}: {} states in {:?}", outcome.states, outcome.took);
-    assert!(outcome.violates(by), "{rules:?} was not caught: {by}");
+fn is_caught(setting: QueueSetting, property: &'static str) {
+    let mutant = setting.mutant;
+    let outcome = explore_queue(setting, Some(property), |_, _| {});
+    println!("{mutant:?}: {} states in {:?}", outcome.states, outcome.took);
+    assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
 }
 
-/// A process that tries again while messages of its first attempt are under way, and another.
+/// Two processes, one of which tries again while requests of its first attempt are in flight.
 const AGAIN: QueueSetting = QueueSetting::new([2, 1, 0]);
-/// Two, and places that are lost.
-const LOSING: QueueSetting = QueueSetting { lost: 1, ..QueueSetting::new([1, 1, 0]) };
+/// Two processes, and positions that are lost.
+const LOSING: QueueSetting = QueueSetting { lost_positions: 1, ..QueueSetting::new([1, 1, 0]) };
 
 #[test]
-fn a_queue_breaks_no_promise_when_a_process_tries_again() {
+fn the_queue_violates_no_property_when_a_process_tries_again() {
     check(AGAIN, 500_000);
 }
 
 #[test]
-fn nobody_is_stuck_whatever_is_lost() {
+fn nobody_starves_when_queue_positions_are_lost() {
     check(LOSING, 200_000);
 }
 
 #[test]
-fn mutant_a_call_that_is_taken_for_the_lock_is_caught() {
-    let called = QueueSetting { calls: true, ..LOSING }.under(QueueRules::CallIsAVote);
-    is_caught(called.clone(), EXCLUSIVE);
-    is_caught(called, MAJORITY);
+fn mutant_wakeups_that_count_as_votes_are_caught() {
+    let delivered = QueueSetting { wakeups: true, ..LOSING }.with_mutant(QueueMutant::WakeupsAsVotes);
+    is_caught(delivered.clone(), MUTUAL_EXCLUSION);
+    is_caught(delivered, MAJORITY_GRANTS);
 }
 
 #[test]
 fn mutant_a_release_for_any_attempt_of_its_process_is_caught() {
-    is_caught(AGAIN.under(QueueRules::ReleaseByWaiter), EXCLUSIVE);
-    is_caught(AGAIN.under(QueueRules::ReleaseByWaiter), OWN_KEYS);
+    is_caught(AGAIN.with_mutant(QueueMutant::ReleaseByWaiterId), MUTUAL_EXCLUSION);
+    is_caught(AGAIN.with_mutant(QueueMutant::ReleaseByWaiterId), OWN_KEYS_ONLY);
 }
 
 #[test]
-fn mutant_a_turn_that_never_lapses_is_caught() {
-    is_caught(LOSING.under(QueueRules::TurnWithoutEnd), SERVED);
+fn mutant_a_reservation_that_never_lapses_is_caught() {
+    is_caught(LOSING.with_mutant(QueueMutant::ReservationNeverLapses), NO_STARVATION);
 }
 
 #[test]
 fn mutant_one_owner_id_for_the_attempts_of_a_process_is_caught() {
-    is_caught(AGAIN.under(QueueRules::OneOwner), EXCLUSIVE);
+    is_caught(AGAIN.with_mutant(QueueMutant::SharedOwnerId), MUTUAL_EXCLUSION);
 }
 
 #[test]
-fn mutant_a_head_that_is_offered_again_and_again_is_caught() {
-    is_caught(LOSING.under(QueueRules::OfferKeepsPlace), SERVED);
+fn mutant_an_offer_that_keeps_the_queue_position_is_caught() {
+    is_caught(LOSING.with_mutant(QueueMutant::OfferKeepsPosition), NO_STARVATION);
 }

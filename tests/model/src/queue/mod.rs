@@ -1,35 +1,39 @@
-//! The same for the queue that the nodes keep between processes ([`lock_core::Request`]): who waits, whose turn it is, and calls.
+//! The model of the queues that the nodes keep: waiting processes, reservations and wake-ups
+//! ([`lock_core::node::Operation`]).
 //!
-//! A process makes one attempt after the other, each under an owner id of its own, and waits in between; it may leave or die at any
-//! step. What it decides is decided by the shipped [`Acquisition`](lock_core::quorum::Acquisition). Acquires, confirms and releases
-//! may come late or never, releases more than once; turns lapse and places in a queue are lost at any step, keys end at any step
-//! ([`QueueSetting::valid`] tells when).
+//! A process makes one attempt after another, each with an owner id of its own, and waits in between. It may leave or die at
+//! any step. It decides with the shipped [`Acquisition`](lock_core::quorum::Acquisition). Acquires, confirms and releases may
+//! be executed late or never, releases more than once. Reservations lapse and positions in a queue are lost at any step. Keys
+//! expire at any step, or only when their attempt has ended ([`QueueSetting::validity_holds`]).
 //!
-//! Two things are checked beside the promises: that no rule about the queue lets a node grant what it would not grant without
-//! ([`NARROWER`]), so that whatever holds for nodes without a queue holds; and that nobody is stuck ([`SERVED`]).
+//! Two properties are checked in addition to those of the lock:
+//!
+//! - [`REFINEMENT`]: with a queue, a node grants nothing that it would not grant without one. So everything that holds for
+//!   nodes without a queue still holds.
+//! - [`NO_STARVATION`]: everyone who waits acquires the lock once faults stop.
 //!
 //! # Reductions
 //!
-//! - A timer stands behind every wait, so a process may try again at any step. A call does no more; where nothing rests on
-//!   calls ([`QueueSetting::calls`]), they are left out.
-//! - That a process dies is one with that it leaves and none of its messages comes.
-//! - Who waits longer has the smaller number. A queue is a set.
-//! - Silence, and that a lock is held, are told to an attempt only after it proposed a number: before, they lead to nothing or to
-//!   failure, and to give up is open to it at any step.
+//! - Every wait has a timer, so a process may try again at any step. A wake-up does no more than that. Settings in which
+//!   nothing depends on wake-ups ([`QueueSetting::wakeups`]) leave them out.
+//! - A process that dies is the same as one that leaves and whose requests are not executed.
+//! - Processes are numbered by how long they have waited, so a queue is a set.
+//! - Timeouts and held replies are delivered to an attempt only after it has proposed a token. Before that they lead to
+//!   failure or to nothing, and giving up is possible at any step.
 //!
 //! # Bounds
 //!
-//! Answers are heard at once or never; that they come late is part of the model without a queue. The number of processes, of their
-//! attempts, of messages that are executed when their attempt is over, of places that are lost, and the largest number of a node, are in the
+//! Replies are delivered at once or never; the model without a queue covers late ones. The number of processes, of their
+//! attempts, of requests executed after their attempt has ended and of lost positions, and the largest fence, are in the
 //! [`QueueSetting`].
 
-mod calm;
-mod master;
+mod action;
+mod model;
+mod node;
 mod setting;
+mod starvation;
 mod state;
-mod step;
 mod symmetry;
-mod waiters;
 
-pub use self::setting::{QueueRules, QueueSetting};
-pub use self::waiters::{NARROWER, SERVED, Waiters};
+pub use self::model::{NO_STARVATION, QueueModel, REFINEMENT};
+pub use self::setting::{QueueMutant, QueueSetting};

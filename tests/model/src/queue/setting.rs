@@ -2,74 +2,80 @@ use std::fmt;
 
 use super::state::PROCESSES;
 
-/// The rules, or one of the nearest that are wrong.
+/// A mutant of the queue's rules: one rule is broken, and a property must be violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueRules {
-    /// As they are shipped.
-    Shipped,
-    /// A process that a majority of nodes called takes that for the lock.
-    CallIsAVote,
-    /// A release deletes the key of whichever attempt of its process.
-    ReleaseByWaiter,
-    /// A turn never lapses.
-    TurnWithoutEnd,
+pub enum QueueMutant {
+    /// A process takes wake-ups from a majority of nodes for the lock.
+    WakeupsAsVotes,
+    /// A release deletes the key of any attempt of its process.
+    ReleaseByWaiterId,
+    /// A reservation never lapses.
+    ReservationNeverLapses,
     /// All attempts of a process use one owner id.
-    OneOwner,
-    /// Who is offered the free key stays the first in line.
-    OfferKeepsPlace,
+    SharedOwnerId,
+    /// The waiter to which the free key is offered stays at the head of the queue.
+    OfferKeepsPosition,
 }
 
-/// What a model of the queue is of.
+/// The bounds of a model with a queue.
 #[derive(Clone, Debug)]
 pub struct QueueSetting {
-    /// The rules.
-    pub rules: QueueRules,
-    /// How many attempts each process may make; one that makes none is not there.
-    pub tries: [usize; PROCESSES],
-    /// Whether keys end only when the attempt that set them is over, for which validity stands. Else they end at any step.
-    pub valid: bool,
-    /// Whether calls are followed.
-    pub calls: bool,
-    /// How many acquires and confirms are executed of attempts that are over.
-    pub late: u8,
-    /// How many places in queues are lost.
-    pub lost: u8,
-    /// No run is followed in which a node's number becomes larger than this.
-    pub highest: u8,
+    /// The mutant to explore instead of the protocol.
+    pub mutant: Option<QueueMutant>,
+    /// How many attempts each process may make. A process without attempts is absent.
+    pub attempts: [usize; PROCESSES],
+    /// Whether keys expire only when their attempt has ended, as validity ensures. Otherwise they expire at any step.
+    pub validity_holds: bool,
+    /// Whether wake-ups are delivered.
+    pub wakeups: bool,
+    /// How many acquires and confirms of ended attempts are executed.
+    pub late_requests: u8,
+    /// How many positions in queues are lost.
+    pub lost_positions: u8,
+    /// The largest fence that is explored.
+    pub max_fence: u8,
 }
 
 impl QueueSetting {
-    /// Processes with so many attempts each.
+    /// Processes with these numbers of attempts.
     #[must_use]
-    pub const fn new(tries: [usize; PROCESSES]) -> Self {
-        let rules = QueueRules::Shipped;
-        Self { rules, tries, valid: true, calls: false, late: 0, lost: 0, highest: 2 }
+    pub const fn new(attempts: [usize; PROCESSES]) -> Self {
+        Self {
+            mutant: None,
+            attempts,
+            validity_holds: true,
+            wakeups: false,
+            late_requests: 0,
+            lost_positions: 0,
+            max_fence: 2,
+        }
     }
 
-    /// What takes longer: places that are lost, messages that are executed late, keys that end at any step; and three processes.
+    /// The larger settings: lost positions, late requests, keys that expire at any step, and three processes.
     #[must_use]
     pub fn long() -> Vec<Self> {
-        let losing = Self { late: 1, lost: 1, ..Self::new([1, 1, 0]) };
-        let any_step = Self { valid: false, ..losing.clone() };
-        let again = Self { lost: 1, ..Self::new([2, 1, 0]) };
-        vec![losing, any_step, again, Self::new([1, 2, 0]), Self { highest: 1, ..Self::new([1, 1, 1]) }]
+        let losing = Self { late_requests: 1, lost_positions: 1, ..Self::new([1, 1, 0]) };
+        let any_step = Self { validity_holds: false, ..losing.clone() };
+        let again = Self { lost_positions: 1, ..Self::new([2, 1, 0]) };
+        vec![losing, any_step, again, Self::new([1, 2, 0]), Self { max_fence: 1, ..Self::new([1, 1, 1]) }]
     }
 
-    /// The same under other rules.
+    /// The same setting for a mutant.
     #[must_use]
-    pub const fn under(self, rules: QueueRules) -> Self {
-        Self { rules, ..self }
+    pub const fn with_mutant(self, mutant: QueueMutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
     }
 }
 
 impl fmt::Display for QueueSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tries, valid, calls, late, lost, highest, .. } = self;
+        let Self { attempts, validity_holds, wakeups, late_requests, lost_positions, max_fence, .. } = self;
         write!(
             f,
-            "queue: processes with {tries:?} attempts, {late} executed late, {lost} places lost, F to {highest}, "
+            "queue: processes with {attempts:?} attempts, {late_requests} late requests, {lost_positions} lost positions, \
+             fences to {max_fence}, "
         )?;
-        f.write_str(if *valid { "keys end when their attempt is over" } else { "keys end at any step" })?;
-        f.write_str(if *calls { ", calls followed" } else { "" })
+        f.write_str(if *validity_holds { "keys expire after their attempt" } else { "keys expire at any step" })?;
+        f.write_str(if *wakeups { ", wake-ups delivered" } else { "" })
     }
 }

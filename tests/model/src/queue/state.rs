@@ -1,126 +1,126 @@
 use std::fmt;
 
-use super::master::{Master, Place};
+use super::node::{QueueNode, QueuePosition};
 use crate::decider::Decider;
 use crate::nodes::Nodes;
 use crate::state::{NODES, Proposal};
 
-/// The most processes that a setting can have.
+/// The largest number of processes that a setting can have.
 pub(super) const PROCESSES: usize = 3;
-/// The most attempts of a process.
-pub(super) const TRIES: usize = 2;
+/// The largest number of attempts of a process.
+pub(super) const ATTEMPTS: usize = 2;
 
-/// Everything that decides how a run can go on.
+/// A state of the model with a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct World {
+pub struct QueueState {
     /// The nodes.
-    pub nodes: [Master; NODES],
+    pub nodes: [QueueNode; NODES],
     /// The processes.
     pub processes: [Process; PROCESSES],
-    /// How many messages were executed when their attempt was over.
-    pub late: u8,
-    /// How many places in queues were lost.
-    pub lost: u8,
-    /// A token that is not larger than one granted before the attempt began.
-    pub disorder: bool,
-    /// The lock, and no majority of nodes had granted.
-    pub minority: bool,
-    /// A message changed the key of another attempt.
-    pub trespass: bool,
-    /// A node granted what it would not have without a queue.
-    pub wider: bool,
+    /// How many requests were executed after their attempt had ended.
+    pub late_requests: u8,
+    /// How many positions in queues were lost.
+    pub lost_positions: u8,
+    /// A token is not larger than one that was granted before its attempt began.
+    pub unordered_token: bool,
+    /// A process took the lock without a majority.
+    pub token_without_majority: bool,
+    /// A request changed the key of another attempt.
+    pub foreign_key_changed: bool,
+    /// A node granted what it would not have granted without a queue.
+    pub breaks_refinement: bool,
 }
 
 /// A process that waits for the lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Process {
-    /// What it is doing.
-    pub standing: Standing,
+    /// What the process is doing.
+    pub phase: ProcessPhase,
     /// What its attempts sent.
-    pub tries: [Try; TRIES],
-    /// How many attempts it began.
-    pub tried: usize,
-    /// The token that it was granted, for good.
+    pub sent: [SentRequests; ATTEMPTS],
+    /// How many attempts it has begun.
+    pub attempts_begun: usize,
+    /// The token that it was granted. It stays after the release.
     pub token: Option<u8>,
-    /// The nodes whose call it heard since its last attempt began.
-    pub heard: Nodes,
+    /// The nodes whose wake-up it received since its last attempt began.
+    pub wakeups_from: Nodes,
 }
 
 /// What a process is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// It waits, or has not begun, which is the same but for its place in the queues.
+pub enum ProcessPhase {
+    /// It waits, or has not begun, which differs only in its positions in the queues.
     #[default]
     Waiting,
     /// It makes an attempt.
-    Asking(Box<Asking>),
-    /// It has the lock.
+    Acquiring(Box<Attempt>),
+    /// It holds the lock.
     Holding,
-    /// It let go, gave up, or died.
+    /// It released, gave up or died.
     Gone,
 }
 
-/// An attempt under way.
+/// An attempt in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Asking {
+pub struct Attempt {
     /// What decides.
     pub decider: Decider,
-    /// The largest token of the acquisitions that had completed when it began.
+    /// The largest token that had been granted when it began.
     pub floor: u8,
-    /// The nodes that granted and answered.
+    /// The nodes whose grant was delivered.
     pub granted: Nodes,
-    /// The nodes of which something may be heard yet.
-    pub open: Nodes,
-    /// The present round of confirmation, and of whom nothing was heard in it.
+    /// The nodes whose reply to the acquire may still arrive.
+    pub awaited: Nodes,
+    /// The current round of confirmation, and the nodes whose reply in it may still arrive.
     pub round: (u8, Nodes),
 }
 
 /// What was sent in an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Try {
-    /// Where its acquire is on its way.
+pub struct SentRequests {
+    /// The nodes on which its acquire has not been executed.
     pub acquires: Nodes,
     /// Its confirms.
     pub confirms: [Proposal; 2],
-    /// Its release, which may come at any time from then on, and again.
-    pub ended: Option<Place>,
+    /// What its release does to the position, once it is sent. It may be executed at any time, and repeatedly.
+    pub ended: Option<QueuePosition>,
 }
 
 impl Process {
-    /// Whether it is making this attempt, or holds the lock by it.
+    /// Whether it is making this attempt, or holds the lock because of it.
     pub(super) fn is_in(&self, attempt: usize) -> bool {
-        attempt + 1 == self.tried && matches!(self.standing, Standing::Asking(_) | Standing::Holding)
+        attempt + 1 == self.attempts_begun && matches!(self.phase, ProcessPhase::Acquiring(_) | ProcessPhase::Holding)
     }
 
-    pub(super) fn asking(&mut self) -> Option<&mut Asking> {
-        match &mut self.standing {
-            Standing::Asking(asking) => Some(asking),
+    pub(super) fn attempt(&mut self) -> Option<&mut Attempt> {
+        match &mut self.phase {
+            ProcessPhase::Acquiring(attempt) => Some(attempt),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for World {
+impl fmt::Display for QueueState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, node) in self.nodes.iter().enumerate() {
             write!(f, "node {number} F={}", node.lock.fence)?;
             if let Some(key) = node.lock.key {
-                write!(f, " L={}.{}", key.owner / TRIES, key.owner % TRIES)?;
+                write!(f, " L={}.{}", key.owner / ATTEMPTS, key.owner % ATTEMPTS)?;
             }
-            if let Some(turn) = node.turn {
-                write!(f, " turn of {turn}")?;
+            if let Some(reservation) = node.reservation {
+                write!(f, " reserved for {reservation}")?;
             }
             let waiting = (0..PROCESSES).filter(|process| node.queue & 1 << process != 0);
             write!(f, " queue {:?}; ", waiting.collect::<Vec<_>>())?;
         }
         for (number, process) in self.processes.iter().enumerate() {
-            let standing = match &process.standing {
-                Standing::Waiting => "waits",
-                Standing::Asking(_) => "asks",
-                Standing::Holding => "HOLDS",
-                Standing::Gone => "is gone",
+            let phase = match &process.phase {
+                ProcessPhase::Waiting => "waits",
+                ProcessPhase::Acquiring(_) => "acquires",
+                ProcessPhase::Holding => "HOLDS",
+                ProcessPhase::Gone => "is gone",
             };
-            write!(f, "process {number} {standing} after {}, token {:?}; ", process.tried, process.token)?;
+            write!(f, "process {number} {phase} after {}, token {:?}; ", process.attempts_begun, process.token)?;
         }
         Ok(())
     }

@@ -1,0 +1,204 @@
+use std::collections::BTreeSet;
+
+use super::model::LockModel;
+use super::state::{NODES, Phase, ReplyKind, ReplySlot, State};
+
+/// An action of the model: one step of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A client begins its attempt.
+    Begin {
+        /// The client.
+        client: usize,
+        /// The cluster clock as the client knows it.
+        hint: u8,
+    },
+    /// A node executes a request.
+    Execute {
+        /// The client that sent it.
+        client: usize,
+        /// The node.
+        node: usize,
+        /// The request.
+        request: Request,
+        /// Whether the reply is recorded, so that the client may receive it later. It replaces an earlier one.
+        recorded: bool,
+    },
+    /// Replies arrive or time out, and the last of them leads to a decision.
+    Deliver {
+        /// The client that receives them.
+        client: usize,
+        /// The replies, in order.
+        delivery: Delivery,
+    },
+    /// A client gives up its attempt or releases its lock. Its releases are sent.
+    Release {
+        /// The client.
+        client: usize,
+    },
+    /// A holder begins a renewal.
+    Renew {
+        /// The holder.
+        client: usize,
+    },
+    /// A key expires, at any time.
+    Expire {
+        /// The node.
+        node: usize,
+    },
+    /// Another lock that shares the fence advances it on a node.
+    AdvanceFence {
+        /// The node.
+        node: usize,
+        /// The new fence.
+        fence: u8,
+    },
+    /// A node restarts without its data.
+    Forget {
+        /// The node.
+        node: usize,
+    },
+    /// A tick passes.
+    Tick,
+}
+
+/// Replies in the order in which they are delivered: the node, and whether its reply arrives or times out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Delivery {
+    replies: [(usize, bool); NODES],
+    len: usize,
+}
+
+impl Delivery {
+    pub(super) fn push(&mut self, node: usize, arrives: bool) {
+        self.replies[self.len] = (node, arrives);
+        self.len += 1;
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.len -= 1;
+    }
+
+    /// The nodes in order, each with whether its reply arrives.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, bool)> {
+        self.replies[..self.len].iter().copied()
+    }
+}
+
+/// A request to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// Takes the lock.
+    Acquire,
+    /// Confirms the token proposed in this round.
+    Confirm(u8),
+    /// Extends the key.
+    Extend,
+    /// Puts the key back.
+    Replace,
+    /// Deletes the key.
+    Release,
+}
+
+impl Request {
+    /// The kind of reply that a client awaits for it. Nobody awaits the reply to a replace or a release.
+    #[must_use]
+    pub fn reply_kind(self) -> Option<ReplyKind> {
+        match self {
+            Self::Acquire => Some(ReplyKind::Acquire),
+            Self::Confirm(round) => Some(ReplyKind::Confirm(round)),
+            Self::Extend => Some(ReplyKind::Extend),
+            Self::Replace | Self::Release => None,
+        }
+    }
+}
+
+impl LockModel {
+    /// Every action that is possible in a state.
+    pub(super) fn enabled_actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for client in 0..self.setting.attempts {
+            self.client_actions(state, client, actions);
+        }
+        let nodes = state.nodes.iter().enumerate();
+        if state.fence_advances < self.setting.fence_advances {
+            actions.extend(nodes.clone().flat_map(|(index, node)| {
+                let fences = self.setting.fences_after(node.fence, state.now);
+                fences.map(move |fence| Action::AdvanceFence { node: index, fence })
+            }));
+        }
+        if let Some(time) = self.setting.time {
+            if state.now < time.last_tick {
+                actions.push(Action::Tick);
+            }
+            // A minority of nodes at a time.
+            let none_quarantined = state.nodes.iter().all(|node| !node.is_quarantined());
+            if none_quarantined && state.forgets < self.setting.forgets {
+                actions.extend(nodes.map(|(node, _)| Action::Forget { node }));
+            }
+        } else {
+            actions.extend(nodes.filter(|(_, node)| node.key.is_some()).map(|(node, _)| Action::Expire { node }));
+        }
+    }
+
+    fn client_actions(&self, state: &State, number: usize, actions: &mut Vec<Action>) {
+        let client = &state.clients[number];
+        match &client.phase {
+            // Symmetric attempts begin in order: any other order is the same with the names changed.
+            Phase::Idle => {
+                let symmetric = self.setting.has_equal_blocks();
+                if number == 0 || !symmetric || state.clients[number - 1].phase != Phase::Idle {
+                    actions.extend(self.hints(state).map(|hint| Action::Begin { client: number, hint }));
+                }
+                return;
+            }
+            Phase::Holding { renewal: None, .. } if client.renewals < self.setting.renewals => {
+                actions.push(Action::Renew { client: number });
+            }
+            _ => {}
+        }
+        if client.phase != Phase::Ended {
+            actions.push(Action::Release { client: number });
+        }
+        for node in 0..NODES {
+            for request in sent_requests(state, number, node) {
+                let execute = |recorded| Action::Execute { client: number, node, request, recorded };
+                // The first reply is always recorded, because it may stay undelivered; of a later one, either is kept.
+                let awaited = request.reply_kind().is_some_and(|kind| client.awaits(node, kind));
+                if awaited {
+                    actions.push(execute(true));
+                }
+                if !awaited || client.replies().is_some_and(|replies| matches!(replies[node], ReplySlot::InFlight(_))) {
+                    actions.push(execute(false));
+                }
+            }
+        }
+        let mut deliveries = Vec::new();
+        self.deliveries(state, number, &mut deliveries);
+        actions.extend(deliveries.into_iter().map(|delivery| Action::Deliver { client: number, delivery }));
+    }
+
+    /// The hints that an attempt may begin with.
+    fn hints(&self, state: &State) -> impl Iterator<Item = u8> {
+        let stale = self.setting.time.map(|time| 0..=time.clock_lag.min(state.now)).into_iter().flatten();
+        let hints = if self.setting.time.is_some() { &[][..] } else { self.setting.hints };
+        let clocks = stale.map(|stale| self.setting.clock(state.now - stale)).collect::<BTreeSet<_>>();
+        hints.iter().copied().chain(clocks)
+    }
+}
+
+/// The requests of a client that a node may execute.
+fn sent_requests(state: &State, client: usize, node: usize) -> impl Iterator<Item = Request> {
+    let client = &state.clients[client];
+    let confirms =
+        [1, 2].map(|round| (Request::Confirm(round), client.confirms[usize::from(round) - 1].nodes.contains(node)));
+    [
+        (Request::Acquire, client.acquires[node].is_some()),
+        confirms[0],
+        confirms[1],
+        (Request::Extend, client.extends.contains(node)),
+        (Request::Replace, client.replaces[node].is_some()),
+        (Request::Release, client.phase == Phase::Ended),
+    ]
+    .into_iter()
+    .filter_map(|(request, sent)| sent.then_some(request))
+}

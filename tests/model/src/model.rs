@@ -1,0 +1,290 @@
+use std::sync::Arc;
+
+use lock_core::quorum::AcquireVote;
+use stateright::{Model, Property};
+
+use super::action::{Action, Request};
+use super::coverage::{Coverage, CoveragePoint};
+use super::deadlock;
+use super::node::HELD;
+use super::properties::{
+    MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
+};
+use super::setting::{Mutant, Setting};
+use super::state::{Breaches, CLIENTS, Client, Key, Node, Phase, ReplySlot, State, Vote};
+
+/// The model of a lock whose nodes keep no queue.
+#[derive(Clone, Debug)]
+pub struct LockModel {
+    pub(super) setting: Setting,
+    pub(super) coverage: Arc<Coverage>,
+}
+
+impl LockModel {
+    /// The model with this setting.
+    #[must_use]
+    pub fn new(setting: Setting) -> Self {
+        Self { setting, coverage: Arc::default() }
+    }
+
+    /// The coverage points that the checker has reached.
+    #[must_use]
+    pub fn coverage(&self) -> Arc<Coverage> {
+        Arc::clone(&self.coverage)
+    }
+
+    /// Whether attempts differ only in their names.
+    fn attempts_are_symmetric(&self) -> bool {
+        self.setting.has_equal_blocks() && self.setting.mutant != Some(Mutant::SharedOwnerId)
+    }
+
+    /// The owner id of an attempt.
+    pub(super) fn owner(&self, client: usize) -> usize {
+        if self.setting.mutant == Some(Mutant::SharedOwnerId) { 0 } else { client }
+    }
+
+    fn execute(&self, state: &mut State, number: usize, at: usize, request: Request, recorded: bool) {
+        let mutant = self.setting.mutant;
+        let owner = self.owner(number);
+        let key = Key { owner, expires: state.now + self.setting.ttl() };
+        let (client, node) = (&mut state.clients[number], &mut state.nodes[at]);
+        let before = *node;
+        let vote = match request {
+            Request::Acquire => {
+                let tokens = if mutant == Some(Mutant::BlockCountsAsOne) { 1 } else { self.setting.tokens[number] };
+                let vote = node.acquire(key, client.acquires[at].unwrap_or_default(), client.hint, tokens);
+                if let Some(vote) = vote {
+                    self.cover_vote(client, before, *node, at, vote, recorded);
+                } else if client.acquires[at] != Some(node.epoch) {
+                    self.coverage.mark(CoveragePoint::OldEpoch);
+                }
+                let is_delivered = |vote: &AcquireVote| self.setting.held_replies || *vote != HELD;
+                vote.filter(is_delivered).map(Vote::Acquire)
+            }
+            Request::Confirm(round) => {
+                let token = client.confirms[usize::from(round) - 1].token;
+                let vote = node.confirm(owner, token, mutant);
+                if client.phase == Phase::Ended && *node != before {
+                    self.coverage.mark(CoveragePoint::LateConfirm);
+                }
+                Some(Vote::Confirm(round, vote))
+            }
+            Request::Extend => {
+                let vote = node.extend(key, mutant);
+                match &mut client.phase {
+                    Phase::Holding { renewal: Some(renewal), .. } if renewal.epochs[at] == Some(node.epoch) => {
+                        if recorded && before.is_held_by(owner) {
+                            renewal.kept.insert(at);
+                            if client.replaces[at].is_some() {
+                                self.coverage.mark(CoveragePoint::KeptAfterReplace);
+                            }
+                        }
+                        Some(Vote::Extend(vote))
+                    }
+                    _ => None,
+                }
+            }
+            Request::Replace => {
+                node.replace(key, client.replaces[at].unwrap_or_default(), client.token.unwrap_or_default());
+                if *node != before {
+                    self.coverage.mark(if client.phase == Phase::Ended {
+                        CoveragePoint::LateReplace
+                    } else {
+                        CoveragePoint::Replaced
+                    });
+                }
+                None
+            }
+            Request::Release => {
+                node.release(owner, mutant);
+                None
+            }
+        };
+        if !self.setting.duplicates {
+            client.remove_request(at, request);
+        }
+        state.breaches.foreign_key_changed |=
+            before.key.is_some_and(|held| held.owner != owner) && node.key != before.key;
+        if let (true, Some(vote), Some(replies)) = (recorded, vote, client.replies_mut()) {
+            replies[at] = ReplySlot::InFlight(vote);
+        }
+    }
+
+    /// Whether a request whose reply is not recorded leaves its node unchanged. Such actions need not be explored.
+    fn changes_nothing(&self, state: &State, number: usize, at: usize, request: Request) -> bool {
+        let (client, node, no_mutant) = (&state.clients[number], &state.nodes[at], self.setting.mutant.is_none());
+        match request {
+            Request::Acquire => node.key.is_some() || client.acquires[at] != Some(node.epoch),
+            Request::Replace => node.key.is_some() || client.replaces[at] != Some(node.epoch),
+            Request::Confirm(_) | Request::Extend | Request::Release => no_mutant && !node.is_held_by(number),
+        }
+    }
+
+    fn cover_vote(&self, client: &mut Client, before: Node, after: Node, at: usize, vote: AcquireVote, recorded: bool) {
+        let AcquireVote::Granted { .. } = vote else { return };
+        match &mut client.phase {
+            Phase::Acquiring(attempt) if recorded => attempt.granted.insert(at),
+            Phase::Acquiring(_) => {}
+            _ if after != before => self.coverage.mark(CoveragePoint::LateAcquire),
+            _ => {}
+        }
+        if after.epoch > 0 {
+            self.coverage.mark(CoveragePoint::GrantedAfterDataLoss);
+        }
+    }
+
+    fn tick(&self, state: &mut State) {
+        state.now += 1;
+        let now = state.now;
+        state.nodes.iter_mut().for_each(|node| node.pass_time(now, self.setting.mutant));
+        self.send_delayed_acquires(state);
+        for client in 0..state.clients.len() {
+            let ended = match &state.clients[client].phase {
+                Phase::Holding { until, .. } => *until <= now,
+                // No reply can arrive in time any more.
+                Phase::Acquiring(attempt) => attempt.began + self.setting.ttl() <= now,
+                Phase::Idle | Phase::Ended => false,
+            };
+            if ended {
+                self.end(state, client);
+            }
+        }
+    }
+
+    fn forget(&self, state: &mut State, node: usize) {
+        let quarantine_end = match self.setting.mutant {
+            Some(Mutant::NoQuarantine | Mutant::NoQuarantineNoHint) => 0,
+            _ => state.now + self.setting.time.map_or(0, |time| time.quarantine),
+        };
+        if state.nodes[node].key.is_some() {
+            self.coverage.mark(CoveragePoint::LostKey);
+        }
+        state.forgets += 1;
+        state.nodes[node].forget(quarantine_end);
+    }
+
+    fn advance_fence(&self, state: &mut State, node: usize, fence: u8) {
+        let holder = state.nodes[node].key.and_then(|key| state.clients.get(key.owner));
+        if holder.is_some_and(|holder| matches!(holder.phase, Phase::Acquiring(_))) {
+            self.coverage.mark(CoveragePoint::FenceAdvanced);
+        }
+        state.fence_advances += 1;
+        state.nodes[node].fence = fence;
+    }
+
+    fn cover_split(&self, state: &State) {
+        let acquires = |client: usize| matches!(state.clients[client].phase, Phase::Acquiring(_));
+        let holds = |client: usize| state.nodes.iter().filter(|node| node.is_held_by(client)).count() == 1;
+        if (0..2).all(|client| acquires(client) && holds(client)) {
+            self.coverage.mark(CoveragePoint::Split);
+        }
+    }
+
+    /// Removes what no longer matters of an ended attempt, so that equivalent states become equal: requests for a past epoch,
+    /// the hint when no acquire is in flight, and confirms on nodes whose fence has reached the proposed token.
+    fn normalize(&self, state: &mut State) {
+        for client in state.clients.iter_mut().filter(|client| client.phase == Phase::Ended) {
+            for (number, node) in state.nodes.iter().enumerate() {
+                let is_past = |epoch: &mut u8| *epoch != node.epoch;
+                if client.acquires[number].take_if(is_past).is_some() {
+                    self.coverage.mark(CoveragePoint::OldEpoch);
+                }
+                client.replaces[number].take_if(is_past);
+            }
+            if client.acquires.iter().all(Option::is_none) {
+                client.hint = 0;
+            }
+            client.renewals = 0;
+            for proposal in client.confirms.iter_mut().filter(|_| self.setting.forgets == 0) {
+                for (number, node) in state.nodes.iter().enumerate() {
+                    if node.fence >= proposal.token {
+                        proposal.nodes.remove(number);
+                    }
+                }
+                if proposal.nodes == Default::default() {
+                    *proposal = Default::default();
+                }
+            }
+        }
+    }
+}
+
+/// Whether two attempts were granted the same token.
+fn has_duplicate_token(model: &LockModel, state: &State) -> bool {
+    let mut given: [Option<(u8, u8)>; CLIENTS] = [None; CLIENTS];
+    for (given, (client, tokens)) in given.iter_mut().zip(state.clients.iter().zip(model.setting.tokens)) {
+        *given = client.token.zip(client.last_token(tokens));
+    }
+    let pairs = (0..CLIENTS).flat_map(|one| (0..one).map(move |other| (given[one], given[other])));
+    pairs.into_iter().any(|pair| matches!(pair, (Some(one), Some(other)) if one.0 <= other.1 && other.0 <= one.1))
+}
+
+impl Model for LockModel {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let nodes = self.setting.initial_fences.map(|fence| Node { fence, ..Node::default() });
+        let now = u8::from(self.setting.time.is_some());
+        vec![State {
+            now,
+            forgets: 0,
+            fence_advances: 0,
+            nodes,
+            clients: Default::default(),
+            breaches: Breaches::default(),
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.enabled_actions(state, actions);
+    }
+
+    fn next_state(&self, before: &State, action: Action) -> Option<State> {
+        if let Action::Execute { client, node, request, recorded: false } = action
+            && self.changes_nothing(before, client, node, request)
+        {
+            return None;
+        }
+        let mut state = before.clone();
+        match action {
+            Action::Begin { client, hint } => self.begin(&mut state, client, hint),
+            Action::Execute { client, node, request, recorded } => {
+                self.execute(&mut state, client, node, request, recorded);
+            }
+            Action::Deliver { client, delivery } => self.deliver(&mut state, client, delivery),
+            Action::Release { client } => self.end(&mut state, client),
+            Action::Renew { client } => self.renew(&mut state, client),
+            Action::Expire { node } => state.nodes[node].pass_time(u8::MAX, self.setting.mutant),
+            Action::AdvanceFence { node, fence } => self.advance_fence(&mut state, node, fence),
+            Action::Forget { node } => self.forget(&mut state, node),
+            Action::Tick => self.tick(&mut state),
+        }
+        self.normalize(&mut state);
+        self.cover_split(&state);
+        let state = state.representative(self.attempts_are_symmetric());
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::<Self>::always(UNIQUE_TOKENS, |model, state| !has_duplicate_token(model, state)),
+            Property::<Self>::always(ORDERED_TOKENS, |_, state| !state.breaches.unordered_token),
+            Property::<Self>::always(MAJORITY_GRANTS, |_, state| !state.breaches.token_without_majority),
+            Property::<Self>::always(OWN_KEYS_ONLY, |_, state| !state.breaches.foreign_key_changed),
+            Property::<Self>::always(NO_DEADLOCK, deadlock::is_deadlock_free),
+        ];
+        if self.setting.time.is_some() {
+            properties.push(Property::<Self>::always(MUTUAL_EXCLUSION, |_, state| {
+                state.clients.iter().filter(|client| matches!(client.phase, Phase::Holding { .. })).count() <= 1
+            }));
+            properties.push(Property::<Self>::always(NO_LOST_RENEWAL, |_, state| !state.breaches.lost_key_renewed));
+        }
+        properties
+    }
+
+    fn within_boundary(&self, state: &State) -> bool {
+        let max_fence = self.setting.max_fence_at(state.now);
+        state.nodes.iter().all(|node| node.fence <= max_fence)
+    }
+}
