@@ -9,19 +9,19 @@ use super::history::{Call, Event, History};
 use super::plan::{Plan, Scenario};
 use super::run::TICK;
 
-/// How much longer than its wait a call may take: the first contact with the nodes, and an attempt that began at the last
-/// moment, with two rounds of confirmation.
+/// How much longer than its wait a call may take: the first contact with the nodes, and an attempt that began just before
+/// the deadline, with two rounds of confirmation.
 const SLACK: Duration = Duration::from_millis(1_000 + 3 * 50 + 10);
 
-/// What the simulation knows of a grant beside what every history does.
+/// What the simulation knows about the holder of a grant.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     call: Call,
-    /// If it was handed on inside the client: when the call began that took it from the nodes.
-    handed_on: Option<Moment>,
+    /// For a lock that was handed over inside the client: when the call began that acquired it from the nodes.
+    acquired_since: Option<Moment>,
 }
 
-/// Until its holder is notified that it ended, or dies. If that is never, it is held to the end of the run.
+/// A grant. It lasts until its holder is notified of its end or dies, or else to the end of the run.
 type Grant = lock_history::Grant<Holder>;
 
 impl fmt::Display for Holder {
@@ -30,10 +30,10 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Everything in a history that a promise forbids.
+/// Everything in a history that breaks a promise of the scenario.
 pub(super) fn violations(history: &History, registers: &[Register], scenario: Scenario) -> Vec<String> {
     let grants = grants(history);
-    let mut found = answered_in_time(history);
+    let mut found = overdue_calls(history);
     for (resource, register) in registers.iter().enumerate() {
         found.extend(register.violations(&Plan::resource_name(resource)));
     }
@@ -49,27 +49,28 @@ pub(super) fn violations(history: &History, registers: &[Register], scenario: Sc
     found
 }
 
-/// Grants in the order in which they came.
+/// The grants in the order in which they were made.
 fn grants(history: &History) -> Vec<Grant> {
-    let mut asked = BTreeMap::new();
+    let mut call_began = BTreeMap::new();
     let mut grants: Vec<Grant> = Vec::new();
     let mut alive: BTreeMap<Call, usize> = BTreeMap::new();
     let mut released: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for (at, event) in &history.entries {
         let at = Moment::after_start(*at);
         match event {
-            Event::Asked { call, .. } => _ = asked.insert(*call, at),
+            Event::Began { call, .. } => _ = call_began.insert(*call, at),
             Event::Granted { call, token, .. } => {
                 alive.insert(*call, grants.len());
-                let began = asked.get(call).copied().unwrap_or(Moment(0));
+                let began = call_began.get(call).copied().unwrap_or(Moment(0));
                 let before = released.get(&(call.client, call.resource)).map(|before| &grants[*before]);
-                // The next token, in the client that had the last one, and no time for a question to the nodes between them.
+                // A handover: the same client continues with the next token, too soon after the release for a request to the
+                // nodes and its reply.
                 let before = before.filter(|before| {
-                    let since = before.ended.map(|ended| at.since(ended));
-                    before.token + 1 == *token && since.is_some_and(|since| since < TICK * 2)
+                    let gap = before.ended.map(|ended| at.since(ended));
+                    before.token + 1 == *token && gap.is_some_and(|gap| gap < TICK * 2)
                 });
-                let handed_on = before.map(|before| before.holder.handed_on.unwrap_or(before.began));
-                let holder = Holder { call: *call, handed_on };
+                let acquired_since = before.map(|before| before.holder.acquired_since.unwrap_or(before.began));
+                let holder = Holder { call: *call, acquired_since };
                 let resource = Plan::resource_name(call.resource);
                 grants.push(Grant::new((resource, *token), holder, [began, at, Moment::MAX]));
             }
@@ -95,9 +96,9 @@ fn grants(history: &History) -> Vec<Grant> {
     grants
 }
 
-/// How many locks were handed on inside a client.
-pub(super) fn handed_over(history: &History) -> u64 {
-    grants(history).iter().filter(|grant| grant.holder.handed_on.is_some()).count() as u64
+/// How many locks were handed over inside a client.
+pub(super) fn handovers(history: &History) -> u64 {
+    grants(history).iter().filter(|grant| grant.holder.acquired_since.is_some()).count() as u64
 }
 
 fn clock_jumps(history: &History) -> Vec<Moment> {
@@ -106,34 +107,35 @@ fn clock_jumps(history: &History) -> Vec<Moment> {
     jumps.map(|(at, _)| Moment::after_start(*at)).collect()
 }
 
-/// Each call has an answer within its wait, unless its process died.
-fn answered_in_time(history: &History) -> Vec<String> {
+/// Calls that did not return within their wait and [`SLACK`], although their process lived.
+fn overdue_calls(history: &History) -> Vec<String> {
     let mut open: BTreeMap<Call, Duration> = BTreeMap::new();
     let mut found = Vec::new();
     for (at, event) in &history.entries {
         match event {
-            Event::Asked { call, wait, .. } => _ = open.insert(*call, *at + *wait + SLACK),
+            Event::Began { call, wait, .. } => _ = open.insert(*call, *at + *wait + SLACK),
             Event::Granted { call, .. } | Event::Failed { call, .. } | Event::Dropped { call } => {
                 let late = open.remove(call).filter(|due| at > due);
-                found.extend(late.map(|due| format!("{call} was due at {due:?}, and was answered at {at:?}")));
+                found.extend(late.map(|due| format!("{call} was due at {due:?} and returned at {at:?}")));
             }
             Event::Crashed { client } => open.retain(|call, _| call.client != *client),
             _ => {}
         }
     }
-    found.extend(open.keys().map(|call| format!("{call} was never answered")));
+    found.extend(open.keys().map(|call| format!("{call} never returned")));
     found
 }
 
-/// The token of a call is larger than those of all calls that were granted before it asked.
+/// Tokens that are not larger than those of all calls that were granted before their own call began.
 ///
-/// Except for that of a lock that was handed on: it was reserved when the lock was taken from the nodes. That no other client
-/// was granted a larger one meanwhile rests on exclusion, which a clock that jumps takes away.
+/// The token of a handed-over lock is an exception after a clock jump. It was reserved when the lock was acquired from the
+/// nodes. Only mutual exclusion prevents another client from being granted a larger one meanwhile, and a clock that jumps
+/// breaks mutual exclusion.
 fn increasing_tokens<'a>(grants: &'a [Grant], jumps: &[Moment]) -> Vec<Violation<'a, Holder>> {
     let mut violations = check::tokens_are_ordered(grants);
     violations.retain(|Violation { later, .. }| {
         let jumped = |taken| jumps.iter().any(|jump| (taken..=later.granted).contains(jump));
-        !later.holder.handed_on.is_some_and(jumped)
+        !later.holder.acquired_since.is_some_and(jumped)
     });
     violations
 }
@@ -146,14 +148,14 @@ mod tests {
         Moment::after_start(Duration::from_millis(millis))
     }
 
-    fn grant(number: u64, asked: u64, granted: u64, ended: u64, token: u64) -> Grant {
-        let holder = Holder { call: Call { number, client: 0, resource: 0 }, handed_on: None };
-        let grant = Grant::new(("r", token), holder, [at(asked), at(granted), Moment::MAX]);
+    fn grant(number: u64, began: u64, granted: u64, ended: u64, token: u64) -> Grant {
+        let holder = Holder { call: Call { number, client: 0, resource: 0 }, acquired_since: None };
+        let grant = Grant::new(("r", token), holder, [at(began), at(granted), Moment::MAX]);
         Grant { ended: Some(at(ended)), ..grant }
     }
 
     #[test]
-    fn two_leases_at_once_are_found_and_two_in_turn_are_not() {
+    fn overlapping_leases_are_found_and_consecutive_ones_are_not() {
         let overlaps = |grants: &[Grant]| check::validity_does_not_overlap(grants).len();
         assert_eq!(overlaps(&[grant(1, 0, 1, 5, 1), grant(2, 0, 5, 9, 2)]), 0);
         assert_eq!(overlaps(&[grant(1, 0, 1, 6, 1), grant(2, 0, 5, 9, 2)]), 1);
@@ -169,40 +171,40 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_was_handed_on_may_have_an_older_token_only_after_a_jump() {
+    fn a_lock_that_was_handed_over_may_have_an_older_token_only_after_a_jump() {
         let (earlier, own) = (grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 1));
-        let handed_on = Grant { holder: Holder { handed_on: Some(at(3)), ..own.holder }, ..own.clone() };
-        let found = |jump: u64| increasing_tokens(&[earlier.clone(), handed_on.clone()], &[at(jump)]).len();
+        let handed_over = Grant { holder: Holder { acquired_since: Some(at(3)), ..own.holder }, ..own.clone() };
+        let found = |jump: u64| increasing_tokens(&[earlier.clone(), handed_over.clone()], &[at(jump)]).len();
         assert_eq!([2, 3, 6, 7].map(found), [1, 0, 0, 1]);
         assert_eq!(increasing_tokens(&[earlier, own], &[at(5)]).len(), 1);
     }
 
     #[test]
-    fn the_next_token_at_once_is_a_lock_that_was_handed_on() {
+    fn the_next_token_at_once_is_a_lock_that_was_handed_over() {
         let mut history = History::default();
         let ms = Duration::from_millis;
-        let mut take = |client: usize, asks: u64, at: u64, token: u64| {
+        let mut take = |client: usize, begins: u64, at: u64, token: u64| {
             let call = history.call(client, 0);
-            history.note(ms(asks), Event::Asked { call, ttl: ms(1), wait: ms(1) });
-            history.note(ms(at), Event::Granted { call, token, remaining: ms(1) });
-            history.note(ms(at + 3), Event::Ended { call, why: "released" });
+            history.record(ms(begins), Event::Began { call, ttl: ms(1), wait: ms(1) });
+            history.record(ms(at), Event::Granted { call, token, remaining: ms(1) });
+            history.record(ms(at + 3), Event::Ended { call, why: "released" });
         };
         take(0, 0, 1, 7);
         take(0, 2, 4, 8);
         take(0, 3, 9, 9);
         take(1, 3, 12, 10);
         take(1, 4, 15, 12);
-        assert_eq!(handed_over(&history), 1, "late; another client; another token");
+        assert_eq!(handovers(&history), 1, "late; another client; another token");
     }
 
     #[test]
-    fn a_call_that_is_never_answered_is_found() {
+    fn a_call_that_never_returns_is_found() {
         let mut history = History::default();
         let call = history.call(0, 0);
         let (ttl, wait) = (Duration::from_secs(1), Duration::ZERO);
-        history.note(Duration::ZERO, Event::Asked { call, ttl, wait });
-        assert_eq!(answered_in_time(&history).len(), 1);
-        history.note(Duration::from_secs(2), Event::Failed { call, why: "contended" });
-        assert_eq!(answered_in_time(&history).len(), 1, "too late");
+        history.record(Duration::ZERO, Event::Began { call, ttl, wait });
+        assert_eq!(overdue_calls(&history).len(), 1);
+        history.record(Duration::from_secs(2), Event::Failed { call, why: "contended" });
+        assert_eq!(overdue_calls(&history).len(), 1, "too late");
     }
 }

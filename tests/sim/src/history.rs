@@ -1,14 +1,14 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What happened, in the order in which it was noted. Times are those of the simulated world, the same for all hosts.
+/// The events of a run in the order in which they were recorded. Times are virtual and the same for all hosts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     pub(super) entries: Vec<(Duration, Event)>,
     calls: u64,
 }
 
-/// One call of `acquire`, anywhere.
+/// One call of `acquire` by any client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Call {
     pub(super) number: u64,
@@ -18,30 +18,30 @@ pub(super) struct Call {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
-    /// A caller asks for a lock, and will wait so long.
-    Asked { call: Call, ttl: Duration, wait: Duration },
-    /// It got it.
+    /// The call began, and waits for at most `wait`.
+    Began { call: Call, ttl: Duration, wait: Duration },
+    /// The lock was granted.
     Granted { call: Call, token: u64, remaining: Duration },
-    /// It did not get it.
+    /// The call returned an error.
     Failed { call: Call, why: &'static str },
-    /// It went away before it had an answer.
+    /// The caller dropped the call before it returned.
     Dropped { call: Call },
-    /// Its lease ended: it was released, or the holder was told of its loss.
+    /// The lease ended: it was released, or the holder was notified of its loss.
     Ended { call: Call, why: &'static str },
-    /// The answer to a release.
-    Released { call: Call, answer: &'static str },
-    /// The resource took a write under a token, or refused it.
+    /// A release returned.
+    Released { call: Call, result: &'static str },
+    /// The resource accepted or refused a write with a token.
     Wrote { call: Call, token: u64, accepted: bool },
-    /// A fault begins, or ends.
+    /// A fault began or ended.
     Fault(String),
-    /// A client's process ended; what it held, it does not hold any more.
+    /// A client's process ended, and so did its leases.
     Crashed { client: usize },
-    /// A client did all that it had to do.
+    /// A client completed its work.
     Finished { client: usize },
 }
 
 impl History {
-    pub(super) fn note(&mut self, now: Duration, event: Event) {
+    pub(super) fn record(&mut self, now: Duration, event: Event) {
         self.entries.push((now, event));
     }
 
@@ -60,16 +60,16 @@ impl fmt::Display for Call {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked { call, ttl, wait } => write!(f, "{call} asks, ttl {ttl:?}, wait {wait:?}"),
-            Self::Granted { call, token, remaining } => write!(f, "{call} granted {token} for {remaining:?}"),
+            Self::Began { call, ttl, wait } => write!(f, "{call} began, ttl {ttl:?}, wait {wait:?}"),
+            Self::Granted { call, token, remaining } => write!(f, "{call} granted token {token} for {remaining:?}"),
             Self::Failed { call, why } => write!(f, "{call} failed: {why}"),
             Self::Dropped { call } => write!(f, "{call} dropped"),
             Self::Ended { call, why } => write!(f, "{call} ended: {why}"),
-            Self::Released { call, answer } => write!(f, "{call} released: {answer}"),
-            Self::Wrote { call, token, accepted: true } => write!(f, "{call} wrote under {token}"),
-            Self::Wrote { call, token, accepted: false } => write!(f, "{call} refused to write under {token}"),
+            Self::Released { call, result } => write!(f, "{call} released: {result}"),
+            Self::Wrote { call, token, accepted: true } => write!(f, "{call} wrote with token {token}"),
+            Self::Wrote { call, token, accepted: false } => write!(f, "{call} was refused a write with token {token}"),
             Self::Fault(what) => f.write_str(what),
-            Self::Crashed { client } => write!(f, "client-{client} crashes"),
+            Self::Crashed { client } => write!(f, "client-{client} crashed"),
             Self::Finished { client } => write!(f, "client-{client} finished"),
         }
     }

@@ -1,18 +1,18 @@
-//! Runs simulations: as many seeds as wanted, or one with its whole history.
+//! Runs the simulation for a range of seeds, or for one seed with its whole history.
 //!
 //! ```text
 //! simulate [promised|clock-jumps|amnesia] FIRST [LAST]
 //! ```
 //!
-//! With one seed, its history is printed; two runs of a seed print the same. With a range, a summary. The exit code is 1
-//! if a promise was broken.
+//! For one seed, prints its history, which is the same in every run. For a range, prints a summary. The exit code is 1 if a
+//! promise was broken, and 2 if the arguments are invalid.
 
 use std::process::ExitCode;
 
 use lock_sim::{Scenario, run, run_all};
 
-/// After so many failures there is nothing more to learn from another one.
-const MOST_FAILURES: usize = 10;
+/// The number of failed runs after which a range is abandoned.
+const MAX_FAILURES: usize = 10;
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             !outcome.violations.is_empty()
         }
         Some([first, last]) if first <= last => {
-            let report = run_all(*first..last.saturating_add(1), scenario, None, MOST_FAILURES);
+            let report = run_all(*first..last.saturating_add(1), scenario, None, MAX_FAILURES);
             println!("{report}");
             !report.failures.is_empty()
         }

@@ -3,23 +3,24 @@ use std::time::Duration;
 
 use turmoil::Sim;
 
-use super::chance::Chance;
 use super::history::Event;
 use super::plan::{PREFIX, Plan, Scenario};
 use super::redis::{FakeRedis, Memory};
+use super::rng::Rng;
 use super::world::World;
 
-/// Hurts servers, clients and the links between them, as chance has it, until the storm is over.
+/// Injects random faults into servers, clients and the links between them during the phase of faults.
 pub(super) struct Nemesis {
     plan: Plan,
     world: World,
     servers: Vec<FakeRedis>,
-    chance: Chance,
+    rng: Rng,
     next: Duration,
-    /// What is to be made good, and when.
-    cures: Vec<(Duration, Cure)>,
-    /// The links, by client and server, on which there is a fault. One at a time: they would undo each other.
-    hurt: BTreeSet<Link>,
+    /// What continues or ends the present faults, and when.
+    follow_ups: Vec<(Duration, FollowUp)>,
+    /// The links with a fault, as client and server. A link has one fault at a time, because the repair of one would undo
+    /// another.
+    faulty_links: BTreeSet<Link>,
     clients_down: BTreeSet<usize>,
     servers_down: BTreeSet<usize>,
     counts: BTreeMap<&'static str, u64>,
@@ -27,32 +28,32 @@ pub(super) struct Nemesis {
 
 type Link = (usize, usize);
 
-/// What is done to a link.
+/// A fault of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hurt {
-    /// What is sent is lost, both ways.
-    Cut,
-    /// What the client sends is lost.
-    CutToServer,
-    /// What the server sends is lost: requests are executed, and nobody is told.
-    CutToClient,
-    /// What is sent arrives when the link is good again.
+enum LinkFault {
+    /// Messages are lost in both directions.
+    Partition,
+    /// Messages of the client are lost.
+    PartitionToServer,
+    /// Messages of the server are lost: requests are executed, but their replies do not arrive.
+    PartitionToClient,
+    /// Messages arrive after the repair.
     Held,
-    /// Everything takes long, and each message its own time.
+    /// Messages have a long and varying latency.
     Slow,
 }
 
-/// How a fault goes on, or ends.
+/// How a fault continues or ends.
 #[derive(Clone, Debug)]
-enum Cure {
-    /// A server that closed its connections ends, until then.
-    Crash(usize, Duration),
-    /// Links are good again.
-    Links(Hurt, Vec<Link>),
+enum FollowUp {
+    /// A server that has closed its connections crashes, until this time.
+    CrashServer(usize, Duration),
+    /// Links work again.
+    RepairLinks(LinkFault, Vec<Link>),
     /// A server starts.
-    Server(usize),
+    StartServer(usize),
     /// A client starts.
-    Client(usize),
+    StartClient(usize),
 }
 
 impl Nemesis {
@@ -61,60 +62,61 @@ impl Nemesis {
             plan: plan.clone(),
             world: world.clone(),
             servers: servers.to_vec(),
-            chance: Chance::new(plan.seed, &[2]),
+            rng: Rng::new(plan.seed, &[2]),
             next: Duration::from_millis(300),
-            cures: Vec::new(),
-            hurt: BTreeSet::new(),
+            follow_ups: Vec::new(),
+            faulty_links: BTreeSet::new(),
             clients_down: BTreeSet::new(),
             servers_down: BTreeSet::new(),
             counts: BTreeMap::new(),
         }
     }
 
-    /// How many faults of each kind there were.
+    /// How many faults of each kind were injected.
     pub(super) fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
 
-    /// Does what is due.
+    /// Continues or ends the faults that are due, and injects the next fault if it is due.
     pub(super) fn step(&mut self, sim: &mut Sim<'_>) {
         let now = sim.elapsed();
-        let over = now >= self.plan.storm;
-        if over && self.cures.is_empty() {
+        let faults_ended = now >= self.plan.fault_phase;
+        if faults_ended && self.follow_ups.is_empty() {
             return;
         }
-        let (due, later) = std::mem::take(&mut self.cures).into_iter().partition(|(at, _)| over || *at <= now);
-        self.cures = later;
-        let due: Vec<(Duration, Cure)> = due;
-        for (_, cure) in due {
-            self.cure(sim, cure);
+        let (due, later) =
+            std::mem::take(&mut self.follow_ups).into_iter().partition(|(at, _)| faults_ended || *at <= now);
+        self.follow_ups = later;
+        let due: Vec<(Duration, FollowUp)> = due;
+        for (_, follow_up) in due {
+            self.follow_up(sim, follow_up);
         }
         for (client, pause) in self.world.take_pauses() {
             let links: Vec<Link> = (0..self.servers.len()).map(|server| (client, server)).collect();
-            if !over && links.iter().all(|link| !self.hurt.contains(link)) {
-                self.hurt_links(sim, "pause of a client", Hurt::Held, links, now + pause);
+            if !faults_ended && links.iter().all(|link| !self.faulty_links.contains(link)) {
+                self.break_links(sim, "pause of a client", LinkFault::Held, links, now + pause);
             }
         }
-        if !over && now >= self.next {
-            self.next = now + self.chance.millis(20, 500);
-            self.fault(sim);
+        if !faults_ended && now >= self.next {
+            self.next = now + self.rng.millis(20, 500);
+            self.inject(sim);
         }
     }
 
-    fn fault(&mut self, sim: &mut Sim<'_>) {
+    fn inject(&mut self, sim: &mut Sim<'_>) {
         let now = sim.elapsed();
-        let server = usize::try_from(self.chance.between(0, self.servers.len() as u64 - 1)).unwrap_or_default();
-        let client = usize::try_from(self.chance.between(0, self.plan.clients as u64 - 1)).unwrap_or_default();
-        // Mostly short, sometimes longer than any lock.
-        let most = self.chance.pick(&[50, 200, 200, 600, 2_500]);
-        let until = now + self.chance.millis(5, most);
-        match self.chance.between(0, 99) {
-            0..=44 => self.fault_on_links(sim, client, server, until),
+        let server = usize::try_from(self.rng.between(0, self.servers.len() as u64 - 1)).unwrap_or_default();
+        let client = usize::try_from(self.rng.between(0, self.plan.clients as u64 - 1)).unwrap_or_default();
+        // Mostly short, sometimes longer than any ttl.
+        let longest = self.rng.pick(&[50, 200, 200, 600, 2_500]);
+        let until = now + self.rng.millis(5, longest);
+        match self.rng.between(0, 99) {
+            0..=44 => self.inject_link_fault(sim, client, server, until),
             45..=52 => self.crash(sim, server, until),
             53..=61 => {
-                // As a process that ends closes its connections.
+                // A process that ends closes its connections first.
                 self.servers[server].cut_connections();
-                self.cures.push((now + Duration::from_millis(1), Cure::Crash(server, until)));
+                self.follow_ups.push((now + Duration::from_millis(1), FollowUp::CrashServer(server, until)));
             }
             62..=71 => {
                 self.count(now, "hang of a server", &format!("redis-{server} hangs until {until:?}"));
@@ -122,11 +124,11 @@ impl Nemesis {
             }
             72..=79 if !self.clients_down.contains(&client) => {
                 self.count(now, "crash of a client", &format!("client-{client} is down until {until:?}"));
-                self.world.sockets().lose(&Plan::client_name(client));
+                self.world.sockets().drop_connections(&Plan::client_name(client));
                 sim.crash(Plan::client_name(client));
-                self.world.note_at(now, Event::Crashed { client });
+                self.world.record_at(now, Event::Crashed { client });
                 self.clients_down.insert(client);
-                self.cures.push((until, Cure::Client(client)));
+                self.follow_ups.push((until, FollowUp::StartClient(client)));
             }
             80..=86 => {
                 self.count(now, "cut connections", &format!("redis-{server} cuts its connections"));
@@ -136,13 +138,13 @@ impl Nemesis {
                 self.count(now, "script flush", &format!("redis-{server} forgets its scripts"));
                 self.servers[server].flush_scripts();
             }
-            92..=94 if self.may_forget(server, now) => {
+            92..=94 if self.may_lose_memory(server, now) => {
                 self.count(now, "flushall", &format!("redis-{server} is flushed"));
                 self.servers[server].flush_all();
             }
             _ if self.plan.scenario == Scenario::ClockJumps => {
-                let most = self.chance.pick(&[100_000, 2_000_000, 3_600_000_000]);
-                let jump = self.chance.around(most);
+                let most = self.rng.pick(&[100_000, 2_000_000, 3_600_000_000]);
+                let jump = self.rng.within(most);
                 self.count(now, "clock jump", &format!("the clock of redis-{server} jumps by {jump} µs"));
                 self.servers[server].jump(jump);
             }
@@ -154,106 +156,121 @@ impl Nemesis {
         }
     }
 
-    fn fault_on_links(&mut self, sim: &mut Sim<'_>, client: usize, server: usize, until: Duration) {
+    fn inject_link_fault(&mut self, sim: &mut Sim<'_>, client: usize, server: usize, until: Duration) {
         let (clients, servers) = (0..self.plan.clients, 0..self.servers.len());
-        let mut links: Vec<Link> = match self.chance.between(0, 9) {
+        let mut links: Vec<Link> = match self.rng.between(0, 9) {
             0..=2 => servers.map(|server| (client, server)).collect(),
             3..=6 => clients.map(|client| (client, server)).collect(),
             7 => clients.flat_map(|client| servers.clone().map(move |server| (client, server))).collect(),
             _ => vec![(client, server)],
         };
-        links.retain(|link| !self.hurt.contains(link));
-        let hurt =
-            self.chance.pick(&[Hurt::Cut, Hurt::CutToServer, Hurt::CutToClient, Hurt::Held, Hurt::Slow, Hurt::Slow]);
-        let name = match hurt {
-            Hurt::Cut => "partition",
-            Hurt::CutToServer => "one-way partition to a server",
-            Hurt::CutToClient => "one-way partition from a server",
-            Hurt::Held => "held messages",
-            Hurt::Slow => "slow link",
+        links.retain(|link| !self.faulty_links.contains(link));
+        let fault = self.rng.pick(&[
+            LinkFault::Partition,
+            LinkFault::PartitionToServer,
+            LinkFault::PartitionToClient,
+            LinkFault::Held,
+            LinkFault::Slow,
+            LinkFault::Slow,
+        ]);
+        let name = match fault {
+            LinkFault::Partition => "partition",
+            LinkFault::PartitionToServer => "one-way partition to a server",
+            LinkFault::PartitionToClient => "one-way partition from a server",
+            LinkFault::Held => "held messages",
+            LinkFault::Slow => "slow link",
         };
         if !links.is_empty() {
-            self.hurt_links(sim, name, hurt, links, until);
+            self.break_links(sim, name, fault, links, until);
         }
     }
 
-    fn hurt_links(&mut self, sim: &mut Sim<'_>, name: &'static str, hurt: Hurt, links: Vec<Link>, until: Duration) {
-        self.count(sim.elapsed(), name, &format!("{hurt:?} on {links:?} until {until:?}"));
-        let slow = self.chance.millis(15, 150);
+    fn break_links(
+        &mut self,
+        sim: &mut Sim<'_>,
+        name: &'static str,
+        fault: LinkFault,
+        links: Vec<Link>,
+        until: Duration,
+    ) {
+        self.count(sim.elapsed(), name, &format!("{fault:?} on {links:?} until {until:?}"));
+        let slow = self.rng.millis(15, 150);
         for (client, server) in &links {
             let (client, server) = (Plan::client_name(*client), Plan::server_name(*server));
-            match hurt {
-                Hurt::Cut => sim.partition(client, server),
-                Hurt::CutToServer => sim.partition_oneway(client, server),
-                Hurt::CutToClient => sim.partition_oneway(server, client),
-                Hurt::Held => sim.hold(client, server),
-                Hurt::Slow => sim.set_link_max_message_latency(client, server, slow),
+            match fault {
+                LinkFault::Partition => sim.partition(client, server),
+                LinkFault::PartitionToServer => sim.partition_oneway(client, server),
+                LinkFault::PartitionToClient => sim.partition_oneway(server, client),
+                LinkFault::Held => sim.hold(client, server),
+                LinkFault::Slow => sim.set_link_max_message_latency(client, server, slow),
             }
         }
-        self.hurt.extend(&links);
-        self.cures.push((until, Cure::Links(hurt, links)));
+        self.faulty_links.extend(&links);
+        self.follow_ups.push((until, FollowUp::RepairLinks(fault, links)));
     }
 
-    /// Ends a server's process, to be started again with or without its memory.
+    /// Ends the process of a server, which is started again later with or without its memory.
     fn crash(&mut self, sim: &mut Sim<'_>, server: usize, until: Duration) {
         if self.servers_down.contains(&server) {
             return;
         }
         let now = sim.elapsed();
-        let wanted = self.chance.pick(&[Memory::Kept, Memory::Saved, Memory::Lost, Memory::Lost]);
-        let memory = if self.may_forget(server, now) { wanted } else { Memory::Kept };
+        let wanted = self.rng.pick(&[Memory::Kept, Memory::Saved, Memory::Lost, Memory::Lost]);
+        let memory = if self.may_lose_memory(server, now) { wanted } else { Memory::Kept };
         let name = match memory {
             Memory::Kept => "crash of a server",
             Memory::Saved => "crash of a server, with an old memory",
             Memory::Lost => "crash of a server, without its memory",
         };
         self.count(now, name, &format!("redis-{server} is down until {until:?}, memory {memory:?}"));
-        self.world.sockets().lose(&Plan::server_name(server));
+        self.world.sockets().drop_connections(&Plan::server_name(server));
         sim.crash(Plan::server_name(server));
         self.servers_down.insert(server);
-        // Forgotten from now on: it must be counted among those that forgot while it is down, too.
+        // Its memory is lost now, so that it counts as forgetful while it is down.
         self.servers[server].restart(memory);
-        self.cures.push((until, Cure::Server(server)));
+        self.follow_ups.push((until, FollowUp::StartServer(server)));
     }
 
-    /// Whether a server may forget: the promises hold while a majority keeps its memory, which is to say while those that
-    /// forgot, or are in quarantine for that, are a minority.
-    fn may_forget(&self, server: usize, now: Duration) -> bool {
-        let forgot = |other: &usize| *other != server && !self.servers[*other].remembers(PREFIX, now);
-        let forgotten = (0..self.servers.len()).filter(forgot).count();
-        let allowed = self.plan.scenario == Scenario::Amnesia || forgotten < (self.servers.len() - 1) / 2;
+    /// Whether a server may lose its memory. The promises hold while the servers that lost theirs, or are in quarantine for
+    /// that reason, are a minority.
+    fn may_lose_memory(&self, server: usize, now: Duration) -> bool {
+        let is_forgetful = |other: &usize| *other != server && !self.servers[*other].remembers(PREFIX, now);
+        let forgetful = (0..self.servers.len()).filter(is_forgetful).count();
+        let allowed = self.plan.scenario == Scenario::Amnesia || forgetful < (self.servers.len() - 1) / 2;
         self.plan.forgetful && !self.servers[server].is_durable() && allowed
     }
 
-    fn cure(&mut self, sim: &mut Sim<'_>, cure: Cure) {
-        match &cure {
-            Cure::Crash(server, until) if sim.elapsed() < self.plan.storm => return self.crash(sim, *server, *until),
-            Cure::Crash(..) => return,
-            _ => self.world.note_at(sim.elapsed(), Event::Fault(format!("cured: {cure:?}"))),
+    fn follow_up(&mut self, sim: &mut Sim<'_>, follow_up: FollowUp) {
+        match &follow_up {
+            FollowUp::CrashServer(server, until) if sim.elapsed() < self.plan.fault_phase => {
+                return self.crash(sim, *server, *until);
+            }
+            FollowUp::CrashServer(..) => return,
+            _ => self.world.record_at(sim.elapsed(), Event::Fault(format!("{follow_up:?}"))),
         }
-        match cure {
-            Cure::Crash(..) => {}
-            Cure::Links(hurt, links) => {
+        match follow_up {
+            FollowUp::CrashServer(..) => {}
+            FollowUp::RepairLinks(fault, links) => {
                 for link in links {
-                    self.hurt.remove(&link);
+                    self.faulty_links.remove(&link);
                     let (client, server) = (Plan::client_name(link.0), Plan::server_name(link.1));
-                    match hurt {
-                        Hurt::Cut => sim.repair(client, server),
-                        Hurt::CutToServer => sim.repair_oneway(client, server),
-                        Hurt::CutToClient => sim.repair_oneway(server, client),
-                        Hurt::Held => sim.release(client, server),
-                        Hurt::Slow => {
+                    match fault {
+                        LinkFault::Partition => sim.repair(client, server),
+                        LinkFault::PartitionToServer => sim.repair_oneway(client, server),
+                        LinkFault::PartitionToClient => sim.repair_oneway(server, client),
+                        LinkFault::Held => sim.release(client, server),
+                        LinkFault::Slow => {
                             let usual = Duration::from_millis(self.plan.latency);
                             sim.set_link_max_message_latency(client, server, usual);
                         }
                     }
                 }
             }
-            Cure::Server(server) => {
+            FollowUp::StartServer(server) => {
                 self.servers_down.remove(&server);
                 sim.bounce(Plan::server_name(server));
             }
-            Cure::Client(client) => {
+            FollowUp::StartClient(client) => {
                 self.clients_down.remove(&client);
                 sim.bounce(Plan::client_name(client));
             }
@@ -262,6 +279,6 @@ impl Nemesis {
 
     fn count(&mut self, now: Duration, name: &'static str, what: &str) {
         *self.counts.entry(name).or_default() += 1;
-        self.world.note_at(now, Event::Fault(format!("{name}: {what}")));
+        self.world.record_at(now, Event::Fault(format!("{name}: {what}")));
     }
 }

@@ -1,34 +1,34 @@
 use std::time::Duration;
 
-use super::chance::Chance;
 use super::redis::{Flaw, NodeClock};
+use super::rng::Rng;
 
 /// The prefix of all keys.
 pub(super) const PREFIX: &str = "sim:";
-/// The longest time to live of any lock. Short, so that a server's quarantine ends within the run.
+/// The longest ttl of any lock. Short, so that a server's quarantine ends within the run.
 pub(super) const MAX_TTL: Duration = Duration::from_secs(1);
-/// How long everything is left in peace after the last fault, before the clients take each lock a last time. Longer than a
-/// stalled connection, the longest backoff, a quarantine and a time to live.
-pub(super) const PEACE: Duration = Duration::from_secs(5);
-/// How long clients may take for that.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long clients and servers may recover after the last fault, before each client acquires each lock once more. Longer than
+/// a stalled connection, the longest backoff, a quarantine and a ttl together.
+pub(super) const RECOVERY: Duration = Duration::from_secs(5);
+/// How long the last acquisition of a lock may take.
+pub(super) const FINAL_WAIT: Duration = Duration::from_secs(10);
 
-/// What is allowed to happen, and so what is checked.
+/// Which faults may occur, and therefore what is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// All that the promises cover: links, crashes, restarts, and at most a minority of servers that have forgotten.
+    /// The faults that the promises cover: of links, crashes, restarts, and a minority of servers that lose their memory.
     Promised,
-    /// The clocks of servers jump, too. Two leases may be valid at once; the tokens must hold.
+    /// The clocks of servers jump, too. Two leases may be valid at once, but tokens must be unique and ordered.
     ClockJumps,
-    /// A majority of servers may forget, and at once. Only what a fenced resource makes of the tokens is checked.
+    /// A majority of servers may lose their memory, even at once. Only the updates of a fenced resource are checked.
     Amnesia,
 }
 
 impl Scenario {
-    /// All of them.
+    /// All scenarios.
     pub const ALL: [Self; 3] = [Self::Promised, Self::ClockJumps, Self::Amnesia];
 
-    /// What commands call it.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,23 +39,23 @@ impl Scenario {
     }
 }
 
-/// The whole of a run, but for what happens in it.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) scenario: Scenario,
     pub(super) servers: Vec<ServerPlan>,
     pub(super) clients: usize,
-    /// How many tasks of each client want locks.
+    /// How many tasks of each client take locks.
     pub(super) workers: usize,
     pub(super) resources: usize,
     pub(super) flaw: Option<Flaw>,
-    /// Whether servers forget in this run.
+    /// Whether servers may lose their memory in this run.
     pub(super) forgetful: bool,
-    /// How long a message takes at most when nothing is wrong, in milliseconds.
+    /// The largest latency of a message without a fault, in milliseconds.
     pub(super) latency: u64,
-    /// How long there are faults.
-    pub(super) storm: Duration,
+    /// How long faults are injected.
+    pub(super) fault_phase: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -66,24 +66,24 @@ pub(super) struct ServerPlan {
 
 impl Plan {
     pub(super) fn new(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Self {
-        let mut chance = Chance::new(seed, &[0]);
-        let forgetful = scenario == Scenario::Amnesia || chance.percent(60);
-        let server = |chance: &mut Chance| ServerPlan {
-            clock: NodeClock { offset: chance.around(clock_error(scenario, forgetful)), gain: chance.around(9_000) },
-            durable: chance.percent(15),
+        let mut rng = Rng::new(seed, &[0]);
+        let forgetful = scenario == Scenario::Amnesia || rng.percent(60);
+        let server = |rng: &mut Rng| ServerPlan {
+            clock: NodeClock { offset: rng.within(clock_error(scenario, forgetful)), gain: rng.within(9_000) },
+            durable: rng.percent(15),
         };
-        let servers = chance.pick(&[3, 3, 3, 5]);
+        let servers = rng.pick(&[3, 3, 3, 5]);
         Self {
             seed,
             scenario,
-            servers: (0..servers).map(|_| server(&mut chance)).collect(),
-            clients: chance.pick(&[2, 3, 3, 4]),
-            workers: chance.pick(&[1, 2, 3]),
-            resources: chance.pick(&[1, 1, 2]),
+            servers: (0..servers).map(|_| server(&mut rng)).collect(),
+            clients: rng.pick(&[2, 3, 3, 4]),
+            workers: rng.pick(&[1, 2, 3]),
+            resources: rng.pick(&[1, 1, 2]),
             flaw,
             forgetful,
-            latency: chance.pick(&[2, 3, 5, 10]),
-            storm: chance.millis(5_000, 8_000),
+            latency: rng.pick(&[2, 3, 5, 10]),
+            fault_phase: rng.millis(5_000, 8_000),
         }
     }
 
@@ -100,8 +100,9 @@ impl Plan {
     }
 }
 
-/// How wrong clocks may stand, in microseconds. Tokens do not rest on clocks while fencing numbers survive, so an hour is
-/// nothing. Where servers forget, the clock is what keeps tokens increasing: it has to be right to well within a quarantine.
+/// The largest error of a server's clock, in microseconds. While the fences survive, tokens do not depend on clocks, so an hour
+/// does not matter. Where servers lose their memory, the clocks keep tokens increasing, and their errors have to be far smaller
+/// than a quarantine.
 fn clock_error(scenario: Scenario, forgetful: bool) -> i64 {
     match scenario {
         Scenario::Amnesia => 500,

@@ -7,15 +7,15 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turmoil::net::TcpStream;
 
-/// All connections, by the host that has them.
+/// The open connections of each host.
 ///
-/// When a host crashes, tokio drops its tasks in an order that depends on what else runs in this process. Would each of them
-/// then close its connection, the run would not replay; so the connections go first, in the order in which they were opened,
-/// and without a word to the other side, as when a machine loses its power.
+/// When a host crashes, tokio drops its tasks in an order that depends on what else runs in this process. If each task closed
+/// its connection then, the run would not replay. So the connections are dropped first, in the order in which they were
+/// opened, and without notice to the other side, as when a machine loses power.
 #[derive(Default)]
 pub(super) struct Sockets(Mutex<BTreeMap<String, Vec<Weak<Slot>>>>);
 
-/// A connection that can be taken away from whoever has it.
+/// A connection that can be dropped while a task still owns it.
 pub(super) struct Socket(Arc<Slot>);
 
 type Slot = Mutex<Option<TcpStream>>;
@@ -31,8 +31,8 @@ impl Sockets {
         Socket(stream)
     }
 
-    /// Ends all connections of a host. To be called from outside of the simulated world: inside, they would be closed.
-    pub(super) fn lose(&self, host: &str) {
+    /// Drops all connections of a host. Must be called from outside of the simulation: inside, dropping closes them.
+    pub(super) fn drop_connections(&self, host: &str) {
         let sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(host);
         for socket in sockets.into_iter().flatten().filter_map(|socket| Weak::upgrade(&socket)) {
             drop(lock(&socket).take());

@@ -8,8 +8,7 @@ use super::history::{Call, Event, History};
 use super::plan::Plan;
 use super::socket::Sockets;
 
-/// What all hosts of a run share, beside the network: the record of what they do, the resources, and the will of the clients
-/// to be paused.
+/// What all hosts of a run share besides the network: the history, the resources, and the pauses that clients request.
 #[derive(Clone)]
 pub(super) struct World(Arc<Mutex<Shared>>, Arc<Sockets>);
 
@@ -41,13 +40,13 @@ impl World {
         &self.1
     }
 
-    /// Notes what happens on the present host.
-    pub(super) fn note(&self, event: Event) {
-        self.note_at(now(), event);
+    /// Records an event on the current host.
+    pub(super) fn record(&self, event: Event) {
+        self.record_at(now(), event);
     }
 
-    pub(super) fn note_at(&self, now: Duration, event: Event) {
-        self.lock().history.note(now, event);
+    pub(super) fn record_at(&self, now: Duration, event: Event) {
+        self.lock().history.record(now, event);
     }
 
     pub(super) fn call(&self, client: usize, resource: usize) -> Call {
@@ -58,7 +57,7 @@ impl World {
         work(&mut self.lock().registers[resource])
     }
 
-    /// How often the client was started, this time included.
+    /// Counts a start of the client, and returns how often it was started.
     pub(super) fn start(&self, client: usize) -> u64 {
         let mut shared = self.lock();
         shared.starts[client] += 1;
@@ -66,7 +65,7 @@ impl World {
     }
 
     pub(super) fn finish(&self, client: usize) {
-        self.note(Event::Finished { client });
+        self.record(Event::Finished { client });
         self.lock().finished[client] = true;
     }
 
@@ -74,8 +73,8 @@ impl World {
         self.lock().finished.iter().all(|finished| *finished)
     }
 
-    /// Asks for a client to be cut off from all servers for a while, as if it did not run.
-    pub(super) fn ask_for_pause(&self, client: usize, pause: Duration) {
+    /// Requests that a client is cut off from all servers for a while, as if it did not run.
+    pub(super) fn request_pause(&self, client: usize, pause: Duration) {
         self.lock().pauses.push((client, pause));
     }
 
@@ -93,7 +92,7 @@ impl World {
         self.lock().requests.clone()
     }
 
-    /// The record and the resources, at the end of the run.
+    /// Takes the history, and the resources as they are at the end of the run.
     pub(super) fn outcome(&self) -> (History, Vec<Register>) {
         let mut shared = self.lock();
         (std::mem::take(&mut shared.history), shared.registers.clone())
@@ -104,7 +103,7 @@ impl World {
     }
 }
 
-/// True time, on the present host.
+/// The virtual time on the current host.
 pub(super) fn now() -> Duration {
     turmoil::sim_elapsed().unwrap_or_default()
 }

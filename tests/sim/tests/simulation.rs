@@ -14,15 +14,15 @@ const SEEDS: u64 = 240;
 const MOST_SEEDS: u64 = 600;
 const FIRST: u64 = 1;
 
-fn number(variable: &str, otherwise: u64) -> u64 {
-    let Ok(text) = std::env::var(variable) else { return otherwise };
-    text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number"))
+fn from_environment(variable: &str, default: u64) -> u64 {
+    let Ok(text) = std::env::var(variable) else { return default };
+    text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, got {text:?}"))
 }
 
 /// A share of the seeds of this run, in percent.
 fn seeds(percent: u64) -> Range<u64> {
-    let first = number("SIMULATION_FIRST", FIRST);
-    first..first + (number("SIMULATION_SEEDS", SEEDS) * percent / 100).max(1)
+    let first = from_environment("SIMULATION_FIRST", FIRST);
+    first..first + (from_environment("SIMULATION_SEEDS", SEEDS) * percent / 100).max(1)
 }
 
 /// Fails if a promise was broken, or if too little happened that could have broken one.
@@ -32,8 +32,8 @@ fn assert_kept(report: &Report, faults: &[&str]) {
     if report.runs >= 20 {
         assert!(report.grants > report.runs * 20, "hardly any lock was granted: {report}");
         assert!(report.losses > 0 && report.refused_writes > 0, "the faults had no effect: {report}");
-        for what in DONE {
-            assert!(report.done.get(what).is_some_and(|times| *times > 0), "never: {what}: {report}");
+        for activity in ACTIVITY {
+            assert!(report.activity.get(activity).is_some_and(|times| *times > 0), "there was no {activity}: {report}");
         }
         for fault in faults {
             assert!(report.faults.contains_key(fault), "there was no {fault}: {report}");
@@ -42,7 +42,7 @@ fn assert_kept(report: &Report, faults: &[&str]) {
 }
 
 /// What clients request and servers do in every range of seeds.
-const DONE: [&str; 9] = [
+const ACTIVITY: [&str; 9] = [
     "acquire",
     "extend",
     "replace",
@@ -57,7 +57,7 @@ const DONE: [&str; 9] = [
 /// Fails if no grant had to be confirmed. Not for runs in which all servers forget at once: their tokens come from their clocks,
 /// which agree, so grants rarely differ.
 fn assert_confirmed(report: &Report) {
-    assert!(report.runs < 20 || report.done.contains_key("confirm"), "no confirm: {report}");
+    assert!(report.runs < 20 || report.activity.contains_key("confirm"), "no confirm: {report}");
 }
 
 /// The faults of every scenario.
@@ -97,8 +97,8 @@ fn a_fenced_resource_loses_nothing_even_if_all_servers_forget() {
 
 /// Seeds that once broke a promise.
 #[test]
-fn seeds_that_broke_a_promise_once_do_so_no_more() {
-    let found = [
+fn seeds_that_once_broke_a_promise_no_longer_do() {
+    let seeds = [
         // While one node was being connected to for the first time, every attempt had a further second: a client that was cut
         // off meanwhile was answered up to two seconds after its wait.
         (Scenario::Promised, 114),
@@ -108,7 +108,7 @@ fn seeds_that_broke_a_promise_once_do_so_no_more() {
         // The first caller waited for a node that hung, although a majority voted.
         (Scenario::Amnesia, 88),
     ];
-    for (scenario, seed) in found {
+    for (scenario, seed) in seeds {
         let outcome = run(seed, scenario, None);
         assert!(outcome.violations.is_empty(), "{} {seed}: {:?}", scenario.name(), outcome.violations);
     }
@@ -139,7 +139,7 @@ fn a_seed_replays_to_the_byte() {
 fn assert_caught(flaw: Flaw, sign: &str) {
     let shows = |seed: u64| {
         let outcome = run(seed, Scenario::Promised, Some(flaw));
-        outcome.violations.iter().any(|told| told.contains(sign))
+        outcome.violations.iter().any(|violation| violation.contains(sign))
     };
     let caught = (FIRST..FIRST + MOST_SEEDS).find(|seed| shows(*seed));
     println!("{flaw:?} is caught by seed {caught:?}: {sign}");

@@ -9,38 +9,38 @@ use super::plan::Scenario;
 use super::redis::Flaw;
 use super::run::{Outcome, run};
 
-/// What came of many seeds.
+/// The results of a range of seeds.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many were run.
+    /// How many seeds were run.
     pub runs: u64,
-    /// How many locks were granted in all of them.
+    /// How many locks were granted in all runs.
     pub grants: u64,
     /// How many leases were lost.
     pub losses: u64,
     /// How many writes the resources refused.
     pub refused_writes: u64,
-    /// How many faults of which kind there were.
+    /// How many faults of each kind were injected.
     pub faults: BTreeMap<&'static str, u64>,
     /// How many requests of each kind there were, and how many wake-ups and handovers.
-    pub done: BTreeMap<&'static str, u64>,
+    pub activity: BTreeMap<&'static str, u64>,
     /// The runs in which a promise was broken, by seed, each with its history.
     pub failures: Vec<Outcome>,
     scenario: Option<Scenario>,
 }
 
-/// Runs all these seeds, on as many threads as there are processors; after so many failures, no more.
+/// Runs a range of seeds on all processors. Stops after `most_failures` failed runs.
 ///
 /// # Panics
 ///
-/// If a run does.
+/// If a run panics.
 #[must_use]
-pub fn run_all(seeds: Range<u64>, scenario: Scenario, flaw: Option<Flaw>, most_failures: usize) -> Report {
+pub fn run_all(seeds: Range<u64>, scenario: Scenario, flaw: Option<Flaw>, max_failures: usize) -> Report {
     let next = AtomicU64::new(seeds.start);
     let report = Mutex::new(Report { scenario: Some(scenario), ..Report::default() });
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let work = || {
-        while report.lock().unwrap().failures.len() < most_failures {
+        while report.lock().unwrap().failures.len() < max_failures {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 break;
@@ -68,15 +68,15 @@ impl Report {
         for (name, count) in &outcome.faults {
             *self.faults.entry(name).or_default() += count;
         }
-        for (name, times) in &outcome.done {
-            *self.done.entry(name).or_default() += times;
+        for (name, times) in &outcome.activity {
+            *self.activity.entry(name).or_default() += times;
         }
         if !outcome.violations.is_empty() {
             self.failures.push(outcome);
         }
     }
 
-    /// How many faults there were.
+    /// How many faults were injected.
     #[must_use]
     pub fn fault_count(&self) -> u64 {
         self.faults.values().sum()
@@ -97,7 +97,7 @@ impl fmt::Display for Report {
         for (name, count) in &self.faults {
             writeln!(f, "  {count:>6} {name}")?;
         }
-        writeln!(f, "done: {:?}", self.done)?;
+        writeln!(f, "activity: {:?}", self.activity)?;
         let scenario = self.scenario.map_or("promised", Scenario::name);
         for Outcome { seed, violations, .. } in &self.failures {
             writeln!(f, "seed {seed} breaks a promise:")?;
@@ -105,6 +105,6 @@ impl fmt::Display for Report {
             let command = "cargo run --release -p lock-sim --";
             writeln!(f, "  replay: {command} {scenario} {seed}")?;
         }
-        if self.failures.is_empty() { write!(f, "no promise broken") } else { Ok(()) }
+        if self.failures.is_empty() { write!(f, "no promise was broken") } else { Ok(()) }
     }
 }
