@@ -140,28 +140,28 @@ impl LockModel {
         }
     }
 
-    fn client_actions(&self, state: &State, number: usize, actions: &mut Vec<Action>) {
-        let client = &state.clients[number];
+    fn client_actions(&self, state: &State, index: usize, actions: &mut Vec<Action>) {
+        let client = &state.clients[index];
         match &client.phase {
             // Symmetric attempts begin in order: any other order is the same with the names changed.
             Phase::Idle => {
                 let symmetric = self.setting.has_equal_blocks();
-                if number == 0 || !symmetric || state.clients[number - 1].phase != Phase::Idle {
-                    actions.extend(self.hints(state).map(|hint| Action::Begin { client: number, hint }));
+                if index == 0 || !symmetric || state.clients[index - 1].phase != Phase::Idle {
+                    actions.extend(self.hints(state).map(|hint| Action::Begin { client: index, hint }));
                 }
                 return;
             }
             Phase::Holding { renewal: None, .. } if client.renewals < self.setting.renewals => {
-                actions.push(Action::Renew { client: number });
+                actions.push(Action::Renew { client: index });
             }
             _ => {}
         }
         if client.phase != Phase::Ended {
-            actions.push(Action::Release { client: number });
+            actions.push(Action::Release { client: index });
         }
         for node in 0..NODES {
-            for request in sent_requests(state, number, node) {
-                let execute = |recorded| Action::Execute { client: number, node, request, recorded };
+            for request in sent_requests(state, index, node) {
+                let execute = |recorded| Action::Execute { client: index, node, request, recorded };
                 // The first reply is always recorded, because it may stay undelivered; of a later one, either is kept.
                 let awaited = request.reply_kind().is_some_and(|kind| client.awaits(node, kind));
                 if awaited {
@@ -173,8 +173,8 @@ impl LockModel {
             }
         }
         let mut deliveries = Vec::new();
-        self.deliveries(state, number, &mut deliveries);
-        actions.extend(deliveries.into_iter().map(|delivery| Action::Deliver { client: number, delivery }));
+        self.deliveries(state, index, &mut deliveries);
+        actions.extend(deliveries.into_iter().map(|delivery| Action::Deliver { client: index, delivery }));
     }
 
     /// The hints that an attempt may begin with.

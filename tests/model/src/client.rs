@@ -72,8 +72,8 @@ impl LockModel {
         }
     }
 
-    /// Clients that paused before sending now send to the nodes whose quarantine has ended. An acquire sent before its node
-    /// forgot has no effect; this covers the acquires sent after.
+    /// Clients that paused before sending now send to the nodes whose quarantine has ended. An acquire that was sent before
+    /// its node lost its data has no effect. This covers the acquires that are sent afterwards.
     pub(super) fn send_delayed_acquires(&self, state: &mut State) {
         if !self.setting.pauses_before_sending {
             return;

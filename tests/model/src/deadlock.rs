@@ -28,15 +28,15 @@ fn is_granted(locks: &LockModel, state: &State, mut nodes: [Node; NODES], silent
     let hint = if locks.setting.time.is_some() { locks.setting.clock(state.now + 1) } else { 0 };
     let mut decider = Decider::of_attempt(locks.setting.ttl(), 1);
     let mut decisions = VecDeque::new();
-    for (number, node) in nodes.iter_mut().enumerate() {
-        let vote = if number == silent { None } else { node.acquire(key, node.epoch, hint, 1) };
-        decisions.push_back(decider.receive(number, Vote::Acquire(vote.unwrap_or(AcquireVote::NoReply)), 0));
+    for (index, node) in nodes.iter_mut().enumerate() {
+        let vote = if index == silent { None } else { node.acquire(key, node.epoch, hint, 1) };
+        decisions.push_back(decider.receive(index, Vote::Acquire(vote.unwrap_or(AcquireVote::NoReply)), 0));
     }
     while let Some(decision) = decisions.pop_front() {
         match decision {
             Some(Decision::Acquisition(Step::Granted { .. })) => return true,
-            Some(Decision::Acquisition(Step::Confirm { round, token, nodes: asked })) => {
-                for node in asked {
+            Some(Decision::Acquisition(Step::Confirm { round, token, nodes: confirming })) => {
+                for node in confirming {
                     let vote = nodes[node].confirm(CLIENTS, to_u8(token), mutant);
                     decisions.push_back(decider.receive(node, Vote::Confirm(round, vote), 0));
                 }

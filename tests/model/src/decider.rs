@@ -100,7 +100,7 @@ impl Decider {
         matches!(self.shipped, Shipped::Renewal(_))
     }
 
-    /// Whether this decides an attempt that has not proposed a token yet.
+    /// Whether this decides an attempt that has proposed no token.
     pub(super) fn is_gathering(&self) -> bool {
         !self.is_renewal() && !self.proposed
     }

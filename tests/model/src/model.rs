@@ -43,15 +43,15 @@ impl LockModel {
         if self.setting.mutant == Some(Mutant::SharedOwnerId) { 0 } else { client }
     }
 
-    fn execute(&self, state: &mut State, number: usize, at: usize, request: Request, recorded: bool) {
+    fn execute(&self, state: &mut State, index: usize, at: usize, request: Request, recorded: bool) {
         let mutant = self.setting.mutant;
-        let owner = self.owner(number);
+        let owner = self.owner(index);
         let key = Key { owner, expires: state.now + self.setting.ttl() };
-        let (client, node) = (&mut state.clients[number], &mut state.nodes[at]);
+        let (client, node) = (&mut state.clients[index], &mut state.nodes[at]);
         let before = *node;
         let vote = match request {
             Request::Acquire => {
-                let tokens = if mutant == Some(Mutant::BlockCountsAsOne) { 1 } else { self.setting.tokens[number] };
+                let tokens = if mutant == Some(Mutant::BlockCountsAsOne) { 1 } else { self.setting.tokens[index] };
                 let vote = node.acquire(key, client.acquires[at].unwrap_or_default(), client.hint, tokens);
                 if let Some(vote) = vote {
                     self.cover_vote(client, before, *node, at, vote, recorded);
@@ -111,12 +111,12 @@ impl LockModel {
     }
 
     /// Whether a request whose reply is not recorded leaves its node unchanged. Such actions need not be explored.
-    fn changes_nothing(&self, state: &State, number: usize, at: usize, request: Request) -> bool {
-        let (client, node, no_mutant) = (&state.clients[number], &state.nodes[at], self.setting.mutant.is_none());
+    fn changes_nothing(&self, state: &State, index: usize, at: usize, request: Request) -> bool {
+        let (client, node, no_mutant) = (&state.clients[index], &state.nodes[at], self.setting.mutant.is_none());
         match request {
             Request::Acquire => node.key.is_some() || client.acquires[at] != Some(node.epoch),
             Request::Replace => node.key.is_some() || client.replaces[at] != Some(node.epoch),
-            Request::Confirm(_) | Request::Extend | Request::Release => no_mutant && !node.is_held_by(number),
+            Request::Confirm(_) | Request::Extend | Request::Release => no_mutant && !node.is_held_by(index),
         }
     }
 
@@ -184,21 +184,21 @@ impl LockModel {
     /// the hint when no acquire is in flight, and confirms on nodes whose fence has reached the proposed token.
     fn normalize(&self, state: &mut State) {
         for client in state.clients.iter_mut().filter(|client| client.phase == Phase::Ended) {
-            for (number, node) in state.nodes.iter().enumerate() {
+            for (index, node) in state.nodes.iter().enumerate() {
                 let is_past = |epoch: &mut u8| *epoch != node.epoch;
-                if client.acquires[number].take_if(is_past).is_some() {
+                if client.acquires[index].take_if(is_past).is_some() {
                     self.coverage.mark(CoveragePoint::OldEpoch);
                 }
-                client.replaces[number].take_if(is_past);
+                client.replaces[index].take_if(is_past);
             }
             if client.acquires.iter().all(Option::is_none) {
                 client.hint = 0;
             }
             client.renewals = 0;
             for proposal in client.confirms.iter_mut().filter(|_| self.setting.forgets == 0) {
-                for (number, node) in state.nodes.iter().enumerate() {
+                for (index, node) in state.nodes.iter().enumerate() {
                     if node.fence >= proposal.token {
-                        proposal.nodes.remove(number);
+                        proposal.nodes.remove(index);
                     }
                 }
                 if proposal.nodes == Default::default() {

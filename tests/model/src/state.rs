@@ -248,8 +248,8 @@ impl ReplySlot {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tick {}:", self.now)?;
-        for (number, node) in self.nodes.iter().enumerate() {
-            write!(f, " node {number} F={}", node.fence)?;
+        for (index, node) in self.nodes.iter().enumerate() {
+            write!(f, " node {index} F={}", node.fence)?;
             if let Some(key) = node.key {
                 write!(f, " L={} until {}", key.owner, key.expires)?;
             }
@@ -261,12 +261,12 @@ impl fmt::Display for State {
             }
             write!(f, ";")?;
         }
-        for (number, client) in self.clients.iter().enumerate() {
+        for (index, client) in self.clients.iter().enumerate() {
             match (&client.phase, client.token) {
                 (Phase::Holding { until, .. }, Some(token)) => {
-                    write!(f, " client {number} holds {token} until {until};")?;
+                    write!(f, " client {index} holds {token} until {until};")?;
                 }
-                (_, Some(token)) => write!(f, " client {number} had {token};")?,
+                (_, Some(token)) => write!(f, " client {index} had {token};")?,
                 _ => {}
             }
         }

@@ -29,12 +29,12 @@ impl State {
 
     /// A hash of everything about an attempt that does not depend on the nodes' names. Attempts with equal keys may come in
     /// either order.
-    fn sort_key_of_attempt(&self, number: usize) -> u64 {
-        let client = &self.clients[number];
+    fn sort_key_of_attempt(&self, index: usize) -> u64 {
+        let client = &self.clients[index];
         let mut of_all = 0_u64;
         for (node, state) in self.nodes.iter().enumerate() {
             let mut hasher = Mix::default();
-            (state.fence, state.epoch, state.is_held_by(number)).hash(&mut hasher);
+            (state.fence, state.epoch, state.is_held_by(index)).hash(&mut hasher);
             client.hash_at(node, &mut hasher);
             of_all = of_all.wrapping_add(hasher.finish().rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }

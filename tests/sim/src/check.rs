@@ -39,7 +39,7 @@ pub(super) fn violations(history: &History, registers: &[Register], scenario: Sc
     }
     if scenario != Scenario::Amnesia {
         found.extend(check::tokens_are_unique(&grants).iter().map(Violation::to_string));
-        found.extend(increasing_tokens(&grants, &clock_jumps(history)).iter().map(Violation::to_string));
+        found.extend(unordered_tokens(&grants, &clock_jumps(history)).iter().map(Violation::to_string));
     }
     if scenario == Scenario::Promised {
         found.extend(check::validity_does_not_overlap(&grants).iter().map(Violation::to_string));
@@ -131,7 +131,7 @@ fn overdue_calls(history: &History) -> Vec<String> {
 /// The token of a handed-over lock is an exception after a clock jump. It was reserved when the lock was acquired from the
 /// nodes. Only mutual exclusion prevents another client from being granted a larger one meanwhile, and a clock that jumps
 /// breaks mutual exclusion.
-fn increasing_tokens<'a>(grants: &'a [Grant], jumps: &[Moment]) -> Vec<Violation<'a, Holder>> {
+fn unordered_tokens<'a>(grants: &'a [Grant], jumps: &[Moment]) -> Vec<Violation<'a, Holder>> {
     let mut violations = check::tokens_are_ordered(grants);
     violations.retain(|Violation { later, .. }| {
         let jumped = |taken| jumps.iter().any(|jump| (taken..=later.granted).contains(jump));
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_token_is_larger_than_those_granted_before_its_call() {
-        assert!(increasing_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 3, 5, 9, 1)], &[]).is_empty(), "at the same time");
-        assert_eq!(increasing_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 1)], &[]).len(), 1);
+        assert!(unordered_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 3, 5, 9, 1)], &[]).is_empty(), "at the same time");
+        assert_eq!(unordered_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 1)], &[]).len(), 1);
         assert_eq!(check::tokens_are_unique(&[grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 2)]).len(), 1);
     }
 
@@ -174,9 +174,9 @@ mod tests {
     fn a_lock_that_was_handed_over_may_have_an_older_token_only_after_a_jump() {
         let (earlier, own) = (grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 1));
         let handed_over = Grant { holder: Holder { acquired_since: Some(at(3)), ..own.holder }, ..own.clone() };
-        let found = |jump: u64| increasing_tokens(&[earlier.clone(), handed_over.clone()], &[at(jump)]).len();
+        let found = |jump: u64| unordered_tokens(&[earlier.clone(), handed_over.clone()], &[at(jump)]).len();
         assert_eq!([2, 3, 6, 7].map(found), [1, 0, 0, 1]);
-        assert_eq!(increasing_tokens(&[earlier, own], &[at(5)]).len(), 1);
+        assert_eq!(unordered_tokens(&[earlier, own], &[at(5)]).len(), 1);
     }
 
     #[test]

@@ -110,37 +110,37 @@ impl QueueModel {
         }
     }
 
-    fn process_actions(&self, state: &QueueState, number: usize, actions: &mut Vec<QueueAction>) {
-        let process = &state.processes[number];
+    fn process_actions(&self, state: &QueueState, index: usize, actions: &mut Vec<QueueAction>) {
+        let process = &state.processes[index];
         match &process.phase {
             ProcessPhase::Waiting => {
-                if process.attempts_begun < self.setting.attempts[number] {
-                    actions.push(QueueAction::Begin { process: number });
+                if process.attempts_begun < self.setting.attempts[index] {
+                    actions.push(QueueAction::Begin { process: index });
                 }
                 for node in
-                    (0..NODES).filter(|node| self.setting.wakeups && state.nodes[*node].wakeups & 1 << number != 0)
+                    (0..NODES).filter(|node| self.setting.wakeups && state.nodes[*node].wakeups & 1 << index != 0)
                 {
-                    actions.push(QueueAction::WakeUp { process: number, node });
+                    actions.push(QueueAction::WakeUp { process: index, node });
                 }
             }
             ProcessPhase::Acquiring(attempt) => {
-                actions.push(QueueAction::Fail { process: number });
+                actions.push(QueueAction::Fail { process: index });
                 if !attempt.decider.is_gathering() {
                     let awaited = (0..NODES).filter(|node| attempt.awaited.contains(*node));
-                    actions.extend(awaited.map(|node| QueueAction::TimeOut { process: number, node }));
+                    actions.extend(awaited.map(|node| QueueAction::TimeOut { process: index, node }));
                 }
             }
             ProcessPhase::Gone => {
-                actions.extend((0..NODES).map(|node| QueueAction::LeaveQueue { process: number, node }));
+                actions.extend((0..NODES).map(|node| QueueAction::LeaveQueue { process: index, node }));
             }
             ProcessPhase::Holding => {}
         }
         if process.phase != ProcessPhase::Gone {
-            actions.push(QueueAction::Leave { process: number });
+            actions.push(QueueAction::Leave { process: index });
         }
         for attempt in 0..process.attempts_begun {
             for node in 0..NODES {
-                self.executions(state, number, attempt, node, actions);
+                self.executions(state, index, attempt, node, actions);
             }
         }
     }
@@ -154,48 +154,32 @@ impl QueueModel {
         actions: &mut Vec<QueueAction>,
     ) {
         let sender = &state.processes[process];
-        let present = sender.is_in(attempt);
-        let ProcessPhase::Acquiring(current) = &sender.phase else {
-            return self.undelivered_executions(state, process, attempt, node, actions);
+        let sent = &sender.sent[attempt];
+        let is_current = sender.is_in(attempt);
+        let mut execute = |request, delivered| {
+            actions.push(QueueAction::Execute { process, attempt, node, request, delivered });
         };
-        let mut delivered =
-            |request| actions.push(QueueAction::Execute { process, attempt, node, request, delivered: true });
-        if present && current.awaited.contains(node) && sender.sent[attempt].acquires.contains(node) {
-            delivered(QueueRequest::Acquire);
+        if let (true, ProcessPhase::Acquiring(current)) = (is_current, &sender.phase) {
+            if current.awaited.contains(node) && sent.acquires.contains(node) {
+                execute(QueueRequest::Acquire, true);
+            }
+            let (round, awaited) = current.round;
+            if awaited.contains(node) && sent.confirms[usize::from(round) - 1].nodes.contains(node) {
+                execute(QueueRequest::Confirm(round), true);
+            }
         }
-        let (round, awaited) = current.round;
-        if present
-            && awaited.contains(node)
-            && sender.sent[attempt].confirms[usize::from(round) - 1].nodes.contains(node)
-        {
-            delivered(QueueRequest::Confirm(round));
-        }
-        self.undelivered_executions(state, process, attempt, node, actions);
-    }
-
-    fn undelivered_executions(
-        &self,
-        state: &QueueState,
-        process: usize,
-        attempt: usize,
-        node: usize,
-        actions: &mut Vec<QueueAction>,
-    ) {
-        let (sender, requests) = (&state.processes[process], state.processes[process].sent[attempt]);
-        let mut undelivered =
-            |request| actions.push(QueueAction::Execute { process, attempt, node, request, delivered: false });
-        if sender.is_in(attempt) || state.late_requests < self.setting.late_requests {
-            if requests.acquires.contains(node) {
-                undelivered(QueueRequest::Acquire);
+        if is_current || state.late_requests < self.setting.late_requests {
+            if sent.acquires.contains(node) {
+                execute(QueueRequest::Acquire, false);
             }
             for round in [1, 2] {
-                if requests.confirms[usize::from(round) - 1].nodes.contains(node) {
-                    undelivered(QueueRequest::Confirm(round));
+                if sent.confirms[usize::from(round) - 1].nodes.contains(node) {
+                    execute(QueueRequest::Confirm(round), false);
                 }
             }
         }
-        if let Some(position) = requests.ended {
-            undelivered(QueueRequest::Release(position));
+        if let Some(position) = sent.release {
+            execute(QueueRequest::Release(position), false);
         }
     }
 }

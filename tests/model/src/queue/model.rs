@@ -72,7 +72,7 @@ impl QueueModel {
         request: QueueRequest,
     ) -> Option<Vote> {
         let (owner, mutant) = (self.owner(process, attempt), self.setting.mutant);
-        let present = state.processes[process].is_in(attempt);
+        let is_current = state.processes[process].is_in(attempt);
         let (target, sent) = (&mut state.nodes[at], &mut state.processes[process].sent[attempt]);
         let (before, mut without) = (*target, target.lock);
         let vote = match request {
@@ -99,7 +99,8 @@ impl QueueModel {
         };
         let others = before.lock.key.is_some_and(|held| held.owner != owner);
         state.foreign_key_changed |= others && target.lock.key != before.lock.key;
-        state.late_requests += u8::from(!present && *target != before && !matches!(request, QueueRequest::Release(_)));
+        state.late_requests +=
+            u8::from(!is_current && *target != before && !matches!(request, QueueRequest::Release(_)));
         vote
     }
 
@@ -151,7 +152,7 @@ impl QueueModel {
             ProcessPhase::Waiting | ProcessPhase::Gone => None,
         };
         if let (Some(position), Some(last)) = (position, ended.attempts_begun.checked_sub(1)) {
-            ended.sent[last].ended = Some(position);
+            ended.sent[last].release = Some(position);
         }
         ended.phase = then;
         ended.wakeups_from = Nodes::default();
@@ -169,12 +170,12 @@ impl QueueModel {
     /// Removes what no longer matters, so that equivalent states become equal.
     fn normalize(&self, state: &mut QueueState) {
         for process in &mut state.processes {
-            for number in 0..process.attempts_begun {
-                if process.is_in(number) && process.phase != ProcessPhase::Holding {
+            for index in 0..process.attempts_begun {
+                if process.is_in(index) && process.phase != ProcessPhase::Holding {
                     continue;
                 }
-                let sent = &mut process.sent[number];
-                if state.late_requests == self.setting.late_requests && sent.ended.is_some() {
+                let sent = &mut process.sent[index];
+                if state.late_requests == self.setting.late_requests && sent.release.is_some() {
                     sent.acquires = Nodes::default();
                     sent.confirms = Default::default();
                 }

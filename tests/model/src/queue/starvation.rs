@@ -41,18 +41,18 @@ impl QueueModel {
     pub(super) fn is_starvation_free(&self, state: &QueueState) -> bool {
         let mutant = self.setting.mutant;
         let mut quiescent = Quiescent { nodes: state.nodes, waiting: 0 };
-        for (number, process) in state.processes.iter().enumerate() {
+        for (index, process) in state.processes.iter().enumerate() {
             let position = match process.phase {
                 ProcessPhase::Acquiring(_) => QueuePosition::Keep,
                 ProcessPhase::Holding => QueuePosition::Leave,
                 ProcessPhase::Waiting | ProcessPhase::Gone => continue,
             };
-            let owner = process.attempts_begun.checked_sub(1).map(|last| self.owner(number, last));
-            quiescent.nodes.iter_mut().for_each(|node| node.release(owner, number, position, mutant));
+            let owner = process.attempts_begun.checked_sub(1).map(|last| self.owner(index, last));
+            quiescent.nodes.iter_mut().for_each(|node| node.release(owner, index, position, mutant));
         }
-        for (number, process) in state.processes.iter().enumerate() {
+        for (index, process) in state.processes.iter().enumerate() {
             let waits = matches!(process.phase, ProcessPhase::Waiting | ProcessPhase::Acquiring(_));
-            quiescent.waiting |= u8::from(waits) << number;
+            quiescent.waiting |= u8::from(waits) << index;
         }
         for node in &mut quiescent.nodes {
             node.lock.key = None;
@@ -127,7 +127,7 @@ impl Quiescent {
         let granted = self.is_granted(owner, process, silent, mutant);
         let position = if granted { QueuePosition::Leave } else { QueuePosition::Keep };
         self.waiting &= !(u8::from(granted) << process);
-        let replying = self.nodes.iter_mut().enumerate().filter(|(number, _)| *number != silent);
+        let replying = self.nodes.iter_mut().enumerate().filter(|(index, _)| *index != silent);
         replying.for_each(|(_, node)| node.release(Some(owner), process, position, mutant));
         self.nodes.iter_mut().for_each(|node| node.wakeups = 0);
     }
@@ -135,9 +135,9 @@ impl Quiescent {
     fn is_granted(&mut self, owner: usize, process: usize, silent: usize, mutant: Option<QueueMutant>) -> bool {
         let mut decider = Decider::of_attempt(0, 1);
         let mut decisions = VecDeque::new();
-        for (number, node) in self.nodes.iter_mut().enumerate() {
-            let vote = if number == silent { AcquireVote::NoReply } else { node.acquire(owner, process, mutant) };
-            decisions.push_back(decider.receive(number, Vote::Acquire(vote), 0));
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            let vote = if index == silent { AcquireVote::NoReply } else { node.acquire(owner, process, mutant) };
+            decisions.push_back(decider.receive(index, Vote::Acquire(vote), 0));
         }
         while let Some(decision) = decisions.pop_front() {
             match decision {

@@ -83,7 +83,7 @@ pub struct SentRequests {
     /// Its confirms.
     pub confirms: [Proposal; 2],
     /// What its release does to the position, once it is sent. It may be executed at any time, and repeatedly.
-    pub ended: Option<QueuePosition>,
+    pub release: Option<QueuePosition>,
 }
 
 impl Process {
@@ -102,8 +102,8 @@ impl Process {
 
 impl fmt::Display for QueueState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, node) in self.nodes.iter().enumerate() {
-            write!(f, "node {number} F={}", node.lock.fence)?;
+        for (index, node) in self.nodes.iter().enumerate() {
+            write!(f, "node {index} F={}", node.lock.fence)?;
             if let Some(key) = node.lock.key {
                 write!(f, " L={}.{}", key.owner / ATTEMPTS, key.owner % ATTEMPTS)?;
             }
@@ -113,14 +113,14 @@ impl fmt::Display for QueueState {
             let waiting = (0..PROCESSES).filter(|process| node.queue & 1 << process != 0);
             write!(f, " queue {:?}; ", waiting.collect::<Vec<_>>())?;
         }
-        for (number, process) in self.processes.iter().enumerate() {
+        for (index, process) in self.processes.iter().enumerate() {
             let phase = match &process.phase {
                 ProcessPhase::Waiting => "waits",
                 ProcessPhase::Acquiring(_) => "acquires",
                 ProcessPhase::Holding => "HOLDS",
                 ProcessPhase::Gone => "is gone",
             };
-            write!(f, "process {number} {phase} after {}, token {:?}; ", process.attempts_begun, process.token)?;
+            write!(f, "process {index} {phase} after {}, token {:?}; ", process.attempts_begun, process.token)?;
         }
         Ok(())
     }
