@@ -5,8 +5,8 @@ use lock_core::{LockManager, LockRequest};
 
 /// What happens to a handler whose lease is lost while it runs.
 ///
-/// A lease is lost when it could not be renewed in time, when it reaches `max_hold`, or when the grace period of a
-/// shutdown ends. Writes that the handler completed before the loss remain; let the resource check the fencing token.
+/// A lease is lost when it could not be renewed in time, when too many masters have lost its key, when it reaches
+/// `max_hold`, or when the grace period of a shutdown ends. Writes that the handler completed before the loss remain; let the resource check the fencing token.
 ///
 /// # Examples
 ///

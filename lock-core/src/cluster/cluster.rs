@@ -106,8 +106,8 @@ impl Cluster {
         _ = timeout_at(deadline, joined).await;
     }
 
-    /// Submits an operation to a node. When this returns, the request was handed over, or it never will be and the reply says
-    /// why.
+    /// Submits an operation to a node. When this returns, the request has either been submitted, or it never will be and
+    /// the reply says why.
     pub(crate) fn send(&self, node: usize, keys: &LockKeys, operation: Operation, reply_to: ReplySender) {
         let member = &self.members[node];
         let epoch = member.state.borrow().epoch_for(&operation);

@@ -148,7 +148,7 @@ impl<'a> Attempt<'a> {
         }
         let failure = match verdict {
             Step::Granted { token, .. } => {
-                self.grant.confirm(*token..token + u64::from(self.tokens));
+                self.grant.won(*token..token + u64::from(self.tokens));
                 return Ok(self.grant);
             }
             Step::Failed(failure) => *failure,

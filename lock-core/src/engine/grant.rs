@@ -25,8 +25,8 @@ pub(crate) struct Grant {
     pub(super) position: QueuePosition,
     /// The reserved tokens that are left; the first is the next holder's. Empty until the lock is granted.
     tokens: Range<u64>,
-    /// When the requests were sent that the present validity is counted from. The nodes hold the key for at least a time to
-    /// live from then on.
+    /// When the requests were sent from which the present validity counts. The nodes hold the key for at least a time to live
+    /// from then on.
     sent: Instant,
     /// When a majority granted the lock, if it did.
     granted_at: Option<Instant>,
@@ -49,7 +49,7 @@ impl Grant {
     }
 
     /// A majority granted the lock, with these tokens.
-    pub(super) fn confirm(&mut self, tokens: Range<u64>) {
+    pub(super) fn won(&mut self, tokens: Range<u64>) {
         (self.tokens, self.granted_at) = (tokens, Some(Instant::now()));
     }
 
@@ -78,7 +78,7 @@ impl Grant {
         self.nodes
     }
 
-    /// When the requests were sent that the present validity is counted from.
+    /// When the requests were sent from which the present validity counts.
     pub(crate) fn sent(&self) -> Instant {
         self.sent
     }
@@ -111,6 +111,7 @@ impl Grant {
 impl Drop for Grant {
     fn drop(&mut self) {
         if !self.nodes.is_empty() {
+            // The release is sent by now; dropping it leaves the rest of it to the background.
             drop(Release::send(&self.engine, self));
         }
     }

@@ -1,6 +1,6 @@
 //! Sends requests to all nodes at once, feeds the replies to [`quorum`](crate::quorum), and does what it decides.
 //!
-//! A request is handed over to a node when it is sent, not when its reply is awaited
+//! A request is submitted to a node when it is sent, not when its reply is awaited
 //! ([`LockNode`](crate::node::LockNode)). Dropping a future in here never takes a request back, and never lets a later request
 //! overtake it. So the [`Grant`] of an attempt exists before the first request leaves, and releases when it is dropped: whoever
 //! drops the attempt, at whatever point, leaves a release behind every acquire.

@@ -24,7 +24,7 @@ pub(super) type WasHeld = bool;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unacknowledged {
     pub(crate) waited: Duration,
-    /// The votes of the nodes that did not.
+    /// The votes of the nodes that did not acknowledge it.
     pub(crate) votes: Vec<NodeVote>,
 }
 
@@ -171,7 +171,7 @@ impl Release {
         }
     }
 
-    /// Releases on every node: until it has replied, or the key has expired.
+    /// Asks every node again until it has replied or the key has expired.
     async fn complete(&mut self) {
         self.decide().await;
         let Some(mut round) = self.round.take() else { return };
@@ -207,7 +207,8 @@ impl Release {
         }
     }
 
-    /// Moves what is left of the release out, for the background. `self` has nothing more to do.
+    /// Moves what is left of the release out, for the background: the round, the errors and the tracking token. `self` keeps
+    /// copies of the rest, and has nothing more to do.
     fn take(&mut self) -> Self {
         let mut round = self.round.take();
         if let Some(round) = &mut round {

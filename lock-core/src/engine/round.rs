@@ -49,7 +49,7 @@ impl Round {
         Self { cluster, keys, replies, waiting: Vec::new(), deadline, timer: None }
     }
 
-    /// Sends an operation to a node: when this returns, it was handed over, or never will be.
+    /// Sends an operation to a node. When this returns, the request has either been submitted, or it never will be.
     pub(crate) fn send(&self, node: usize, operation: Operation) {
         self.cluster.send(node, &self.keys, operation, self.replies.sender_for(node));
     }
@@ -67,8 +67,8 @@ impl Round {
         self.waiting.iter().map(|request| request.node).collect()
     }
 
-    /// Wakes the waiting task only when a verdict is possible: when a majority of the nodes has replied, where the replies of
-    /// `known` nodes are known in advance.
+    /// Wakes the waiting task only when a verdict is possible: when a majority of the nodes has replied. The votes of
+    /// `known` nodes are known in advance and count as replies.
     pub(crate) fn await_majority_but(&self, known: usize) {
         self.replies.wake_after(majority(self.cluster.size()).saturating_sub(known));
     }

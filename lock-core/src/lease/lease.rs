@@ -207,8 +207,8 @@ impl Lease {
         self.0.grant.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When validity ends that is counted from `sent`: from before the first request, not from the replies, because this task
-    /// may have slept since.
+    /// The end of a validity that counts from `sent`, the time before the first request. It does not count from the replies,
+    /// because this task may have slept since.
     fn expires(&self, sent: Instant) -> Instant {
         let ttl = self.0.options.ttl;
         sent + (ttl - drift(ttl))

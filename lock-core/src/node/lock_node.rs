@@ -12,7 +12,7 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// # The order of requests
 ///
-/// [`submit`](Self::submit) hands a request over **when it is called**. Requests are executed in the order in which they
+/// [`submit`](Self::submit) takes a request **when it is called**. Requests are executed in the order in which they
 /// were submitted, and a request may be executed although nobody waits for its reply any more. The engine relies on that
 /// order: a release that is submitted after its acquire can never overtake it. Where the order cannot be kept, as across a
 /// broken connection, the lock's time to live is the bound.

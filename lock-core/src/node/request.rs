@@ -34,6 +34,13 @@ pub struct Request {
 ///
 /// A free key is *offered* to the first waiter in the queue: the waiter leaves the queue, the key is reserved for it, and
 /// its process is [woken](super::LockNode::wakeups). The second waiter is notified that it is next.
+///
+/// # Adding an operation
+///
+/// The compiler asks for it in the codec, the batch, the message and the memory node. It does not ask for the rest: its reply in
+/// [`Reply`](super::Reply) and in the codec, `votes.lua` and its header, whether a node in quarantine carries it out
+/// (`cluster/member.rs`), the random requests of the tests that compare nodes (`script_equivalence`, `fake_redis`), and
+/// `docs/protocol.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Takes the lock.

@@ -92,10 +92,10 @@ pub enum Failure {
 ///
 /// 1. If a majority granted with the **same** token, that is the token.
 /// 2. Otherwise the largest token is proposed to all nodes that granted, and becomes the token when a majority confirms it. If
-///    a node refuses because its fence is higher, there is one more round, with the token above that fence.
+///    a node refuses because its fence is higher, there is one more round, with the next token above that fence.
 ///
-/// A node confirms only while it holds the key for this very attempt. Without that condition, two attempts could be confirmed
-/// with the same token; the same is true of the weaker condition "or its fence is what it granted".
+/// A node confirms only while it holds the key for this very attempt. Without that condition, or with "its fence is still
+/// what it granted" as an alternative to it, two attempts could be confirmed with the same token.
 ///
 /// If several tokens are reserved, all of this applies to the last of them. Each node raises its fence by at least as many, so no
 /// other attempt can be given any of the tokens between.

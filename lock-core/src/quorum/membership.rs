@@ -90,9 +90,8 @@ pub fn clock_lag(max_ttl: Duration) -> Duration {
 /// How long a node that lost its data must not grant locks: the longest time to live of a lock that it may have granted, and the
 /// drift of its clock twice.
 ///
-/// This also keeps tokens in order. The first attempt that the node grants afterwards reads the cluster clock up to a time to live
-/// before its votes are counted, and the reading may lag by [`clock_lag`]: the hint is nevertheless later than every token that
-/// was granted before the node lost its data.
+/// This also keeps tokens in order. A hint may be as old as a time to live, from reading the clock to counting the votes, plus
+/// [`clock_lag`], which is why that is part of the quarantine. Even so, it is later than every token from before the loss.
 fn quarantine(config: &SetConfig) -> Duration {
     config.max_ttl + clock_lag(config.max_ttl) + 2 * drift(config.max_ttl)
 }

@@ -22,7 +22,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Spreads out processes that were given the same time.
 const JITTER: Duration = Duration::from_millis(10);
 
-/// The right to talk to the nodes about a lock. There is one for each lock in a manager; dropped, it is passed to the next caller
+/// The right to wait for a lock at the nodes. There is one for each lock in a manager; dropped, it is passed to the next caller
 /// in the local queue.
 ///
 /// The permit owns the manager's positions in the nodes' queues.

@@ -54,7 +54,7 @@ local function read(lock_keys)
   end
 end
 
--- Puts a lock on the list, before its queue or reservation is written. The list outlives both, except one that became too long:
+-- Puts a lock on the list, before its queue or reservation is written. The list outlives both, except a list that became too long:
 -- '*' expires, and those that still wait come again within a second.
 local refreshed = false
 local function add_to_list(lock_key)

@@ -24,7 +24,7 @@
 --   any               E and what failed
 -- or U alone, if the node is in another epoch.
 --
--- Redis runs the chunk from its first line for each command, and to create a closure takes about as long as to run a command. So
+-- Redis runs the chunk from its first line for each command, and creating a closure takes about as long as running a command. So
 -- the fast path, which releases locks and acquires free ones, has loops where one would expect the functions `release` and
 -- `acquire`: with those, a lone request takes the server 20 % longer, and a batch of 24 takes 9 % longer. All other functions are
 -- created only when they are needed.
@@ -37,7 +37,7 @@ local QUARANTINE, QUEUED_LOCKS, RECORD = KEYS[REQUESTS + 1], KEYS[REQUESTS + 2],
 -- The fences are fields of the record, so that a node cannot forget them and keep its epoch.
 local record = call('HMGET', RECORD, 'epoch', unpack(ARGV, 5, 4 + ACQUIRES))
 if record[1] ~= ARGV[1] then return 'U' end
--- The owner that each request finds, and behind them the values of two more keys.
+-- The present holder of each request's lock, then the quarantine and the list of queued locks.
 local holders = call('MGET', unpack(KEYS, 1, REQUESTS + 2))
 local in_quarantine, queued_locks = holders[REQUESTS + 1], holders[REQUESTS + 2]
 
