@@ -5,18 +5,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use super::state::{Shared, State, connection_lost, is_down};
+use super::state::{Delayed, Shared, State, connection_lost, is_down};
 use super::store::Store;
 use crate::node::{NodeError, NodeFuture};
-
-/// An access to the store, to be executed later.
-pub(super) struct Delayed {
-    pub(super) due: Instant,
-    execute: Box<Access>,
-}
-
-/// Uses the store at a time on the node's clock.
-type Access = dyn FnOnce(&mut Store, Duration) + Send;
 
 impl Shared {
     /// Submits an access, and returns the future of its result.

@@ -8,9 +8,17 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::delay::Delayed;
 use super::store::Store;
 use crate::node::{NodeError, ReplySender};
+
+/// An access to the store, to be executed later.
+pub(super) struct Delayed {
+    pub(super) due: Instant,
+    pub(super) execute: Box<Access>,
+}
+
+/// Uses the store at a time on the node's clock.
+type Access = dyn FnOnce(&mut Store, Duration) + Send;
 
 /// What the clones of a node share.
 pub(super) struct Shared {

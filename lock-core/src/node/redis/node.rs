@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::address::{Address, InvalidUrl};
 use super::connect::{CONNECT_TIMEOUT, Connected, connect};
 use super::link::Link;
-use super::{classify, inspect, wakeups};
+use super::wakeups::{WakeupConnection, listen};
+use super::{classify, inspect};
 use crate::node::{Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, ReplySender, Request, Wakeup};
 use crate::random::WaiterId;
 
@@ -58,14 +59,14 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> +
 /// ```
 pub struct RedisNode(Arc<Shared>);
 
-pub(super) struct Shared {
+struct Shared {
     name: String,
     factory: Box<Factory>,
     link: Mutex<Option<Link>>,
     /// Held while a connection is opened, so that there are never two.
     opening: tokio::sync::Mutex<()>,
     /// The second connection, on which the server wakes this process.
-    pub(super) listening: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+    wakeups: WakeupConnection,
 }
 
 impl RedisNode {
@@ -139,7 +140,7 @@ impl RedisNode {
             factory,
             link: Mutex::new(None),
             opening: tokio::sync::Mutex::default(),
-            listening: tokio::sync::Mutex::default(),
+            wakeups: WakeupConnection::default(),
         }))
     }
 }
@@ -209,7 +210,10 @@ impl LockNode for RedisNode {
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
         let (node, list) = (Arc::clone(&self.0), keyspace.wakeups(waiter));
-        Box::pin(async move { Ok(wakeups::listen(&node, &list).await?.into_iter().collect()) })
+        Box::pin(async move {
+            let connect = node.connect(CancellationToken::new());
+            Ok(listen(&node.wakeups, connect, &list).await?.into_iter().collect())
+        })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

@@ -3,25 +3,34 @@
 
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::classify::{connect_error, node_error};
 use super::connect::{CONNECT_TIMEOUT, Connected};
-use super::node::Shared;
 use crate::node::{NodeError, Refusal, Wakeup, WakeupKind};
 
 /// How long one `BLPOP` waits. Each one that ends shows that the link still works.
 const LISTEN_FOR: Duration = Duration::from_secs(5);
 
-/// Waits for a wake-up in this list and takes it; `None` if none came within [`LISTEN_FOR`].
-pub(super) async fn listen(node: &Shared, list: &str) -> Result<Option<Wakeup>, NodeError> {
+/// The connection for wake-ups, once somebody has waited for one.
+#[derive(Default)]
+pub(super) struct WakeupConnection(Mutex<Option<MultiplexedConnection>>);
+
+/// Waits for a wake-up in this list and takes it; `None` if none came within [`LISTEN_FOR`]. Opens the connection by `connect` if
+/// there is none.
+pub(super) async fn listen(
+    connection: &WakeupConnection,
+    connect: impl Future<Output = Result<Connected, NodeError>>,
+    list: &str,
+) -> Result<Option<Wakeup>, NodeError> {
     // Locked while listening, so that there are never two connections. One that failed is not put back.
-    let mut listening = node.listening.lock().await;
+    let mut listening = connection.0.lock().await;
     let mut connection = match listening.take() {
         Some(connection) => connection,
         None => {
-            let Connected { connection, driver } = node.connect(CancellationToken::new()).await?;
+            let Connected { connection, driver } = connect.await?;
             tokio::spawn(driver);
             connection
         }
