@@ -6,6 +6,7 @@
 #     bash tests/run.sh ARGUMENTS   the short run, with more arguments for `cargo test`
 #
 # The tests need redis-server, and luac of Lua 5.1. Where one of them is missing, it is installed if apt-get is there and allowed.
+# They also need cc, as Rust does, for servers whose clock is wrong.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

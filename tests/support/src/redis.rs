@@ -1,3 +1,7 @@
+mod clock;
+mod disk;
+mod standby;
+
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -10,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 
+use self::clock::Clock;
+pub use self::disk::Backup;
 use crate::wait::eventually_async;
 
 /// Serializes the tests of one binary that load the machine or measure time: hold the guard for the whole test.
@@ -24,6 +30,8 @@ pub struct RedisServer {
     arguments: Vec<String>,
     directory: TempDir,
     child: Child,
+    /// Its own wall clock, if it is not that of the machine.
+    clock: Option<Clock>,
     /// The login in the URL of [`connect`](Self::connect), with its `@`; empty without a password.
     login: String,
 }
@@ -36,6 +44,10 @@ impl RedisServer {
 
     /// Starts a server with additional arguments, such as `["--requirepass", "secret"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
+        Self::launch(arguments, None).await
+    }
+
+    async fn launch(arguments: &[&str], mut clock: Option<Clock>) -> Self {
         let mut directory = TempDir::new().unwrap();
         let mut all: Vec<String> = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String::from).into();
         all.extend(["--maxmemory-policy", "noeviction", "--enable-debug-command", "yes"].map(String::from));
@@ -44,12 +56,14 @@ impl RedisServer {
         let login = password.map(|password| format!(":{password}@")).unwrap_or_default();
         for _ in 0..50 {
             let port = free_port();
-            let child = spawn(port, &directory, &all);
-            let mut server = Self { port, arguments: all.clone(), directory, child, login: login.clone() };
+            let child = spawn(port, &directory, &all, clock.as_ref());
+            let (arguments, login) = (all.clone(), login.clone());
+            let mut server = Self { port, arguments, directory, child, clock, login };
             if server.comes_up().await {
                 return server;
             }
             // Another process took the port.
+            clock = server.clock.take();
             directory = std::mem::replace(&mut server.directory, TempDir::new().unwrap());
         }
         panic!("redis-server does not start");
@@ -140,7 +154,7 @@ impl RedisServer {
     async fn restart(&mut self) {
         self.kill();
         for _ in 0..100 {
-            self.child = spawn(self.port, &self.directory, &self.arguments);
+            self.child = spawn(self.port, &self.directory, &self.arguments, self.clock.as_ref());
             if self.comes_up().await {
                 return;
             }
@@ -176,9 +190,10 @@ impl Drop for RedisServer {
     }
 }
 
-fn spawn(port: u16, directory: &TempDir, arguments: &[String]) -> Child {
+fn spawn(port: u16, directory: &TempDir, arguments: &[String], clock: Option<&Clock>) -> Child {
     let mut command = Command::new("redis-server");
     command.arg("--port").arg(port.to_string()).arg("--dir").arg(directory.path()).args(arguments);
+    command.envs(clock.into_iter().flat_map(Clock::environment));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("redis-server is installed")
 }

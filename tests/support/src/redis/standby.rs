@@ -1,0 +1,45 @@
+//! Servers that replicate another one, and take its place.
+
+use super::RedisServer;
+use crate::proxy::Proxy;
+use crate::wait::eventually_async;
+
+impl RedisServer {
+    /// Starts a standby of this server, which replicates it through a proxy to it, and waits until it has caught up.
+    pub async fn start_standby(&self, replication: &Proxy, arguments: &[&str]) -> Self {
+        // The default lets the first synchronization wait for five seconds, for further replicas.
+        self.query::<String>("CONFIG SET repl-diskless-sync-delay 0").await;
+        let replica_of = format!("127.0.0.1 {}", replication.port());
+        let standby = Self::start_with(&[&["--replicaof", &replica_of], arguments].concat()).await;
+        eventually_async("the standby has caught up", async || {
+            let linked = standby.query::<String>("INFO replication").await.contains("master_link_status:up");
+            linked && standby.keys("*").await == self.keys("*").await
+        })
+        .await;
+        standby
+    }
+
+    /// Makes a standby a master.
+    pub async fn promote(&self) {
+        self.query::<String>("REPLICAOF NO ONE").await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_promoted_standby_lacks_what_did_not_reach_it() {
+        let master = RedisServer::start().await;
+        master.query::<String>("SET before 1").await;
+        let replication = Proxy::open(master.address()).await;
+        let standby = master.start_standby(&replication, &[]).await;
+        replication.hold();
+        master.query::<String>("SET after 1").await;
+        standby.promote().await;
+        replication.pass();
+        assert_eq!(standby.keys("*").await, ["before"]);
+        assert_eq!(standby.query::<String>("SET now 1").await, "OK");
+    }
+}
