@@ -65,7 +65,7 @@ for script in lock-core/src/node/redis/scripts/*.lua; do
 done
 
 # The benchmarks bring the most dependencies, and no promise rests on their tests. Fewer seeds would not show every fault.
-SIMULATION_SEEDS=${SIMULATION_SEEDS:-140} cargo test --workspace --exclude lock-bench "$@" </dev/null
+SIMULATION_SEEDS=${SIMULATION_SEEDS:-60} cargo test --workspace --exclude lock-bench "$@" </dev/null
 
 if $long; then
     # The tests that are too long for the short run are marked as ignored.
@@ -76,4 +76,5 @@ if $long; then
         cargo run --release -p lock-sim -- "$scenario" 1 5000 </dev/null
     done
     cargo run --release -p lock-chaos -- --seconds 300 </dev/null
+    cargo run --release -p lock-chaos -- --membership --seconds 300 </dev/null
 fi

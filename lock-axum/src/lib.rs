@@ -147,8 +147,8 @@ pub mod __private;
 pub use lock_core::{
     ConfigError, ConnectError, FencingToken, Health, InvalidName, InvalidUrl, Lease, LockError, LockGuard, LockManager,
     LockManagerBuilder, LockNode, LockRequest, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_TTL, MAX_WAIT, MIN_TTL,
-    MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, OutOfRange, RedisNode, Refusal, ShutdownReport, Vote,
-    node,
+    Members, MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, OutOfRange, RedisNode, Refusal,
+    Seat, SeatState, ShutdownReport, Vote, node,
 };
 
 pub use self::distributed_lock::distributed_lock;

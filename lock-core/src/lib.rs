@@ -44,9 +44,12 @@
 //! | `lock.node_admitted` | debug | a node votes |
 //! | `lock.node_away` | warn | a node is not reachable |
 //! | `lock.node_does_not_call` | warn | a node cannot wake waiters: the user has no permission for `BLPOP` |
-//! | `lock.node_undecided` | warn | a node has no record, and too few other nodes answer to say why |
-//! | `lock.node_established` | info | a node became a member of the set |
-//! | `lock.node_quarantined` | warn | a node lost its data, and grants no locks for a while |
+//! | `lock.roster_changed` | info | the members of the set changed, or its `max_ttl`; debug when they are first known |
+//! | `lock.member_replaced` | warn | a node joined the set, and grants no locks for a while |
+//! | `lock.not_a_member` | warn | a node does not belong to the set; the event names the reason and the remedy |
+//! | `lock.majority_forgot` | error | a majority of the members lost their data; locks stop |
+//! | `lock.set_formed` | info | a new set was formed; error if its nodes may have granted locks before |
+//! | `lock.record_not_written` | warn | a node refused to have its record read or written; the event names the reason |
 //! | `lock.node_in_quarantine` | debug | a node is in quarantine |
 //! | `lock.node_refused` | error | a node must not be used; the event names the reason and the remedy |
 
@@ -65,12 +68,13 @@ mod resource;
 mod token;
 mod waiting;
 
-pub use self::error::{LockError, LossReason, NodeError, NodeVote, Refusal, Vote};
+pub use self::error::{LockError, LossReason, NodeError, NodeVote, NotMember, Refusal, Vote};
 #[cfg(feature = "axum")]
 pub use self::extract::MissingLease;
 pub use self::lease::{Lease, LockGuard};
 pub use self::manager::{
-    ConfigError, ConnectError, Health, LockManager, LockManagerBuilder, LockRequest, NodeHealth, ShutdownReport,
+    ConfigError, ConnectError, Health, LockManager, LockManagerBuilder, LockRequest, Members, NodeHealth, Seat,
+    SeatState, ShutdownReport,
 };
 pub use self::node::{InvalidUrl, LockNode, MemoryNode, RedisNode};
 pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};

@@ -37,8 +37,9 @@ impl Random {
         WaiterId(self.with(RngExt::random))
     }
 
-    pub(crate) fn epoch(&self) -> Epoch {
-        Epoch(self.with(RngExt::random))
+    /// Any number.
+    pub(crate) fn number(&self) -> u64 {
+        self.with(RngExt::random)
     }
 
     /// A duration between half of `most` and `most`, so that processes that start together spread out.
@@ -99,8 +100,8 @@ random_id! {
 }
 
 random_id! {
-    /// Identifies a life of a node's data: 128 random bits, drawn when a client establishes the node. A node that lost its data
-    /// lost its epoch with it, and so cannot vote for clients that admitted it before.
+    /// Says by which roster a node votes: 128 random bits, drawn when the roster is installed on it. A node that lost its data lost
+    /// its epoch with it, and so cannot vote for clients that admitted it before.
     Epoch
 }
 
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn one_seed_yields_one_sequence() {
         let (a, b, other) = (Random::from_seed(1), Random::from_seed(1), Random::from_seed(2));
-        let sequence = |random: &Random| (random.owner(), random.epoch(), random.jitter(Duration::from_secs(1)));
+        let sequence = |random: &Random| (random.owner(), random.number(), random.jitter(Duration::from_secs(1)));
         let first = sequence(&a);
         assert_eq!(first, sequence(&b));
         assert_ne!(first, sequence(&other));
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_epoch_parses_what_it_displays() {
-        let epoch = Random::from_system().epoch();
+        let epoch = Epoch::from_bits(0xabc << 64 | 7);
         assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
         assert_eq!(epoch.hex(), epoch.to_string().as_bytes());
     }

@@ -4,8 +4,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::OrderedWatch;
-use crate::error::{NodeError, Refusal};
-use crate::node::{LockNode, Operation};
+use crate::error::{NodeError, NotMember, Refusal};
+use crate::node::LockNode;
 use crate::random::Epoch;
 
 /// One node of the set, and its state.
@@ -20,9 +20,12 @@ pub(crate) struct Member {
 /// What the last inspection found out.
 #[derive(Default)]
 pub(super) struct LastInspection {
-    pub(super) run_id: Option<String>,
     /// The node's clock in microseconds, and when it was read.
     pub(super) clock: Option<(u64, Instant)>,
+    /// Why the node does not answer.
+    pub(super) error: Option<NodeError>,
+    /// Whether there was one, whatever it found.
+    pub(super) was_inspected: bool,
 }
 
 impl Member {
@@ -36,50 +39,65 @@ impl Member {
     }
 }
 
+/// By which roster the nodes have to vote that a round is sent to. See [`MemberState::Admitted`].
+#[derive(Clone, Copy)]
+pub(crate) enum VotesBy {
+    /// Any: nothing is counted that rests on a majority.
+    Any,
+    /// By the one of the first node that a request is sent to.
+    First,
+    /// By this one.
+    This(u64),
+}
+
 /// Whether a node may vote.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MemberState {
     /// The first connection to it is being made.
     Joining,
-    /// It votes.
-    Admitted(Epoch),
-    /// It carries out every operation except an acquire, until this time.
-    Quarantined(Epoch, Instant),
+    /// It votes, in this epoch. The second number says by which roster: it grows with each that this client counted by.
+    Admitted(Epoch, u64),
+    /// It has a seat, and executes nothing before this time.
+    Quarantined(Instant),
     /// It does not answer.
     Away(NodeError),
-    /// It answers, but has no record, and too few others answer to say why.
-    Undecided,
+    /// It answers, but does not belong to the set.
+    NotMember(NotMember),
     /// It must not be used.
     Refused(Refusal),
 }
 
 impl MemberState {
     /// The epoch in which an operation can be sent to the node, or what keeps it from being sent.
-    pub(super) fn epoch_for(&self, operation: &Operation) -> Result<Epoch, NodeError> {
-        match self {
-            Self::Quarantined(epoch, _) if !matches!(operation, Operation::Acquire { .. }) => Ok(*epoch),
-            Self::Admitted(epoch) => Ok(*epoch),
-            other => Err(other.problem().unwrap_or(NodeError::Unadmitted)),
+    pub(super) fn epoch_for(&self, roster: &mut VotesBy) -> Result<Epoch, NodeError> {
+        let Self::Admitted(epoch, own) = self else {
+            return Err(self.problem().unwrap_or(NodeError::Unadmitted));
+        };
+        match *roster {
+            VotesBy::This(wanted) if wanted != *own => return Err(NodeError::Unadmitted),
+            VotesBy::First => *roster = VotesBy::This(*own),
+            VotesBy::This(_) | VotesBy::Any => {}
         }
+        Ok(*epoch)
     }
 
     /// What keeps the node from voting.
     pub(crate) fn problem(&self) -> Option<NodeError> {
         Some(match self {
-            Self::Admitted(_) => return None,
-            Self::Quarantined(_, until) => {
+            Self::Admitted(..) => return None,
+            Self::Quarantined(until) => {
                 NodeError::Quarantined { remaining: until.saturating_duration_since(Instant::now()) }
             }
             Self::Joining => NodeError::Unreachable { reason: "connecting".into() },
-            Self::Undecided => NodeError::Undecided,
+            Self::NotMember(reason) => reason.clone().into(),
             // Whatever the inspection ran into, the request at hand was not sent.
             Self::Away(error) => NodeError::Unreachable { reason: error.to_string() },
             Self::Refused(refusal) => refusal.clone().into(),
         })
     }
 
-    /// Whether operations other than an acquire can be sent.
+    /// Whether operations can be sent.
     pub(super) fn accepts_requests(&self) -> bool {
-        matches!(self, Self::Admitted(_) | Self::Quarantined(..))
+        matches!(self, Self::Admitted(..))
     }
 }

@@ -1,9 +1,11 @@
 use std::mem::take;
 use std::sync::Arc;
 
+use tokio::time::{Instant, timeout_at};
+
 use super::{Engine, Grant, NodeReply, QueuePositions, Round};
 use crate::cluster::NodeSet;
-use crate::error::{NodeError, NodeVote, Vote};
+use crate::error::{NodeError, NodeVote, NotMember, Vote};
 use crate::node::{LockKeys, Operation, QueuePosition, Reply};
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
@@ -20,6 +22,9 @@ impl Engine {
     ///
     /// With `positions`, the caller waits: it enters the queue of every node that does not grant.
     ///
+    /// If the members change meanwhile, so that nodes refuse to vote by the roster that the votes are counted by, the attempt is
+    /// undone and made again by the new roster.
+    ///
     /// # Cancel safety
     ///
     /// Dropped at any point, it leaves a release behind on every node that may have granted, which also gives up the queue
@@ -29,14 +34,22 @@ impl Engine {
         keys: &LockKeys,
         options: &LockOptions,
         tokens: u32,
-        positions: Option<&mut QueuePositions>,
+        mut positions: Option<&mut QueuePositions>,
     ) -> Result<Grant, FailedAttempt> {
-        let mut attempt = Attempt::send(self, keys, options, tokens, positions);
-        let verdict = match attempt.gather().await {
-            Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,
-            step => step,
-        };
-        attempt.settle(&verdict)
+        let until = Instant::now() + self.node_timeout(options.ttl);
+        loop {
+            let mut attempt = Attempt::send(self, keys, options, tokens, positions.as_deref_mut());
+            let verdict = match attempt.gather().await {
+                Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,
+                step => step,
+            };
+            // Undone only when the new roster is known: before that, a node refuses the release, too.
+            let is_overtaken = attempt.is_overtaken(&verdict, until).await;
+            match attempt.settle(&verdict) {
+                Err(_) if is_overtaken => {}
+                outcome => return outcome,
+            }
+        }
     }
 }
 
@@ -53,6 +66,8 @@ struct Attempt<'a> {
     positions: Option<&'a mut QueuePositions>,
     /// The nodes that may have had a position before this attempt.
     queued_before: NodeSet,
+    /// Set when a node refused because of its roster: by which roster a majority has to vote for another attempt.
+    next_roster: Option<u64>,
     engine: &'a Arc<Engine>,
     tokens: u32,
 }
@@ -86,19 +101,24 @@ impl<'a> Attempt<'a> {
         }
         let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity: options.min_validity, tokens });
         let votes = vec![Vote::Pending; cluster.size()];
-        Self { acquires, grant, acquisition, votes, positions, queued_before, engine, tokens }
+        Self { acquires, grant, acquisition, votes, positions, queued_before, next_roster: None, engine, tokens }
     }
 
     /// Counts the votes until they decide, or a token has to be confirmed.
     async fn gather(&mut self) -> Step {
-        while let Some(reply) = self.acquires.next().await {
-            match self.count(reply) {
-                Step::Wait => {}
-                step => return step,
+        loop {
+            let step = tokio::select! {
+                biased;
+                Some(reply) = self.acquires.next() => self.count(reply),
+                // The others may hang: there is no need to wait for them.
+                () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
+                // Not reached: the last vote always decides.
+                else => NO_QUORUM,
+            };
+            if step != Step::Wait {
+                return step;
             }
         }
-        // Not reached: the last vote always decides.
-        Step::Failed(Failure::NoQuorum)
     }
 
     /// Asks the nodes to confirm a token until their votes decide. A late grant joins the round; a refusal with a higher fence
@@ -107,14 +127,15 @@ impl<'a> Attempt<'a> {
         let (cluster, keys, owner) = (&self.engine.cluster, self.grant.keys().clone(), self.grant.owner());
         let timeout = self.engine.node_timeout(self.grant.ttl());
         let mut round = proposal.round;
-        let mut confirms = Round::new(cluster, &keys, timeout);
+        let mut confirms = Round::new(cluster, &keys, timeout).by_roster_of(&self.acquires);
         let mut step = Step::from(proposal);
         loop {
             match step {
                 Step::Wait => {}
                 Step::Confirm { round: next, token, nodes } => {
                     if next != round {
-                        (round, confirms) = (next, Round::new(cluster, &keys, timeout));
+                        confirms = Round::new(cluster, &keys, timeout).by_roster_of(&self.acquires);
+                        round = next;
                     }
                     for node in nodes {
                         confirms.send(node, Operation::Confirm { owner, token });
@@ -126,13 +147,22 @@ impl<'a> Attempt<'a> {
                 biased;
                 Some(reply) = self.acquires.next() => self.count(reply),
                 Some(NodeReply { node, reply }) = confirms.next() => {
+                    self.notice_roster(reply.as_ref().err());
                     let elapsed = self.grant.sent().elapsed();
                     self.acquisition.confirm_vote(node, round, confirm_vote(&reply), elapsed)
                 }
+                () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
                 // Not reached: the last vote always decides.
-                else => Step::Failed(Failure::NoQuorum),
+                else => NO_QUORUM,
             };
         }
+    }
+
+    /// Whether the attempt failed because the roster changed, and a majority votes by the new one. Waits for that.
+    async fn is_overtaken(&mut self, verdict: &Step, until: Instant) -> bool {
+        *verdict == NO_QUORUM
+            && self.next_roster.is_some()
+            && timeout_at(until, overtaken(self.engine, self.next_roster)).await.is_ok()
     }
 
     /// Hands the grant out, or undoes the attempt: dropping the grant sends the release.
@@ -175,6 +205,7 @@ impl<'a> Attempt<'a> {
 
     /// Records what a reply says about the node: whether it may hold the key, and whether it has a queue position.
     fn record(&mut self, NodeReply { node, reply }: NodeReply) -> AcquireVote {
+        self.notice_roster(reply.as_ref().err());
         let (count, vote) = acquire_vote(reply);
         if !may_hold(&vote) {
             self.grant.nodes.remove(node);
@@ -188,6 +219,27 @@ impl<'a> Attempt<'a> {
         self.votes[node] = vote;
         count
     }
+
+    /// Notices that a node has another roster than the one that the votes are counted by.
+    fn notice_roster(&mut self, error: Option<&NodeError>) {
+        let present = self.acquires.roster();
+        match error {
+            Some(NodeError::Unadmitted) => self.next_roster = Some(present + 1),
+            // The new one is known, and is being installed on the nodes.
+            Some(NodeError::NotMember(NotMember::Behind)) if !self.engine.cluster.has_majority_by(present) => {
+                self.next_roster.get_or_insert(present);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What an attempt ends with that has no majority.
+const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
+
+/// Waits until a majority votes by this roster, or a newer one.
+async fn overtaken(engine: &Engine, roster: Option<u64>) {
+    engine.cluster.majority_votes_by(roster.unwrap_or_default()).await;
 }
 
 impl From<Proposal> for Step {

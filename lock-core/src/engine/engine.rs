@@ -6,7 +6,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
-use crate::node::{Keyspace, LockNode, SetConfig};
+use crate::node::{Keyspace, LockNode};
+use crate::quorum::MembershipConfig;
 use crate::random::Random;
 
 /// The shortest default time that a node is given to reply.
@@ -33,7 +34,7 @@ impl Engine {
     pub(crate) fn new(
         nodes: Vec<Arc<dyn LockNode>>,
         keyspace: Keyspace,
-        config: SetConfig,
+        config: MembershipConfig,
         node_timeout: Option<Duration>,
         random: Random,
     ) -> Self {

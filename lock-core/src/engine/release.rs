@@ -58,7 +58,7 @@ impl Release {
     pub(super) fn send(engine: &Arc<Engine>, grant: &Grant) -> Self {
         let (cluster, ttl, nodes) = (&engine.cluster, grant.ttl, grant.nodes);
         let began = Instant::now();
-        let round = Round::until(cluster, &grant.keys, began + engine.node_timeout(ttl));
+        let mut round = Round::until(cluster, &grant.keys, began + engine.node_timeout(ttl)).by_any_roster();
         let operation = Operation::Release { owner: grant.owner, position: grant.position };
         let mut tally = ReleaseTally::new(cluster.size());
         // The nodes that cannot have the key may be so many that there is nothing to wait for.
@@ -271,7 +271,8 @@ async fn when_reachable(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Keyspace, LockNode, MemoryNode, SetConfig};
+    use crate::node::{Keyspace, LockNode, MemoryNode};
+    use crate::quorum::MembershipConfig;
     use crate::random::Random;
     use crate::resource::Resource;
 
@@ -279,7 +280,14 @@ mod tests {
 
     async fn engine() -> (Vec<MemoryNode>, Arc<Engine>) {
         let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
-        let config = SetConfig { format: 1, nodes: 5, max_ttl: Duration::from_secs(60), name: String::new() };
+        let config = MembershipConfig {
+            names: nodes.iter().map(|node| node.name().to_owned()).collect(),
+            max_ttl: Duration::from_secs(60),
+            set_name: String::new(),
+            form_with_missing: false,
+            observe_only: false,
+            assume_durable: false,
+        };
         let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
         let engine = Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1)));
         engine.start();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::cluster::{Cluster, NodeSet};
+use crate::cluster::{Cluster, NodeSet, VotesBy};
 use crate::error::NodeError;
 use crate::node::{LockKeys, NodeFuture, Operation, Replies, Reply};
 use crate::quorum::majority;
@@ -22,6 +22,7 @@ pub(crate) struct Round {
     cluster: Arc<Cluster>,
     keys: LockKeys,
     replies: Replies,
+    roster: VotesBy,
     /// Requests to nodes to which the first connection is being made. They are sent by whoever polls the round, so that nothing
     /// is sent after it was dropped.
     waiting: Vec<WaitingRequest>,
@@ -46,12 +47,31 @@ impl Round {
     /// A round whose replies are awaited until `deadline`.
     pub(crate) fn until(cluster: &Arc<Cluster>, keys: &LockKeys, deadline: Instant) -> Self {
         let (cluster, keys, replies) = (Arc::clone(cluster), keys.clone(), Replies::new(cluster.size()));
-        Self { cluster, keys, replies, waiting: Vec::new(), deadline, timer: None }
+        Self { cluster, keys, replies, roster: VotesBy::First, waiting: Vec::new(), deadline, timer: None }
+    }
+
+    /// Also sends to nodes that vote by another roster than the first one.
+    pub(crate) fn by_any_roster(self) -> Self {
+        Self { roster: VotesBy::Any, ..self }
+    }
+
+    /// Sends to nodes that vote by the same roster as those of another round.
+    pub(crate) fn by_roster_of(self, other: &Self) -> Self {
+        Self { roster: other.roster, ..self }
+    }
+
+    /// By which roster the nodes have to vote; 0 if no request was sent.
+    pub(crate) fn roster(&self) -> u64 {
+        match self.roster {
+            VotesBy::This(roster) => roster,
+            VotesBy::Any | VotesBy::First => 0,
+        }
     }
 
     /// Sends an operation to a node. When this returns, the request has either been submitted, or it never will be.
-    pub(crate) fn send(&self, node: usize, operation: Operation) {
-        self.cluster.send(node, &self.keys, operation, self.replies.sender_for(node));
+    pub(crate) fn send(&mut self, node: usize, operation: Operation) {
+        let reply_to = self.replies.sender_for(node);
+        self.cluster.send(node, &mut self.roster, &self.keys, operation, reply_to);
     }
 
     /// Sends an operation to a node; if the first connection to it is still being made, as soon as it was made or failed.

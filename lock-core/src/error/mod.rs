@@ -2,6 +2,8 @@
 
 mod lock;
 mod node;
+mod not_member;
 
 pub use self::lock::{LockError, LossReason, NodeVote, Vote};
 pub use self::node::{NodeError, Refusal};
+pub use self::not_member::NotMember;

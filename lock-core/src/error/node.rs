@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::NotMember;
+
 /// Why a node did not vote.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -24,15 +26,15 @@ pub enum NodeError {
     /// The node is in another epoch than when this client admitted it: it lost its data, or was replaced.
     #[error("not admitted: the node is in another epoch and is being re-inspected")]
     Unadmitted,
-    /// The node forgot its locks and must not grant new ones before its quarantine ends.
-    #[error("in quarantine for {remaining:?} after it lost its data")]
+    /// The node joined the set, and must not grant locks before every lock has ended that was granted without it.
+    #[error("in quarantine for {remaining:?} since it joined the set")]
     Quarantined {
-        /// How much longer.
+        /// How much longer, or more.
         remaining: Duration,
     },
-    /// The node has no record, and too few other nodes answer to tell a first start from a loss of data.
-    #[error("not admitted: the node has no record, and fewer than a majority of the nodes answer")]
-    Undecided,
+    /// The node does not belong to the set.
+    #[error(transparent)]
+    NotMember(#[from] NotMember),
     /// The node must not be used.
     #[error(transparent)]
     Refused(#[from] Refusal),

@@ -170,7 +170,10 @@ mod tests {
     use std::time::Duration;
 
     use crate::error::NodeError;
-    use crate::node::{Establish, Inspection, Keyspace, LockNode, NodeFuture, Operation, ReplySender, Request};
+    use crate::node::{
+        FenceReading, Inspection, Keyspace, LockNode, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender,
+        Request,
+    };
     use crate::{LockManager, MemoryNode};
 
     /// A node that takes a while to accept a release, and counts the releases that it has accepted.
@@ -190,8 +193,16 @@ mod tests {
             self.node.inspect(keyspace)
         }
 
-        fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-            self.node.establish(keyspace, record)
+        fn write_record(
+            &self,
+            keyspace: &Arc<Keyspace>,
+            write: RecordWrite,
+        ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+            self.node.write_record(keyspace, write)
+        }
+
+        fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+            self.node.read_fences(keyspace)
         }
 
         fn submit(&self, request: Request, reply_to: ReplySender) {

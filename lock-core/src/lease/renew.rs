@@ -4,6 +4,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Lease;
+use crate::cluster::VotesBy;
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
 use crate::node::{Operation, Reply, ReplySender};
@@ -112,7 +113,8 @@ fn put_back(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usiz
         let Some(grant) = &mut *grant else { return };
         grant.may_be_on(node);
         // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
-        engine.cluster.send(node, lease.keys(), Operation::Replace { owner, ttl, token }, ReplySender::unwanted());
+        let replace = Operation::Replace { owner, ttl, token };
+        engine.cluster.send(node, &mut VotesBy::Any, lease.keys(), replace, ReplySender::unwanted());
     }
 }
 

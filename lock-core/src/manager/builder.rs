@@ -12,19 +12,22 @@ use super::manager::Inner;
 use super::{ConfigError, ConnectError, LockManager};
 use crate::cluster::MemberState;
 use crate::engine::Engine;
-use crate::error::NodeError;
+use crate::error::{NodeError, NotMember};
 use crate::lease::LeaseRegistry;
-use crate::node::{Keyspace, LockNode, RedisNode, SetConfig};
+use crate::node::{Keyspace, LockNode, RedisNode};
 use crate::options::{LockOptions, MAX_TTL, MIN_TTL, OutOfRange};
-use crate::quorum::majority;
+use crate::quorum::{MembershipConfig, majority};
 use crate::random::Random;
 use crate::resource::check_prefix;
 use crate::waiting::LocalQueues;
 
 /// Configures a [`LockManager`].
 ///
-/// The number of masters, `max_ttl` and the name of the set must be the same for every client of the same masters and prefix. A
-/// client with other values is refused, because it could take locks that other clients believe they hold.
+/// The number of masters and the name of the set must be the same for every client of the same masters and prefix; a client with
+/// others is refused. The longest `max_ttl` of all clients applies to the set.
+///
+/// Clients may have different lists of masters for a while, when a master is replaced: a vote counts only if master and client
+/// go by the same members of the set. A master in the list that is not a member does not vote.
 ///
 /// # Examples
 ///
@@ -51,6 +54,9 @@ pub struct LockManagerBuilder {
     max_ttl: Duration,
     max_waiters: usize,
     node_timeout: Option<Duration>,
+    form_with_missing: bool,
+    observe_only: bool,
+    assume_durable: bool,
     seed: Option<u64>,
 }
 
@@ -65,6 +71,9 @@ impl Default for LockManagerBuilder {
             max_ttl: Duration::from_secs(60),
             max_waiters: 1024,
             node_timeout: None,
+            form_with_missing: false,
+            observe_only: false,
+            assume_durable: false,
             seed: None,
         }
     }
@@ -167,8 +176,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the longest time to live that any lock may ask for. It must be the same for all clients of a set, because a node that
-    /// lost its data grants no locks for at least this long.
+    /// Sets the longest time to live that any lock of this manager may ask for. A master that joins the set, or lost its data,
+    /// grants no locks for as long as the longest `max_ttl` that any client of the set had.
     ///
     /// From 100 ms to one day. Defaults to 60 s.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
@@ -190,6 +199,42 @@ impl LockManagerBuilder {
     /// From 1 ms to 10 s. Defaults to a twentieth of the time to live, but at least 5 ms and at most 50 ms.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.node_timeout = Some(node_timeout);
+        self
+    }
+
+    /// Sets whether a new set is formed although some of its masters do not answer, or a majority of its masters lost their data.
+    /// All masters that answer then grant nothing for `max_ttl`, and a majority of the list has to answer.
+    ///
+    /// Nothing can tell a new set from one whose masters are at other addresses than this list says, if the masters that are in the
+    /// list were wiped. So this is for a person to decide, once, and not for the settings of a service.
+    ///
+    /// Defaults to `false`.
+    pub fn form_with_missing(mut self, form_with_missing: bool) -> Self {
+        self.form_with_missing = form_with_missing;
+        self
+    }
+
+    /// Sets whether the manager only looks at the set: it forms none, replaces no master, and leaves changes to others. For tools
+    /// that show [`health`](LockManager::health) and [`members`](LockManager::members).
+    ///
+    /// Defaults to `false`.
+    pub fn observe_only(mut self, observe_only: bool) -> Self {
+        self.observe_only = observe_only;
+        self
+    }
+
+    /// Sets whether the **only** master is trusted to have all its data after a restart, if its record survived and it says that
+    /// every write is on disk before it is acknowledged (`appendonly yes`, `appendfsync always`). It then needs no quarantine.
+    ///
+    /// The server cannot know that, and these break the promise of one holder at a time:
+    ///
+    /// - it ran with `appendfsync everysec` before, lost its last second, and was switched to `always` at that restart;
+    /// - it was started from a backup;
+    /// - it is a standby that was promoted, which had not received everything.
+    ///
+    /// Only for a single master; with several, a restarted one sits out its quarantine while the others go on. Defaults to `false`.
+    pub fn assume_durable(mut self, assume_durable: bool) -> Self {
+        self.assume_durable = assume_durable;
         self
     }
 
@@ -221,6 +266,11 @@ impl LockManagerBuilder {
         check_prefix(&self.prefix)
             .map_err(|reason| ConfigError::InvalidPrefix { prefix: self.prefix.clone(), reason })?;
         let nodes = check_nodes(std::mem::take(&mut self.nodes))?;
+        if self.assume_durable && nodes.len() > 1 {
+            return Err(ConfigError::DurableSet { nodes: nodes.len() });
+        }
+        check_prefix(&self.set_name)
+            .map_err(|reason| ConfigError::InvalidSetName { set_name: self.set_name.clone(), reason })?;
         Ok(self.assemble(nodes))
     }
 
@@ -228,12 +278,14 @@ impl LockManagerBuilder {
     pub(super) fn assemble(self, nodes: Vec<Arc<dyn LockNode>>) -> LockManager {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-        let config = SetConfig {
-            format: SetConfig::FORMAT,
-            nodes: nodes.len(),
+        let config = MembershipConfig {
+            names: nodes.iter().map(|node| node.name().to_owned()).collect(),
             // In whole milliseconds, as the nodes' records keep it.
             max_ttl: Duration::from_millis(u64::try_from(self.max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
-            name: self.set_name,
+            set_name: self.set_name,
+            form_with_missing: self.form_with_missing,
+            observe_only: self.observe_only,
+            assume_durable: self.assume_durable,
         };
         let keyspace = Keyspace::new(&self.prefix);
         let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
@@ -257,6 +309,7 @@ impl LockManagerBuilder {
     ///
     /// - [`ConnectError::Config`] if a setting is wrong, or a node that answers must not be used: it is a replica, it evicts keys,
     ///   its version is too old, it is the same server as another node, or it belongs to another set.
+    /// - [`ConnectError::NotFormed`] if the set is new, and not all of its nodes answer.
     /// - [`ConnectError::NoQuorum`] if fewer than a majority of the nodes answer.
     ///
     /// # Cancel safety
@@ -287,13 +340,20 @@ impl LockManagerBuilder {
                 MemberState::Refused(refusal) => return Err(ConfigError::RefusedNode { node: name, refusal }.into()),
                 MemberState::Away(error) => unreachable.push((name, error)),
                 MemberState::Joining => unreachable.push((name, NodeError::TimedOut)),
-                MemberState::Admitted(_) | MemberState::Quarantined(..) | MemberState::Undecided => {}
+                MemberState::Admitted(..) | MemberState::Quarantined(_) | MemberState::NotMember(_) => {}
             }
         }
+        let is_new = |node| match engine.cluster.state(node) {
+            MemberState::NotMember(NotMember::Unformed { missing }) if !missing.is_empty() => Some(missing),
+            _ => None,
+        };
         let nodes = engine.cluster.size();
         let reachable = nodes - unreachable.len();
         if reachable < majority(nodes) {
             return Err(ConnectError::NoQuorum { nodes, reachable, unreachable });
+        }
+        if let Some(missing) = (0..nodes).find_map(is_new) {
+            return Err(ConnectError::NotFormed { missing });
         }
         Ok(locks)
     }

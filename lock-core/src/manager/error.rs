@@ -50,6 +50,20 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: InvalidName,
     },
+    /// The name of the set is not valid.
+    #[error("invalid set_name {set_name:?}: {reason}")]
+    InvalidSetName {
+        /// The name.
+        set_name: String,
+        /// What is wrong with it.
+        reason: InvalidName,
+    },
+    /// `assume_durable` is for a single master.
+    #[error("assume_durable is for a single master, got {nodes}; of several, one may restart while the others go on")]
+    DurableSet {
+        /// The number of masters that were named.
+        nodes: usize,
+    },
     /// A master that answers must not be used.
     #[error("the master {node} cannot be used: {refusal}")]
     RefusedNode {
@@ -67,6 +81,16 @@ pub enum ConnectError {
     /// The settings of the manager or of a master are wrong. A retry does not help.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The set is new, and not all of its masters are reachable. Once it is formed, a majority is enough.
+    #[error(
+        "the set is new, and is formed only when all of its masters answer; missing: {}. Start them, or form the set without \
+         them with form_with_missing(true)",
+        missing.join(", ")
+    )]
+    NotFormed {
+        /// The masters that do not answer.
+        missing: Vec<String>,
+    },
     /// Fewer than a majority of the masters are reachable.
     #[error("{reachable} of {nodes} masters are reachable, {} are needed: {}", majority(*nodes), list(unreachable))]
     NoQuorum {

@@ -16,6 +16,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Health {
     /// Whether a majority of the nodes votes, and so locks can be acquired.
     pub quorum: bool,
+    /// The generation of the roster that this manager counts by, if it knows the set. See [`Members`](super::Members).
+    pub generation: Option<u64>,
     /// Each node, in the order in which they were named.
     pub nodes: Vec<NodeHealth>,
 }
@@ -32,6 +34,10 @@ pub struct NodeHealth {
     pub admitted: bool,
     /// How long its answer took, if it answered.
     pub round_trip: Option<Duration>,
+    /// The id of what it remembers, as in [`Members`](super::Members).
+    pub member: Option<String>,
+    /// How much longer it grants nothing after it joined, or more.
+    pub joining: Option<Duration>,
     /// What keeps it from voting, with the remedy if there is one.
     pub problem: Option<NodeError>,
 }
@@ -40,7 +46,8 @@ pub(super) async fn check(cluster: &Cluster) -> Health {
     cluster.all_joined().await;
     let nodes = join_all((0..cluster.size()).map(|node| check_node(cluster, node))).await;
     let voting = nodes.iter().filter(|node| node.admitted).count();
-    Health { quorum: voting >= majority(cluster.size()), nodes }
+    let generation = cluster.membership().roster().map(|roster| roster.generation);
+    Health { quorum: voting >= majority(cluster.size()), generation, nodes }
 }
 
 async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
@@ -48,17 +55,26 @@ async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
     let asked = Instant::now();
     let answer = timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await.unwrap_or(Err(NodeError::TimedOut));
     let round_trip = answer.is_ok().then(|| asked.elapsed());
+    let seen = answer.as_ref().ok().and_then(|seen| seen.record.get());
+    let member_id = seen.map(|record| record.member.to_string());
     let problem = match (cluster.state(node), answer) {
         (_, Err(error)) => Some(error),
         // It lost its data and was established again by another client, which no request of ours has run into so far.
-        (MemberState::Admitted(epoch), Ok(seen)) if seen.record.as_ref().is_none_or(|record| record.epoch != epoch) => {
+        (MemberState::Admitted(epoch, _), Ok(seen))
+            if seen.record.get().is_none_or(|record| record.epoch != Some(epoch)) =>
+        {
             cluster.report(node, &NodeError::Unadmitted);
             Some(NodeError::Unadmitted)
         }
-        (MemberState::Admitted(_), Ok(_)) => None,
+        (MemberState::Admitted(..), Ok(_)) => None,
         (state, Ok(_)) => state.problem(),
     };
     // An error is an answer, too: of a refused login, say.
     let reachable = round_trip.is_some() || matches!(problem, Some(NodeError::Refused(_) | NodeError::Rejected { .. }));
-    NodeHealth { name: member.node.name().to_owned(), reachable, admitted: problem.is_none(), round_trip, problem }
+    let joining = match &problem {
+        Some(NodeError::Quarantined { remaining }) => Some(*remaining),
+        _ => None,
+    };
+    let (name, admitted) = (member.node.name().to_owned(), problem.is_none());
+    NodeHealth { name, reachable, admitted, round_trip, member: member_id, joining, problem }
 }

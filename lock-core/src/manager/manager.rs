@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::shutdown::{self, ShutdownReport};
-use super::{Health, LockManagerBuilder, LockRequest, health};
+use super::{Health, LockManagerBuilder, LockRequest, Members, health, members};
 use crate::engine::Engine;
 use crate::lease::{Lease, LeaseRegistry};
 use crate::node::{LockNode, MemoryNode};
-use crate::options::LockOptions;
+use crate::options::{LockOptions, OutOfRange};
 use crate::waiting::LocalQueues;
 
 /// Distributed locks over a set of independent masters. Cheap to clone; clones share connections, leases and shutdown.
@@ -186,6 +186,65 @@ impl LockManager {
     pub async fn health(&self) -> Health {
         self.0.start();
         health::check(&self.0.engine.cluster).await
+    }
+
+    /// Who the members of the set are, by asking each node now; `None` if no set was formed, or none is known. Takes up to two
+    /// seconds if a node does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use lock_core::{LockManager, SeatState};
+    ///
+    /// let locks = LockManager::in_memory();
+    /// let members = locks.members().await.unwrap();
+    /// assert_eq!(members.generation, 1);
+    /// assert!(members.seats.iter().all(|seat| seat.state == SeatState::Votes));
+    /// # }
+    /// ```
+    pub async fn members(&self) -> Option<Members> {
+        self.0.start();
+        members::members(&self.0.engine.cluster).await
+    }
+
+    /// Lowers the longest time to live of the set, and for how long a master that joins grants nothing. This takes as long as the
+    /// longest lock may live that was granted before.
+    ///
+    /// Every manager with a longer `max_ttl` raises it again, so those have to be gone. This returns then, too:
+    /// [`members`](Self::members) says what `max_ttl` is.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if it is below the `max_ttl` of this manager, or above one day.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, what is done stays done. Call it again: it begins with the wait if that is all that is left.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// # LockManager::builder().nodes(nodes.clone()).connect().await?;
+    /// let locks = LockManager::builder().nodes(nodes).max_ttl(Duration::from_secs(20)).connect().await?;
+    /// locks.lower_max_ttl(Duration::from_secs(20)).await?;
+    /// assert_eq!(locks.members().await.unwrap().max_ttl, Duration::from_secs(20));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn lower_max_ttl(&self, max_ttl: Duration) -> Result<(), OutOfRange> {
+        self.0.start();
+        members::lower_max_ttl(&self.0.engine.cluster, self.0.max_ttl, max_ttl).await
     }
 
     /// The valid leases of this manager's guards.

@@ -6,6 +6,7 @@ mod check;
 mod error;
 mod health;
 mod manager;
+mod members;
 mod request;
 mod shutdown;
 
@@ -13,5 +14,6 @@ pub use self::builder::LockManagerBuilder;
 pub use self::error::{ConfigError, ConnectError};
 pub use self::health::{Health, NodeHealth};
 pub use self::manager::LockManager;
+pub use self::members::{Members, Seat, SeatState};
 pub use self::request::LockRequest;
 pub use self::shutdown::ShutdownReport;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::NodeRecord;
 
-/// What an inspection found out about a node. The node is admitted, or not, by this.
-#[derive(Clone, Debug)]
+/// What an inspection found out about a node. Whether the node votes follows from this.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Inspection {
     /// The random id that the server drew when it started.
     pub run_id: String,
@@ -13,18 +13,52 @@ pub struct Inspection {
     pub role: Role,
     /// `maxmemory-policy`. Every policy but `noeviction` deletes locks.
     pub eviction_policy: String,
-    /// Whether every write is on disk before it is acknowledged (`appendonly yes`, `appendfsync always`).
+    /// Whether every write is on disk before it is acknowledged (`appendonly yes`, `appendfsync always`), as the server says now.
     pub durable: bool,
     /// The node's clock, in microseconds since the Unix epoch.
     pub clock_micros: u64,
-    /// The record that makes the node a member of a set.
-    pub record: Option<NodeRecord>,
-    /// How much longer the node is in quarantine.
-    pub quarantine: Option<Duration>,
+    /// The record of the node.
+    pub record: FoundRecord,
+}
+
+/// The record that an inspection found.
+#[allow(clippy::large_enum_variant, reason = "there is one for each node")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FoundRecord {
+    /// None: the node is new, or lost everything.
+    None,
+    /// One of the format before this one.
+    Former(FormerRecord),
+    /// One of another format.
+    OtherFormat(u32),
+    /// This one.
+    Record(NodeRecord),
+}
+
+impl FoundRecord {
+    /// The record, if it is of this format.
+    #[must_use]
+    pub fn get(&self) -> Option<&NodeRecord> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::None | Self::Former(_) | Self::OtherFormat(_) => None,
+        }
+    }
+}
+
+/// What a record of format 1 says about the set that the node was a member of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FormerRecord {
+    /// The number of nodes.
+    pub nodes: usize,
+    /// The longest time to live of any lock.
+    pub max_ttl: Duration,
+    /// The name of the set.
+    pub set_name: String,
 }
 
 /// The role that a server reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Accepts writes of its own.
     Master,

@@ -8,7 +8,6 @@ use crate::resource::Resource;
 pub struct Keyspace {
     prefix: String,
     record: String,
-    quarantine: String,
     queued_locks: String,
 }
 
@@ -25,7 +24,6 @@ impl Keyspace {
         Self {
             prefix: prefix.to_owned(),
             record: format!("{prefix}{{node}}"),
-            quarantine: format!("{prefix}{{node}}:quarantine"),
             queued_locks: format!("{prefix}{{node}}:queued"),
         }
     }
@@ -34,12 +32,6 @@ impl Keyspace {
     #[must_use]
     pub fn record(&self) -> &str {
         &self.record
-    }
-
-    /// The key that exists while the node is in quarantine.
-    #[must_use]
-    pub fn quarantine(&self) -> &str {
-        &self.quarantine
     }
 
     /// The key of the list of locks that may have a queue. It exists while there are any.
@@ -121,7 +113,7 @@ mod tests {
     fn no_resource_can_be_a_record_of_the_node() {
         let keyspace = Arc::new(Keyspace::new("shop:"));
         assert_eq!(keyspace.record(), "shop:{node}");
-        assert_eq!(keyspace.quarantine(), "shop:{node}:quarantine");
+        assert_eq!(keyspace.queued_locks(), "shop:{node}:queued");
         let keys = LockKeys::new(&keyspace, "stock:42");
         assert_eq!(keys.lock_key(), "shop:stock:42");
     }

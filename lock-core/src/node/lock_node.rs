@@ -2,7 +2,7 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{Establish, Inspection, Keyspace, NodeError, ReplySender, Request, Wakeup};
+use super::{FenceReading, Inspection, Keyspace, NodeError, NodeRecord, RecordWrite, ReplySender, Request, Wakeup};
 use crate::random::WaiterId;
 
 /// The future of a node's reply.
@@ -29,7 +29,9 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
-/// use lock_core::node::{Establish, Inspection, Keyspace, NodeFuture, ReplySender, Request, WaiterId, Wakeup};
+/// use lock_core::node::{
+///     FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request, WaiterId, Wakeup,
+/// };
 /// use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 ///
 /// struct Counting<N> {
@@ -46,8 +48,16 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///         self.node.inspect(keyspace)
 ///     }
 ///
-///     fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-///         self.node.establish(keyspace, record)
+///     fn write_record(
+///         &self,
+///         keyspace: &Arc<Keyspace>,
+///         write: RecordWrite,
+///     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+///         self.node.write_record(keyspace, write)
+///     }
+///
+///     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+///         self.node.read_fences(keyspace)
 ///     }
 ///
 ///     fn submit(&self, request: Request, reply_to: ReplySender) {
@@ -93,8 +103,11 @@ pub trait LockNode: Send + Sync + 'static {
     /// The future may be dropped at any point. The engine inspects again later.
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>>;
 
-    /// Writes the record that makes this node a member of a set, unless the present record is not the expected one (see
-    /// [`Establish`]). Returns whether the record was written.
+    /// Writes the node's record in one step, unless the present record is not the expected one, or the server is in another run
+    /// than the new record says. Returns the record that was written, or `None` if it was not (see [`RecordWrite`]).
+    ///
+    /// The node counts the version, completes a new id with its own time, adds the quarantines that begin, and raises its fences
+    /// to the floor. A write that is cut short must not leave a record that has an epoch, or whose fences are below the floor.
     ///
     /// # Errors
     ///
@@ -103,7 +116,23 @@ pub trait LockNode: Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// The future may be dropped at any point. The record may be written nevertheless; the next inspection finds out.
-    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>>;
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>>;
+
+    /// Reads the highest fence, and the id of the memory that it is in, in one step. `None` if there is no record, or none of this
+    /// run of the server.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the node from replying.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point.
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>>;
 
     /// Submits a request and returns at once; `reply_to` gets the reply when there is one. A request that could not be
     /// carried out is answered with the reason, and [`NodeError::may_have_executed`] says whether it may have had an effect
@@ -141,8 +170,15 @@ macro_rules! delegate {
             fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
                 (**self).inspect(keyspace)
             }
-            fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-                (**self).establish(keyspace, record)
+            fn write_record(
+                &self,
+                keyspace: &Arc<Keyspace>,
+                write: RecordWrite,
+            ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+                (**self).write_record(keyspace, write)
+            }
+            fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+                (**self).read_fences(keyspace)
             }
             fn submit(&self, request: Request, reply_to: ReplySender) {
                 (**self).submit(request, reply_to);

@@ -15,13 +15,14 @@ mod redis;
 mod replies;
 mod reply;
 mod request;
+mod roster;
 mod wakeup;
 
-pub use self::inspection::{Inspection, Role};
+pub use self::inspection::{FormerRecord, FoundRecord, Inspection, Role};
 pub use self::keyspace::{Keyspace, LockKeys};
 pub use self::lock_node::{LockNode, NodeFuture};
 pub use self::memory::MemoryNode;
-pub use self::record::{Establish, NodeRecord, SetConfig};
+pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
 #[doc(hidden)]
 pub use self::redis::script_sources;
 pub use self::redis::{InvalidUrl, RedisNode};
@@ -29,6 +30,7 @@ pub(crate) use self::replies::Replies;
 pub use self::replies::ReplySender;
 pub use self::reply::Reply;
 pub use self::request::{Operation, QueuePosition, Request};
+pub use self::roster::{Ballot, MemberId, Roster, Seat, SetId};
 pub use self::wakeup::{RESERVATION_TTL, Wakeup, WakeupKind};
-pub use crate::error::{NodeError, Refusal};
+pub use crate::error::{NodeError, NotMember, Refusal};
 pub use crate::random::{Epoch, OwnerId, WaiterId};

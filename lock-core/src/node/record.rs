@@ -1,59 +1,87 @@
 use std::time::Duration;
 
+use super::roster::{Ballot, MemberId, Roster, SetId};
 use crate::random::Epoch;
 
-/// A node's record of the set that it belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A node's record: which memory this is, and which set of masters it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeRecord {
     /// The run id of the server that the record was written for.
     pub run_id: String,
-    /// The epoch of the node's data.
-    pub epoch: Epoch,
-    /// The set.
-    pub config: SetConfig,
+    /// The id of the node's memory.
+    pub member: MemberId,
+    /// Counts the writes of the record.
+    pub version: u64,
+    /// The id that the node had before it restarted or was replaced. With one, the node is not new: it may only take the seat that it
+    /// had.
+    pub was: Option<MemberId>,
+    /// The epoch in which the node executes requests. Without one it executes none.
+    pub epoch: Option<Epoch>,
+    /// The newest roster that was installed.
+    pub roster: Option<Roster>,
+    /// The members of the roster before that one.
+    pub previous: Vec<MemberId>,
+    /// The highest ballot that the node takes part in: it promised not to take part in a lower one.
+    pub promised: Option<Ballot>,
+    /// The roster of the next generation that it last accepted, and in which ballot.
+    pub accepted: Option<(Ballot, Roster)>,
+    /// The quarantines that this node observes: its own, and those of others.
+    pub quarantines: Vec<Quarantine>,
 }
 
-/// What all clients of one set of masters must agree on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetConfig {
-    /// The version of the format of keys and scripts.
-    pub format: u32,
-    /// The number of masters; more than half of them are a quorum.
-    pub nodes: usize,
-    /// The longest time to live of any lock: for at least this long, a node that forgot its locks must not grant new ones.
-    pub max_ttl: Duration,
-    /// The name of the set.
-    pub name: String,
+/// The time during which a node that joins grants nothing, as one node observes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quarantine {
+    /// The node that joins.
+    pub member: MemberId,
+    /// When it ends, in microseconds on the clock of the node that observes it.
+    pub ends: u64,
 }
 
-impl SetConfig {
-    /// The format that this version of the library reads and writes.
-    pub const FORMAT: u32 = 1;
+impl NodeRecord {
+    /// The version of the format of keys, records and scripts.
+    pub const FORMAT: u32 = 2;
 
-    /// The first field in which another record differs: its name, our value, their value.
-    pub(crate) fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
-        let fields = [
-            ("format", self.format.to_string(), other.format.to_string()),
-            ("number of nodes", self.nodes.to_string(), other.nodes.to_string()),
-            ("max_ttl", format!("{:?}", self.max_ttl), format!("{:?}", other.max_ttl)),
-            ("set_name", format!("{:?}", self.name), format!("{:?}", other.name)),
-        ];
-        fields.into_iter().find(|(_, ours, theirs)| ours != theirs)
+    /// Whether its own roster has a seat for it.
+    #[must_use]
+    pub fn has_seat(&self) -> bool {
+        self.roster.as_ref().is_some_and(|roster| roster.contains(self.member))
+    }
+
+    /// Its roster, unless that stands for a set of the former format.
+    #[must_use]
+    pub fn set(&self) -> Option<&Roster> {
+        self.roster.as_ref().filter(|roster| roster.set != SetId::FORMER)
+    }
+
+    /// When a node's quarantine ends, if this node observes it.
+    #[must_use]
+    pub fn quarantine_of(&self, member: MemberId) -> Option<u64> {
+        self.quarantines.iter().find(|quarantine| quarantine.member == member).map(|quarantine| quarantine.ends)
     }
 }
 
-/// The record that makes a node a member of a set. It is written in one step, and only if the present record has the
-/// expected epoch: if two clients establish a node at the same time, one of them succeeds.
-#[derive(Clone, Debug)]
-pub struct Establish {
-    /// The epoch of the record to replace; `None` if there is no record.
-    pub expected: Option<Epoch>,
-    /// The run id of the server that the record is for.
-    pub run_id: String,
-    /// The new epoch.
-    pub epoch: Epoch,
-    /// The set.
-    pub config: SetConfig,
-    /// How long the node must not grant locks; zero for a node that cannot have forgotten any.
-    pub quarantine: Duration,
+/// A write of a node's record, in one step, if the present record is the expected one: of two clients that change it, one
+/// succeeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordWrite {
+    /// The id and version of the present record; `None` if there is none, or one of an earlier format.
+    pub expected: Option<(MemberId, u64)>,
+    /// The new record. Its version is counted by the node.
+    pub record: NodeRecord,
+    /// Whether the node completes the id of the record with its own time.
+    pub new_member: bool,
+    /// The quarantines to begin, with their length. The node knows its time.
+    pub begin: Vec<(MemberId, Duration)>,
+    /// What every fence of the node is raised to.
+    pub floor: Option<u64>,
+}
+
+/// The highest of a node's fences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FenceReading {
+    /// The id of the memory that it was read from.
+    pub member: MemberId,
+    /// The highest fence, or 0.
+    pub highest: u64,
 }

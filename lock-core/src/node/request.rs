@@ -38,8 +38,7 @@ pub struct Request {
 /// # Adding an operation
 ///
 /// The compiler asks for it in the codec, the batch, the message and the memory node. It does not ask for the rest: its reply in
-/// [`Reply`](super::Reply) and in the codec, `votes.lua` and its header, whether a node in quarantine carries it out
-/// (`cluster/member.rs`), the random requests of the tests that compare nodes (`script_equivalence`, `fake_redis`), and
+/// [`Reply`](super::Reply) and in the codec, `votes.lua` and its header, the random requests of the tests that compare nodes (`script_equivalence`, `fake_redis`), and
 /// `docs/protocol.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -54,8 +53,6 @@ pub enum Operation {
     ///
     /// `L` is kept for another waiter if the reservation is that waiter's, or if there is no reservation and the queue, with
     /// the caller in it, begins with that waiter. In the second case `L` is offered.
-    ///
-    /// This is the only operation that a node in quarantine refuses.
     Acquire {
         /// The owner id of the attempt.
         owner: OwnerId,

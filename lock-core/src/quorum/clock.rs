@@ -1,9 +1,10 @@
 use super::majority;
 
-/// The cluster clock: the lower median of the known clocks of `nodes` nodes, in microseconds, or 0 if fewer than a majority of
-/// them are known.
+/// The cluster clock: of the known clocks of `nodes` nodes, in microseconds, the highest that at least one correct clock has
+/// reached if a minority of the nodes is wrong; but no more than the lower median. 0 if fewer than a majority are known.
 ///
-/// If all clocks are known, a minority of wrong ones cannot move it beyond the correct ones.
+/// So a minority of wrong clocks cannot move it ahead of the correct ones, however few are known. It can move it back if not all
+/// are known.
 #[must_use]
 pub fn cluster_clock(nodes: usize, known: impl IntoIterator<Item = u64>) -> u64 {
     let mut known: Vec<u64> = known.into_iter().collect();
@@ -11,7 +12,8 @@ pub fn cluster_clock(nodes: usize, known: impl IntoIterator<Item = u64>) -> u64 
         return 0;
     }
     known.sort_unstable();
-    known[(known.len() - 1) / 2]
+    let wrong = nodes - majority(nodes);
+    known[((known.len() - 1) / 2).min(known.len() - 1 - wrong)]
 }
 
 #[cfg(test)]
@@ -23,6 +25,8 @@ mod tests {
         assert_eq!(cluster_clock(5, [100, 101, 102, 9000, 9001]), 102);
         assert_eq!(cluster_clock(5, [1, 2, 100, 101, 102]), 100);
         assert_eq!(cluster_clock(3, [100, 9000]), 100, "the lower one of two");
+        assert_eq!(cluster_clock(5, [100, 9000, 9001]), 100, "two of three may be wrong");
+        assert_eq!(cluster_clock(5, [100, 101, 9000, 9001]), 101);
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod validity;
 pub use self::acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
 pub use self::clock::cluster_clock;
 pub use self::majority::majority;
-pub use self::membership::{Admission, Census, admit, census, clock_lag};
+pub use self::membership::{Change, Membership, MembershipConfig, Standing, Step as MembershipStep, quarantine_length};
 pub use self::release::{ReleaseTally, ReleaseVerdict, ReleaseVote};
 pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote};
 pub use self::validity::{drift, validity};

@@ -6,8 +6,8 @@ use lock_history::check::{self, Violation};
 use lock_history::{Moment, Register};
 
 use super::history::{Call, Event, History};
-use super::plan::{Plan, Scenario};
-use super::run::TICK;
+use super::hosts::TICK;
+use super::plan::{MAX_TTL, Plan, Scenario};
 
 /// How much longer than its wait a call may take: the first contact with the nodes, and an attempt that began just before
 /// the deadline, with two rounds of confirmation.
@@ -19,6 +19,9 @@ struct Holder {
     call: Call,
     /// For a lock that was handed over inside the client: when the call began that acquired it from the nodes.
     acquired_since: Option<Moment>,
+    /// Its machine was suspended between the beginning of its acquisition and its end, so that it may have believed in it for
+    /// too long.
+    suspended: bool,
 }
 
 /// A grant. It lasts until its holder is notified of its end or dies, or else to the end of the run.
@@ -30,7 +33,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Everything in a history that breaks a promise of the scenario.
+/// Everything in a history that breaks a promise of the scenario. Exclusion is not judged for grants during which the machine of
+/// their holder was suspended, nor where a clock that stepped deleted the lock of the earlier holder.
 pub(super) fn violations(history: &History, registers: &[Register], scenario: Scenario) -> Vec<String> {
     let grants = grants(history);
     let mut found = overdue_calls(history);
@@ -42,11 +46,40 @@ pub(super) fn violations(history: &History, registers: &[Register], scenario: Sc
         found.extend(unordered_tokens(&grants, &clock_jumps(history)).iter().map(Violation::to_string));
     }
     if scenario == Scenario::Promised {
-        found.extend(check::validity_does_not_overlap(&grants).iter().map(Violation::to_string));
-        let held = grants.iter().filter(|grant| grant.was_held());
-        found.extend(check::tokens_grow_from_holder_to_holder(held).iter().map(Violation::to_string));
+        let freed = freed_locks(history);
+        let judged = |grant: &&Grant| !grant.holder.suspended;
+        let mut violations = check::validity_does_not_overlap(grants.iter().filter(judged));
+        let held = grants.iter().filter(judged).filter(|grant| grant.was_held());
+        violations.extend(check::tokens_grow_from_holder_to_holder(held));
+        violations.retain(|violation| !freed.iter().any(|freed| freed.explains(violation)));
+        found.extend(violations.iter().map(Violation::to_string));
     }
     found
+}
+
+/// A lock that a server lost because its clock stepped forward. Until its holder has renewed it, the lock may be granted to
+/// someone else by that server and those that never had it.
+struct Freed<'a> {
+    resource: &'a str,
+    at: Moment,
+}
+
+impl Freed<'_> {
+    fn explains(&self, Violation { earlier, later, .. }: &Violation<'_, Holder>) -> bool {
+        let about_it = earlier.resource == self.resource && earlier.began <= self.at && self.at <= later.granted;
+        about_it && later.granted <= self.at.plus(MAX_TTL + SLACK)
+    }
+}
+
+fn freed_locks(history: &History) -> Vec<Freed<'_>> {
+    history
+        .entries
+        .iter()
+        .filter_map(|(at, event)| match event {
+            Event::Freed { resource } => Some(Freed { resource, at: Moment::after_start(*at) }),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The grants in the order in which they were made.
@@ -70,7 +103,7 @@ fn grants(history: &History) -> Vec<Grant> {
                     before.token + 1 == *token && gap.is_some_and(|gap| gap < TICK * 2)
                 });
                 let acquired_since = before.map(|before| before.holder.acquired_since.unwrap_or(before.began));
-                let holder = Holder { call: *call, acquired_since };
+                let holder = Holder { call: *call, acquired_since, suspended: false };
                 let resource = Plan::resource_name(call.resource);
                 grants.push(Grant::new((resource, *token), holder, [began, at, Moment::MAX]));
             }
@@ -93,7 +126,24 @@ fn grants(history: &History) -> Vec<Grant> {
             _ => {}
         }
     }
+    for grant in &mut grants {
+        let (client, since) = (grant.holder.call.client, grant.holder.acquired_since.unwrap_or(grant.began));
+        grant.holder.suspended = suspensions(history, client).any(|(from, to)| since <= to && from <= grant.ends());
+    }
     grants
+}
+
+/// From when to when a client's machine was suspended.
+fn suspensions(history: &History, client: usize) -> impl Iterator<Item = (Moment, Moment)> {
+    let mut from = None;
+    history.entries.iter().filter_map(move |(at, event)| match event {
+        Event::Suspended { client: other } if *other == client => {
+            from = Some(Moment::after_start(*at));
+            None
+        }
+        Event::Resumed { client: other } if *other == client => Some((from.take()?, Moment::after_start(*at))),
+        _ => None,
+    })
 }
 
 /// How many locks were handed over inside a client.
@@ -102,7 +152,11 @@ pub(super) fn handovers(history: &History) -> u64 {
 }
 
 fn clock_jumps(history: &History) -> Vec<Moment> {
-    let jump = |event: &Event| matches!(event, Event::Fault(what) if what.starts_with("clock jump"));
+    let jump = |event: &Event| match event {
+        Event::Fault(what) => what.starts_with("clock jump"),
+        Event::Freed { .. } => true,
+        _ => false,
+    };
     let jumps = history.entries.iter().filter(|(_, event)| jump(event));
     jumps.map(|(at, _)| Moment::after_start(*at)).collect()
 }
@@ -110,7 +164,7 @@ fn clock_jumps(history: &History) -> Vec<Moment> {
 /// Calls that did not return within their wait and [`SLACK`], although their process lived.
 fn overdue_calls(history: &History) -> Vec<String> {
     let mut open: BTreeMap<Call, Duration> = BTreeMap::new();
-    let mut found = Vec::new();
+    let (mut found, mut suspended) = (Vec::new(), BTreeMap::new());
     for (at, event) in &history.entries {
         match event {
             Event::Began { call, wait, .. } => _ = open.insert(*call, *at + *wait + SLACK),
@@ -119,6 +173,12 @@ fn overdue_calls(history: &History) -> Vec<String> {
                 found.extend(late.map(|due| format!("{call} was due at {due:?} and returned at {at:?}")));
             }
             Event::Crashed { client } => open.retain(|call, _| call.client != *client),
+            Event::Suspended { client } => _ = suspended.insert(*client, *at),
+            // It did not know that time passed.
+            Event::Resumed { client } => {
+                let missed = suspended.remove(client).map_or(Duration::ZERO, |from| *at - from);
+                open.iter_mut().filter(|(call, _)| call.client == *client).for_each(|(_, due)| *due += missed);
+            }
             _ => {}
         }
     }
@@ -128,14 +188,14 @@ fn overdue_calls(history: &History) -> Vec<String> {
 
 /// Tokens that are not larger than those of all calls that were granted before their own call began.
 ///
-/// The token of a handed-over lock is an exception after a clock jump. It was reserved when the lock was acquired from the
-/// nodes. Only mutual exclusion prevents another client from being granted a larger one meanwhile, and a clock that jumps
-/// breaks mutual exclusion.
+/// The token of a handed-over lock is an exception after a clock jump or a suspension. It was reserved when the lock was
+/// acquired from the nodes. Only mutual exclusion prevents another client from being granted a larger one meanwhile, and a
+/// clock that jumps, or that of a holder that stands still, breaks mutual exclusion.
 fn unordered_tokens<'a>(grants: &'a [Grant], jumps: &[Moment]) -> Vec<Violation<'a, Holder>> {
     let mut violations = check::tokens_are_ordered(grants);
     violations.retain(|Violation { later, .. }| {
         let jumped = |taken| jumps.iter().any(|jump| (taken..=later.granted).contains(jump));
-        !later.holder.acquired_since.is_some_and(jumped)
+        !later.holder.acquired_since.is_some_and(|taken| later.holder.suspended || jumped(taken))
     });
     violations
 }
@@ -149,7 +209,7 @@ mod tests {
     }
 
     fn grant(number: u64, began: u64, granted: u64, ended: u64, token: u64) -> Grant {
-        let holder = Holder { call: Call { number, client: 0, resource: 0 }, acquired_since: None };
+        let holder = Holder { call: Call { number, client: 0, resource: 0 }, acquired_since: None, suspended: false };
         let grant = Grant::new(("r", token), holder, [at(began), at(granted), Moment::MAX]);
         Grant { ended: Some(at(ended)), ..grant }
     }
@@ -168,6 +228,43 @@ mod tests {
         assert!(unordered_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 3, 5, 9, 1)], &[]).is_empty(), "at the same time");
         assert_eq!(unordered_tokens(&[grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 1)], &[]).len(), 1);
         assert_eq!(check::tokens_are_unique(&[grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 2)]).len(), 1);
+    }
+
+    #[test]
+    fn exclusion_is_not_judged_for_a_client_whose_machine_was_suspended() {
+        let two_holders = |suspended: std::ops::Range<u64>, events: &[Event]| {
+            let mut history = History::default();
+            let calls = [0, 1].map(|client| history.call(client, 0));
+            for (call, at, token) in [(calls[0], 2, 7), (calls[1], 60, 8)] {
+                history.record(Duration::from_millis(at), Event::Began { call, ttl: MAX_TTL, wait: MAX_TTL });
+                let granted = Event::Granted { call, token, remaining: MAX_TTL };
+                history.record(Duration::from_millis(at + 2), granted);
+            }
+            history.record(Duration::from_millis(suspended.start), Event::Suspended { client: 0 });
+            history.record(Duration::from_millis(suspended.end), Event::Resumed { client: 0 });
+            for event in events {
+                history.record(Duration::from_millis(50), event.clone());
+            }
+            for call in calls {
+                history.record(Duration::from_millis(90), Event::Ended { call, why: "expired" });
+            }
+            history.entries.sort_by_key(|(at, _)| *at);
+            violations(&history, &[], Scenario::Promised).len()
+        };
+        assert_eq!([0..1, 1..3, 10..40, 91..92].map(|suspended| two_holders(suspended, &[])), [1, 0, 0, 1]);
+        let freed = |resource| [Event::Freed { resource: Plan::resource_name(resource) }];
+        assert_eq!([0, 1].map(|resource| two_holders(91..92, &freed(resource))), [0, 1], "freed by a clock");
+    }
+
+    #[test]
+    fn a_suspended_client_does_not_know_that_its_call_is_late() {
+        let mut history = History::default();
+        let call = history.call(0, 0);
+        history.record(Duration::ZERO, Event::Began { call, ttl: MAX_TTL, wait: Duration::ZERO });
+        history.record(Duration::from_secs(1), Event::Suspended { client: 0 });
+        history.record(Duration::from_secs(5), Event::Resumed { client: 0 });
+        history.record(Duration::from_secs(5), Event::Failed { call, why: "contended" });
+        assert!(overdue_calls(&history).is_empty());
     }
 
     #[test]

@@ -9,15 +9,16 @@ use tokio::time::{sleep, timeout};
 
 use super::counting::CountingNode;
 use super::history::{Call, Event};
-use super::plan::{FINAL_WAIT, MAX_TTL, PREFIX, Plan, RECOVERY};
+use super::plan::{FINAL_WAIT, MAX_TTL, PREFIX, Plan, RECOVERY, Scenario};
 use super::rng::{Rng, splitmix64};
+use super::uplink::dial;
 use super::world::{World, now};
 
 /// The port of all servers.
 pub(super) const PORT: u16 = 6379;
 
 /// The process of one client: its workers take locks while there are faults, and afterwards it acquires each lock once more.
-pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> turmoil::Result {
+pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Result<(), String> {
     let start = world.start(client);
     let locks = manager(&plan, &world, client, start)?;
     let workers = (0..plan.workers).map(|worker| {
@@ -26,32 +27,37 @@ pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> turm
         tokio::spawn(worker.run())
     });
     for worker in join_all(workers).await {
-        worker?;
+        worker.map_err(|error| error.to_string())?;
     }
+    // A client that was started when its workers had no time left connects, too.
+    locks.health().await;
     sleep((plan.fault_phase + RECOVERY).saturating_sub(now())).await;
-    for resource in 0..plan.resources {
-        acquire_after_faults(&world, &locks, client, resource).await?;
+    // After a majority forgot, it may take a person to form the set anew.
+    if plan.scenario != Scenario::Amnesia {
+        for resource in 0..plan.resources {
+            acquire_after_faults(&world, &locks, client, resource).await?;
+        }
     }
     locks.shutdown(Duration::from_secs(1)).await;
     world.finish(client);
     Ok(())
 }
 
-fn manager(plan: &Plan, world: &World, client: usize, start: u64) -> turmoil::Result<LockManager> {
-    let nodes = (0..plan.servers.len()).map(|server| {
+fn manager(plan: &Plan, world: &World, client: usize, start: u64) -> Result<LockManager, String> {
+    let nodes = world.list(client).into_iter().map(|server| {
         let (name, network) = (Plan::server_name(server), world.clone());
         let node = RedisNode::from_factory(name.clone(), move || connect(network.clone(), client, name.clone()));
-        CountingNode::new(node, world.clone())
+        CountingNode::new(node, world.clone(), client)
     });
     let builder = LockManager::builder().prefix(PREFIX).max_ttl(MAX_TTL).ttl(MAX_TTL).nodes(nodes);
     // The managers of different clients, and of different starts of a client, must not draw the same owner ids.
-    Ok(builder.seed(splitmix64(plan.seed ^ splitmix64(client as u64 ^ (start << 32)))).connect_lazy()?)
+    let builder = builder.seed(splitmix64(plan.seed ^ splitmix64(client as u64 ^ (start << 32))));
+    builder.connect_lazy().map_err(|error| error.to_string())
 }
 
 /// Opens a connection of redis-rs over the simulated network, as the factory of a service would.
 async fn connect(world: World, client: usize, server: String) -> RedisResult<MultiplexedConnection> {
-    let stream = turmoil::net::TcpStream::connect((server, PORT)).await?;
-    let stream = world.sockets().add(&Plan::client_name(client), stream);
+    let stream = dial(&world, client, server).await?;
     let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
     let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
@@ -60,7 +66,12 @@ async fn connect(world: World, client: usize, server: String) -> RedisResult<Mul
 }
 
 /// Acquires a lock after the faults have ended. This must succeed, and the lease must not be lost.
-async fn acquire_after_faults(world: &World, locks: &LockManager, client: usize, resource: usize) -> turmoil::Result {
+async fn acquire_after_faults(
+    world: &World,
+    locks: &LockManager,
+    client: usize,
+    resource: usize,
+) -> Result<(), String> {
     let deadline = now() + FINAL_WAIT;
     loop {
         let call = world.call(client, resource);
@@ -72,13 +83,13 @@ async fn acquire_after_faults(world: &World, locks: &LockManager, client: usize,
                 sleep(Duration::from_millis(20)).await;
                 return match release(world, call, guard).await {
                     STILL_HELD => Ok(()),
-                    result => Err(format!("{call} lost its lock after the faults had ended: {result}").into()),
+                    result => Err(format!("{call} lost its lock after the faults had ended: {result}")),
                 };
             }
             Err(error) => world.record(Event::Failed { call, why: kind(&error) }),
         }
         if now() >= deadline {
-            return Err(format!("{call} never acquired its lock").into());
+            return Err(format!("{call} never acquired its lock"));
         }
         sleep(Duration::from_millis(50)).await;
     }

@@ -1,21 +1,24 @@
 use std::sync::Arc;
 
 use lock_core::node::{
-    Establish, Inspection, Keyspace, NodeError, NodeFuture, Operation, ReplySender, Request, WaiterId, Wakeup,
+    FenceReading, Inspection, Keyspace, NodeError, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender,
+    Request, WaiterId, Wakeup,
 };
 use lock_core::{LockNode, RedisNode};
 
+use super::history::Event;
 use super::world::World;
 
 /// A node whose requests are counted: a run in which nothing is extended or replaced would prove nothing about that.
 pub(super) struct CountingNode {
     node: RedisNode,
     world: World,
+    client: usize,
 }
 
 impl CountingNode {
-    pub(super) fn new(node: RedisNode, world: World) -> Self {
-        Self { node, world }
+    pub(super) fn new(node: RedisNode, world: World, client: usize) -> Self {
+        Self { node, world, client }
     }
 }
 
@@ -28,15 +31,27 @@ impl LockNode for CountingNode {
         self.node.inspect(keyspace)
     }
 
-    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-        let (established, world) = (self.node.establish(keyspace, record), self.world.clone());
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        let (client, server, kind) = (self.client, self.node.name().to_owned(), kind(&write));
+        let (written, world) = (self.node.write_record(keyspace, write), self.world.clone());
         Box::pin(async move {
-            let established = established.await;
-            if established == Ok(true) {
-                world.count_request("establish");
+            let written = written.await;
+            if let Ok(Some(record)) = &written {
+                world.count_request(kind);
+                let generation = record.roster.as_ref().map_or(0, |roster| roster.generation);
+                world.record(Event::RecordWritten { client, server, kind, generation });
             }
-            established
+            written
         })
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        self.world.count_request("read the fences");
+        self.node.read_fences(keyspace)
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
@@ -57,5 +72,22 @@ impl LockNode for CountingNode {
 
     fn disconnected(&self) -> NodeFuture<()> {
         self.node.disconnected()
+    }
+}
+
+/// What a write of a node's record is for.
+fn kind(RecordWrite { record, new_member, begin, floor, .. }: &RecordWrite) -> &'static str {
+    if *new_member {
+        "give an id"
+    } else if floor.is_some() {
+        "join"
+    } else if !begin.is_empty() {
+        "observe a quarantine"
+    } else if record.promised.is_some() {
+        if record.accepted.is_some() { "accept" } else { "promise" }
+    } else if record.epoch.is_some() {
+        "install or admit"
+    } else {
+        "install"
     }
 }

@@ -32,10 +32,18 @@ pub(super) enum Event {
     Released { call: Call, result: &'static str },
     /// The resource accepted or refused a write with a token.
     Wrote { call: Call, token: u64, accepted: bool },
+    /// A client wrote the record of a server, which now has a roster of this generation, or none (0).
+    RecordWritten { client: usize, server: String, kind: &'static str, generation: u64 },
     /// A fault began or ended.
     Fault(String),
     /// A client's process ended, and so did its leases.
     Crashed { client: usize },
+    /// The machine of a client was suspended: its clock stands still.
+    Suspended { client: usize },
+    /// The machine of a client goes on.
+    Resumed { client: usize },
+    /// A lock was deleted on a server before its time, because the server's clock stepped forward.
+    Freed { resource: String },
     /// A client completed its work.
     Finished { client: usize },
 }
@@ -68,8 +76,14 @@ impl fmt::Display for Event {
             Self::Released { call, result } => write!(f, "{call} released: {result}"),
             Self::Wrote { call, token, accepted: true } => write!(f, "{call} wrote with token {token}"),
             Self::Wrote { call, token, accepted: false } => write!(f, "{call} was refused a write with token {token}"),
+            Self::RecordWritten { client, server, kind, generation } => {
+                write!(f, "client-{client} makes {server} {kind} in generation {generation}")
+            }
             Self::Fault(what) => f.write_str(what),
             Self::Crashed { client } => write!(f, "client-{client} crashed"),
+            Self::Suspended { client } => write!(f, "client-{client} is suspended"),
+            Self::Resumed { client } => write!(f, "client-{client} goes on"),
+            Self::Freed { resource } => write!(f, "{resource} is freed by a clock"),
             Self::Finished { client } => write!(f, "client-{client} finished"),
         }
     }

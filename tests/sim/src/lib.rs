@@ -11,9 +11,12 @@
 //! - each call returns within its wait and the second of first contact;
 //! - after the faults, each client acquires each lock, no lease ends early, and no key is left when all clients are done.
 //!
-//! What this simulation does not cover: a paused client is one whose messages are held and whose worker does not check its
-//! lease. Its timers keep running, as they do for a stopped process, but not for a suspended machine. All clients' clocks run
-//! at the same rate; those of servers do not. A message lost in a partition stays lost, and so does its connection.
+//! A paused client is one whose messages are held and whose worker does not check its lease. Its timers keep running, as they
+//! do for a stopped process. On a suspended machine nothing runs, and its clock stands still: its client may believe in its
+//! lease for too long, so exclusion is not judged for it; the order of tokens and the fenced resource are.
+//!
+//! What this simulation does not cover: all clients' clocks run at the same rate; those of servers do not. A message lost in a
+//! partition stays lost, and so does its connection.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
@@ -21,6 +24,8 @@ mod check;
 mod client;
 mod counting;
 mod history;
+mod hosts;
+mod machine;
 mod nemesis;
 mod plan;
 pub mod redis;
@@ -28,6 +33,7 @@ mod report;
 mod rng;
 mod run;
 mod socket;
+mod uplink;
 mod world;
 
 pub use self::plan::Scenario;

@@ -16,7 +16,8 @@ pub(super) const FINAL_WAIT: Duration = Duration::from_secs(10);
 /// Which faults may occur, and therefore what is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// The faults that the promises cover: of links, crashes, restarts, and a minority of servers that lose their memory.
+    /// The faults that the promises cover: of links and clients, crashes and restarts, wrong clocks, and a minority of masters
+    /// that lose their memory or are replaced.
     Promised,
     /// The clocks of servers jump, too. Two leases may be valid at once, but tokens must be unique and ordered.
     ClockJumps,
@@ -44,6 +45,8 @@ impl Scenario {
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) scenario: Scenario,
+    /// How many masters a set has: the first of the servers. The others are spare.
+    pub(super) masters: usize,
     pub(super) servers: Vec<ServerPlan>,
     pub(super) clients: usize,
     /// How many tasks of each client take locks.
@@ -62,21 +65,31 @@ pub(super) struct Plan {
 pub(super) struct ServerPlan {
     pub(super) clock: NodeClock,
     pub(super) durable: bool,
+    /// Whether its clock steps forward and back, by up to hours.
+    pub(super) steps: bool,
+    /// When it starts for the first time. `None` for a spare server, which starts when it is needed.
+    pub(super) starts: Option<Duration>,
 }
 
 impl Plan {
     pub(super) fn new(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Self {
         let mut rng = Rng::new(seed, &[0]);
-        let forgetful = scenario == Scenario::Amnesia || rng.percent(60);
-        let server = |rng: &mut Rng| ServerPlan {
-            clock: NodeClock { offset: rng.within(clock_error(scenario, forgetful)), gain: rng.within(9_000) },
+        let forgetful = rng.percent(60) || scenario == Scenario::Amnesia || flaw.is_some();
+        let masters = rng.pick(&[3, 3, 3, 5]);
+        // One: two nodes have to say that a quarantine is over.
+        let stepping = usize::from(scenario == Scenario::Promised && rng.percent(50));
+        let spares = if rng.percent(50) { 3 } else { 0 };
+        let server = |number: usize| ServerPlan {
+            clock: NodeClock { offset: rng.within(clock_error(scenario)), gain: rng.within(9_000) },
             durable: rng.percent(15),
+            steps: number < stepping,
+            starts: (number < masters).then(|| if rng.percent(5) { rng.millis(0, 1_000) } else { Duration::ZERO }),
         };
-        let servers = rng.pick(&[3, 3, 3, 5]);
         Self {
             seed,
             scenario,
-            servers: (0..servers).map(|_| server(&mut rng)).collect(),
+            masters,
+            servers: (0..masters + spares).map(server).collect(),
             clients: rng.pick(&[2, 3, 3, 4]),
             workers: rng.pick(&[1, 2, 3]),
             resources: rng.pick(&[1, 1, 2]),
@@ -85,6 +98,11 @@ impl Plan {
             latency: rng.pick(&[2, 3, 5, 10]),
             fault_phase: rng.millis(5_000, 8_000),
         }
+    }
+
+    /// The most masters of so many that the others can do without.
+    pub(super) fn minority(masters: usize) -> usize {
+        (masters - 1) / 2
     }
 
     pub(super) fn server_name(server: usize) -> String {
@@ -100,13 +118,11 @@ impl Plan {
     }
 }
 
-/// The largest error of a server's clock, in microseconds. While the fences survive, tokens do not depend on clocks, so an hour
-/// does not matter. Where servers lose their memory, the clocks keep tokens increasing, and their errors have to be far smaller
-/// than a quarantine.
-fn clock_error(scenario: Scenario, forgetful: bool) -> i64 {
+/// The largest error of a server's clock, in microseconds. While a majority of the masters keeps its fences, tokens do not
+/// depend on clocks, so hours do not matter. Where a majority forgets, the clocks keep tokens increasing.
+fn clock_error(scenario: Scenario) -> i64 {
     match scenario {
         Scenario::Amnesia => 500,
-        _ if forgetful => 100_000,
-        _ => 3_600_000_000,
+        _ => 3 * 3_600_000_000,
     }
 }

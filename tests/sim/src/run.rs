@@ -1,20 +1,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
-use turmoil::Sim;
-
 use super::check::{handovers, violations};
-use super::client::{PORT, client};
 use super::history::Event;
+use super::hosts::Hosts;
 use super::nemesis::Nemesis;
-use super::plan::{FINAL_WAIT, PREFIX, Plan, RECOVERY, Scenario};
+use super::plan::{FINAL_WAIT, PREFIX, Plan, RECOVERY, Scenario, ServerPlan};
 use super::redis::{FakeRedis, Flaw};
-use super::world::{World, now};
-
-/// The step of virtual time: the resolution of tokio's timers.
-pub(super) const TICK: Duration = Duration::from_millis(1);
+use super::world::World;
 
 /// The result of one seed.
 #[derive(Clone, Debug)]
@@ -46,70 +40,34 @@ pub struct Outcome {
 pub fn run(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Outcome {
     let plan = Plan::new(seed, scenario, flaw);
     let world = World::new(&plan);
-    let (mut sim, servers) = build(&plan, &world);
+    let server = |(number, settings): (usize, &ServerPlan)| {
+        FakeRedis::new(Plan::server_name(number), settings.clock, settings.durable, plan.flaw)
+    };
+    let servers: Vec<_> = plan.servers.iter().enumerate().map(server).collect();
+    let mut hosts = Hosts::new(&plan, &world, &servers);
     let mut nemesis = Nemesis::new(&plan, &world, &servers);
     let mut failures = Vec::new();
     while !world.all_finished() {
-        nemesis.step(&mut sim);
-        if let Err(error) = sim.step() {
+        nemesis.step(&mut hosts);
+        if let Err(error) = hosts.step() {
             failures.push(format!("a host ended with an error: {error}"));
             break;
         }
-        if sim.elapsed() > plan.fault_phase + RECOVERY + FINAL_WAIT + Duration::from_secs(2) {
+        if hosts.elapsed() > plan.fault_phase + RECOVERY + FINAL_WAIT + Duration::from_secs(2) {
             failures.push("not all clients finished".to_owned());
             break;
         }
     }
-    let end = sim.elapsed();
-    drop(sim);
+    let end = hosts.elapsed();
+    drop(hosts);
     let missed: Option<Vec<_>> = servers.iter().map(FakeRedis::missed_flaw).collect();
     assert!(missed.is_none(), "no script contains the pattern of {flaw:?}: {missed:?}");
     if failures.is_empty() && scenario != Scenario::ClockJumps {
-        for (server, redis) in servers.iter().enumerate() {
+        for (server, redis) in servers.iter().enumerate().filter(|(server, _)| !nemesis.stepped_back(*server)) {
             failures.extend(redis.locks(PREFIX, end).iter().map(|lock| format!("{lock} is left on redis-{server}")));
         }
     }
     outcome(&plan, &world, &servers, &nemesis, failures)
-}
-
-fn build(plan: &Plan, world: &World) -> (Sim<'static>, Vec<FakeRedis>) {
-    let mut sim = turmoil::Builder::new()
-        .rng_seed(plan.seed)
-        .tick_duration(TICK)
-        .epoch(std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
-        .simulation_duration(Duration::from_secs(3600))
-        // At least a tick, or a reply could arrive before its request was sent.
-        .min_message_latency(TICK)
-        .max_message_latency(Duration::from_millis(plan.latency))
-        .tcp_capacity(1024)
-        .build();
-    let mut servers = Vec::new();
-    for (server, settings) in plan.servers.iter().enumerate() {
-        let name = Plan::server_name(server);
-        let redis = FakeRedis::new(name.clone(), settings.clock, settings.durable, plan.flaw);
-        servers.push(redis.clone());
-        let world = world.clone();
-        sim.host(name.clone(), move || serve(name.clone(), redis.clone(), world.clone()));
-    }
-    let plan = Arc::new(plan.clone());
-    for number in 0..plan.clients {
-        let (plan, world) = (Arc::clone(&plan), world.clone());
-        sim.host(Plan::client_name(number), move || client(Arc::clone(&plan), world.clone(), number));
-    }
-    (sim, servers)
-}
-
-/// The process of a server.
-async fn serve(name: String, redis: FakeRedis, world: World) -> turmoil::Result {
-    let listener = turmoil::net::TcpListener::bind(("0.0.0.0", PORT)).await?;
-    loop {
-        let (stream, _) = listener.accept().await?;
-        let (redis, stream) = (redis.clone(), world.sockets().add(&name, stream));
-        tokio::spawn(async move {
-            // A broken connection is for the client to handle.
-            _ = redis.serve(stream, now).await;
-        });
-    }
 }
 
 fn outcome(plan: &Plan, world: &World, servers: &[FakeRedis], nemesis: &Nemesis, failures: Vec<String>) -> Outcome {

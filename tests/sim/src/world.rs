@@ -3,10 +3,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_history::Register;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::history::{Call, Event, History};
+use super::machine;
 use super::plan::Plan;
 use super::socket::Sockets;
+use super::uplink::Dial;
 
 /// What all hosts of a run share besides the network: the history, the resources, and the pauses that clients request.
 #[derive(Clone)]
@@ -20,6 +23,10 @@ struct Shared {
     finished: Vec<bool>,
     pauses: Vec<(usize, Duration)>,
     requests: BTreeMap<&'static str, u64>,
+    /// Opens the connections of each client.
+    uplinks: Vec<Option<UnboundedSender<Dial>>>,
+    /// The servers that each client has as masters when it starts.
+    lists: Vec<Vec<usize>>,
 }
 
 impl World {
@@ -31,6 +38,8 @@ impl World {
             finished: vec![false; plan.clients],
             pauses: Vec::new(),
             requests: BTreeMap::new(),
+            uplinks: vec![None; plan.clients],
+            lists: vec![(0..plan.masters).collect(); plan.clients],
         };
         Self(Arc::new(Mutex::new(shared)), Arc::default())
     }
@@ -82,6 +91,24 @@ impl World {
         std::mem::take(&mut self.lock().pauses)
     }
 
+    /// The servers that a client has as masters from its next start.
+    pub(super) fn list(&self, client: usize) -> Vec<usize> {
+        self.lock().lists[client].clone()
+    }
+
+    pub(super) fn set_list(&self, client: usize, list: Vec<usize>) {
+        self.lock().lists[client] = list;
+    }
+
+    pub(super) fn set_uplink(&self, client: usize, uplink: UnboundedSender<Dial>) {
+        self.lock().uplinks[client] = Some(uplink);
+    }
+
+    /// Opens the connections of a client. `None` before its host has started.
+    pub(super) fn uplink(&self, client: usize) -> Option<UnboundedSender<Dial>> {
+        self.lock().uplinks[client].clone()
+    }
+
     /// Counts a request of a client, by its kind.
     pub(super) fn count_request(&self, kind: &'static str) {
         *self.lock().requests.entry(kind).or_default() += 1;
@@ -103,7 +130,7 @@ impl World {
     }
 }
 
-/// The virtual time on the current host.
+/// The virtual time, for what runs on a host or on a machine. It is the same for all, and true.
 pub(super) fn now() -> Duration {
-    turmoil::sim_elapsed().unwrap_or_default()
+    machine::now().or_else(turmoil::sim_elapsed).unwrap_or_default()
 }

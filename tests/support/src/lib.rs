@@ -17,6 +17,6 @@ pub use self::memory::{MemoryCluster, RawNode, ask};
 pub use self::polling::{Polled, poll_times};
 pub use self::proxy::Proxy;
 pub use self::recorder::Recorder;
-pub use self::redis::{Backup, RedisCluster, RedisServer, alone};
+pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, alone, free_port};
 pub use self::statistics::executed;
 pub use self::wait::{all_nodes_vote, eventually, eventually_async, median};

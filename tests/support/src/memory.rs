@@ -74,7 +74,7 @@ impl RawNode {
     pub async fn admitted(node: impl LockNode, prefix: &str) -> Self {
         let keyspace = Arc::new(Keyspace::new(prefix));
         let inspection = node.inspect(&keyspace).await.unwrap();
-        let epoch = inspection.record.unwrap().epoch;
+        let epoch = inspection.record.get().unwrap().epoch.unwrap();
         Self { node: Arc::new(node), keyspace, epoch }
     }
 

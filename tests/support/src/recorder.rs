@@ -1,7 +1,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lock_core::node::{
-    Establish, Inspection, Keyspace, NodeFuture, Operation, OwnerId, ReplySender, Request, WaiterId, Wakeup,
+    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, RecordWrite, ReplySender, Request,
+    WaiterId, Wakeup,
 };
 use lock_core::{LockNode, NodeError};
 
@@ -47,8 +48,16 @@ impl<N: LockNode> LockNode for Recorder<N> {
         self.node.inspect(keyspace)
     }
 
-    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-        self.node.establish(keyspace, record)
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        self.node.write_record(keyspace, write)
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        self.node.read_fences(keyspace)
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {

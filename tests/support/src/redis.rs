@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 
-use self::clock::Clock;
+pub use self::clock::Clock;
 pub use self::disk::Backup;
 use crate::wait::eventually_async;
 
@@ -47,7 +47,8 @@ impl RedisServer {
         Self::launch(arguments, None).await
     }
 
-    async fn launch(arguments: &[&str], mut clock: Option<Clock>) -> Self {
+    /// Starts a server with additional arguments, and a clock of its own if there is one.
+    pub async fn launch(arguments: &[&str], mut clock: Option<Clock>) -> Self {
         let mut directory = TempDir::new().unwrap();
         let mut all: Vec<String> = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String::from).into();
         all.extend(["--maxmemory-policy", "noeviction", "--enable-debug-command", "yes"].map(String::from));
@@ -199,7 +200,7 @@ fn spawn(port: u16, directory: &TempDir, arguments: &[String], clock: Option<&Cl
 }
 
 /// A port that is free now, outside the range from which the kernel takes ports for outgoing connections.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % 1_000).unwrap_or_default() * 12;
     loop {

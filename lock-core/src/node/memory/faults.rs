@@ -65,6 +65,14 @@ impl MemoryNode {
         state.store = Store::new(run_id);
     }
 
+    /// Restarts the node with its data. It cannot know whether they are all there.
+    pub fn restart(&self) {
+        let mut state = self.0.lock();
+        state.cut();
+        let run_id = fresh_run_id(state.now().as_nanos());
+        state.store.set_run_id(run_id);
+    }
+
     /// Sets the node's clock forward by this much. Its keys expire that much earlier.
     pub fn advance_clock(&self, by: Duration) {
         let mut state = self.0.lock();

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::state::{Shared, State, connection_lost, is_down};
 use super::store::Store;
 use crate::node::{
-    Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, ReplySender, Request, Role, Wakeup,
+    FenceReading, Inspection, Keyspace, LockNode, NodeError, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request,
+    Role, Wakeup,
 };
 use crate::random::WaiterId;
 
@@ -115,13 +116,24 @@ impl LockNode for MemoryNode {
             durable: false,
             clock_micros: started_micros + u64::try_from(now.as_micros()).unwrap_or_default(),
             record: store.record(&keyspace),
-            quarantine: store.quarantine(&keyspace, now),
         })
     }
 
-    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        let (keyspace, started_micros) = (Arc::clone(keyspace), self.0.lock().started_micros);
+        self.0.submit(move |store, now| {
+            let micros = started_micros + u64::try_from(now.as_micros()).unwrap_or_default();
+            store.write_record(&keyspace, write, micros)
+        })
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
         let keyspace = Arc::clone(keyspace);
-        self.0.submit(move |store, now| store.establish(&keyspace, record, now))
+        self.0.submit(move |store, _| store.read_fences(&keyspace))
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::queue::NodeQueue;
 use crate::node::limits::{MAX_TOKEN, WAKEUP_TTL};
 use crate::node::{
-    Establish, Keyspace, LockKeys, NodeError, NodeRecord, Operation, QueuePosition, RESERVATION_TTL, Reply, Request,
-    Wakeup, WakeupKind,
+    FenceReading, FoundRecord, Keyspace, LockKeys, NodeError, NodeRecord, Operation, Quarantine, QueuePosition,
+    RESERVATION_TTL, RecordWrite, Reply, Request, Wakeup, WakeupKind,
 };
 use crate::random::{OwnerId, WaiterId};
 
@@ -20,7 +20,6 @@ pub(super) struct Store {
     wakeups: HashMap<WaiterId, (Vec<Wakeup>, Duration)>,
     has_wakeups: bool,
     records: HashMap<String, Record>,
-    quarantines: HashMap<String, Duration>,
     /// How many requests may be executed before expired keys are swept.
     requests_until_sweep: usize,
 }
@@ -34,6 +33,8 @@ struct Lock {
 struct Record {
     node: NodeRecord,
     fences: HashMap<u16, u64>,
+    /// What every fence is at least.
+    floor: u64,
 }
 
 /// The least number of requests between two sweeps, so that a small store is not swept all the time.
@@ -52,7 +53,6 @@ impl Store {
             wakeups: HashMap::new(),
             has_wakeups: false,
             records: HashMap::new(),
-            quarantines: HashMap::new(),
             requests_until_sweep: SWEEP_INTERVAL,
         }
     }
@@ -61,13 +61,20 @@ impl Store {
         &self.run_id
     }
 
-    pub(super) fn record(&self, keyspace: &Keyspace) -> Option<NodeRecord> {
-        self.records.get(keyspace.record()).map(|record| record.node.clone())
+    pub(super) fn set_run_id(&mut self, run_id: String) {
+        self.run_id = run_id;
     }
 
-    pub(super) fn quarantine(&self, keyspace: &Keyspace, now: Duration) -> Option<Duration> {
-        let ends = self.quarantines.get(keyspace.quarantine())?;
-        ends.checked_sub(now).filter(|remaining| !remaining.is_zero())
+    pub(super) fn record(&self, keyspace: &Keyspace) -> FoundRecord {
+        let record = self.records.get(keyspace.record());
+        record.map_or(FoundRecord::None, |record| FoundRecord::Record(record.node.clone()))
+    }
+
+    pub(super) fn read_fences(&self, keyspace: &Keyspace) -> Option<FenceReading> {
+        let record = self.records.get(keyspace.record()).filter(|record| record.node.run_id == self.run_id);
+        let Record { node, fences, floor } = record?;
+        let highest = fences.values().copied().max().unwrap_or_default().max(*floor);
+        Some(FenceReading { member: node.member, highest })
     }
 
     pub(super) fn lock_keys(&self, now: Duration) -> Vec<String> {
@@ -77,36 +84,45 @@ impl Store {
         keys
     }
 
-    pub(super) fn establish(&mut self, keyspace: &Keyspace, record: Establish, now: Duration) -> bool {
+    /// Writes the record at a time on the node's clock, in microseconds.
+    pub(super) fn write_record(&mut self, keyspace: &Keyspace, write: RecordWrite, micros: u64) -> Option<NodeRecord> {
         let present = self.records.get_mut(keyspace.record());
-        if present.as_ref().map(|present| present.node.epoch) != record.expected || record.run_id != self.run_id {
-            return false;
+        let found = present.as_ref().map(|present| (present.node.member, present.node.version));
+        if found != write.expected || write.record.run_id != self.run_id {
+            return None;
         }
-        let node = NodeRecord { run_id: record.run_id, epoch: record.epoch, config: record.config };
+        let mut node = write.record;
+        node.version = write.expected.map_or(1, |(_, version)| version + 1);
+        if write.new_member {
+            node.member.micros = micros;
+        }
+        node.quarantines.extend(write.begin.into_iter().map(|(member, length)| {
+            let length = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+            Quarantine { member, ends: micros.saturating_add(length) }
+        }));
+        let floor = write.floor.unwrap_or_default();
         match present {
-            Some(present) => present.node = node,
-            None => _ = self.records.insert(keyspace.record().to_owned(), Record { node, fences: HashMap::new() }),
+            Some(present) => (present.node, present.floor) = (node.clone(), present.floor.max(floor)),
+            None => {
+                let record = Record { node: node.clone(), fences: HashMap::new(), floor };
+                self.records.insert(keyspace.record().to_owned(), record);
+            }
         }
-        if !record.quarantine.is_zero() {
-            self.quarantines.insert(keyspace.quarantine().to_owned(), now + record.quarantine);
-        }
-        true
+        Some(node)
     }
 
     pub(super) fn execute(&mut self, request: &Request, now: Duration) -> Result<Reply, NodeError> {
         self.sweep(now);
         let Request { keys, epoch, waiter, operation } = request;
-        let Some(record) = self.records.get(keys.keyspace().record()).filter(|record| record.node.epoch == *epoch)
+        let Some(record) =
+            self.records.get(keys.keyspace().record()).filter(|record| record.node.epoch == Some(*epoch))
         else {
             return Err(NodeError::Unadmitted);
         };
-        let fence = record.fences.get(&keys.fence()).copied().unwrap_or(0);
+        let fence = record.fences.get(&keys.fence()).copied().unwrap_or(0).max(record.floor);
         let holder = self.holder(keys, now);
         Ok(match *operation {
             Operation::Acquire { owner, ttl, hint, tokens, since } => {
-                if let Some(remaining) = self.quarantine(keys.keyspace(), now) {
-                    return Err(NodeError::Quarantined { remaining });
-                }
                 if holder.is_some_and(|(holder, _)| holder == owner) {
                     return Ok(Reply::Granted { token: fence });
                 }

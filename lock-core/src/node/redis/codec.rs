@@ -7,8 +7,8 @@ use redis::{Cmd, Value};
 
 use super::classify;
 use super::pipeline::Batch;
-use super::script::{ESTABLISH, ScriptRef, VOTES};
-use crate::node::{Establish, Keyspace, NodeError, Operation, OwnerId, QueuePosition, Reply, Request};
+use super::script::{ScriptRef, VOTES};
+use crate::node::{NodeError, Operation, OwnerId, QueuePosition, Reply, Request};
 
 /// The command that carries a batch. Its arguments are documented in `votes.lua`.
 pub(super) fn encode<T: AsRef<Request>>(batch: &Batch<T>, script: ScriptRef) -> Cmd {
@@ -16,11 +16,11 @@ pub(super) fn encode<T: AsRef<Request>>(batch: &Batch<T>, script: ScriptRef) -> 
     let Some(first) = requests().next() else { return Cmd::new() };
     let (count, keyspace) = (requests().count(), first.keys.keyspace());
     let mut command = VOTES.command(script, 12 + 6 * count, 256 + 140 * count);
-    command.arg(count + 3);
+    command.arg(count + 2);
     for request in requests() {
         command.arg(request.keys.lock_key());
     }
-    command.arg(keyspace.quarantine()).arg(keyspace.queued_locks()).arg(keyspace.record());
+    command.arg(keyspace.queued_locks()).arg(keyspace.record());
     command.arg(&first.epoch.hex()).arg(&first.waiter.hex());
     command.arg(batch.releases.len()).arg(batch.acquires.len());
     for message in &batch.acquires {
@@ -125,7 +125,6 @@ fn decode_one(line: &str) -> Result<Reply, NodeError> {
     let remaining = || detail.parse().ok().map(Duration::from_millis);
     match letter {
         "H" => Ok(Reply::Held { remaining: remaining() }),
-        "Q" => Err(NodeError::Quarantined { remaining: remaining().unwrap_or_default() }),
         "D" => Ok(Reply::Released),
         "N" => Ok(Reply::NotOwner),
         "L" => Ok(Reply::QueueLeft),
@@ -148,27 +147,8 @@ fn failed(error: &str) -> NodeError {
     }
 }
 
-/// The command that establishes a node.
-pub(super) fn encode_establish(keyspace: &Keyspace, record: &Establish) -> Cmd {
-    let expected = record.expected.map(|epoch| epoch.to_string()).unwrap_or_default();
-    ESTABLISH
-        .command(ScriptRef::Source, 13, 1024)
-        .arg(2)
-        .arg(keyspace.record())
-        .arg(keyspace.quarantine())
-        .arg(expected)
-        .arg(&record.run_id)
-        .arg(record.epoch.to_string())
-        .arg(record.config.format)
-        .arg(record.config.nodes)
-        .arg(millis(record.config.max_ttl))
-        .arg(&record.config.name)
-        .arg(millis(record.quarantine))
-        .take()
-}
-
 /// Whole milliseconds, rounded up: a key must not expire before its holder expects it to.
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 

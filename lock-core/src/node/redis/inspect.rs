@@ -1,16 +1,14 @@
-//! The commands that are not requests: they inspect a server, load the script, and write the node's record.
+//! The commands that are not requests: they inspect a server, load the script, and read and write the node's record.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Pipeline, Value};
 
 use super::classify::{connect_error, node_error};
-use super::codec::encode_establish;
+use super::record::{self, FIELDS, FORMER_FIELDS};
 use super::script::VOTES;
-use crate::node::{Establish, Inspection, Keyspace, NodeError, NodeRecord, Role, SetConfig};
-use crate::random::Epoch;
+use crate::node::{FenceReading, Inspection, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite, Role};
 
 /// Loads the script, so that requests can refer to it by its hash.
 pub(super) async fn load_script(connection: &mut MultiplexedConnection) -> Result<(), NodeError> {
@@ -26,15 +24,16 @@ pub(super) async fn inspect(
     keyspace: &Keyspace,
 ) -> Result<Inspection, NodeError> {
     let mut pipeline = Pipeline::new();
-    pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&RECORD_FIELDS);
-    pipeline.cmd("PTTL").arg(keyspace.quarantine()).cmd("CONFIG").arg("GET").arg("appendfsync");
-    let answers = query(connection, &pipeline, 5).await?;
-    let [info, time, record, quarantine, fsync] = <[Value; 5]>::try_from(answers)
-        .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 5 commands", answers.len()) })?;
+    pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS).arg(&FORMER_FIELDS);
+    pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
+    let answers = query(connection, &pipeline, 4).await?;
+    // The time before the record: a quarantine that begins in between is not taken for over.
+    let [info, time, record, fsync] = <[Value; 4]>::try_from(answers)
+        .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 4 commands", answers.len()) })?;
 
     let info: String = read(info)?;
     let (seconds, micros): (u64, u64) = read(time)?;
-    // Managed servers deny CONFIG. The node then counts as not durable, and a restart means quarantine.
+    // Managed servers deny CONFIG. The node then counts as not durable.
     let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
     Ok(Inspection {
         run_id: field(&info, "run_id")?.to_owned(),
@@ -43,29 +42,45 @@ pub(super) async fn inspect(
         eviction_policy: field(&info, "maxmemory_policy")?.to_owned(),
         durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
         clock_micros: seconds.saturating_mul(1_000_000).saturating_add(micros),
-        record: read_record(&read(record)?)?,
-        quarantine: match read::<i64>(quarantine)? {
-            -2 => None,
-            // Negative without an end. Somebody else wrote it, and it is not ours to delete.
-            remaining => Some(u64::try_from(remaining).map_or(Duration::MAX, Duration::from_millis)),
-        },
+        record: record::decode(&read::<Vec<_>>(record)?)?,
     })
 }
 
-/// Runs `establish.lua`. Returns whether the record was written.
-pub(super) async fn establish(
+/// Runs `record.lua`. Returns the record that was written, or `None` if the present record is not the expected one.
+pub(super) async fn write_record(
     connection: &mut MultiplexedConnection,
     keyspace: &Keyspace,
-    record: &Establish,
-) -> Result<bool, NodeError> {
+    write: &RecordWrite,
+) -> Result<Option<NodeRecord>, NodeError> {
     let mut pipeline = Pipeline::new();
-    pipeline.add_command(encode_establish(keyspace, record));
+    pipeline.add_command(record::encode_write(keyspace, write));
     let answer = query(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
-    match read::<Vec<String>>(answer)?.first().map(String::as_str) {
-        Some("ESTABLISHED") => Ok(true),
-        Some("CHANGED") => Ok(false),
-        other => Err(NodeError::Protocol { reply: format!("{other:?}") }),
+    let words: Vec<String> = read(answer)?;
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let unexpected = || NodeError::Protocol { reply: format!("{words:?}") };
+    match words[..] {
+        ["CHANGED"] => Ok(None),
+        ["WRITTEN", member, quarantines] => Ok(Some(NodeRecord {
+            member: MemberId::parse(member).ok_or_else(unexpected)?,
+            version: write.expected.map_or(1, |(_, version)| version + 1),
+            quarantines: record::decode_quarantines(quarantines).ok_or_else(unexpected)?,
+            ..write.record.clone()
+        })),
+        _ => Err(unexpected()),
     }
+}
+
+/// Reads the whole record, with the fences, if it was written for this run of the server. One command, so that the fences are
+/// those of the id.
+pub(super) async fn read_fences(
+    connection: &mut MultiplexedConnection,
+    keyspace: &Keyspace,
+    run_id: &str,
+) -> Result<Option<FenceReading>, NodeError> {
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("HGETALL").arg(keyspace.record());
+    let answer = query(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
+    record::decode_fences(&read::<Vec<(String, String)>>(answer)?, run_id)
 }
 
 async fn query(
@@ -97,30 +112,6 @@ fn version(text: &str) -> Result<(u32, u32), NodeError> {
     }
 }
 
-/// The fields of the record that are not fences.
-const RECORD_FIELDS: [&str; 6] = ["run_id", "epoch", "format", "nodes", "max_ttl", "set_name"];
-
-fn read_record(fields: &[Option<String>; RECORD_FIELDS.len()]) -> Result<Option<NodeRecord>, NodeError> {
-    if fields.iter().all(Option::is_none) {
-        return Ok(None);
-    }
-    let parse = || {
-        let [run_id, epoch, format, nodes, max_ttl, name] = fields;
-        Some(NodeRecord {
-            run_id: run_id.clone()?,
-            epoch: Epoch::parse(epoch.as_deref()?)?,
-            config: SetConfig {
-                format: format.as_deref()?.parse().ok()?,
-                nodes: nodes.as_deref()?.parse().ok()?,
-                max_ttl: Duration::from_millis(max_ttl.as_deref()?.parse().ok()?),
-                name: name.clone()?,
-            },
-        })
-    };
-    let damaged = || NodeError::Protocol { reply: format!("damaged record of the node: {fields:?}") };
-    parse().ok_or_else(damaged).map(Some)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,17 +122,5 @@ mod tests {
         assert_eq!(field(info, "run_id"), Ok("abc"));
         assert_eq!(version(field(info, "redis_version").unwrap()), Ok((7, 0)));
         assert!(field(info, "role").is_err());
-    }
-
-    #[test]
-    fn a_record_is_read_whole_or_reported() {
-        assert_eq!(read_record(&[const { None }; 6]), Ok(None));
-        let mut fields = ["r", "ff", "1", "5", "60000", ""].map(|value| Some(value.to_owned()));
-        let name = fields[5].take();
-        assert!(matches!(read_record(&fields), Err(NodeError::Protocol { .. })), "the name of the set is missing");
-        fields[5] = name;
-        let record = read_record(&fields).unwrap().unwrap();
-        assert_eq!((record.epoch, record.config.nodes), (Epoch::from_bits(255), 5));
-        assert_eq!(record.config.max_ttl, Duration::from_secs(60));
     }
 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::connect::{CONNECT_TIMEOUT, Connected};
 use super::inspect;
 use super::pipeline::Handle;
-use crate::node::{Inspection, Keyspace, NodeError};
+use crate::node::{FenceReading, Inspection, Keyspace, NodeError, NodeRecord, RecordWrite};
 use crate::random::Epoch;
 
 /// The life of one connection that carries requests.
@@ -16,12 +16,19 @@ pub(super) struct Link {
     pub(super) connection: MultiplexedConnection,
     requests: Handle,
     gone: CancellationToken,
-    /// The epoch in which the last inspection over this very connection found the server, if the record was written for this run
-    /// of the server. Requests of any other epoch are not sent.
-    ///
-    /// Otherwise a request could be executed through a new connection before the server behind it is inspected. That server may have
-    /// restarted from an old state, which has the record but not the locks.
-    epoch: Arc<Mutex<Option<Epoch>>>,
+    found: Arc<Mutex<Found>>,
+}
+
+/// What was found out over this very connection. Requests of any other epoch are not sent, and records for any other run of the
+/// server are not written.
+///
+/// Otherwise either could be executed through a new connection before the server behind it is inspected. That server may have
+/// restarted from an old state, which has the record but not the locks.
+#[derive(Default)]
+struct Found {
+    run_id: Option<String>,
+    /// If the record was written for this run of the server.
+    epoch: Option<Epoch>,
 }
 
 impl Link {
@@ -30,7 +37,7 @@ impl Link {
         let Connected { mut connection, driver } = connected;
         let requests = Handle::spawn(connection.clone(), driver, gone.clone());
         inspect::load_script(&mut connection).await?;
-        Ok(Self { connection, requests, gone, epoch: Arc::default() })
+        Ok(Self { connection, requests, gone, found: Arc::default() })
     }
 
     /// Cancelled when the connection is known to be lost.
@@ -43,8 +50,9 @@ impl Link {
         let inspection = inspection.await.unwrap_or(Err(NodeError::TimedOut));
         match &inspection {
             Ok(found) => {
-                let own_record = found.record.as_ref().filter(|record| record.run_id == found.run_id);
-                *self.epoch() = own_record.map(|record| record.epoch);
+                let own_record = found.record.get().filter(|record| record.run_id == found.run_id);
+                let epoch = own_record.and_then(|record| record.epoch);
+                *self.found() = Found { run_id: Some(found.run_id.clone()), epoch };
             }
             // Not every connection notices that it was lost: one from a factory need not.
             Err(NodeError::TimedOut | NodeError::Unreachable { .. }) => self.gone.cancel(),
@@ -53,12 +61,32 @@ impl Link {
         inspection
     }
 
-    /// Where a request is to be submitted.
-    pub(super) fn requests(&self, epoch: Epoch) -> Result<Handle, NodeError> {
-        if *self.epoch() == Some(epoch) { Ok(self.requests.clone()) } else { Err(NodeError::Unadmitted) }
+    pub(super) async fn write_record(
+        &mut self,
+        keyspace: &Keyspace,
+        write: &RecordWrite,
+    ) -> Result<Option<NodeRecord>, NodeError> {
+        if self.found().run_id.as_ref() != Some(&write.record.run_id) {
+            return Ok(None);
+        }
+        let written = inspect::write_record(&mut self.connection, keyspace, write).await?;
+        if let Some(record) = &written {
+            self.found().epoch = record.epoch;
+        }
+        Ok(written)
     }
 
-    fn epoch(&self) -> MutexGuard<'_, Option<Epoch>> {
-        self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) async fn read_fences(&mut self, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
+        let run_id = self.found().run_id.clone().unwrap_or_default();
+        inspect::read_fences(&mut self.connection, keyspace, &run_id).await
+    }
+
+    /// Where a request is to be submitted.
+    pub(super) fn requests(&self, epoch: Epoch) -> Result<Handle, NodeError> {
+        if self.found().epoch == Some(epoch) { Ok(self.requests.clone()) } else { Err(NodeError::Unadmitted) }
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,6 +13,7 @@ mod inspect;
 mod link;
 mod node;
 mod pipeline;
+mod record;
 mod script;
 mod wakeups;
 

@@ -8,11 +8,14 @@ use redis::aio::MultiplexedConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::address::{Address, InvalidUrl};
+use super::classify;
 use super::connect::{CONNECT_TIMEOUT, Connected, connect};
 use super::link::Link;
 use super::wakeups::{WakeupConnection, listen};
-use super::{classify, inspect};
-use crate::node::{Establish, Inspection, Keyspace, LockNode, NodeError, NodeFuture, ReplySender, Request, Wakeup};
+use crate::node::{
+    FenceReading, Inspection, Keyspace, LockNode, NodeError, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request,
+    Wakeup,
+};
 use crate::random::WaiterId;
 
 /// A response timeout that never fires.
@@ -33,12 +36,12 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> +
 /// # Permissions
 ///
 /// With ACLs, the user needs the keys under the prefix, also with the prefix in braces (`~lock:*`, `~{lock:*`), and:
-/// `+select +info +time +script|load +evalsha +eval +mget +set +del +pttl +pexpire +hget +hmget +hset +rpush +blpop`
+/// `+select +info +time +script|load +evalsha +eval +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +rpush +blpop`
 /// (`+select` only for a database other than 0).
 ///
 /// These are optional:
 ///
-/// - With `+config|get`, a server that has every write on disk (`appendfsync always`) needs no quarantine after a restart.
+/// - `+config|get` is needed for [`assume_durable`](crate::LockManagerBuilder::assume_durable).
 /// - Without the keys in braces, locks work, but there are no queues between processes.
 /// - Without `+blpop`, waiters are not woken; they try again after a while.
 ///
@@ -166,6 +169,11 @@ impl Shared {
         }
     }
 
+    /// The connection of the inspection that led here: behind a new one there may be another server.
+    fn inspected_link(&self) -> Result<Link, NodeError> {
+        self.present_link().ok_or_else(|| NodeError::Unreachable { reason: "connection lost".into() })
+    }
+
     fn present_link(&self) -> Option<Link> {
         self.link().clone().filter(|link| !link.gone().is_cancelled())
     }
@@ -185,15 +193,18 @@ impl LockNode for RedisNode {
         Box::pin(async move { node.open().await?.inspect(&keyspace).await })
     }
 
-    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-        // Only over the connection of the inspection that led here: behind a new one there may be another server.
-        let (link, keyspace) = (self.0.present_link(), Arc::clone(keyspace));
-        Box::pin(async move {
-            match link {
-                Some(mut link) => inspect::establish(&mut link.connection, &keyspace, &record).await,
-                None => Err(NodeError::Unreachable { reason: "connection lost".into() }),
-            }
-        })
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        let (link, keyspace) = (self.0.inspected_link(), Arc::clone(keyspace));
+        Box::pin(async move { link?.write_record(&keyspace, &write).await })
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        let (link, keyspace) = (self.0.inspected_link(), Arc::clone(keyspace));
+        Box::pin(async move { link?.read_fences(&keyspace).await })
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {

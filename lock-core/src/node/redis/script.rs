@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use redis::Cmd;
 
+use crate::node::Keyspace;
 use crate::node::limits::{MAX_LIST_BYTES, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, WAKEUP_TTL};
 use crate::node::wakeup::RESERVATION_TTL;
 
@@ -25,14 +26,16 @@ pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// Writes the record of a node.
-pub(super) static ESTABLISH: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("scripts/establish.lua").to_owned()));
+pub(super) static RECORD: LazyLock<Script> = LazyLock::new(|| {
+    let constants = constants(&[("FENCES", u128::from(Keyspace::FENCES))]);
+    Script::new(format!("{constants}{}", include_str!("scripts/record.lua")))
+});
 
-/// The sources of the two scripts, as a server gets them: votes and establish. For tests that run them without a server.
+/// The sources of the two scripts, as a server gets them: votes and record. For tests that run them without a server.
 #[doc(hidden)]
 #[must_use]
 pub fn script_sources() -> [&'static str; 2] {
-    [&VOTES.source, &ESTABLISH.source]
+    [&VOTES.source, &RECORD.source]
 }
 
 /// A script and its hash, which is computed once.

@@ -14,7 +14,8 @@ pub struct NodeClock {
 
 impl NodeClock {
     /// The time it shows, in microseconds since the Unix epoch, when `now` of true time has passed.
-    pub(super) fn micros(&self, now: Duration) -> i64 {
+    #[must_use]
+    pub fn micros(&self, now: Duration) -> i64 {
         let now = i64::try_from(now.as_micros()).unwrap_or(i64::MAX / 4);
         BEGINNING + self.offset + now + now / 1000 * self.gain / 1000
     }

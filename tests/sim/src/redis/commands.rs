@@ -1,9 +1,9 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::NodeClock;
-use super::database::{Database, NOT_AN_INTEGER, flag, integer, upper};
+use super::database::{Database, NOT_AN_INTEGER, flag, integer, time, upper};
 use super::flaw::Flaw;
 use super::lists::Blocked;
 use super::resp::Reply;
@@ -18,8 +18,8 @@ pub(super) struct State {
     pub(super) durable: bool,
     pub(super) scripts: Scripts,
     pub(super) flaw: Option<Flaw>,
-    /// Whether a script had the flaw so far.
-    pub(super) is_flawed: bool,
+    /// The patterns of the flaw that scripts had so far.
+    pub(super) flaws: BTreeSet<&'static str>,
     /// The connections that wait for an element of a list, in the order in which they came.
     pub(super) blocked: Vec<Blocked>,
 }
@@ -68,11 +68,7 @@ impl State {
                 None => Reply::error(NOT_AN_INTEGER),
             },
             ("INFO", _) => Reply::Report(self.info()),
-            ("TIME", []) => {
-                let micros = self.clock.micros(now);
-                let part = |number: i64| Reply::text(number.to_string());
-                Reply::List(vec![part(micros / 1_000_000), part(micros % 1_000_000)])
-            }
+            ("TIME", []) => time(self.clock.micros(now)),
             ("CONFIG", [get, pattern]) if upper(get) == "GET" => self.config(pattern),
             ("SCRIPT", [subcommand, arguments @ ..]) => self.script(subcommand, arguments),
             ("EVAL", [source, count, rest @ ..]) => match self.load(source) {
@@ -153,7 +149,7 @@ impl State {
     /// Adds a script to those that the server knows.
     fn load(&mut self, source: &[u8]) -> Result<Arc<Script>, Reply> {
         let script = Arc::new(Script::new(source, self.flaw)?);
-        self.is_flawed |= script.is_flawed;
+        self.flaws.extend(&script.flaws);
         self.scripts.insert(script.hash.clone(), Arc::clone(&script));
         Ok(script)
     }
@@ -168,6 +164,6 @@ impl State {
         let Some((keys, arguments)) = rest.split_at_checked(count) else {
             return Reply::error("ERR Number of keys can't be greater than number of args");
         };
-        script.run(keys, arguments, &mut self.database, self.clock.millis(now))
+        script.run(keys, arguments, &mut self.database, self.clock.micros(now))
     }
 }

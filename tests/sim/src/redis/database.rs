@@ -16,9 +16,9 @@ pub(super) type Tally = BTreeMap<&'static str, u64>;
 
 pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
-const KNOWN: [&str; 15] = [
-    "GET", "SET", "MGET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HMGET", "HSET", "RPUSH", "LPOP", "LRANGE",
-    "LLEN", "BLPOP",
+const KNOWN: [&str; 18] = [
+    "GET", "SET", "MGET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HMGET", "HGETALL", "HSET", "HDEL", "RPUSH",
+    "LPOP", "LRANGE", "LLEN", "BLPOP", "TIME",
 ];
 
 impl From<WrongType> for Reply {
@@ -46,7 +46,7 @@ impl Database {
     pub(super) fn execute(&mut self, name: &str, arguments: &[Vec<u8>], now: i64) -> Reply {
         match self.on_keys(name, arguments, now) {
             Ok(Some(reply)) => reply,
-            Ok(None) if KNOWN.contains(&name) || name == "EVAL" || name == "EVALSHA" || name == "TIME" => {
+            Ok(None) if KNOWN.contains(&name) || name == "EVAL" || name == "EVALSHA" => {
                 Reply::error(format!("ERR wrong number of arguments for '{}' command", name.to_lowercase()))
             }
             Ok(None) => Reply::error(format!("ERR unknown command '{name}'")),
@@ -54,13 +54,16 @@ impl Database {
         }
     }
 
-    /// Executes a command of a script.
+    /// Executes a command of a script, at `now` in microseconds.
     pub(super) fn execute_in_script(&mut self, name: &[u8], arguments: &[Vec<u8>], now: i64) -> Reply {
         let name = upper(name);
+        if name == "TIME" && arguments.is_empty() {
+            return time(now);
+        }
         if name == "RPUSH" {
             self.count("wake-up sent");
         }
-        match self.on_keys(&name, arguments, now) {
+        match self.on_keys(&name, arguments, now / 1000) {
             Ok(Some(reply)) => reply,
             Ok(None) if KNOWN.contains(&name.as_str()) => {
                 Reply::error("ERR Wrong number of args calling Redis command from script")
@@ -100,6 +103,11 @@ impl Database {
                 let pairs = fields.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()));
                 Reply::Number(store.set_fields(key, pairs, now)?)
             }
+            ("HGETALL", [key]) => {
+                let pairs = store.hash(key, now)?.into_iter().flatten();
+                Reply::Map(pairs.map(|(name, value)| (Reply::text(name), Reply::text(value))).collect())
+            }
+            ("HDEL", [key, fields @ ..]) if !fields.is_empty() => Reply::length(store.delete_fields(key, fields, now)?),
             ("RPUSH", [key, elements @ ..]) if !elements.is_empty() => {
                 let mut length = 0;
                 for element in elements {
@@ -147,6 +155,12 @@ impl Database {
     fn count(&mut self, what: &'static str) {
         *self.done.entry(what).or_default() += 1;
     }
+}
+
+/// `TIME`, of a clock that shows these microseconds.
+pub(super) fn time(micros: i64) -> Reply {
+    let part = |number: i64| Reply::text(number.to_string());
+    Reply::List(vec![part(micros / 1_000_000), part(micros % 1_000_000)])
 }
 
 fn count(keys: &[Vec<u8>], mut done: impl FnMut(&[u8]) -> bool) -> Reply {

@@ -31,6 +31,11 @@ impl FakeRedis {
         }
     }
 
+    /// Changes what it says about its disk: whether every write is on it before it is acknowledged.
+    pub fn set_durable(&self, durable: bool) {
+        self.state().durable = durable;
+    }
+
     /// Writes all keys to the disk.
     pub fn save(&self) {
         let store = self.state().database.store.clone();

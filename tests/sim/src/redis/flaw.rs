@@ -3,8 +3,14 @@
 pub enum Flaw {
     /// A release deletes the lock, whoever holds it.
     ReleasesForAnyone,
-    /// A server that forgot everything votes at once, without a quarantine.
-    VotesAfterForgetting,
+    /// A request is executed in any epoch: after forgetting, in a quarantine, and under an old roster.
+    VotesInAnyEpoch,
+    /// A quarantine has no length.
+    EndsQuarantinesAtOnce,
+    /// Tokens are those of the fences alone. Not wrong while a majority of the masters remembers.
+    IgnoresClocks,
+    /// That, and a server joins without its floor.
+    JoinsWithoutFloor,
     /// A release is acknowledged and deletes nothing.
     IgnoresReleases,
     /// All grants of a lock have the same fencing token.
@@ -15,35 +21,43 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::ReleasesForAnyone,
-        Self::VotesAfterForgetting,
+        Self::VotesInAnyEpoch,
+        Self::EndsQuarantinesAtOnce,
+        Self::IgnoresClocks,
+        Self::JoinsWithoutFloor,
         Self::IgnoresReleases,
         Self::RepeatsFences,
         Self::ForgetsFences,
     ];
 
-    /// The text of a script that the flaw replaces, and by what. It follows lock-core's scripts: a change there may need a
+    /// The texts of scripts that the flaw replaces, and by what. They follow lock-core's scripts: a change there may need a
     /// change here.
     #[rustfmt::skip]
-    fn patch(self) -> (&'static str, &'static str) {
+    fn patches(self) -> &'static [(&'static str, &'static str)] {
+        const NO_CLOCK: (&str, &str) = ("if token - fence < tokens then", "if true then");
         match self {
-            Self::ReleasesForAnyone => ("if owner == holder then", "if holder then"),
-            Self::VotesAfterForgetting => ("if quarantine > 0 then", "if false then"),
-            Self::IgnoresReleases => ("if count > 0 then call('DEL', unpack(deleted)) end", ""),
-            Self::RepeatsFences => ("if token - fence < tokens then", "token, last = 1, '1' if false then"),
-            Self::ForgetsFences => ("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'"),
+            Self::ReleasesForAnyone => &[("if owner == holder then", "if holder then")],
+            Self::VotesInAnyEpoch => &[("if record[1] ~= ARGV[1] then", "if false then")],
+            Self::EndsQuarantinesAtOnce => &[("now + ms * 1000", "now")],
+            Self::IgnoresClocks => &[NO_CLOCK],
+            Self::JoinsWithoutFloor => &[NO_CLOCK, ("local floor = tonumber(ARGV[4])", "local floor")],
+            Self::IgnoresReleases => &[("if count > 0 then call('DEL', unpack(deleted)) end", "")],
+            Self::RepeatsFences => &[("if token - fence < tokens then", "token, last = 1, '1' if false then")],
+            Self::ForgetsFences => &[("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'")],
         }
     }
 
-    /// The pattern that the flaw looks for in a script.
-    pub(super) fn pattern(self) -> &'static str {
-        self.patch().0
+    /// The patterns that the flaw looks for in scripts.
+    pub(super) fn patterns(self) -> impl Iterator<Item = &'static str> {
+        self.patches().iter().map(|(pattern, _)| *pattern)
     }
 
-    /// A script with the flaw. `None` if the script does not contain the pattern.
-    pub(super) fn apply(self, source: &str) -> Option<String> {
-        let (pattern, replacement) = self.patch();
-        source.contains(pattern).then(|| source.replace(pattern, replacement))
+    /// A script with the flaw, as far as it contains its patterns, and those.
+    pub(super) fn apply(self, source: &str) -> (String, Vec<&'static str>) {
+        let found: Vec<_> = self.patches().iter().filter(|(pattern, _)| source.contains(pattern)).collect();
+        let patch = |source: String, (pattern, replacement): &&(&str, &str)| source.replace(pattern, replacement);
+        (found.iter().fold(source.to_owned(), patch), found.iter().map(|(pattern, _)| *pattern).collect())
     }
 }

@@ -1,5 +1,5 @@
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, Write as _};
 
 /// The words of a command.
 pub(super) type Words = Vec<Vec<u8>>;
@@ -37,7 +37,7 @@ impl Reply {
     /// Appends the bytes of the reply, in version 2 or 3 of the protocol.
     pub(super) fn write(&self, protocol: u8, out: &mut Vec<u8>) {
         let resp3 = protocol == 3;
-        let mut line = |mark: char, rest: &str| out.extend_from_slice(format!("{mark}{rest}\r\n").as_bytes());
+        let mut line = |mark: char, rest: &str| _ = write!(out, "{mark}{rest}\r\n");
         match self {
             Self::Status(status) => line('+', status),
             Self::Error(error) => line('-', error),

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl FakeRedis {
             durable,
             scripts: Scripts::new(),
             flaw,
-            is_flawed: false,
+            flaws: BTreeSet::new(),
             blocked: Vec::new(),
         };
         let saved = Store::default();
@@ -187,16 +187,18 @@ impl FakeRedis {
         self.state().durable
     }
 
-    /// Whether it has a record of its present run under this prefix, and is not in quarantine.
+    /// The field of its record under this prefix; `None` if the record is not of its present run.
     #[must_use]
-    pub fn remembers(&self, prefix: &str, now: Duration) -> bool {
+    pub(crate) fn record_field(&self, prefix: &str, name: &str, now: Duration) -> Option<String> {
         let state = &mut *self.state();
-        let now = state.clock.millis(now);
-        let meta = format!("{prefix}{{node}}");
-        let quarantine = format!("{meta}:quarantine");
-        let run_id = state.database.store.field(meta.as_bytes(), b"run_id", now);
-        let known = run_id.is_ok_and(|run_id| run_id == Some(state.run_id.as_bytes()));
-        known && !state.database.store.exists(quarantine.as_bytes(), now)
+        let (record, now) = (format!("{prefix}{{node}}"), state.clock.millis(now));
+        let mut field = |name: &str| {
+            let value = state.database.store.field(record.as_bytes(), name.as_bytes(), now).ok()??;
+            Some(String::from_utf8_lossy(value).into_owned())
+        };
+        let run_id = field("run_id")?;
+        let value = field(name);
+        value.filter(|_| run_id == state.run_id)
     }
 
     /// The locks that are held on it under this prefix.
@@ -214,11 +216,11 @@ impl FakeRedis {
         self.state().database.done.clone()
     }
 
-    /// The pattern of its flaw, if none of its scripts contained it: then the flaw had no effect.
+    /// A pattern of its flaw that none of its scripts contained: then the flaw had no effect.
     #[must_use]
     pub fn missed_flaw(&self) -> Option<&'static str> {
         let state = self.state();
-        state.flaw.filter(|_| !state.is_flawed).map(Flaw::pattern)
+        state.flaw?.patterns().find(|pattern| !state.flaws.contains(pattern))
     }
 
     /// A hash over all commands that it executed, and when it did.

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// The keys of a server. Times are milliseconds on the server's own clock.
 #[derive(Clone, Debug, Default)]
@@ -7,7 +8,7 @@ pub(super) struct Store {
 }
 
 /// The fields of a hash, by their names.
-type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -18,7 +19,9 @@ struct Entry {
 #[derive(Clone, Debug)]
 enum Value {
     Text(Vec<u8>),
-    Hash(Fields),
+    /// Never empty: the key is deleted with the last field. Shared with what is on the disk until it is written to: a node's
+    /// record has thousands of fields.
+    Hash(Arc<Fields>),
     /// Never empty: the key is deleted with the last element.
     List(VecDeque<Vec<u8>>),
 }
@@ -43,8 +46,8 @@ impl Store {
     }
 
     /// The fields of a hash; `None` if the key does not exist.
-    fn hash(&mut self, key: &[u8], now: i64) -> Result<Option<&mut Fields>, WrongType> {
-        match self.entry(key, now).map(|entry| &mut entry.value) {
+    pub(super) fn hash(&mut self, key: &[u8], now: i64) -> Result<Option<&Fields>, WrongType> {
+        match self.entry(key, now).map(|entry| &entry.value) {
             None => Ok(None),
             Some(Value::Hash(fields)) => Ok(Some(fields)),
             Some(_) => Err(WrongType),
@@ -64,14 +67,28 @@ impl Store {
         now: i64,
     ) -> Result<i64, WrongType> {
         self.hash(key, now)?;
-        let empty = || Entry { value: Value::Hash(Fields::new()), expires: None };
+        let empty = || Entry { value: Value::Hash(Arc::default()), expires: None };
         let entry = self.keys.entry(key.to_vec()).or_insert_with(empty);
         let Value::Hash(hash) = &mut entry.value else { return Err(WrongType) };
-        let mut new = 0;
+        let (hash, mut new) = (Arc::make_mut(hash), 0);
         for (name, value) in fields {
             new += i64::from(hash.insert(name, value).is_none());
         }
         Ok(new)
+    }
+
+    /// Deletes fields of a hash. Returns how many there were.
+    pub(super) fn delete_fields(&mut self, key: &[u8], names: &[Vec<u8>], now: i64) -> Result<usize, WrongType> {
+        let hash = match self.entry(key, now).map(|entry| &mut entry.value) {
+            None => return Ok(0),
+            Some(Value::Hash(hash)) => Arc::make_mut(hash),
+            Some(_) => return Err(WrongType),
+        };
+        let deleted = names.iter().filter(|name| hash.remove(name.as_slice()).is_some()).count();
+        if hash.is_empty() {
+            self.keys.remove(key);
+        }
+        Ok(deleted)
     }
 
     /// The elements of a list.
@@ -167,6 +184,18 @@ mod tests {
         assert!(store.get(b"l", 1).is_err() && store.exists(b"l", 1));
         assert_eq!(store.pop(b"l", 1).unwrap(), Some(b"b".to_vec()));
         assert!(!store.exists(b"l", 1) && store.pop(b"l", 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_hash_ends_with_its_last_field_and_a_copy_of_it_does_not() {
+        let mut store = Store::default();
+        let field = |name: &str| (name.as_bytes().to_vec(), b"v".to_vec());
+        assert_eq!(store.set_fields(b"h", [field("a"), field("b")], 1).unwrap(), 2);
+        let mut copy = store.clone();
+        assert_eq!(store.delete_fields(b"h", &[b"a".to_vec(), b"none".to_vec()], 1).unwrap(), 1);
+        assert_eq!(store.delete_fields(b"h", &[b"b".to_vec()], 1).unwrap(), 1);
+        assert!(!store.exists(b"h", 1) && store.delete_fields(b"h", &[], 1).unwrap() == 0);
+        assert_eq!(copy.hash(b"h", 1).unwrap().map(BTreeMap::len), Some(2));
     }
 
     #[test]

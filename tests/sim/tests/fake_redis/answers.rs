@@ -6,8 +6,10 @@ use std::time::Duration;
 use lock_core::node::RESERVATION_TTL;
 use redis::{RedisResult, Value};
 
-/// How far two times to live may be apart on a busy machine.
+/// How far two times to live, in milliseconds, may be apart on a busy machine.
 const TOLERANCE: i64 = 5_000;
+/// Larger numbers than this may be times, in microseconds.
+const LONG_AGO: u64 = 1_600_000_000_000_000;
 
 /// Compares two replies. `Err` names the difference.
 pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisResult<Value>) -> Result<(), String> {
@@ -18,6 +20,7 @@ pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisR
         (_, Err(real), Err(fake)) => real.code() == fake.code() && real.kind() == fake.kind(),
         ("TIME", Ok(_), Ok(fake)) => redis::from_redis_value_ref::<(u64, u64)>(fake).is_ok(),
         ("PTTL", Ok(Value::Int(real)), Ok(Value::Int(fake))) => real == fake || near(*real, *fake),
+        ("HGETALL", Ok(real), Ok(fake)) => same_fields(&fields(real), &fields(fake)),
         ("INFO", Ok(real), Ok(fake)) => facts(real) == facts(fake),
         ("HELLO", Ok(real), Ok(fake)) => hello(real) == hello(fake),
         ("EVAL" | "EVALSHA", Ok(real), Ok(fake)) => alike(real, fake),
@@ -27,18 +30,47 @@ pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisR
     if same { Ok(()) } else { Err(format!("{words:?}: the real server replies {real:?}, the simulated one {fake:?}")) }
 }
 
-/// Whether two replies of scripts are the same. For how long a lock is held, or a quarantine lasts, may differ a little.
+/// Whether two replies of scripts are the same. For how long a lock is held, and the time, may differ a little.
 fn alike(real: &Value, fake: &Value) -> bool {
-    let (Value::BulkString(real), Value::BulkString(fake)) = (real, fake) else { return real == fake };
+    let (real, fake) = match (real, fake) {
+        (Value::BulkString(real), Value::BulkString(fake)) => (real, fake),
+        // The reply to a write of the record.
+        (Value::Array(real), Value::Array(fake)) if real.len() == 3 => {
+            let text = |value: &Value| redis::from_redis_value_ref::<String>(value).unwrap_or_default();
+            return fake.len() == 3
+                && (0..3).all(|at| real[at] == fake[at] || same_text(&text(&real[at]), &text(&fake[at])));
+        }
+        _ => return real == fake,
+    };
     let [real, fake] = [real, fake].map(|text| std::str::from_utf8(text).unwrap().split('\n').collect::<Vec<_>>());
     let same = |at: usize| {
         let time = |line: &str| line.strip_prefix(real[at].get(..1)?)?.parse().ok();
         match (time(real[at]), time(fake[at])) {
-            (Some(one), Some(other)) if real[at].starts_with(['H', 'Q']) => one == other || near(one, other),
+            (Some(one), Some(other)) if real[at].starts_with('H') => one == other || near(one, other),
             _ => real[at] == fake[at],
         }
     };
     real.len() == fake.len() && (0..real.len()).all(same)
+}
+
+/// Whether two texts are the same but for the times in them, which may differ a little.
+fn same_text(real: &str, fake: &str) -> bool {
+    let words = |text: &str| text.split(['-', ' ']).map(ToOwned::to_owned).collect::<Vec<_>>();
+    let (real, fake) = (words(real), words(fake));
+    let same = |(real, fake): (&String, &String)| {
+        let times = [real, fake].map(|word| word.parse().ok().filter(|number: &u64| *number > LONG_AGO));
+        real == fake
+            || matches!(times, [Some(real), Some(fake)] if real.abs_diff(fake) < TOLERANCE.unsigned_abs() * 1000)
+    };
+    real.len() == fake.len() && real.iter().zip(&fake).all(same)
+}
+
+/// Whether two hashes have the same fields, but for the times in them.
+fn same_fields(real: &BTreeMap<String, String>, fake: &BTreeMap<String, String>) -> bool {
+    let same = |(real, fake): ((&String, &String), (&String, &String))| {
+        real.0 == fake.0 && (real.1 == fake.1 || real.0.parse::<u64>().is_err() && same_text(real.1, fake.1))
+    };
+    real.len() == fake.len() && real.iter().zip(fake).all(same)
 }
 
 /// Whether two times to live, both of a lock or both of a reservation, are near each other.
@@ -57,6 +89,11 @@ fn facts(info: &Value) -> Vec<Option<String>> {
     let info: String = redis::from_redis_value_ref(info).unwrap();
     let fields: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
     ["role", "maxmemory_policy", "aof_enabled"].map(|name| fields.get(name).map(ToString::to_string)).into()
+}
+
+/// The fields of a hash, which a server lists in any order.
+fn fields(answer: &Value) -> BTreeMap<String, String> {
+    redis::from_redis_value_ref(answer).unwrap()
 }
 
 /// The reply to `HELLO`, without the id of the connection and the version of the server.

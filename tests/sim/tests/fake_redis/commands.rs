@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_core::node::{Keyspace, LockKeys, WaiterId};
 use proptest::prelude::*;
 
-use super::requests::{Call, EPOCH, call, establish, establish_first, held_lock};
+use super::requests::{Call, EPOCH, call, first_record, held_lock, read_fences, write};
 use super::snippets::snippet;
 
 /// The keys that a node has for a lock.
@@ -36,7 +36,6 @@ pub(crate) static LOCKS: LazyLock<[Lock; 4]> = LazyLock::new(|| {
 });
 
 pub(crate) const RECORD: &str = "lock:{node}";
-const QUARANTINE: &str = "lock:{node}:quarantine";
 const QUEUED: &str = "lock:{node}:queued";
 pub(crate) const WAITERS: [WaiterId; 3] =
     [WaiterId::from_bits(0xaa), WaiterId::from_bits(0xbb), WaiterId::from_bits(0xcc)];
@@ -93,7 +92,7 @@ pub(crate) fn one_of(words: &'static [&'static str]) -> impl Strategy<Value = &'
 
 pub(crate) fn key() -> impl Strategy<Value = &'static str> {
     let Lock { lock, queue, reservation, .. } = &LOCKS[0];
-    let one_each = [queue, reservation, RECORD, QUARANTINE, QUEUED, WAKEUPS[0].as_str(), WAKEUPS[1].as_str()];
+    let one_each = [queue, reservation, RECORD, QUEUED, WAKEUPS[0].as_str(), WAKEUPS[1].as_str()];
     prop::sample::select([&[lock.as_str(); 4][..], &one_each].concat())
 }
 
@@ -167,7 +166,7 @@ fn disturbance() -> impl Strategy<Value = Vec<String>> {
         3 => one_of(&["*", "\nlock:r\nlock:s\n", "\nlock:u\n", "lock:r\n"])
             .prop_map(|list| words(&["SET", QUEUED, list])),
         1 => Just(words(&["DEL", QUEUED])),
-        1 => Just(words(&["DEL", QUARANTINE])),
+        1 => Just(words(&["DEL", RECORD])),
         2 => text().prop_map(move |number| words(&["HSET", RECORD, fence, number])),
         1 => Just(words(&["HSET", RECORD, fence, "x"])),
         1 => key().prop_map(|key| words(&["HSET", key, "epoch", "e1", "run_id", "run"])),
@@ -186,11 +185,14 @@ fn command() -> impl Strategy<Value = Vec<String>> {
         1 => key().prop_map(|key| words(&["HGET", key, "epoch"])),
         2 => key().prop_map(move |key| words(&["HMGET", key, "epoch", fence])),
         2 => Just(words(&["HMGET", RECORD, fence, "epoch", "set_name", fence])),
+        1 => key().prop_map(|key| words(&["HGETALL", key])),
+        1 => key().prop_map(|key| words(&["HDEL", key, "run_id", "none", "run_id"])),
+        1 => Just(words(&["HDEL", RECORD, "epoch"])),
         1 => one_of(&["return 1", "return KEYS[1]", "return return"]).prop_map(|source| words(&["SCRIPT", "LOAD", source])),
         1 => Just(words(&["SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "x"])),
         1 => Just(words(&["EVALSHA", "E0E1F9FABFC9D4800C877A703B823AC0578FF8DB", "0"])),
         1 => Just(words(&["SCRIPT", "FLUSH"])),
-        1 => one_of(&["FLUSHALL", "PING", "GET", "TIME", "INFO", "LPOP", "HMGET"]).prop_map(|name| words(&[name])),
+        1 => one_of(&["FLUSHALL", "PING", "GET", "TIME", "INFO", "LPOP", "HMGET", "HGETALL", "HDEL"]).prop_map(|name| words(&[name])),
         1 => Just(words(&["CONFIG", "GET", "appendfsync"])),
         1 => one_of(&["0", "99", "x"]).prop_map(|database| words(&["SELECT", database])),
         1 => Just(words(&["CLIENT", "SETINFO", "LIB-NAME", "redis-rs"])),
@@ -203,8 +205,9 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     let outlast = Just(Step { action: Action::Command(words(&["PING"])), pause: Some(Pause::Reservations) });
     prop_oneof![
         60 => call().prop_map(Step::call),
-        4 => establish().prop_map(Step::call),
-        2 => Just(Step::call(establish_first())),
+        4 => write().prop_map(Step::call),
+        2 => Just(Step::call(first_record())),
+        1 => Just(Step::call(read_fences())),
         8 => snippet().prop_map(Step::command),
         7 => ttl_command(),
         7 => list_command(),
@@ -214,15 +217,15 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Beginnings that lead to more than refusals: a node that is established, with or without a holder, and with a queue.
+/// Beginnings that lead to more than refusals: a node that votes, with or without a holder, and with a queue.
 pub(crate) fn beginning() -> impl Strategy<Value = Vec<Step>> {
-    let established = vec![Step::call(establish_first())];
+    let votes = vec![Step::call(first_record())];
     let [held, wait_b, wait_a] = [(2, 1, None), (1, 2, Some(3)), (0, 2, Some(3))]
         .map(|(waiter, owner, since)| Step::call(held_lock(waiter, owner, since)));
-    let held = [&established[..], &[held]].concat();
+    let held = [&votes[..], &[held]].concat();
     prop_oneof![
         1 => Just(Vec::new()),
-        3 => Just(established),
+        3 => Just(votes),
         3 => Just(held.clone()),
         3 => Just([&held[..], &[wait_b, wait_a]].concat()),
     ]

@@ -143,7 +143,6 @@ fn the_simulated_server_replies_as_redis_does() {
     let expected = [
         "a number",
         "H",
-        "Q",
         "D",
         "N",
         "C",
@@ -159,7 +158,7 @@ fn the_simulated_server_replies_as_redis_does() {
         "snippet: a value",
         "snippet: ERR",
         "snippet: WRONGTYPE",
-        "ESTABLISHED",
+        "WRITTEN",
         "CHANGED",
         "NOSCRIPT",
         "WRONGTYPE",

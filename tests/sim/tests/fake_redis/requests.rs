@@ -6,7 +6,10 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use lock_core::node::{Epoch, Establish, LockKeys, Operation, OwnerId, QueuePosition, Request, SetConfig};
+use lock_core::node::{
+    Ballot, Epoch, LockKeys, MemberId, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Request, Roster,
+    Seat, SetId,
+};
 use lock_core::{LockNode as _, RedisNode};
 use lock_sim::redis::{FakeRedis, NodeClock};
 use lock_support::ask;
@@ -32,10 +35,26 @@ pub(crate) struct Call {
 enum What {
     /// Requests on locks, by their places in [`LOCKS`].
     Requests { waiter: usize, requests: Vec<(usize, Operation)> },
-    /// A new record, over one that is there or over none.
-    Establish { over_one: bool, quarantine: Duration },
+    /// A write of the record.
+    Write(Write),
+    /// The highest fence is read.
+    ReadFences,
 }
 
+/// What a write of the record expects, and what it changes.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    /// The record is expected to have this version; `None` for no record.
+    over: Option<u64>,
+    /// The node completes the id with its time. What is expected later is then there no more.
+    new_member: bool,
+    votes: bool,
+    has_roster: bool,
+    begins_quarantine: bool,
+    floor: Option<u64>,
+}
+
+const MEMBER: MemberId = MemberId { random: 0xaa, micros: 7 };
 pub(crate) const EPOCH: Epoch = Epoch::from_bits(0xe1);
 const OTHER_EPOCH: Epoch = Epoch::from_bits(0xe2);
 const SHORT: Duration = Duration::from_millis(20);
@@ -146,22 +165,38 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
     )
 }
 
-pub(crate) fn establish() -> impl Strategy<Value = Call> {
-    let quarantine = select(&[Duration::ZERO, Duration::ZERO, Duration::ZERO, MINUTE][..]);
-    (any::<bool>(), any::<bool>(), any::<bool>(), quarantine, spoilt()).prop_map(
-        |(by_source, wrong_epoch, over_one, quarantine, spoilt)| Call {
-            what: What::Establish { over_one, quarantine },
-            by_source,
-            wrong_epoch,
-            spoilt,
-        },
-    )
+pub(crate) fn write() -> impl Strategy<Value = Call> {
+    // A sequence has few writes, so the versions are small.
+    let over = select(&[None, Some(1), Some(1), Some(1), Some(2), Some(2), Some(3)][..]);
+    let floor = prop::option::weighted(0.2, number());
+    let changes = (over, prop::bool::weighted(0.1), prop::bool::weighted(0.8), any::<[bool; 2]>(), floor);
+    let write = changes.prop_map(|(over, new_member, votes, [has_roster, begins_quarantine], floor)| Write {
+        over,
+        new_member,
+        votes,
+        has_roster,
+        begins_quarantine,
+        floor,
+    });
+    (any::<bool>(), any::<bool>(), write, spoilt()).prop_map(|(by_source, wrong_epoch, write, spoilt)| Call {
+        what: What::Write(write),
+        by_source,
+        wrong_epoch,
+        spoilt,
+    })
 }
 
-/// The record of a node that has none.
-pub(crate) fn establish_first() -> Call {
-    Call::plain(What::Establish { over_one: false, quarantine: Duration::ZERO })
+pub(crate) fn read_fences() -> Call {
+    Call::plain(What::ReadFences)
 }
+
+/// The first record of a node, in which it votes.
+pub(crate) fn first_record() -> Call {
+    Call::plain(What::Write(FIRST))
+}
+
+const FIRST: Write =
+    Write { over: None, new_member: false, votes: true, has_roster: false, begins_quarantine: false, floor: None };
 
 /// A request for the first lock.
 pub(crate) fn held_lock(waiter: usize, owner: u128, since: Option<u64>) -> Call {
@@ -192,7 +227,7 @@ impl Encoder {
         });
         let run_id = node.inspect(&KEYSPACE).await.unwrap().run_id;
         let mut encoder = Self { node, server, run_id, sources: BTreeMap::new() };
-        encoder.establish(None, EPOCH, Duration::ZERO).await;
+        encoder.write(FIRST).await;
         // Requests are sent for the epoch that an inspection found.
         encoder.node.inspect(&KEYSPACE).await.unwrap();
         encoder.received();
@@ -204,9 +239,8 @@ impl Encoder {
         self.received();
         match &call.what {
             What::Requests { waiter, requests } => self.submit(*waiter, requests).await,
-            What::Establish { over_one, quarantine } => {
-                self.establish(over_one.then_some(EPOCH), EPOCH, *quarantine).await;
-            }
+            What::Write(write) => self.write(*write).await,
+            What::ReadFences => _ = self.node.read_fences(&KEYSPACE).await.unwrap(),
         }
         self.received().into_iter().map(|command| self.change(call, command)).collect()
     }
@@ -223,14 +257,36 @@ impl Encoder {
         join_all(sent).await;
     }
 
-    async fn establish(&self, expected: Option<Epoch>, epoch: Epoch, quarantine: Duration) {
-        let config =
-            SetConfig { format: SetConfig::FORMAT, nodes: 3, max_ttl: Duration::from_secs(1), name: String::new() };
-        let record = Establish { expected, run_id: self.run_id.clone(), epoch, config, quarantine };
-        self.node.establish(&KEYSPACE, record).await.unwrap();
+    async fn write(&self, write: Write) {
+        let roster = Roster {
+            set: SetId(5),
+            generation: 3,
+            max_ttl: MINUTE,
+            quarantine_ttl: MINUTE,
+            name: "a set".to_owned(),
+            seats: vec![Some(Seat { member: MEMBER, address: "a server".to_owned() }), None],
+        };
+        let ballot = Ballot { round: 2, proposer: 7 };
+        let record = NodeRecord {
+            run_id: self.run_id.clone(),
+            member: MEMBER,
+            version: 0,
+            was: write.has_roster.then_some(MEMBER),
+            epoch: write.votes.then_some(EPOCH),
+            roster: write.has_roster.then(|| roster.clone()),
+            previous: vec![MEMBER],
+            promised: write.begins_quarantine.then_some(ballot),
+            accepted: write.begins_quarantine.then_some((ballot, roster)),
+            quarantines: Vec::new(),
+        };
+        let begin = if write.begins_quarantine { vec![(MEMBER, MINUTE)] } else { Vec::new() };
+        let expected = write.over.map(|version| (MEMBER, version));
+        let write = RecordWrite { expected, record, new_member: write.new_member, begin, floor: write.floor };
+        // The server that records has a record of its own, which may be another one.
+        _ = self.node.write_record(&KEYSPACE, write).await;
     }
 
-    /// The calls of scripts that the server received since the last call.
+    /// The calls of scripts, and the readings of the fences, that the server received since the last call.
     fn received(&mut self) -> Vec<Vec<String>> {
         let text = |word: Vec<u8>| String::from_utf8(word).unwrap();
         let mut calls = Vec::new();
@@ -244,7 +300,7 @@ impl Encoder {
             if let Some(source) = source {
                 self.sources.insert(redis::Script::new(source).get_hash().to_owned(), source.clone());
             }
-            if command[0].starts_with("EVAL") {
+            if command[0].starts_with("EVAL") || command[0] == "HGETALL" {
                 calls.push(command);
             }
         }
@@ -253,6 +309,9 @@ impl Encoder {
 
     /// A call by hash or by source, with its epoch and one of its arguments changed.
     fn change(&self, call: &Call, mut command: Vec<String>) -> Vec<String> {
+        if command[0] == "HGETALL" {
+            return command;
+        }
         let named = self.sources.iter().find(|(hash, source)| **hash == command[1] || **source == command[1]);
         let (hash, source) = named.unwrap();
         let script = if call.by_source { ["EVAL", source] } else { ["EVALSHA", hash] };

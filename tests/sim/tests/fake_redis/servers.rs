@@ -1,6 +1,6 @@
 //! The two servers that are compared.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lock_sim::redis::{FakeRedis, Flaw, NodeClock};
 use lock_support::RedisServer;
@@ -24,7 +24,10 @@ pub(crate) struct Pair {
 
 impl Servers {
     pub(crate) async fn start(flaw: Option<Flaw>) -> Self {
-        let fake = FakeRedis::new("fake", NodeClock::default(), false, flaw);
+        // Both clocks show the same time.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let offset = i64::try_from(now.as_micros()).unwrap() - NodeClock::default().micros(Duration::ZERO);
+        let fake = FakeRedis::new("fake", NodeClock { offset, gain: 0 }, false, flaw);
         Self { real: RedisServer::start().await, fake, since: Instant::now() }
     }
 

@@ -6,7 +6,7 @@ use proptest::sample::select;
 use super::commands::{key, one_of, words};
 
 /// With two keys and one argument each.
-const SNIPPETS: [&str; 44] = [
+const SNIPPETS: [&str; 50] = [
     // What is returned.
     "return {1.9, -1.9, 2^53 - 1, true, 'text', {3, {}, {'a'}}, false, nil, 4}",
     "return nil",
@@ -34,6 +34,20 @@ const SNIPPETS: [&str; 44] = [
     "return redis.call('LRANGE', KEYS[1], 0, -1)",
     "return redis.call('DEL', KEYS[1], KEYS[2])",
     "return redis.pcall('HGET', KEYS[1], 'epoch')",
+    "local all = redis.call('HGETALL', KEYS[1]) table.sort(all) return all",
+    "return {redis.call('HDEL', KEYS[1], 'run_id', 'none', 'run_id'), redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[1])}",
+    "redis.call('HSET', 'script:h', 1, ARGV[1], 2, '') return {redis.call('HDEL', 'script:h', 1, 2), \
+     redis.call('EXISTS', 'script:h'), #redis.call('HGETALL', 'script:h')}",
+    "local time = redis.call('TIME') \
+     return {#time, tonumber(time[1]) > 1.6e9, tonumber(time[2]) < 1e6, redis.call('TIME')[1] - time[1] < 5}",
+    "return redis.pcall('TIME', ARGV[1]).err",
+    // A hash with as many fields as a record, written in pieces.
+    "for first = 0, 16383, 1024 do \
+       local fields = {'script:big'} \
+       for field = first, first + 1023 do fields[#fields + 1], fields[#fields + 2] = field, ARGV[1] end \
+       redis.call('HSET', unpack(fields)) \
+     end \
+     return {#redis.call('HGETALL', 'script:big'), redis.call('HGET', 'script:big', 16383)}",
     "local reply = redis.pcall('LLEN', KEYS[1]) return type(reply) == 'table' and reply.err or reply",
     // How numbers are sent.
     "redis.call('SET', 'script', 2^53 - 1) return redis.call('GET', 'script')",

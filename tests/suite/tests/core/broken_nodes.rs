@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::node::{
-    Establish, Inspection, Keyspace, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request,
+    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply,
+    ReplySender, Request,
 };
 use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_history::Referee;
@@ -43,11 +44,19 @@ impl LockNode for BrokenNode {
         self.node.inspect(keyspace)
     }
 
-    fn establish(&self, keyspace: &Arc<Keyspace>, mut record: Establish) -> NodeFuture<Result<bool, NodeError>> {
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        mut write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
         if self.flaw == Flaw::SkipQuarantine {
-            record.quarantine = Duration::ZERO;
+            write.begin.iter_mut().for_each(|(_, length)| *length = Duration::ZERO);
         }
-        self.node.establish(keyspace, record)
+        self.node.write_record(keyspace, write)
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        self.node.read_fences(keyspace)
     }
 
     fn submit(&self, mut request: Request, reply_to: ReplySender) {

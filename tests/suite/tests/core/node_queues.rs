@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use lock_core::node::{
-    Establish, Inspection, Keyspace, NodeFuture, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply,
-    ReplySender, Request, WaiterId, Wakeup,
+    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RESERVATION_TTL,
+    RecordWrite, Reply, ReplySender, Request, WaiterId, Wakeup,
 };
 use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_support::MemoryCluster;
@@ -175,8 +175,16 @@ impl LockNode for HookedNode {
         self.node.inspect(keyspace)
     }
 
-    fn establish(&self, keyspace: &Arc<Keyspace>, record: Establish) -> NodeFuture<Result<bool, NodeError>> {
-        self.node.establish(keyspace, record)
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        self.node.write_record(keyspace, write)
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        self.node.read_fences(keyspace)
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal, Vote};
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, NotMember, Refusal, Vote};
 use lock_support::{RedisCluster, RedisServer, eventually_async};
 use tokio::time::Instant;
 
@@ -56,6 +56,7 @@ async fn an_even_number_of_servers_is_refused() {
 #[tokio::test]
 async fn connect_reports_a_missing_majority_and_tolerates_a_dead_minority() {
     let mut cluster = RedisCluster::start(3).await;
+    cluster.builder().connect().await.unwrap();
     cluster.servers[0].kill();
     let locks = cluster.builder().connect().await.unwrap();
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
@@ -68,6 +69,19 @@ async fn connect_reports_a_missing_majority_and_tolerates_a_dead_minority() {
     assert_eq!(unreachable[1].0, cluster.servers[1].address());
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     cluster.servers[1].cont();
+}
+
+#[tokio::test]
+async fn a_new_set_is_not_formed_without_one_of_its_masters_unless_it_is_told_to() {
+    let mut cluster = RedisCluster::start(3).await;
+    cluster.servers[0].kill();
+    let error = cluster.builder().connect().await.unwrap_err();
+    assert_eq!(error, ConnectError::NotFormed { missing: vec![cluster.servers[0].address()] });
+    let quarantine = Duration::from_millis(300);
+    let builder = cluster.builder().ttl(quarantine).max_ttl(quarantine).form_with_missing(true);
+    let (locks, started) = (builder.connect().await.unwrap(), Instant::now());
+    eventually_async("the lock is acquired", async || locks.lock("r").acquire().await.is_ok()).await;
+    assert!(started.elapsed() >= quarantine, "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -122,7 +136,8 @@ async fn set_user(server: &RedisServer, keys: &str, permissions: &[String]) {
     server.query::<String>(&command).await;
 }
 
-/// Everything that a manager does: the first start, an acquisition, renewals, a release that wakes a waiter.
+/// Everything that a manager does: the first start, an acquisition, renewals, a release that wakes a waiter, and a new start
+/// after the server forgot.
 async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     let url = format!("redis://app:s3cret@{}/1", server.address());
     let ttl = Duration::from_millis(200);
@@ -143,7 +158,17 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     if !released.map_err(|error| error.to_string())? {
         return Err("not released".into());
     }
-    waiter.map(drop).map_err(|error| error.to_string())
+    waiter.map(drop).map_err(|error| error.to_string())?;
+    drop(other);
+    server.query::<String>("FLUSHALL").await;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match locks.lock("r").acquire().await {
+            Err(_) if tries < 50 => tokio::time::sleep(ttl / 10).await,
+            outcome => return outcome.map(drop).map_err(|error| error.to_string()),
+        }
+    }
 }
 
 #[tokio::test]
@@ -257,8 +282,10 @@ async fn a_client_that_starts_without_a_majority_uses_it_when_it_recovers() {
     let locks = cluster.builder().connect_lazy().unwrap();
     let error = locks.lock("r").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
-    eventually_async("the reachable server is undecided", async || {
-        locks.health().await.nodes[2].problem == Some(NodeError::Undecided)
+    eventually_async("the reachable server says which masters are missing", async || {
+        let problem = locks.health().await.nodes.remove(2).problem;
+        let Some(NodeError::NotMember(NotMember::Unformed { missing })) = problem else { return false };
+        missing == cluster.servers[..2].iter().map(RedisServer::address).collect::<Vec<_>>()
     })
     .await;
     for server in &cluster.servers[..2] {

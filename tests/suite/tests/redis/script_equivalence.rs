@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use lock_core::node::{
-    Epoch, Establish, Inspection, Keyspace, LockKeys, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply,
-    Request, SetConfig, WaiterId, Wakeup, WakeupKind,
+    Ballot, Epoch, Inspection, Keyspace, LockKeys, MemberId, NodeRecord, Operation, OwnerId, Quarantine, QueuePosition,
+    RESERVATION_TTL, RecordWrite, Reply, Request, Roster, Seat, SetId, WaiterId, Wakeup, WakeupKind,
 };
 use lock_core::{LockNode, MemoryNode, NodeError, RedisNode};
 use lock_support::{RedisServer, ask, eventually_async};
@@ -26,13 +26,21 @@ enum Action {
         waiter: WaiterId,
         operation: Operation,
     },
-    /// A new record, which expects the present one or none; perhaps with a quarantine.
-    Establish {
-        expected: bool,
-        quarantine: bool,
-        max_ttl: u64,
-    },
+    /// A new record.
+    Write(RecordChange),
+    ReadFences,
     Inspect,
+}
+
+/// A write of the record: what it expects, and what it changes.
+#[derive(Clone, Copy, Debug)]
+struct RecordChange {
+    expects_present: bool,
+    new_member: bool,
+    votes: bool,
+    has_roster: bool,
+    begins_quarantine: bool,
+    floor: Option<u64>,
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -60,9 +68,13 @@ fn action() -> impl Strategy<Value = Action> {
     let waiter = (1..=WAITERS).prop_map(WaiterId::from_bits);
     let request = (0..3_usize, prop::bool::weighted(0.95), waiter, operation())
         .prop_map(|(resource, present, waiter, operation)| Action::Request { resource, present, waiter, operation });
-    let establish = (any::<bool>(), prop::bool::weighted(0.2), 1..3_u64)
-        .prop_map(|(expected, quarantine, max_ttl)| Action::Establish { expected, quarantine, max_ttl });
-    prop_oneof![30 => request, 1 => establish, 1 => Just(Action::Inspect)]
+    let floor = prop::option::weighted(0.2, 1_u64..20);
+    let write = (prop::bool::weighted(0.8), any::<[bool; 3]>(), prop::bool::weighted(0.8), floor).prop_map(
+        |(expects_present, [new_member, has_roster, begins_quarantine], votes, floor)| {
+            Action::Write(RecordChange { expects_present, new_member, votes, has_roster, begins_quarantine, floor })
+        },
+    );
+    prop_oneof![60 => request, 3 => write, 1 => Just(Action::ReadFences), 1 => Just(Action::Inspect)]
 }
 
 /// One of the two nodes under comparison.
@@ -96,30 +108,105 @@ impl Side {
         operation: Operation,
     ) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
-        ask(&self.node, Request { keys, epoch, waiter, operation }).await.map(without_time).map_err(|error| match error
-        {
-            NodeError::Quarantined { remaining } => NodeError::Quarantined { remaining: rounded(remaining) },
-            error => error,
-        })
+        ask(&self.node, Request { keys, epoch, waiter, operation }).await.map(without_time)
     }
 
-    async fn establish(&self, expected: Option<Epoch>, epoch: Epoch, quarantine: Duration, max_ttl: u64) -> bool {
-        let max_ttl = Duration::from_millis(max_ttl);
-        let config = SetConfig { format: SetConfig::FORMAT, nodes: 3, max_ttl, name: "a set".into() };
-        let record = Establish { expected, run_id: self.run_id.clone(), epoch, config, quarantine };
-        let established = self.node.establish(&self.keyspace, record).await.unwrap();
-        // A node takes requests only in an epoch that an inspection has found.
-        self.node.inspect(&self.keyspace).await.unwrap();
-        established
+    /// The record at present, and when it was read.
+    async fn present(&self) -> (Option<NodeRecord>, u64) {
+        let Inspection { run_id, record, clock_micros, .. } = self.node.inspect(&self.keyspace).await.unwrap();
+        assert_eq!(run_id, self.run_id);
+        (record.get().cloned(), clock_micros)
+    }
+
+    /// Writes a record with this epoch. Returns what was written, without what depends on the clock.
+    async fn write(&self, change: RecordChange, epoch: Epoch) -> Option<NodeRecord> {
+        let (present, _) = self.present().await;
+        let found = present.as_ref().map(|record| (record.member, record.version));
+        let stale = (MemberId { random: 9, micros: 9 }, 9);
+        let member = present.as_ref().map_or(MemberId { random: 1, micros: 1 }, |record| record.member);
+        let seat = Seat { member, address: "a server".into() };
+        let roster = Roster {
+            set: SetId(5),
+            generation: 3,
+            max_ttl: Duration::from_secs(60),
+            quarantine_ttl: LONG,
+            name: "a set".into(),
+            seats: vec![Some(seat), None],
+        };
+        let ballot = Ballot { round: 2, proposer: 7 };
+        let record = NodeRecord {
+            run_id: self.run_id.clone(),
+            member,
+            version: 0,
+            was: change.has_roster.then_some(member),
+            epoch: change.votes.then_some(epoch),
+            roster: change.has_roster.then(|| roster.clone()),
+            previous: vec![member],
+            promised: change.begins_quarantine.then_some(ballot),
+            accepted: change.begins_quarantine.then_some((ballot, roster)),
+            quarantines: Vec::new(),
+        };
+        let write = RecordWrite {
+            expected: if change.expects_present { found } else { Some(stale) },
+            record,
+            new_member: change.new_member,
+            begin: if change.begins_quarantine { vec![(member, LONG)] } else { Vec::new() },
+            floor: change.floor,
+        };
+        let written = self.node.write_record(&self.keyspace, write).await.unwrap();
+        let (stored, clock) = self.present().await;
+        if let Some(written) = &written {
+            assert_eq!(stored.as_ref(), Some(written), "what is stored is what was replied");
+        }
+        written.map(|record| without_clock(record, clock))
+    }
+
+    /// A record that votes in this epoch, whatever there is.
+    async fn admit(&self, epoch: Epoch) {
+        let change = RecordChange {
+            expects_present: true,
+            new_member: false,
+            votes: true,
+            has_roster: false,
+            begins_quarantine: false,
+            floor: None,
+        };
+        assert!(self.write(change, epoch).await.is_some());
     }
 
     /// The part of an inspection that must be the same on both.
     async fn inspect(&self) -> impl PartialEq + std::fmt::Debug + use<> {
-        let Inspection { run_id, role, eviction_policy, durable, record, quarantine, .. } =
-            self.node.inspect(&self.keyspace).await.unwrap();
-        assert_eq!(run_id, self.run_id);
-        let record = record.map(|record| (record.run_id == run_id, record.epoch, record.config));
-        (role, eviction_policy, durable, record, quarantine.map(rounded))
+        let Inspection { role, eviction_policy, durable, .. } = self.node.inspect(&self.keyspace).await.unwrap();
+        let (record, clock) = self.present().await;
+        (role, eviction_policy, durable, record.map(|record| without_clock(record, clock)))
+    }
+
+    /// The highest fence, and the part of the id that does not depend on the clock.
+    async fn highest_fence(&self) -> Option<(u64, u64)> {
+        let reading = self.node.read_fences(&self.keyspace).await.unwrap()?;
+        Some((reading.member.random, reading.highest))
+    }
+}
+
+/// A record with the parts that depend on the node's clock made comparable.
+fn without_clock(record: NodeRecord, clock: u64) -> NodeRecord {
+    let timeless = |member: MemberId| MemberId { micros: 0, ..member };
+    let roster = |roster: Roster| {
+        let seats = roster.seats.into_iter();
+        let seats = seats.map(|seat| seat.map(|seat| Seat { member: timeless(seat.member), ..seat })).collect();
+        Roster { seats, ..roster }
+    };
+    let left = |ends: u64| rounded(Duration::from_micros(ends.saturating_sub(clock))).as_secs();
+    let quarantines = record.quarantines.into_iter();
+    NodeRecord {
+        run_id: String::new(),
+        member: timeless(record.member),
+        was: record.was.map(timeless),
+        roster: record.roster.map(roster),
+        previous: record.previous.into_iter().map(timeless).collect(),
+        accepted: record.accepted.map(|(ballot, accepted)| (ballot, roster(accepted))),
+        quarantines: quarantines.map(|q| Quarantine { member: timeless(q.member), ends: left(q.ends) }).collect(),
+        ..record
     }
 }
 
@@ -172,13 +259,14 @@ async fn difference(server: &RedisServer, case: usize, actions: &[Action]) -> Op
                 .await,
             Err(NodeError::Unadmitted)
         );
-        assert!(side.establish(None, epoch, Duration::ZERO, 1).await);
+        side.admit(epoch).await;
     }
+    let mut votes = true;
     for (step, action) in actions.iter().enumerate() {
         let case = format!("step {step}, {action:?}");
         match *action {
             Action::Request { resource, present, waiter, operation } => {
-                let epoch = if present { epoch } else { Epoch::from_bits(u128::MAX) };
+                let epoch = if present && votes { epoch } else { Epoch::from_bits(u128::MAX) };
                 let (real, ours) = tokio::join!(
                     redis.send_as(waiter, resource, epoch, operation),
                     memory.send_as(waiter, resource, epoch, operation)
@@ -187,15 +275,16 @@ async fn difference(server: &RedisServer, case: usize, actions: &[Action]) -> Op
                     return report(format!("{case}: {real:?}, not {ours:?}"));
                 }
             }
-            Action::Establish { expected, quarantine, max_ttl } => {
+            Action::Write(change) => {
                 let next = Epoch::from_bits(1000 + step as u128);
-                let expected = expected.then_some(epoch);
-                let quarantine = if quarantine { LONG } else { Duration::ZERO };
-                let real = redis.establish(expected, next, quarantine, max_ttl).await;
-                assert_eq!(real, memory.establish(expected, next, quarantine, max_ttl).await, "{case}");
-                if real {
-                    epoch = next;
+                let real = redis.write(change, next).await;
+                assert_eq!(real, memory.write(change, next).await, "{case}");
+                if real.is_some() {
+                    (epoch, votes) = (next, change.votes);
                 }
+            }
+            Action::ReadFences => {
+                assert_eq!(redis.highest_fence().await, memory.highest_fence().await, "{case}");
             }
             Action::Inspect => assert_eq!(redis.inspect().await, memory.inspect().await, "{case}"),
         }
@@ -231,7 +320,7 @@ async fn a_ttl_ends_alike_on_both() {
     ];
     for side in sides {
         let epoch = Epoch::from_bits(1);
-        assert!(side.establish(None, epoch, Duration::ZERO, 1).await);
+        side.admit(epoch).await;
         let granted = tokio::time::Instant::now();
         assert_eq!(side.send(0, epoch, acquire(1, short)).await, Ok(Reply::Granted { token: 1 }));
         assert_eq!(side.send(1, epoch, acquire(1, short)).await, Ok(Reply::Granted { token: 1 }));

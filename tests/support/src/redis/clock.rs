@@ -10,13 +10,14 @@ use tempfile::TempDir;
 use super::RedisServer;
 
 /// The clock of a server: that of the machine and an offset. Keys expire by it, and `TIME` replies with it.
-pub(super) struct Clock {
+pub struct Clock {
     directory: TempDir,
     offset: File,
 }
 
 impl Clock {
-    fn new(offset_seconds: i64) -> Self {
+    /// A clock that is ahead by this much, or behind.
+    pub fn new(offset_seconds: i64) -> Self {
         let directory = TempDir::new().unwrap();
         let source = directory.path().join("clock.c");
         std::fs::write(&source, include_str!("clock.c")).unwrap();
@@ -29,12 +30,13 @@ impl Clock {
         clock
     }
 
-    fn set(&self, offset_seconds: i64) {
+    /// Steps the clock: it is ahead by this much from now on.
+    pub fn set(&self, offset_seconds: i64) {
         self.offset.write_all_at(&(offset_seconds * 1_000_000).to_ne_bytes(), 0).unwrap();
     }
 
     /// The variables with which a process has this clock.
-    pub(super) fn environment(&self) -> [(&'static str, PathBuf); 2] {
+    pub fn environment(&self) -> [(&'static str, PathBuf); 2] {
         let path = |name| self.directory.path().join(name);
         [("LD_PRELOAD", path(LIBRARY)), ("CLOCK_OFFSET_FILE", path(OFFSET))]
     }

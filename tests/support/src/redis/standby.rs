@@ -23,6 +23,12 @@ impl RedisServer {
     pub async fn promote(&self) {
         self.query::<String>("REPLICAOF NO ONE").await;
     }
+
+    /// Takes the address of a server that was killed.
+    pub async fn take_address_of(&mut self, killed: &Self) {
+        self.query::<String>(&format!("CONFIG SET port {}", killed.port)).await;
+        self.port = killed.port;
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::node::SetConfig;
+use crate::node::MemberId;
 use crate::random::Epoch;
 
 const TTL: Duration = Duration::from_secs(1);
@@ -14,17 +14,31 @@ struct Fixture {
     now: Duration,
 }
 
+/// The write of a record of the first member there was.
+fn write_of(expected: Option<(MemberId, u64)>, epoch: Option<Epoch>) -> RecordWrite {
+    let member = MemberId { random: 1, micros: 1 };
+    let record = NodeRecord {
+        run_id: "run".into(),
+        member,
+        version: 0,
+        was: None,
+        epoch,
+        roster: None,
+        previous: Vec::new(),
+        promised: None,
+        accepted: None,
+        quarantines: Vec::new(),
+    };
+    RecordWrite { expected, record, new_member: expected.is_none(), begin: vec![(member, TTL)], floor: None }
+}
+
 impl Fixture {
-    fn new(quarantine: Duration) -> Self {
+    fn new() -> Self {
         let keyspace = Arc::new(Keyspace::new("lock:"));
         let mut store = Store::new("run".into());
-        let config = SetConfig { format: 1, nodes: 1, max_ttl: TTL, name: String::new() };
-        let record = Establish { expected: None, run_id: "run".into(), epoch: Epoch::from_bits(7), config, quarantine };
-        assert!(store.establish(&keyspace, record.clone(), Duration::ZERO));
-        assert!(
-            !store.establish(&keyspace, record, Duration::ZERO),
-            "there is a record, and it is not the expected one"
-        );
+        let write = write_of(None, Some(Epoch::from_bits(7)));
+        assert!(store.write_record(&keyspace, write.clone(), 1).is_some());
+        assert!(store.write_record(&keyspace, write, 1).is_none(), "there is a record, and it is not the expected one");
         Self { store, keys: LockKeys::new(&keyspace, "r"), now: Duration::ZERO }
     }
 
@@ -41,7 +55,7 @@ impl Fixture {
 
 #[test]
 fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
-    let mut node = Fixture::new(Duration::ZERO);
+    let mut node = Fixture::new();
     let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None };
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }));
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }), "the same attempt again");
@@ -54,7 +68,7 @@ fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
 
 #[test]
 fn a_fence_that_is_used_up_grants_nothing() {
-    let mut node = Fixture::new(Duration::ZERO);
+    let mut node = Fixture::new();
     let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None };
     assert_eq!(node.execute(acquire(MAX_TOKEN)), Ok(Reply::Granted { token: MAX_TOKEN }));
     node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
@@ -63,7 +77,7 @@ fn a_fence_that_is_used_up_grants_nothing() {
 
 #[test]
 fn a_confirm_needs_the_key_and_a_token_that_is_not_lower() {
-    let mut node = Fixture::new(Duration::ZERO);
+    let mut node = Fixture::new();
     node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None }).unwrap();
     assert_eq!(node.execute(Operation::Confirm { owner: A, token: 9 }), Ok(Reply::Refused { fence: 10 }));
     assert_eq!(node.execute(Operation::Confirm { owner: B, token: 11 }), Ok(Reply::Refused { fence: 10 }));
@@ -73,7 +87,7 @@ fn a_confirm_needs_the_key_and_a_token_that_is_not_lower() {
 
 #[test]
 fn an_extend_never_shortens_and_never_creates() {
-    let mut node = Fixture::new(Duration::ZERO);
+    let mut node = Fixture::new();
     assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
     node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap();
     assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
@@ -86,7 +100,7 @@ fn an_extend_never_shortens_and_never_creates() {
 
 #[test]
 fn a_replace_fills_a_gap_and_never_touches_another_owner() {
-    let mut node = Fixture::new(Duration::ZERO);
+    let mut node = Fixture::new();
     let replace = Operation::Replace { owner: A, ttl: TTL, token: 20 };
     assert_eq!(node.execute(replace), Ok(Reply::Kept));
     assert_eq!(node.execute(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::Released));
@@ -98,20 +112,33 @@ fn a_replace_fills_a_gap_and_never_touches_another_owner() {
 }
 
 #[test]
-fn a_node_in_another_epoch_or_in_quarantine_grants_nothing() {
-    let mut node = Fixture::new(TTL);
+fn a_node_in_another_epoch_or_without_one_executes_nothing() {
+    let mut node = Fixture::new();
     let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None };
-    assert_eq!(node.execute(acquire), Err(NodeError::Quarantined { remaining: TTL }));
-    assert_eq!(node.execute(Operation::Replace { owner: A, ttl: TTL, token: 1 }), Ok(Reply::Kept));
-    node.now = TTL;
-    assert_eq!(node.execute(acquire), Ok(Reply::Granted { token: 2 }));
     let request = Request { epoch: Epoch::from_bits(8), ..node.request(acquire) };
     assert_eq!(node.store.execute(&request, node.now), Err(NodeError::Unadmitted));
+    let member = MemberId { random: 1, micros: 1 };
+    let keyspace = Keyspace::new("lock:");
+    assert!(node.store.write_record(&keyspace, write_of(Some((member, 1)), None), 2).is_some());
+    assert_eq!(node.execute(acquire), Err(NodeError::Unadmitted));
+}
+
+#[test]
+fn a_record_is_completed_by_the_node() {
+    let mut node = Fixture::new();
+    let keyspace = Keyspace::new("lock:");
+    let expected = Some((MemberId { random: 1, micros: 1 }, 1));
+    let write = RecordWrite { floor: Some(40), ..write_of(expected, Some(Epoch::from_bits(7))) };
+    let record = node.store.write_record(&keyspace, write, 5).unwrap();
+    assert_eq!((record.version, record.quarantines[0].ends), (2, 5 + 1_000_000));
+    assert_eq!(node.store.read_fences(&keyspace).unwrap().highest, 40);
+    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 3, tokens: 1, since: None };
+    assert_eq!(node.execute(acquire), Ok(Reply::Granted { token: 41 }), "every fence is at the floor at least");
 }
 
 #[test]
 fn expired_keys_are_swept() {
-    let mut node = Fixture::new(Duration::ZERO);
+    let mut node = Fixture::new();
     for n in 0..SWEEP_INTERVAL * 2 {
         node.keys = LockKeys::new(&Arc::new(Keyspace::new("lock:")), &format!("r{n}"));
         node.execute(Operation::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0, tokens: 1, since: None })

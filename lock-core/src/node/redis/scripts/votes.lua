@@ -3,7 +3,7 @@
 -- All operations are in one script, so that requests which arrive together are one command.
 --
 -- KEYS   the lock key of each request: the releases, then the acquires, then the others
---        the quarantine, the list of queued locks, the record of the node
+--        the list of queued locks, the record of the node
 -- ARGV   epoch, waiter, how many releases, how many acquires
 --        for each acquire   its fence: the name of a field of the record
 --        for each release   'owner' gives up the position in the queue, 'owner since' keeps it, 'owner none' leaves it alone
@@ -15,8 +15,7 @@
 -- busy lock is released and acquired again by one batch.
 --
 -- The reply is one string, which clients parse faster than an array, with a line for each request in the order of KEYS:
---   acquire           the last of the granted tokens; H and for how many ms the lock is held or kept for another; Q and for how
---                     many ms the node is in quarantine
+--   acquire           the last of the granted tokens; H and for how many ms the lock is held or kept for another
 --   release           D deleted, N not the owner
 --   confirm           C confirmed, R and the fence: refused
 --   extend, replace   K kept, G gone
@@ -31,15 +30,15 @@
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local WAITER, RELEASES, ACQUIRES = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local REQUESTS = #KEYS - 3
-local QUARANTINE, QUEUED_LOCKS, RECORD = KEYS[REQUESTS + 1], KEYS[REQUESTS + 2], KEYS[REQUESTS + 3]
+local REQUESTS = #KEYS - 2
+local QUEUED_LOCKS, RECORD = KEYS[REQUESTS + 1], KEYS[REQUESTS + 2]
 
 -- The fences are fields of the record, so that a node cannot forget them and keep its epoch.
 local record = call('HMGET', RECORD, 'epoch', unpack(ARGV, 5, 4 + ACQUIRES))
 if record[1] ~= ARGV[1] then return 'U' end
--- The present holder of each request's lock, then the quarantine and the list of queued locks.
-local holders = call('MGET', unpack(KEYS, 1, REQUESTS + 2))
-local in_quarantine, queued_locks = holders[REQUESTS + 1], holders[REQUESTS + 2]
+-- The present holder of each request's lock, then the list of queued locks.
+local holders = call('MGET', unpack(KEYS, 1, REQUESTS + 1))
+local queued_locks = holders[REQUESTS + 1]
 
 local replies = {}
 -- The next argument.
@@ -111,9 +110,7 @@ for acquire = 1, ACQUIRES do
   end
   local text = record[1 + acquire] or '0'
   local fence = tonumber(text)
-  if in_quarantine then
-    replies[i] = 'Q' .. call('PTTL', QUARANTINE)
-  elseif not fence then
+  if not fence then
     replies[i] = 'Ethe fence is not a number'
   elseif holder == owner then
     -- The same attempt again.
@@ -168,7 +165,7 @@ if arg_index <= #ARGV then
 
   local function confirm(i)
     local owner, token, field = next_arg(), next_arg(), next_arg()
-    local text = call('HGET', RECORD, field) or '0'
+    local text = call('HMGET', RECORD, field)[1] or '0'
     local fence = tonumber(text)
     if not fence then return 'Ethe fence is not a number' end
     if holders[i] ~= owner or fence > tonumber(token) then return 'R' .. text end
@@ -186,7 +183,7 @@ if arg_index <= #ARGV then
   local function replace(i)
     local owner, ttl, token, field = next_arg(), next_arg(), next_arg(), next_arg()
     if holders[i] then return holders[i] == owner and 'K' or 'G' end
-    local fence = tonumber(call('HGET', RECORD, field) or 0)
+    local fence = tonumber(call('HMGET', RECORD, field)[1] or 0)
     if not fence then return 'Ethe fence is not a number' end
     local written = fence < tonumber(token) and try('HSET', RECORD, field, token)
     -- NX: a key of another type is nobody's lock, and not ours to overwrite.

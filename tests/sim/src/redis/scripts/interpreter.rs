@@ -50,6 +50,7 @@ struct Interpreter {
 #[derive(Default)]
 struct Server {
     database: Database,
+    /// The time on its clock, in microseconds.
     now: i64,
 }
 

@@ -12,7 +12,8 @@ pub(in crate::redis) struct Script {
     pub(super) code: String,
     /// The SHA-1 of `code`.
     pub(super) code_hash: String,
-    pub(in crate::redis) is_flawed: bool,
+    /// The patterns of the flaw that it contains.
+    pub(in crate::redis) flaws: Vec<&'static str>,
 }
 
 impl Script {
@@ -23,18 +24,15 @@ impl Script {
     /// The reply to a source that is not Lua.
     pub(in crate::redis) fn new(source: &[u8], flaw: Option<Flaw>) -> Result<Self, Reply> {
         let source = std::str::from_utf8(source).map_err(|_| Reply::error("ERR the script is not UTF-8"))?;
-        let flawed = flaw.and_then(|flaw| flaw.apply(source));
+        let (code, flaws) = flaw.map_or_else(|| (source.to_owned(), Vec::new()), |flaw| flaw.apply(source));
         let hash = |source: &str| redis::Script::new(source).get_hash().to_owned();
-        let source_hash = hash(source);
-        let code_hash = flawed.as_deref().map_or_else(|| source_hash.clone(), hash);
-        let is_flawed = flawed.is_some();
-        let code = flawed.unwrap_or_else(|| source.to_owned());
-        let script = Self { hash: source_hash, code, code_hash, is_flawed };
+        let script = Self { hash: hash(source), code_hash: hash(&code), code, flaws };
         interpreter::compile(&script)?;
         Ok(script)
     }
 
-    /// Runs the script. As in Redis, it is atomic, and the clock stands still while it runs.
+    /// Runs the script. As in Redis, it is atomic, and the clock stands still while it runs: at
+    /// `now`, in microseconds.
     pub(in crate::redis) fn run(
         &self,
         keys: &[Vec<u8>],

@@ -1,0 +1,62 @@
+//! The log events about who the members are.
+
+use tokio::time::Instant;
+
+use super::MemberState;
+use crate::error::{NodeError, NotMember};
+use crate::node::{NodeRecord, RecordWrite, Roster, SetId};
+
+/// A node is something else to this client than before.
+pub(super) fn state_changed(name: &str, state: &MemberState) {
+    match state {
+        MemberState::Admitted(..) => tracing::debug!(name: "lock.node_admitted", node = name, "a node votes"),
+        MemberState::Quarantined(until) => {
+            let remaining = until.saturating_duration_since(Instant::now());
+            tracing::debug!(name: "lock.node_in_quarantine", node = name, ?remaining, "a node is in quarantine and grants no locks");
+        }
+        MemberState::Away(error) => {
+            tracing::warn!(name: "lock.node_away", node = name, %error, "a node is not reachable");
+        }
+        MemberState::NotMember(NotMember::Behind) | MemberState::Joining => {}
+        MemberState::NotMember(NotMember::MajorityForgot) => tracing::error!(name: "lock.majority_forgot", node = name,
+            "{}", NotMember::MajorityForgot),
+        MemberState::NotMember(reason) => {
+            tracing::warn!(name: "lock.not_a_member", node = name, %reason, "a node does not belong to the set");
+        }
+        MemberState::Refused(refusal) => {
+            tracing::error!(name: "lock.node_refused", node = name, %refusal, "a node was refused");
+        }
+    }
+}
+
+/// The client counts by another roster. `chose`: it was there when the roster was chosen.
+pub(super) fn roster_changed(before: Option<(SetId, u64)>, roster: &Roster, chose: bool) {
+    let Roster { set, generation, max_ttl, seats, .. } = roster;
+    let members: Vec<&str> = seats.iter().flatten().map(|seat| &*seat.address).collect();
+    match before {
+        None if chose && *generation == 1 => {
+            tracing::info!(name: "lock.set_formed", %set, generation, ?members, "a new set was formed");
+        }
+        None if !chose => {
+            tracing::debug!(name: "lock.roster_changed", %set, generation, ?max_ttl, ?members, "the members are known");
+        }
+        Some((before, _)) if before == *set => {
+            tracing::info!(name: "lock.roster_changed", %set, generation, ?max_ttl, ?members, "the members changed");
+        }
+        _ => tracing::error!(name: "lock.set_formed", %set, generation, ?members,
+            "the set was formed anew, because nodes lost their data or are missing"),
+    }
+}
+
+/// This client wrote a node's record.
+pub(super) fn written(name: &str, write: &RecordWrite, record: &NodeRecord) {
+    let (Some(floor), Some((member, quarantine))) = (write.floor, write.begin.first()) else { return };
+    let generation = record.roster.as_ref().map(|roster| roster.generation);
+    tracing::warn!(name: "lock.member_replaced", node = name, %member, generation, floor, ?quarantine,
+        "a node joined the set; it grants no lock until every lock has ended that was granted without it");
+}
+
+/// A node refused what has to be done for the membership.
+pub(super) fn step_failed(name: &str, error: &NodeError) {
+    tracing::warn!(name: "lock.record_not_written", node = name, %error, "the record of a node could not be read or written");
+}

@@ -1,0 +1,204 @@
+//! The record of a node as fields of a hash.
+
+use std::time::Duration;
+
+use redis::Cmd;
+
+use super::codec::millis;
+use super::script::{RECORD, ScriptRef};
+use crate::node::{
+    Ballot, FenceReading, FormerRecord, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, Quarantine,
+    RecordWrite, Roster,
+};
+use crate::random::Epoch;
+
+/// The fields of the record that are not fences, in the order in which they are read.
+pub(super) const FIELDS: [&str; 11] = [
+    "member",
+    "version",
+    "run_id",
+    "format",
+    "was",
+    "roster",
+    "previous",
+    "promised",
+    "accepted",
+    "quarantines",
+    "epoch",
+];
+
+/// The fields of a record of format 1 that matter to a set that is formed of such nodes.
+pub(super) const FORMER_FIELDS: [&str; 3] = ["nodes", "max_ttl", "set_name"];
+
+/// Each request looks up a fence in the hash of the record. Redis would keep up to 512 fields as a list, and search it from its
+/// start, unless one value is longer than 64 bytes (`hash-max-listpack-entries` and `-value`). This one is.
+const ABOUT: &str = "What a lock manager knows this master by, and the highest fencing numbers that it gave. Deleted, it is taken \
+                     for one that forgot all locks, and has no vote until it joined again.";
+
+/// The command that writes a record. Its arguments are documented in `record.lua`.
+pub(super) fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
+    let RecordWrite { expected, record, new_member, begin, floor } = write;
+    let mut command = RECORD.command(ScriptRef::Source, 40, 2048);
+    command.arg(1).arg(keyspace.record());
+    command.arg(text(expected.map(|(member, _)| member))).arg(text(expected.map(|(_, version)| version)));
+    command.arg(if *new_member { "new" } else { "" }).arg(text(*floor));
+    command.arg(words(begin.iter().map(|(member, length)| format!("{member} {}", millis(*length)))));
+    let member = if *new_member { format!("{:016x}", record.member.random) } else { record.member.to_string() };
+    let version = expected.map_or(1, |(_, version)| version + 1);
+    let accepted = record.accepted.as_ref().map(|(ballot, roster)| format!("{ballot}\n{roster}"));
+    let quarantines = record.quarantines.iter().map(|Quarantine { member, ends }| format!("{member} {ends}"));
+    let values = [
+        member,
+        version.to_string(),
+        record.run_id.clone(),
+        NodeRecord::FORMAT.to_string(),
+        text(record.was),
+        text(record.roster.as_ref()),
+        words(record.previous.iter().map(MemberId::to_string)),
+        text(record.promised),
+        text(accepted),
+        words(quarantines),
+        text(record.epoch),
+    ];
+    for (field, value) in FIELDS.iter().zip(values) {
+        if *field == "epoch" {
+            command.arg("about").arg(ABOUT);
+        }
+        command.arg(field).arg(value);
+    }
+    command
+}
+
+/// Reads the fields of a record, and those of a former one.
+pub(super) fn decode(fields: &[Option<String>]) -> Result<FoundRecord, NodeError> {
+    let damaged = || NodeError::Protocol { reply: format!("damaged record of the node: {fields:?}") };
+    let Some((fields, former)) = fields.split_first_chunk::<{ FIELDS.len() }>() else { return Err(damaged()) };
+    if fields.iter().all(Option::is_none) {
+        return Ok(FoundRecord::None);
+    }
+    let [_, _, _, Some(format), ..] = fields else { return Err(damaged()) };
+    match format.parse() {
+        Ok(NodeRecord::FORMAT) => decode_own(fields).map(FoundRecord::Record).ok_or_else(damaged),
+        Ok(1) => decode_former(former).map(FoundRecord::Former).ok_or_else(damaged),
+        Ok(other) => Ok(FoundRecord::OtherFormat(other)),
+        Err(_) => Err(damaged()),
+    }
+}
+
+fn decode_former(fields: &[Option<String>]) -> Option<FormerRecord> {
+    let [nodes, max_ttl, set_name] = fields else { return None };
+    let nodes = usize::from(nodes.as_deref()?.parse::<u8>().ok()?);
+    let max_ttl = Duration::from_millis(max_ttl.as_deref()?.parse().ok()?);
+    Some(FormerRecord { nodes, max_ttl, set_name: set_name.clone()? })
+}
+
+fn decode_own(fields: &[Option<String>; FIELDS.len()]) -> Option<NodeRecord> {
+    let [member, version, run_id, _, was, roster, previous, promised, accepted, quarantines, epoch] = fields;
+    let accepted = optional(accepted, |text| {
+        let (ballot, roster) = text.split_once('\n')?;
+        Some((Ballot::parse(ballot)?, Roster::parse(roster)?))
+    });
+    Some(NodeRecord {
+        run_id: run_id.clone()?,
+        member: MemberId::parse(member.as_deref()?)?,
+        version: version.as_deref()?.parse().ok()?,
+        was: optional(was, MemberId::parse)?,
+        epoch: optional(epoch, Epoch::parse)?,
+        roster: optional(roster, Roster::parse)?,
+        previous: previous.as_deref()?.split_whitespace().map(MemberId::parse).collect::<Option<_>>()?,
+        promised: optional(promised, Ballot::parse)?,
+        accepted: accepted?,
+        quarantines: decode_quarantines(quarantines.as_deref()?)?,
+    })
+}
+
+/// Reads `member ends member ends`.
+pub(super) fn decode_quarantines(text: &str) -> Option<Vec<Quarantine>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pairs = words.chunks(2).map(|pair| match pair {
+        [member, ends] => Some(Quarantine { member: MemberId::parse(member)?, ends: ends.parse().ok()? }),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// The highest of the fences among all fields of a record, if it was written for this run of the server.
+pub(super) fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result<Option<FenceReading>, NodeError> {
+    let field = |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, value)| value);
+    let Some(member) = field("member").filter(|_| field("run_id").is_some_and(|own| own == run_id)) else {
+        return Ok(None);
+    };
+    let damaged = |text: &str| NodeError::Protocol { reply: format!("damaged record of the node: {text}") };
+    let member = MemberId::parse(member).ok_or_else(|| damaged(member))?;
+    let is_fence = |field: &str| field.bytes().all(|byte| byte.is_ascii_digit());
+    let fences = fields.iter().filter(|(field, _)| is_fence(field));
+    let fences = fences.map(|(_, fence)| fence.parse::<u64>().map_err(|_| damaged(fence)));
+    let highest = fences.collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or_default();
+    Ok(Some(FenceReading { member, highest }))
+}
+
+fn text(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn words(values: impl Iterator<Item = String>) -> String {
+    values.collect::<Vec<_>>().join(" ")
+}
+
+/// An empty text stands for nothing.
+fn optional<T>(field: &Option<String>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    match field.as_deref()? {
+        "" => Some(None),
+        text => parse(text).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: usize = FIELDS.len() + FORMER_FIELDS.len();
+
+    fn fields(values: [&str; FIELDS.len()]) -> [Option<String>; FIELDS.len()] {
+        values.map(|value| Some(value.to_owned()))
+    }
+
+    #[test]
+    fn a_record_is_read_whole_or_reported() {
+        assert_eq!(decode(&[const { None }; ALL]), Ok(FoundRecord::None));
+        let mut found = fields(["00ff-7", "3", "r", "2", "", "", "", "", "", "00ff-7 9 00aa-1 8", "ff"]);
+        let Ok(FoundRecord::Record(record)) = decode(&found) else { panic!() };
+        assert_eq!((record.member, record.version), (MemberId { random: 255, micros: 7 }, 3));
+        assert_eq!((record.epoch, record.quarantines.len()), (Some(Epoch::from_bits(255)), 2));
+        found[9] = Some("00ff-7".into());
+        assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "half an entry");
+        found[9] = None;
+        assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "a field is missing");
+    }
+
+    #[test]
+    fn of_a_former_record_the_settings_of_the_set_are_read_and_of_others_the_format() {
+        let mut found = [const { None }; ALL];
+        (found[2], found[3], found[10]) = (Some("r".into()), Some("1".into()), Some("ff".into()));
+        assert!(decode(&found).is_err(), "damaged");
+        for (field, value) in found[FIELDS.len()..].iter_mut().zip(["3", "60000", "shop"]) {
+            *field = Some(value.to_owned());
+        }
+        let record = FormerRecord { nodes: 3, max_ttl: Duration::from_secs(60), set_name: "shop".into() };
+        assert_eq!(decode(&found), Ok(FoundRecord::Former(record)));
+        found[3] = Some("3".into());
+        assert_eq!(decode(&found), Ok(FoundRecord::OtherFormat(3)));
+    }
+
+    #[test]
+    fn the_highest_fence_is_that_of_a_field_which_is_a_number() {
+        let fields = [("member", "00ff-7"), ("run_id", "r"), ("version", "99"), ("0", "3"), ("16383", "7")];
+        let fields = fields.map(|(field, value)| (field.to_owned(), value.to_owned()));
+        let member = MemberId { random: 255, micros: 7 };
+        assert_eq!(decode_fences(&fields, "r"), Ok(Some(FenceReading { member, highest: 7 })));
+        assert_eq!(decode_fences(&fields, "another run"), Ok(None), "nobody knows what it forgot");
+        assert_eq!(decode_fences(&[], "r"), Ok(None));
+        let broken = [fields[0].clone(), fields[1].clone(), ("1".to_owned(), "x".to_owned())];
+        assert!(decode_fences(&broken, "r").is_err());
+    }
+}

@@ -1,0 +1,170 @@
+use std::fmt;
+use std::time::Duration;
+
+/// Identifies the memory of a node. A node that lost its data, or may have, gets a new one.
+///
+/// The node completes it with its own time, in microseconds, so that no message that is repeated writes an id twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId {
+    /// Drawn by the client that wrote the id.
+    pub random: u64,
+    /// The node's clock when it was written.
+    pub micros: u64,
+}
+
+/// Identifies a set of masters, from when it was formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SetId(pub u64);
+
+impl SetId {
+    /// Stands for a set of the former format, whose members had no ids. The roster of a node that was in one has no members; it tells
+    /// for how long the node may have granted locks.
+    pub const FORMER: Self = Self(0);
+}
+
+/// The members of a set, and what all of its clients agree on. A change makes the roster of the next generation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Roster {
+    /// The set.
+    pub set: SetId,
+    /// Counts the changes, from 1. A set that was formed from nodes that may have granted locks before begins with 2.
+    pub generation: u64,
+    /// The longest time to live of any lock.
+    pub max_ttl: Duration,
+    /// For how long a node that joins grants nothing: the longest time to live that any lock may still have.
+    pub quarantine_ttl: Duration,
+    /// The name of the set.
+    pub name: String,
+    /// A seat for each master. More than half of them, vacant ones included, are a majority.
+    pub seats: Vec<Option<Seat>>,
+}
+
+/// A seat that is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Seat {
+    /// Whose it is.
+    pub member: MemberId,
+    /// The name that the node had in the list of the client that added it.
+    pub address: String,
+}
+
+/// The number of a proposal for the next roster, as in Paxos. No two proposals have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ballot {
+    /// Grows with each proposal.
+    pub round: u64,
+    /// The client that proposes.
+    pub proposer: u64,
+}
+
+impl Roster {
+    /// Whether the node with this id has a seat.
+    #[must_use]
+    pub fn contains(&self, member: MemberId) -> bool {
+        self.members().any(|other| other == member)
+    }
+
+    /// The ids of those who have a seat.
+    pub fn members(&self) -> impl Iterator<Item = MemberId> {
+        self.seats.iter().flatten().map(|seat| seat.member)
+    }
+}
+
+/// Ids and rosters as a record keeps them. A roster is a line about the set, and a line for each seat.
+mod text {
+    use super::{Ballot, Duration, MemberId, Roster, Seat, SetId, fmt};
+
+    impl fmt::Display for MemberId {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{:016x}-{}", self.random, self.micros)
+        }
+    }
+
+    impl MemberId {
+        /// Parses the text that [`Display`](fmt::Display) writes.
+        #[must_use]
+        pub fn parse(text: &str) -> Option<Self> {
+            let (random, micros) = text.split_once('-')?;
+            Some(Self { random: u64::from_str_radix(random, 16).ok()?, micros: micros.parse().ok()? })
+        }
+    }
+
+    impl fmt::Display for SetId {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{:016x}", self.0)
+        }
+    }
+
+    impl fmt::Display for Ballot {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{}-{:016x}", self.round, self.proposer)
+        }
+    }
+
+    impl Ballot {
+        /// Parses the text that [`Display`](fmt::Display) writes.
+        #[must_use]
+        pub fn parse(text: &str) -> Option<Self> {
+            let (round, proposer) = text.split_once('-')?;
+            Some(Self { round: round.parse().ok()?, proposer: u64::from_str_radix(proposer, 16).ok()? })
+        }
+    }
+
+    impl fmt::Display for Roster {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let Self { set, generation, max_ttl, quarantine_ttl, name, seats } = self;
+            write!(f, "{set} {generation} {} {} {name}", max_ttl.as_millis(), quarantine_ttl.as_millis())?;
+            seats.iter().try_for_each(|seat| match seat {
+                Some(Seat { member, address }) => write!(f, "\n{member} {address}"),
+                None => write!(f, "\nvacant"),
+            })
+        }
+    }
+
+    impl Roster {
+        /// Parses the text that [`Display`](fmt::Display) writes.
+        #[must_use]
+        pub fn parse(text: &str) -> Option<Self> {
+            let mut lines = text.split('\n');
+            let mut words = lines.next()?.splitn(5, ' ');
+            let set = SetId(u64::from_str_radix(words.next()?, 16).ok()?);
+            let generation = words.next()?.parse().ok()?;
+            let mut millis = || Some(Duration::from_millis(words.next()?.parse().ok()?));
+            let (max_ttl, quarantine_ttl) = (millis()?, millis()?);
+            let name = words.next()?.to_owned();
+            let seat = |line: &str| match line.split_once(' ') {
+                None => (line == "vacant").then_some(None),
+                Some((member, address)) => {
+                    Some(Some(Seat { member: MemberId::parse(member)?, address: address.to_owned() }))
+                }
+            };
+            let seats = lines.map(seat).collect::<Option<Vec<_>>>()?;
+            Some(Self { set, generation, max_ttl, quarantine_ttl, name, seats })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_roster_parses_what_it_displays() {
+        let seat =
+            |random| Some(Seat { member: MemberId { random, micros: 7 }, address: format!("10.0.0.{random}:6379") });
+        let roster = Roster {
+            set: SetId(0xabc),
+            generation: 3,
+            max_ttl: Duration::from_secs(30),
+            quarantine_ttl: Duration::from_secs(60),
+            name: "two words".into(),
+            seats: vec![seat(1), None, seat(3)],
+        };
+        assert_eq!(Roster::parse(&roster.to_string()), Some(roster.clone()));
+        let nameless = Roster { name: String::new(), ..roster };
+        assert_eq!(Roster::parse(&nameless.to_string()), Some(nameless));
+        assert_eq!(Roster::parse("nonsense"), None);
+        let ballot = Ballot { round: 3, proposer: 0xff };
+        assert_eq!(Ballot::parse(&ballot.to_string()), Some(ballot));
+    }
+}

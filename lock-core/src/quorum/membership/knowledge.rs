@@ -1,0 +1,280 @@
+use std::time::Duration;
+
+use super::Change;
+use super::proposal::Proposals;
+use super::upkeep::quarantine_length;
+use crate::error::Refusal;
+use crate::node::{FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Role, Roster, SetId};
+use crate::quorum::majority;
+
+/// The oldest version of Redis that has every command and option that the scripts use.
+const MIN_VERSION: (u32, u32) = (6, 2);
+
+/// What a client is configured with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MembershipConfig {
+    /// The names of the nodes in its list, which are the addresses in the rosters that it proposes.
+    pub names: Vec<String>,
+    /// The longest time to live that it asks for.
+    pub max_ttl: Duration,
+    /// The name of the set.
+    pub set_name: String,
+    /// Whether it forms a set although nodes are missing.
+    pub form_with_missing: bool,
+    /// Whether it only looks, and leaves every record alone.
+    pub observe_only: bool,
+    /// Whether a restarted node that has its record is trusted to have all its data, if it says that it is durable.
+    pub assume_durable: bool,
+}
+
+/// What one client knows of the nodes in its list, and decides from that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Membership {
+    pub(super) config: MembershipConfig,
+    pub(super) nodes: Vec<Known>,
+    /// The newest roster that it knows, and the members of the one before.
+    pub(super) roster: Option<Roster>,
+    pub(super) previous: Vec<MemberId>,
+    /// Whether this client was there when the roster was chosen.
+    pub(super) chose: bool,
+    /// It does not count votes before this time: it may hold locks of a set that was forgotten.
+    pub(super) hold: Duration,
+    pub(super) proposals: Proposals,
+    /// A change that its user asks for.
+    pub(super) request: Option<Change>,
+}
+
+/// What a client knows of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Known {
+    /// What it last read; `None` if the node does not answer.
+    pub(super) seen: Option<Inspection>,
+    /// Whether it tried to read it.
+    pub(super) was_tried: bool,
+    /// The id under which it last saw the node as a member.
+    pub(super) member: Option<MemberId>,
+    /// Whether a step on the node failed a moment ago. Others do not wait for it.
+    pub(super) is_paused: bool,
+    /// The highest fence of the node, read after it installed the newest roster.
+    pub(super) fence: Option<FenceReading>,
+}
+
+/// Something that a client does to a node.
+#[allow(clippy::large_enum_variant, reason = "there are a few of them at a time")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Writes its record.
+    Write {
+        /// The node.
+        node: usize,
+        /// What is written.
+        write: RecordWrite,
+    },
+    /// Reads its highest fence, for a floor under this roster.
+    ReadFence {
+        /// The node.
+        node: usize,
+        /// The roster that the node has installed.
+        roster: (SetId, u64),
+    },
+}
+
+impl Membership {
+    /// A client that knows nothing yet. No two clients have the same `proposer`.
+    #[must_use]
+    pub fn new(config: MembershipConfig, proposer: u64) -> Self {
+        Self {
+            nodes: vec![Known::default(); config.names.len()],
+            config,
+            roster: None,
+            previous: Vec::new(),
+            chose: false,
+            hold: Duration::ZERO,
+            proposals: Proposals::new(proposer),
+            request: None,
+        }
+    }
+
+    /// The newest roster that the client knows.
+    #[must_use]
+    pub fn roster(&self) -> Option<&Roster> {
+        self.roster.as_ref()
+    }
+
+    /// Whether this client was there when the newest roster was chosen. It is then the one to go on first.
+    #[must_use]
+    pub fn chose_roster(&self) -> bool {
+        self.chose
+    }
+
+    /// Asks for a change, in place of the one that was asked for before.
+    pub fn request(&mut self, change: Option<Change>) {
+        self.request = change;
+    }
+
+    /// Records what an inspection found, or that the node does not answer. `now` is the time on the client's clock.
+    pub fn observe(&mut self, node: usize, seen: Option<Inspection>, now: Duration) {
+        (self.nodes[node].seen, self.nodes[node].was_tried) = (seen, true);
+        self.learn(now);
+    }
+
+    /// Records what was written to a node.
+    pub fn written(&mut self, node: usize, record: NodeRecord, now: Duration) {
+        if let Some(seen) = &mut self.nodes[node].seen {
+            seen.record = FoundRecord::Record(record);
+        }
+        self.learn(now);
+    }
+
+    /// Records the highest fence of a node that was read under this roster.
+    pub fn fence_read(&mut self, node: usize, roster: (SetId, u64), reading: FenceReading) {
+        if self.roster.as_ref().is_some_and(|newest| (newest.set, newest.generation) == roster) {
+            self.nodes[node].fence = Some(reading);
+        }
+    }
+
+    /// What is to be done now. `clock` is the cluster clock, and `draw` draws random numbers.
+    pub fn steps(&mut self, now: Duration, clock: u64, draw: &mut dyn FnMut() -> u64) -> Vec<Step> {
+        if self.config.observe_only {
+            return Vec::new();
+        }
+        let identities = self.without_paused(self.identities(draw));
+        if !identities.is_empty() {
+            return identities;
+        }
+        let steps = match self.roster.clone() {
+            Some(roster) if !self.must_form(&roster) => {
+                let steps = self.without_paused(self.upkeep(&roster, clock, draw));
+                if steps.is_empty() { self.change(&roster, now, draw) } else { steps }
+            }
+            _ => self.form(now, draw),
+        };
+        self.without_paused(steps)
+    }
+
+    /// Stops steps on a node that refuses them, or goes on with them.
+    pub fn pause(&mut self, node: usize, paused: bool) {
+        self.nodes[node].is_paused = paused;
+    }
+
+    fn without_paused(&self, mut steps: Vec<Step>) -> Vec<Step> {
+        steps.retain(|step| {
+            let (Step::Write { node, .. } | Step::ReadFence { node, .. }) = step;
+            !self.nodes[*node].is_paused
+        });
+        steps
+    }
+
+    /// Takes a roster that was chosen as the newest one.
+    pub(super) fn adopt(&mut self, roster: Roster, previous: Vec<MemberId>) {
+        self.nodes.iter_mut().for_each(|known| known.fence = None);
+        (self.roster, self.previous, self.chose) = (Some(roster), previous, false);
+        self.proposals.forget();
+    }
+
+    /// Finds the newest roster, and who sits where.
+    fn learn(&mut self, now: Duration) {
+        if let Some((roster, previous)) = self.newest()
+            && self.roster.as_ref() != Some(&roster)
+        {
+            if let Some(known) = self.roster.as_ref().filter(|known| known.set != roster.set)
+                && roster.generation == 1
+            {
+                // Somebody took the nodes for new, so no node sits out a quarantine. This client does.
+                self.hold = now + quarantine_length(known.quarantine_ttl);
+            }
+            self.adopt(roster, previous);
+        }
+        let Some(roster) = &self.roster else { return };
+        for known in &mut self.nodes {
+            let record = known.seen.as_ref().and_then(|seen| seen.record.get());
+            if let Some(record) = record.filter(|record| roster.contains(record.member)) {
+                known.member = Some(record.member);
+            }
+        }
+    }
+
+    /// The newest roster that is installed anywhere and is of this client's set.
+    fn newest(&self) -> Option<(Roster, Vec<MemberId>)> {
+        let installed = || (0..self.nodes.len()).filter_map(|node| self.record(node)?.set());
+        let present = |roster: &Roster| roster.members().filter(|id| self.node_of(*id).is_some()).count();
+        let one_set = || installed().all(|one| installed().all(|other| one.set == other.set));
+        let eligible = |roster: &&Roster| match &self.roster {
+            Some(known) if known.set == roster.set => true,
+            None if one_set() => true,
+            _ => present(roster) >= majority(roster.seats.len()),
+        };
+        // Of two sets, the one that is in use.
+        let in_use = |roster: &Roster| installed().filter(|other| *other == roster).count();
+        let newest = installed().filter(eligible).max_by_key(|roster| (roster.generation, in_use(roster)))?.clone();
+        if self.roster.as_ref().is_some_and(|known| known.generation >= newest.generation && known.set == newest.set) {
+            return None;
+        }
+        let has_it = |record: &&NodeRecord| record.roster.as_ref() == Some(&newest);
+        let previous = (0..self.nodes.len()).filter_map(|node| self.record(node)).find(has_it)?.previous.clone();
+        Some((newest, previous))
+    }
+
+    /// What was read of a node, if it can be used.
+    pub(super) fn usable(&self, node: usize) -> Option<&Inspection> {
+        self.nodes[node].seen.as_ref().filter(|_| self.refusal(node).is_none())
+    }
+
+    /// The record of a node, if it can be used.
+    pub(super) fn record(&self, node: usize) -> Option<&NodeRecord> {
+        self.usable(node)?.record.get()
+    }
+
+    /// The records of all nodes that can be used and were not restarted since.
+    pub(super) fn records(&self) -> impl Iterator<Item = (usize, &NodeRecord)> {
+        (0..self.nodes.len()).filter_map(|node| {
+            let seen = self.usable(node)?;
+            Some((node, seen.record.get().filter(|record| record.run_id == seen.run_id)?))
+        })
+    }
+
+    /// Which node has this id.
+    #[must_use]
+    pub fn node_of(&self, member: MemberId) -> Option<usize> {
+        self.records().find(|(_, record)| record.member == member).map(|(node, _)| node)
+    }
+
+    /// Why a node must not be used.
+    pub(super) fn refusal(&self, node: usize) -> Option<Refusal> {
+        let seen = self.nodes[node].seen.as_ref()?;
+        if seen.role == Role::Replica {
+            return Some(Refusal::Replica);
+        }
+        if seen.version < MIN_VERSION {
+            return Some(Refusal::TooOld { version: seen.version });
+        }
+        if seen.eviction_policy != "noeviction" {
+            return Some(Refusal::Evicts { policy: seen.eviction_policy.clone() });
+        }
+        // The one that was named first stays: there must be no moment at which both vote.
+        let same = |other: &usize| self.nodes[*other].seen.as_ref().is_some_and(|other| other.run_id == seen.run_id);
+        if let Some(other) = (0..node).find(same) {
+            return Some(Refusal::Duplicate { other: self.config.names[other].clone() });
+        }
+        let other_set = |field, ours: String, theirs: String| Some(Refusal::OtherSet { field, ours, theirs });
+        let other_settings = |name: &str, theirs: usize| {
+            let ours = self.config.names.len();
+            if name != self.config.set_name {
+                other_set("set_name", format!("{:?}", self.config.set_name), format!("{name:?}"))
+            } else if ours != theirs {
+                other_set("number of nodes", ours.to_string(), theirs.to_string())
+            } else {
+                None
+            }
+        };
+        match &seen.record {
+            FoundRecord::None => None,
+            FoundRecord::Former(former) => other_settings(&former.set_name, former.nodes),
+            FoundRecord::OtherFormat(other) => other_set("format", NodeRecord::FORMAT.to_string(), other.to_string()),
+            FoundRecord::Record(record) => {
+                let roster = record.roster.as_ref()?;
+                other_settings(&roster.name, roster.seats.len())
+            }
+        }
+    }
+}

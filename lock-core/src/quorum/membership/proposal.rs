@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use super::upkeep::rewrite;
+use super::{Membership, Step};
+use crate::node::{Ballot, NodeRecord, Roster};
+
+/// The longest pause after the first proposal that another client's overtook. It doubles with each, up to five times.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The proposals of one client, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Proposals {
+    proposer: u64,
+    current: Option<Proposal>,
+    /// The highest round of its proposals. What it reads of the nodes may be older than that.
+    round: u64,
+    /// How many were overtaken since a roster was last chosen.
+    overtaken: u32,
+    /// When the next may begin.
+    next_at: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Proposal {
+    ballot: Ballot,
+    /// What it proposes, once it knows what was accepted before. One ballot never has two values.
+    value: Option<Roster>,
+}
+
+/// A decision: who takes part, and what a client wants.
+pub(super) struct Decision<'a> {
+    /// The nodes that have to accept.
+    pub(super) acceptors: Vec<usize>,
+    /// How many of them.
+    pub(super) quorum: usize,
+    /// Whether a roster belongs to this decision. One that was accepted before is proposed again.
+    pub(super) concerns: &'a dyn Fn(&Roster) -> bool,
+    /// What the client wants, if anything.
+    pub(super) wanted: Option<Roster>,
+}
+
+impl Proposals {
+    pub(super) fn new(proposer: u64) -> Self {
+        Self { proposer, current: None, round: 0, overtaken: 0, next_at: Duration::ZERO }
+    }
+
+    /// Ends the present proposal: a roster was chosen.
+    pub(super) fn forget(&mut self) {
+        (self.current, self.overtaken) = (None, 0);
+    }
+}
+
+impl Membership {
+    /// When the client may propose again, if it has to wait for that.
+    #[must_use]
+    pub fn proposes_at(&self) -> Duration {
+        self.proposals.next_at
+    }
+
+    /// Takes the next step towards a decision. Returns the roster if it is chosen already, otherwise what is to be done.
+    pub(super) fn decide(
+        &mut self,
+        decision: &Decision<'_>,
+        now: Duration,
+        draw: &mut dyn FnMut() -> u64,
+    ) -> Result<Vec<Step>, Roster> {
+        let records: Vec<(usize, NodeRecord)> = self.records().map(|(node, record)| (node, record.clone())).collect();
+        let acceptors: Vec<&(usize, NodeRecord)> =
+            records.iter().filter(|(node, _)| decision.acceptors.contains(node)).collect();
+        let accepted = || acceptors.iter().filter_map(|(_, record)| record.accepted.as_ref());
+        let accepted = || accepted().filter(|(_, roster)| (decision.concerns)(roster));
+        for (ballot, roster) in accepted() {
+            if accepted().filter(|(other, _)| other == ballot).count() >= decision.quorum {
+                return Err(roster.clone());
+            }
+        }
+        let Some(wanted) = &decision.wanted else {
+            self.proposals.current = None;
+            return Ok(Vec::new());
+        };
+        let highest = acceptors.iter().filter_map(|(_, record)| record.promised).max();
+        let is_overtaken = |proposal: &Proposal| {
+            let is_stale = proposal.value.as_ref().is_some_and(|value| !(decision.concerns)(value));
+            is_stale || highest.is_some_and(|highest| highest > proposal.ballot)
+        };
+        if self.proposals.current.take_if(|proposal| is_overtaken(proposal)).is_some() {
+            self.proposals.overtaken += 1;
+            let most = PAUSE * (1 << self.proposals.overtaken.min(5));
+            let share = u32::try_from(draw() % 1024).unwrap_or_default();
+            self.proposals.next_at = now + most / 2 + most * share / 2048;
+        }
+        if self.proposals.current.is_none() && now < self.proposals.next_at {
+            return Ok(Vec::new());
+        }
+        if self.proposals.current.is_none() {
+            self.proposals.round = highest.map_or(0, |highest| highest.round).max(self.proposals.round) + 1;
+        }
+        let ballot = Ballot { round: self.proposals.round, proposer: self.proposals.proposer };
+        let proposal = self.proposals.current.get_or_insert(Proposal { ballot, value: None });
+        let ballot = proposal.ballot;
+        let promised = acceptors.iter().filter(|(_, record)| record.promised == Some(ballot));
+        if proposal.value.is_none() && promised.count() >= decision.quorum {
+            let latest = accepted().max_by_key(|(ballot, _)| *ballot).map(|(_, roster)| roster);
+            proposal.value = Some(latest.unwrap_or(wanted).clone());
+        }
+        let vote = |record: &NodeRecord| match &proposal.value {
+            None if record.promised < Some(ballot) => Some(NodeRecord { promised: Some(ballot), ..record.clone() }),
+            Some(value) if record.accepted.as_ref().is_none_or(|(accepted, _)| *accepted != ballot) => {
+                let accepted = Some((ballot, value.clone()));
+                Some(NodeRecord { promised: Some(ballot), accepted, ..record.clone() })
+            }
+            _ => None,
+        };
+        let write = |(node, record): &(usize, NodeRecord)| {
+            Some(Step::Write { node: *node, write: rewrite(record, vote(record)?) })
+        };
+        Ok(acceptors.into_iter().filter_map(write).collect())
+    }
+}

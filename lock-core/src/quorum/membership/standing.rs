@@ -1,0 +1,90 @@
+use std::time::Duration;
+
+use super::Membership;
+use super::upkeep::quarantine_length;
+use crate::error::{NotMember, Refusal};
+use crate::node::NodeRecord;
+use crate::random::Epoch;
+
+/// What a node is to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does not answer.
+    Unreachable,
+    /// It must not be used.
+    Refused(Refusal),
+    /// It votes, in this epoch.
+    Admitted(Epoch),
+    /// It has a seat, and grants nothing before its quarantine ends, which is in this time or later.
+    Quarantined(Duration),
+    /// It does not belong to the set.
+    NotMember(NotMember),
+}
+
+impl Membership {
+    /// What a node is to this client.
+    #[must_use]
+    pub fn standing(&self, node: usize, now: Duration) -> Standing {
+        let Some(seen) = &self.nodes[node].seen else { return Standing::Unreachable };
+        if let Some(refusal) = self.refusal(node) {
+            return Standing::Refused(refusal);
+        }
+        let Some(roster) = &self.roster else {
+            return Standing::NotMember(match (seen.record.get(), self.contested()) {
+                (Some(record), _) if record.set().is_some() => NotMember::OtherSet,
+                (_, Some(other)) => {
+                    let addresses: Vec<&str> = other.seats.iter().flatten().map(|seat| &*seat.address).collect();
+                    NotMember::Contested { addresses: addresses.join(", ") }
+                }
+                _ if self.may_go_without(&self.missing()) => NotMember::Unformed { missing: Vec::new() },
+                _ => NotMember::Unformed { missing: self.missing() },
+            });
+        };
+        if self.config.max_ttl > roster.max_ttl {
+            let (ours, theirs) = (self.config.max_ttl, roster.max_ttl);
+            return Standing::NotMember(NotMember::MaxTtl { ours, theirs });
+        }
+        let record = seen.record.get().filter(|record| record.run_id == seen.run_id);
+        match record {
+            Some(record) if roster.contains(record.member) => match record.epoch {
+                _ if record.roster.as_ref() != Some(roster) => Standing::NotMember(NotMember::Behind),
+                Some(_) if self.hold > now => Standing::Quarantined(self.hold - now),
+                Some(epoch) => Standing::Admitted(epoch),
+                None => Standing::Quarantined(self.quarantine_left(record)),
+            },
+            _ if self.majority_forgot(roster) => Standing::NotMember(NotMember::MajorityForgot),
+            Some(NodeRecord { member, was, roster: Some(left), .. })
+                if left.set == roster.set && (was.is_some() || left.contains(*member)) =>
+            {
+                // One that was down then, or is about to install the roster, knows only that it had a seat before.
+                let had_seat = left.contains(was.unwrap_or(*member));
+                Standing::NotMember(NotMember::Replaced {
+                    since: if had_seat { roster.generation } else { left.generation },
+                })
+            }
+            Some(NodeRecord { roster: Some(other), .. }) if other.set != roster.set => {
+                Standing::NotMember(NotMember::OtherSet)
+            }
+            _ => Standing::NotMember(NotMember::Candidate),
+        }
+    }
+
+    /// The nodes that cannot be used.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let is_missing = |node: &usize| self.usable(*node).is_none();
+        (0..self.nodes.len()).filter(is_missing).map(|node| self.config.names[node].clone()).collect()
+    }
+
+    /// How long until two nodes can say that the quarantine of this one is over. Roughly, if one of them does not observe it yet.
+    fn quarantine_left(&self, record: &NodeRecord) -> Duration {
+        let ends = |node: usize| {
+            let seen = self.usable(node)?;
+            let ends = seen.record.get()?.quarantine_of(record.member)?;
+            Some(Duration::from_micros(ends.saturating_sub(seen.clock_micros)))
+        };
+        let mut left: Vec<Duration> = (0..self.nodes.len()).filter_map(ends).collect();
+        left.sort_unstable();
+        let longest = || self.roster.as_ref().map_or(Duration::ZERO, |roster| quarantine_length(roster.quarantine_ttl));
+        left.get(self.observers() - 1).copied().unwrap_or_else(longest)
+    }
+}

@@ -1,0 +1,56 @@
+use std::time::Duration;
+
+use super::{FollowUp, Nemesis};
+use crate::history::Event;
+use crate::hosts::Hosts;
+
+impl Nemesis {
+    /// Turns off the machine of a client, unless it is off or suspended.
+    pub(super) fn crash_client(&mut self, hosts: &mut Hosts, client: usize, until: Duration) {
+        if !self.client_runs(client) {
+            return;
+        }
+        let now = hosts.elapsed();
+        self.count(now, "crash of a client", &format!("client-{client} is down until {until:?}"));
+        self.stop_client(hosts, client, until);
+    }
+
+    pub(super) fn stop_client(&mut self, hosts: &mut Hosts, client: usize, until: Duration) {
+        hosts.crash_client(client);
+        self.world.record_at(hosts.elapsed(), Event::Crashed { client });
+        self.clients_down.insert(client);
+        self.follow_ups.push((until, FollowUp::StartClient(client)));
+    }
+
+    pub(super) fn start_client(&mut self, hosts: &mut Hosts, client: usize) {
+        self.clients_down.remove(&client);
+        hosts.start_client(client);
+    }
+
+    /// Suspends the machine of a client.
+    pub(super) fn suspend_client(&mut self, hosts: &mut Hosts, client: usize, until: Duration) {
+        if !self.client_runs(client) {
+            return;
+        }
+        let now = hosts.elapsed();
+        self.count(
+            now,
+            "suspension of a client",
+            &format!("the clock of client-{client} stands still until {until:?}"),
+        );
+        hosts.machine(client).suspend();
+        self.world.record_at(now, Event::Suspended { client });
+        self.clients_suspended.insert(client);
+        self.follow_ups.push((until, FollowUp::ResumeClient(client)));
+    }
+
+    pub(super) fn resume_client(&mut self, hosts: &mut Hosts, client: usize) {
+        hosts.machine(client).resume();
+        self.world.record_at(hosts.elapsed(), Event::Resumed { client });
+        self.clients_suspended.remove(&client);
+    }
+
+    pub(super) fn client_runs(&self, client: usize) -> bool {
+        !self.clients_down.contains(&client) && !self.clients_suspended.contains(&client)
+    }
+}
