@@ -5,6 +5,7 @@
 mod cancel_safety;
 mod connecting;
 mod data_loss;
+mod membership;
 mod queued_locks;
 mod regressions;
 mod runtimes;
