@@ -49,6 +49,12 @@ pub(super) enum Event {
     Released { resource: String, token: u64, outcome: String },
     /// The engine logged an event.
     Logged { name: String },
+    /// A probe acquired a lock that nobody else wanted.
+    Probed,
+    /// A probe failed to.
+    ProbeFailed { kind: String },
+    /// The process stood still from then on until now.
+    Stalled { from: Moment },
     /// The service is about to close its manager.
     Closing,
     /// The last line of a service that ended when it was asked to.
@@ -57,6 +63,10 @@ pub(super) enum Event {
     Fault { kind: String, server: Option<usize>, service: Option<usize>, generation: Option<u32> },
     /// The nemesis ended a fault.
     Healed { kind: String, server: Option<usize>, service: Option<usize> },
+    /// The nemesis stepped the clock of a master that votes forward, to this offset.
+    ClockStepped { seconds: i64 },
+    /// The nemesis shortened keys that lived for too long because a clock had been stepped back.
+    KeysShortened { count: usize },
     /// The nemesis began a phase.
     Phase { name: String },
 }

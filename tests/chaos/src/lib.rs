@@ -6,6 +6,7 @@
 //! | `service`, `worker`, `cycle`, `log` | a service process: tasks that lock, read, work, write and release, or give up |
 //! | `ledger` | what they write to: counters in one SQLite file, behind a fence |
 //! | `history` | what each process saw, as JSON lines, with the clock that all processes share ([`lock_history::Moment`]) |
+//! | `masters` | how a service reaches the masters |
 //! | `world`, `process`, `link`, `wakeups` | the servers, services and links, into which faults are injected |
 //! | `fault`, `budget`, `nemesis` | the faults, and which of them may be active at a time |
 //! | `broken` | variants that are broken on purpose |
@@ -13,6 +14,8 @@
 //! | `safety` | what must hold at all times, beside [`lock_history::check`] |
 //! | `windows`, `liveness`, `fairness` | when the system is healthy, and that waiters make progress then, in order |
 //! | `run`, `report`, `queue_stats` | a run from end to end, and its report |
+//! | `membership` | another kind of run, about who the masters are |
+//! | `probe`, `race` | what its services also do: show whether locks can be acquired, and lock at the same moment |
 //!
 //! The checks rely on `CLOCK_MONOTONIC`, which is one clock for all processes of a machine. The servers expire keys by
 //! the wall clock, which must not be set during a run.
@@ -34,9 +37,13 @@ mod ledger;
 mod link;
 mod liveness;
 mod log;
+mod masters;
+pub mod membership;
 mod nemesis;
+mod probe;
 mod process;
 mod queue_stats;
+mod race;
 mod report;
 mod run;
 mod safety;
@@ -85,6 +92,8 @@ pub enum Broken {
     Stranger,
     /// The servers keep losing their queues. Whoever asks when a lock is released gets it, and others starve.
     NoQueues,
+    /// Masters that forgot vote at once, so two holders are valid at a time. In a run about membership.
+    NoQuarantine,
 }
 
 /// How many servers there are.

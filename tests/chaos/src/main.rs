@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use lock_chaos::{Broken, Plan, ServiceArgs, run, serve};
+use lock_chaos::{Broken, Plan, ServiceArgs, membership, run, serve};
+use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Injects faults into five redis-servers and three service processes, and checks the recorded histories.
@@ -32,6 +33,10 @@ struct Options {
     /// Break something on purpose. The run must fail.
     #[arg(long)]
     broken: Option<Broken>,
+    /// Replace masters, restore backups, promote standbys, change the durability and set clocks, instead of the faults
+    /// of processes and links.
+    #[arg(long, conflicts_with = "broken")]
+    membership: bool,
     #[command(subcommand)]
     role: Option<Role>,
 }
@@ -74,19 +79,28 @@ async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>>
     let (seconds, broken, program) = (options.seconds, options.broken, std::env::current_exe()?);
     let broken_flag = broken.as_ref().and_then(ValueEnum::to_possible_value);
     let broken_flag = broken_flag.map(|value| format!(" --broken {}", value.get_name())).unwrap_or_default();
-    let rerun = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}{broken_flag}");
+    let is_membership = options.membership || broken == Some(Broken::NoQuarantine);
+    let flags = if options.membership { " --membership" } else { &broken_flag };
+    let rerun = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}{flags}");
     eprintln!("chaos: to run this again: {rerun}");
     let plan = Plan { seed, seconds, program, directory, broken };
-    let running = run(&plan);
+    let running = async {
+        if is_membership {
+            let report = membership::run(&plan).await;
+            Ok((printed(&report, options.json)?, report.is_clean()))
+        } else {
+            let report = run(&plan).await;
+            Ok((printed(&report, options.json)?, report.is_clean()))
+        }
+    };
     // On a signal the run is dropped, which ends its processes.
-    let report = tokio::select! {
-        report = running => report,
+    let (text, is_clean) = tokio::select! {
+        done = running => done.map_err(|error: serde_json::Error| error)?,
         _ = interrupt.recv() => return Ok(ExitCode::from(128 + 2)),
         _ = terminate.recv() => return Ok(ExitCode::from(128 + 15)),
     };
-    let text = if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
     println!("{text}");
-    if report.is_clean() {
+    if is_clean {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(temporary) = temporary {
@@ -94,4 +108,8 @@ async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>>
     }
     eprintln!("chaos: failed. The histories are in {}; to run this again: {rerun}", plan.directory.display());
     Ok(ExitCode::from(1))
+}
+
+fn printed(report: &(impl Serialize + std::fmt::Display), json: bool) -> serde_json::Result<String> {
+    if json { serde_json::to_string_pretty(report) } else { Ok(report.to_string()) }
 }

@@ -28,6 +28,12 @@ impl ServiceProcess {
         if args.unfenced {
             command.arg("--unfenced");
         }
+        if args.no_quarantine {
+            command.arg("--no-quarantine");
+        }
+        if args.probes {
+            command.arg("--probes");
+        }
         let stderr = File::create(args.history.with_extension("stderr")).unwrap();
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(stderr);
         Self { child: command.spawn().expect("a service can be started") }

@@ -133,7 +133,7 @@ impl Report {
             (count(&self.losses, "Expired"), "no holder noticed a loss"),
             (self.writes.refused, "the fence refused no write"),
             (count(&self.rejections, "no_quorum"), "no caller got `NoQuorum`"),
-            (count(&self.events, "lock.node_quarantined"), "no server was quarantined"),
+            (count(&self.events, "lock.member_replaced"), "no server was quarantined"),
             (self.renewals, "no lease was renewed"),
         ];
         let missing = effects.into_iter().chain(self.queues.effects()).filter(|(count, _)| *count == 0);

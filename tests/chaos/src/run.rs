@@ -40,7 +40,7 @@ pub async fn run(plan: &Plan) -> Report {
     nemesis.quiet(SHORT_QUIET).await;
     match plan.broken {
         Some(Broken::Amnesia) => nemesis.amnesia().await,
-        Some(Broken::Unfenced) => nemesis.inject_faults(Duration::from_secs(plan.seconds)).await,
+        Some(Broken::Unfenced | Broken::NoQuarantine) => nemesis.inject_faults(Duration::from_secs(plan.seconds)).await,
         Some(Broken::Stranger) => nemesis.stranger(TAMPERING).await,
         Some(Broken::NoQueues) => nemesis.no_queues(TAMPERING).await,
         None => all_phases(&mut nemesis, Duration::from_secs(plan.seconds)).await,

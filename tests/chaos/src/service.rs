@@ -13,8 +13,11 @@ use tokio::task::JoinSet;
 use super::history::{Event, Journal};
 use super::ledger::Ledger;
 use super::log::Log;
+use super::masters::builder;
+use super::probe::{probe, watch_for_stalls};
+use super::race::race;
+use super::resource;
 use super::worker::Worker;
-use super::{MAX_TTL, NODE_TIMEOUT, PREFIX, resource};
 use lock_support::Dice;
 
 /// How long a service waits for its tasks and holders when it ends.
@@ -53,6 +56,12 @@ pub struct ServiceArgs {
     /// Write without the fence.
     #[arg(long)]
     pub unfenced: bool,
+    /// Let masters vote without a quarantine.
+    #[arg(long)]
+    pub no_quarantine: bool,
+    /// Probe whether locks can be acquired, and race with the other services.
+    #[arg(long)]
+    pub probes: bool,
 }
 
 /// What the tasks of a service share.
@@ -74,8 +83,7 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     tracing::subscriber::set_global_default(Log::new(Arc::clone(&journal)))?;
     let ledger = Ledger::open(&args.ledger, !args.unfenced)?;
     // Not `connect`: a service must be able to start while masters are unavailable.
-    let builder = LockManager::builder().redis(&args.masters).prefix(PREFIX).ttl(MAX_TTL).max_ttl(MAX_TTL);
-    let locks = builder.node_timeout(NODE_TIMEOUT).connect_lazy()?;
+    let locks = builder(&args.masters, args.no_quarantine).connect_lazy()?;
 
     let (stop, stopped) = watch::channel(false);
     let stop_at_eof = stop.clone();
@@ -89,6 +97,11 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     for task in 0..args.resources * args.tasks {
         let (resource, dice) = (resource(task % args.resources), Dice::new(dice.roll(u64::MAX)));
         tasks.spawn(Worker::new(Arc::clone(&shared), resource, task, dice).work(stopped.clone()));
+    }
+    if args.probes {
+        watch_for_stalls(&shared.journal);
+        tasks.spawn(probe(Arc::clone(&shared), stopped.clone()));
+        tasks.spawn(race(Arc::clone(&shared), stopped.clone()));
     }
     let mut stopping = stopped.clone();
     _ = tokio::time::timeout(Duration::from_secs(args.lifetime), stopping.wait_for(|stopped| *stopped)).await;

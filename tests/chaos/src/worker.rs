@@ -169,7 +169,7 @@ impl<'a> LeaseWatch<'a> {
 }
 
 /// The kind of a rejection.
-fn kind(error: &LockError) -> &'static str {
+pub(super) fn kind(error: &LockError) -> &'static str {
     match error {
         LockError::Contended { .. } => "contended",
         LockError::NoQuorum { .. } => "no_quorum",

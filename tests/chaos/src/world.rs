@@ -77,6 +77,8 @@ impl<'a> World<'a> {
             tasks: TASKS,
             lifetime: self.plan.seconds * 2 + 300,
             unfenced: self.plan.broken == Some(Broken::Unfenced),
+            no_quarantine: self.plan.broken == Some(Broken::NoQuarantine),
+            probes: false,
         };
         service.process = Some(ServiceProcess::start(self.plan, &args));
         self.histories.push(history);

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use lock_chaos::membership::{self, MembershipReport};
 use lock_chaos::{Broken, Plan, Report, run};
 use lock_support::alone;
 use tempfile::TempDir;
@@ -10,12 +11,25 @@ use tempfile::TempDir;
 /// Runs chaos for `seconds`. The histories are kept until the report has been checked.
 async fn chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (Report, TempDir) {
     let _alone = alone().await;
-    let directory = TempDir::new().expect("a temporary directory can be created");
-    let program = Path::new(env!("CARGO_BIN_EXE_chaos")).to_owned();
-    let plan = Plan { seed, seconds, program, directory: directory.path().to_owned(), broken };
+    let (plan, directory) = plan(seed, seconds, broken);
     let report = run(&plan).await;
     eprintln!("{report}");
     (report, directory)
+}
+
+/// Runs chaos about who the masters are.
+async fn membership_chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (MembershipReport, TempDir) {
+    let _alone = alone().await;
+    let (plan, directory) = plan(seed, seconds, broken);
+    let report = membership::run(&plan).await;
+    eprintln!("{report}");
+    (report, directory)
+}
+
+fn plan(seed: u64, seconds: u64, broken: Option<Broken>) -> (Plan, TempDir) {
+    let directory = TempDir::new().expect("a temporary directory can be created");
+    let program = Path::new(env!("CARGO_BIN_EXE_chaos")).to_owned();
+    (Plan { seed, seconds, program, directory: directory.path().to_owned(), broken }, directory)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,6 +39,25 @@ async fn no_guarantee_is_broken_while_faults_hit_a_minority() {
     if !report.is_clean() {
         let rerun = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}");
         panic!("the histories are in {}; to run this again: {rerun}\n{report}", histories.keep().display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_guarantee_is_broken_while_masters_are_replaced_and_damaged() {
+    let (report, histories) = membership_chaos(1, 3, None).await;
+    assert!(report.faults.contains_key("replace_master"), "{report}");
+    // It is too short for every kind of fault.
+    assert!(report.violations.is_empty(), "the histories are in {}\n{report}", histories.keep().display());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn no_guarantee_is_broken_while_all_masters_are_replaced() {
+    let (seed, seconds) = (1, 60);
+    let (report, directory) = membership_chaos(seed, seconds, None).await;
+    if !report.is_clean() {
+        let rerun = format!("cargo run --release -p lock-chaos -- --membership --seed {seed} --seconds {seconds}");
+        panic!("the histories are in {}; to run this again: {rerun}\n{report}", directory.keep().display());
     }
 }
 
@@ -61,4 +94,16 @@ async fn when_a_stranger_holds_a_resource_stuck_waiters_are_found() {
 #[ignore = "long: bash tests/run.sh --long"]
 async fn when_the_servers_lose_their_queues_starvation_is_found() {
     finds(Broken::NoQueues, "passed over by").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn when_masters_that_forgot_vote_at_once_two_valid_holders_are_found() {
+    for seed in 1..=3 {
+        let (report, _) = membership_chaos(seed, 15, Some(Broken::NoQuarantine)).await;
+        if report.violations.iter().any(|violation| violation.contains("two valid holders")) {
+            return;
+        }
+    }
+    panic!("it was not found");
 }
