@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use super::model::LockModel;
 use super::state::{NODES, Phase, ReplyKind, ReplySlot, State};
 
@@ -10,8 +8,6 @@ pub enum Action {
     Begin {
         /// The client.
         client: usize,
-        /// The cluster clock as the client knows it.
-        hint: u8,
     },
     /// A node executes a request.
     Execute {
@@ -53,7 +49,7 @@ pub enum Action {
         /// The new fence.
         fence: u8,
     },
-    /// A node restarts without its data.
+    /// A node loses its data, and joins again.
     Forget {
         /// The node.
         node: usize,
@@ -122,7 +118,7 @@ impl LockModel {
         let nodes = state.nodes.iter().enumerate();
         if state.fence_advances < self.setting.fence_advances {
             actions.extend(nodes.clone().flat_map(|(index, node)| {
-                let fences = self.setting.fences_after(node.fence, state.now);
+                let fences = self.setting.fences_after(node.fence);
                 fences.map(move |fence| Action::AdvanceFence { node: index, fence })
             }));
         }
@@ -147,7 +143,7 @@ impl LockModel {
             Phase::Idle => {
                 let symmetric = self.setting.has_equal_blocks();
                 if index == 0 || !symmetric || state.clients[index - 1].phase != Phase::Idle {
-                    actions.extend(self.hints(state).map(|hint| Action::Begin { client: index, hint }));
+                    actions.push(Action::Begin { client: index });
                 }
                 return;
             }
@@ -175,14 +171,6 @@ impl LockModel {
         let mut deliveries = Vec::new();
         self.deliveries(state, index, &mut deliveries);
         actions.extend(deliveries.into_iter().map(|delivery| Action::Deliver { client: index, delivery }));
-    }
-
-    /// The hints that an attempt may begin with.
-    fn hints(&self, state: &State) -> impl Iterator<Item = u8> {
-        let stale = self.setting.time.map(|time| 0..=time.clock_lag.min(state.now)).into_iter().flatten();
-        let hints = if self.setting.time.is_some() { &[][..] } else { self.setting.hints };
-        let clocks = stale.map(|stale| self.setting.clock(state.now - stale)).collect::<BTreeSet<_>>();
-        hints.iter().copied().chain(clocks)
     }
 }
 

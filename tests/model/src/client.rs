@@ -16,16 +16,16 @@ pub(super) fn to_u8(value: u64) -> u8 {
 }
 
 impl LockModel {
-    pub(super) fn begin(&self, state: &mut State, client: usize, hint: u8) {
+    pub(super) fn begin(&self, state: &mut State, client: usize) {
         let tokens = self.setting.tokens;
         let completed = state.clients.iter().zip(tokens);
         let floor = completed.filter_map(|(client, tokens)| client.last_token(tokens)).max().unwrap_or_default();
         let beginner = &mut state.clients[client];
-        beginner.hint = hint;
         beginner.phase = Phase::Acquiring(Box::new(Attempt {
             decider: Decider::of_attempt(self.setting.ttl(), tokens[client]),
             began: state.now,
             floor,
+            epoch: state.nodes[0].epoch,
             granted: Nodes::default(),
             replies: [ReplySlot::Awaiting(ReplyKind::Acquire); NODES],
         }));
@@ -54,14 +54,8 @@ impl LockModel {
     fn send(&self, state: &mut State, client: usize, node: usize) {
         let (sender, target) = (&mut state.clients[client], &state.nodes[node]);
         match &mut sender.phase {
-            Phase::Acquiring(_)
-                if target.is_quarantined() && self.setting.mutant != Some(Mutant::SendsIntoQuarantine) =>
-            {
+            Phase::Acquiring(_) if target.is_quarantined() => {
                 self.coverage.mark(CoveragePoint::SkippedQuarantined);
-                // Sent later, by `send_delayed_acquires`; an older epoch keeps it from being executed until then.
-                if self.setting.pauses_before_sending {
-                    sender.acquires[node] = Some(target.epoch - 1);
-                }
             }
             Phase::Acquiring(_) => sender.acquires[node] = Some(target.epoch),
             Phase::Holding { renewal: Some(renewal), .. } => {
@@ -69,23 +63,6 @@ impl LockModel {
                 sender.extends.insert(node);
             }
             _ => {}
-        }
-    }
-
-    /// Clients that paused before sending now send to the nodes whose quarantine has ended. An acquire that was sent before
-    /// its node lost its data has no effect. This covers the acquires that are sent afterwards.
-    pub(super) fn send_delayed_acquires(&self, state: &mut State) {
-        if !self.setting.pauses_before_sending {
-            return;
-        }
-        for client in state.clients.iter_mut().filter(|client| matches!(client.phase, Phase::Acquiring(_))) {
-            for (sent, node) in client.acquires.iter_mut().zip(&state.nodes) {
-                if let Some(epoch) = sent
-                    && !node.is_quarantined()
-                {
-                    *epoch = node.epoch;
-                }
-            }
         }
     }
 
@@ -129,6 +106,7 @@ impl LockModel {
     }
 
     fn apply_step(&self, state: &mut State, client: usize, step: Step) {
+        let epoch = state.nodes[0].epoch;
         match step {
             Step::Wait => {}
             Step::Confirm { token, .. } if self.setting.mutant == Some(Mutant::LargestGrant) => {
@@ -146,9 +124,11 @@ impl LockModel {
                         *slot = ReplySlot::Closed;
                     }
                 }
+                // Nodes refuse a confirm that is addressed to an earlier epoch.
+                let is_refused = attempt.epoch != epoch && self.setting.mutant != Some(Mutant::FloorWithoutInstall);
                 let proposal = &mut state.clients[client].confirms[usize::from(round) - 1];
                 proposal.token = to_u8(token);
-                nodes.into_iter().for_each(|node| proposal.nodes.insert(node));
+                nodes.into_iter().filter(|_| !is_refused).for_each(|node| proposal.nodes.insert(node));
             }
             Step::Granted { token, .. } => self.hold(state, client, token),
             Step::Failed(_) => {

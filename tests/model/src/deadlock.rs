@@ -19,17 +19,16 @@ pub(super) fn is_deadlock_free(locks: &LockModel, state: &State) -> bool {
         nodes.iter_mut().for_each(|node| node.release(locks.owner(client.0), locks.setting.mutant));
     }
     nodes.iter_mut().for_each(|node| node.pass_time(u8::MAX, locks.setting.mutant));
-    (0..=NODES).all(|silent| is_granted(locks, state, nodes, silent))
+    (0..=NODES).all(|silent| is_granted(locks, nodes, silent))
 }
 
-fn is_granted(locks: &LockModel, state: &State, mut nodes: [Node; NODES], silent: usize) -> bool {
+fn is_granted(locks: &LockModel, mut nodes: [Node; NODES], silent: usize) -> bool {
     let mutant = locks.setting.mutant;
     let key = Key { owner: CLIENTS, expires: u8::MAX };
-    let hint = if locks.setting.time.is_some() { locks.setting.clock(state.now + 1) } else { 0 };
     let mut decider = Decider::of_attempt(locks.setting.ttl(), 1);
     let mut decisions = VecDeque::new();
     for (index, node) in nodes.iter_mut().enumerate() {
-        let vote = if index == silent { None } else { node.acquire(key, node.epoch, hint, 1) };
+        let vote = if index == silent { None } else { node.acquire(key, node.epoch, 1) };
         decisions.push_back(decider.receive(index, Vote::Acquire(vote.unwrap_or(AcquireVote::NoReply)), 0));
     }
     while let Some(decision) = decisions.pop_front() {

@@ -13,7 +13,10 @@
 //! - **Time**, in settings that have it, passes in ticks, at any step and for everyone alike. A key lives for `ttl` ticks. A
 //!   lease is valid for as many ticks, counted from before the first request was sent. Mutual exclusion is checked in these
 //!   settings.
-//! - **Nodes** lose all their data, one at a time, and are then quarantined.
+//! - **Nodes** lose all their data, one at a time. Such a node joins again in the same step: the others take no request that was
+//!   sent before, its fence becomes their highest, and its quarantine begins. (The step is the change of the membership that
+//!   [`MembershipModel`] takes apart. A node that joins later is one that loses its data later, because a request to it may stay
+//!   unexecuted until then.)
 //! - **Other locks** that share the fence advance it on a node, at any step, to any value.
 //!
 //! # Reductions
@@ -32,8 +35,8 @@
 //!
 //! # Bounds
 //!
-//! Two or three attempts; fences up to [`Setting::max_fence`]; in settings with time, up to the last tick, with fences that
-//! do not run ahead of the clock; [`Setting::fence_advances`] advances by other locks.
+//! Two or three attempts; fences up to [`Setting::max_fence`]; in settings with time, up to the last tick;
+//! [`Setting::fence_advances`] advances by other locks.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
@@ -42,6 +45,7 @@ mod client;
 mod coverage;
 mod deadlock;
 mod decider;
+mod membership;
 mod model;
 mod node;
 mod nodes;
@@ -56,6 +60,10 @@ mod symmetry;
 pub use self::action::{Action, Delivery, Request};
 pub use self::coverage::{Coverage, CoveragePoint};
 pub use self::decider::{Decider, Decision};
+pub use self::membership::{
+    Locks, MembershipModel, MembershipMutant, MembershipSetting, NO_DEADLOCK_OF_CHANGES, ONE_ROSTER, ONE_RULING_ROSTER,
+    Pace, QUARANTINE_IS_LONG_ENOUGH,
+};
 pub use self::model::LockModel;
 pub use self::nodes::Nodes;
 pub use self::properties::{
@@ -63,8 +71,8 @@ pub use self::properties::{
 };
 pub use self::queue::{NO_STARVATION, QueueModel, QueueMutant, QueueSetting, REFINEMENT};
 pub use self::report::{ModelSetting, report};
-pub use self::run::{Outcome, Violation, explore, explore_queue};
-pub use self::setting::{CLOCK_PER_TICK, Mutant, Setting, Time};
+pub use self::run::{Outcome, Violation, explore, explore_membership, explore_queue};
+pub use self::setting::{Mutant, Setting, Time};
 pub use self::state::{
     Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, ReplyKind, ReplySlot, State, Vote,
 };

@@ -1,7 +1,7 @@
 //! Explores all states of the larger settings, which takes minutes.
 //!
 //! ```text
-//! model [attempts|forgetting|renewal|queue|all]
+//! model [attempts|forgetting|renewal|queue|membership|all]
 //! ```
 //!
 //! Progress goes to stderr. If a property is violated, the run that shows it is printed and the exit code is 1.
@@ -10,7 +10,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use lock_model::{ModelSetting, QueueSetting, Setting, report};
+use lock_model::{MembershipSetting, ModelSetting, QueueSetting, Setting, report};
 
 /// Explores all states of a model of the protocol and checks its properties in each of them. The exit code is 1 if a
 /// property is violated.
@@ -31,6 +31,8 @@ enum Which {
     Renewal,
     /// Processes that wait in the nodes' queues.
     Queue,
+    /// Changes of the membership, with and without a lock, while nodes lose their data and clocks are wrong.
+    Membership,
     /// All of these, one after the other.
     All,
 }
@@ -49,6 +51,9 @@ fn main() -> io::Result<ExitCode> {
     }
     if wanted(Which::Queue) {
         models.extend(QueueSetting::long().into_iter().map(ModelSetting::Queue));
+    }
+    if wanted(Which::Membership) {
+        models.extend(MembershipSetting::long().into_iter().map(ModelSetting::Membership));
     }
     let all_hold = report(models, &mut io::stdout(), |progress| eprintln!("{progress}"))?;
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })

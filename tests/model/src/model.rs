@@ -52,7 +52,7 @@ impl LockModel {
         let vote = match request {
             Request::Acquire => {
                 let tokens = if mutant == Some(Mutant::BlockCountsAsOne) { 1 } else { self.setting.tokens[index] };
-                let vote = node.acquire(key, client.acquires[at].unwrap_or_default(), client.hint, tokens);
+                let vote = node.acquire(key, client.acquires[at].unwrap_or_default(), tokens);
                 if let Some(vote) = vote {
                     self.cover_vote(client, before, *node, at, vote, recorded);
                 } else if client.acquires[at] != Some(node.epoch) {
@@ -128,7 +128,7 @@ impl LockModel {
             _ if after != before => self.coverage.mark(CoveragePoint::LateAcquire),
             _ => {}
         }
-        if after.epoch > 0 {
+        if after.forgot {
             self.coverage.mark(CoveragePoint::GrantedAfterDataLoss);
         }
     }
@@ -137,7 +137,6 @@ impl LockModel {
         state.now += 1;
         let now = state.now;
         state.nodes.iter_mut().for_each(|node| node.pass_time(now, self.setting.mutant));
-        self.send_delayed_acquires(state);
         for client in 0..state.clients.len() {
             let ended = match &state.clients[client].phase {
                 Phase::Holding { until, .. } => *until <= now,
@@ -152,15 +151,29 @@ impl LockModel {
     }
 
     fn forget(&self, state: &mut State, node: usize) {
-        let quarantine_end = match self.setting.mutant {
-            Some(Mutant::NoQuarantine | Mutant::NoQuarantineNoHint) => 0,
+        let mutant = self.setting.mutant;
+        let quarantine_end = match mutant {
+            Some(Mutant::NoQuarantine | Mutant::NoQuarantineNoFloor) => 0,
             _ => state.now + self.setting.time.map_or(0, |time| time.quarantine),
         };
         if state.nodes[node].key.is_some() {
             self.coverage.mark(CoveragePoint::LostKey);
         }
         state.forgets += 1;
-        state.nodes[node].forget(quarantine_end);
+        let others = state.nodes.iter().enumerate().filter(|(other, _)| *other != node);
+        let floor = match mutant {
+            Some(Mutant::NoFloor | Mutant::NoQuarantineNoFloor) => 0,
+            _ => others.map(|(_, other)| other.fence).max().unwrap_or_default(),
+        };
+        state.nodes[node].forget(floor, quarantine_end);
+        let all = 0..state.nodes.len();
+        for installing in all.filter(|other| *other == node || mutant != Some(Mutant::FloorWithoutInstall)) {
+            state.nodes[installing].epoch += 1;
+            for client in &mut state.clients {
+                client.extends.remove(installing);
+                client.confirms.iter_mut().for_each(|proposal| proposal.nodes.remove(installing));
+            }
+        }
     }
 
     fn advance_fence(&self, state: &mut State, node: usize, fence: u8) {
@@ -181,7 +194,7 @@ impl LockModel {
     }
 
     /// Removes what no longer matters of an ended attempt, so that equivalent states become equal: requests for a past epoch,
-    /// the hint when no acquire is in flight, and confirms on nodes whose fence has reached the proposed token.
+    /// and confirms on nodes whose fence has reached the proposed token.
     fn normalize(&self, state: &mut State) {
         for client in state.clients.iter_mut().filter(|client| client.phase == Phase::Ended) {
             for (index, node) in state.nodes.iter().enumerate() {
@@ -190,9 +203,6 @@ impl LockModel {
                     self.coverage.mark(CoveragePoint::OldEpoch);
                 }
                 client.replaces[index].take_if(is_past);
-            }
-            if client.acquires.iter().all(Option::is_none) {
-                client.hint = 0;
             }
             client.renewals = 0;
             for proposal in client.confirms.iter_mut().filter(|_| self.setting.forgets == 0) {
@@ -248,7 +258,7 @@ impl Model for LockModel {
         }
         let mut state = before.clone();
         match action {
-            Action::Begin { client, hint } => self.begin(&mut state, client, hint),
+            Action::Begin { client } => self.begin(&mut state, client),
             Action::Execute { client, node, request, recorded } => {
                 self.execute(&mut state, client, node, request, recorded);
             }
@@ -284,7 +294,6 @@ impl Model for LockModel {
     }
 
     fn within_boundary(&self, state: &State) -> bool {
-        let max_fence = self.setting.max_fence_at(state.now);
-        state.nodes.iter().all(|node| node.fence <= max_fence)
+        state.nodes.iter().all(|node| node.fence <= self.setting.max_fence)
     }
 }

@@ -20,7 +20,7 @@ impl Node {
     }
 
     /// Returns `None` if the node does not vote: the request is for a past epoch, or the node is in quarantine.
-    pub(super) fn acquire(&mut self, key: Key, epoch: u8, hint: u8, tokens: u8) -> Option<AcquireVote> {
+    pub(super) fn acquire(&mut self, key: Key, epoch: u8, tokens: u8) -> Option<AcquireVote> {
         if self.epoch != epoch || self.is_quarantined() {
             return None;
         }
@@ -28,7 +28,7 @@ impl Node {
             return Some(HELD);
         }
         if self.key.is_none() {
-            self.fence = hint.max(self.fence + 1) + tokens - 1;
+            self.fence += tokens;
             self.key = Some(key);
         }
         Some(AcquireVote::Granted { token: self.fence.into() })
@@ -75,9 +75,9 @@ impl Node {
         }
     }
 
-    /// Restarts without data, in a new epoch. The quarantine begins with the first contact, which is now at the earliest.
-    pub(super) fn forget(&mut self, quarantine_end: u8) {
-        *self = Self { key: None, fence: 0, epoch: self.epoch + 1, quarantine: quarantine_end };
+    /// Loses its data, and joins with this fence.
+    pub(super) fn forget(&mut self, floor: u8, quarantine_end: u8) {
+        *self = Self { key: None, fence: floor, epoch: self.epoch, forgot: true, quarantine: quarantine_end };
     }
 
     /// Ends the key and the quarantine if they end by `now`.

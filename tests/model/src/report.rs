@@ -1,17 +1,20 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use super::membership::MembershipSetting;
 use super::queue::QueueSetting;
-use super::run::{Outcome, explore, explore_queue};
+use super::run::{Outcome, explore, explore_membership, explore_queue};
 use super::setting::Setting;
 
-/// The setting of one of the two models.
+/// The setting of one of the models.
 #[derive(Clone, Debug)]
 pub enum ModelSetting {
     /// A setting of the model without a queue.
     Lock(Setting),
     /// A setting of the model with a queue.
     Queue(QueueSetting),
+    /// A setting of the model of the membership.
+    Membership(MembershipSetting),
 }
 
 impl ModelSetting {
@@ -19,6 +22,7 @@ impl ModelSetting {
         match self {
             Self::Lock(setting) => explore(setting.clone(), None, progress),
             Self::Queue(setting) => explore_queue(setting.clone(), None, progress),
+            Self::Membership(setting) => explore_membership(setting.clone(), None, progress),
         }
     }
 }
@@ -28,6 +32,7 @@ impl fmt::Display for ModelSetting {
         match self {
             Self::Lock(setting) => setting.fmt(f),
             Self::Queue(setting) => setting.fmt(f),
+            Self::Membership(setting) => setting.fmt(f),
         }
     }
 }

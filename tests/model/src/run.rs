@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use stateright::{Checker as _, HasDiscoveries, Model};
 
 use super::coverage::{Coverage, CoveragePoint};
+use super::membership::{MembershipModel, MembershipSetting};
 use super::model::LockModel;
 use super::queue::{QueueModel, QueueSetting};
 use super::setting::Setting;
@@ -71,6 +72,16 @@ pub fn explore(setting: Setting, target: Option<&'static str>, progress: impl Fn
 #[must_use]
 pub fn explore_queue(setting: QueueSetting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
     run_checker(QueueModel::new(setting), Arc::default(), target, progress)
+}
+
+/// Like [`explore`], for the model of the membership.
+#[must_use]
+pub fn explore_membership(
+    setting: MembershipSetting,
+    target: Option<&'static str>,
+    progress: impl Fn(usize, usize),
+) -> Outcome {
+    run_checker(MembershipModel::new(setting), Arc::default(), target, progress)
 }
 
 fn run_checker<M>(

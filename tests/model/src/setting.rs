@@ -16,12 +16,12 @@ pub enum Mutant {
     SharedOwnerId,
     /// A node that lost its data votes at once.
     NoQuarantine,
-    /// A node that lost its data votes at once, and attempts carry no hint.
-    NoQuarantineNoHint,
-    /// A node that lost its data is quarantined, but attempts carry no hint.
-    NoHint,
-    /// A client sends acquires to a node in quarantine. They may arrive when it has ended.
-    SendsIntoQuarantine,
+    /// A node that lost its data votes at once, and takes over no fence.
+    NoQuarantineNoFloor,
+    /// A node that lost its data is quarantined, but takes over no fence.
+    NoFloor,
+    /// Requests that were sent before a node lost its data are still executed by the others.
+    FloorWithoutInstall,
     /// An extend puts the key back where it is missing, and the renewal counts it.
     CountsReplacedKeys,
     /// A release deletes the key of any owner.
@@ -49,9 +49,7 @@ pub struct Setting {
     pub initial_fences: [u8; NODES],
     /// How many tokens each attempt reserves.
     pub tokens: [u8; CLIENTS],
-    /// The hints that an attempt may carry in a setting without time.
-    pub hints: &'static [u8],
-    /// The largest fence that is explored in a setting without time.
+    /// The largest fence that is explored.
     pub max_fence: u8,
     /// Without time, keys expire at any step and leases have no validity.
     pub time: Option<Time>,
@@ -65,8 +63,6 @@ pub struct Setting {
     pub duplicates: bool,
     /// Whether an attempt receives the reply that the lock is held. It can only fail on it, which is possible at any step.
     pub held_replies: bool,
-    /// Whether a client may pause between reading the clock and sending, for each node separately.
-    pub pauses_before_sending: bool,
 }
 
 /// Time that passes in ticks, for nodes and clients alike. Differences below a tick (the drift, the margin of the quarantine)
@@ -75,17 +71,14 @@ pub struct Setting {
 pub struct Time {
     /// How long keys live.
     pub ttl: u8,
-    /// How many ticks an attempt's reading of the cluster clock may be old.
-    pub clock_lag: u8,
     /// How long a node that lost its data grants nothing.
     pub quarantine: u8,
     /// The last tick.
     pub last_tick: u8,
 }
 
-/// How far the cluster clock advances in a tick. Fences stay below the clock of the next tick: a node grants a lock less
-/// often than its clock, which counts microseconds, advances.
-pub const CLOCK_PER_TICK: u8 = 2;
+/// The largest fence that is explored in settings with time. Two attempts and another lock get no further in their ticks.
+const MAX_FENCE_WITH_TIME: u8 = 4;
 
 impl Setting {
     /// Attempts without time: keys expire at any step.
@@ -97,7 +90,6 @@ impl Setting {
             attempts,
             initial_fences,
             tokens: [1; CLIENTS],
-            hints: &[0],
             max_fence,
             time: None,
             forgets: 0,
@@ -105,7 +97,6 @@ impl Setting {
             renewals: 0,
             duplicates: true,
             held_replies: true,
-            pauses_before_sending: false,
         }
     }
 
@@ -118,7 +109,7 @@ impl Setting {
             time: Some(time),
             duplicates: false,
             held_replies: false,
-            ..Self::attempts(attempts, [0; NODES], 0)
+            ..Self::attempts(attempts, [0; NODES], MAX_FENCE_WITH_TIME)
         }
     }
 
@@ -146,33 +137,15 @@ impl Setting {
         self.time.map_or(0, |time| time.ttl)
     }
 
-    /// The cluster clock at a tick.
-    #[must_use]
-    pub fn clock(&self, tick: u8) -> u8 {
-        match self.mutant {
-            Some(Mutant::NoHint | Mutant::NoQuarantineNoHint) => 0,
-            _ => tick * CLOCK_PER_TICK,
-        }
-    }
-
     /// Whether all attempts reserve the same number of tokens.
     pub(super) fn has_equal_blocks(&self) -> bool {
         self.tokens[..self.attempts].iter().all(|tokens| *tokens == self.tokens[0])
     }
 
-    /// The values to which another lock may set this fence at a tick, by a grant of its own, a confirm or a replace.
-    pub(super) fn fences_after(&self, fence: u8, now: u8) -> RangeInclusive<u8> {
+    /// The values to which another lock may set this fence, by a grant of its own, a confirm or a replace.
+    pub(super) fn fences_after(&self, fence: u8) -> RangeInclusive<u8> {
         let lowest = if self.mutant == Some(Mutant::SharedFenceSetBack) { 0 } else { fence + 1 };
-        lowest..=self.max_fence_at(now)
-    }
-
-    /// The largest fence that is explored at a tick.
-    #[must_use]
-    pub fn max_fence_at(&self, now: u8) -> u8 {
-        match self.time {
-            Some(_) => (now + 1) * CLOCK_PER_TICK - 1,
-            None => self.max_fence,
-        }
+        lowest..=self.max_fence
     }
 }
 
@@ -184,22 +157,21 @@ impl Setting {
         let blocks = Self { tokens: [2, 1, 1], duplicates: false, ..Self::attempts(2, [0, 1, 2], 4) };
         let shared = Self { fence_advances: 1, held_replies: false, ..blocks.clone() };
         let shared = Self { initial_fences: [0; NODES], max_fence: 3, ..shared };
-        let in_time = Self::sharing(2, 0, 2, Time { ttl: 2, clock_lag: 0, quarantine: 2, last_tick: 3 });
+        let in_time = Self::sharing(2, 0, 2, Time { ttl: 2, quarantine: 2, last_tick: 3 });
         vec![Self::attempts(2, [0, 1, 2], 3), blocks, three, shared, in_time]
     }
 
     /// Two attempts, while nodes lose their data.
     #[must_use]
     pub fn long_forgetting() -> Vec<Self> {
-        let lagging = Self::forgetting(2, 1, Time { ttl: 2, clock_lag: 1, quarantine: 3, last_tick: 5 });
-        let shared = Self::sharing(2, 1, 1, Time { ttl: 2, clock_lag: 0, quarantine: 2, last_tick: 3 });
-        vec![Self { pauses_before_sending: true, ..lagging }, shared]
+        let twice = Self::forgetting(2, 2, Time { ttl: 2, quarantine: 2, last_tick: 5 });
+        vec![twice, Self::sharing(2, 1, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 })]
     }
 
     /// Leases that are renewed, while nodes lose their data.
     #[must_use]
     pub fn long_renewal() -> Vec<Self> {
-        vec![Self::renewal(2, 1, 1, Time { ttl: 2, clock_lag: 0, quarantine: 2, last_tick: 3 })]
+        vec![Self::renewal(2, 1, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 })]
     }
 }
 
@@ -209,8 +181,8 @@ impl fmt::Display for Setting {
         write!(f, "{name}: {attempts} attempts")?;
         match self.time {
             None => write!(f, ", keys expire at any step, fences from {initial_fences:?} to {max_fence}")?,
-            Some(Time { ttl, clock_lag, quarantine, last_tick }) => {
-                write!(f, ", ttl {ttl} of {last_tick} ticks, clock up to {clock_lag} behind")?;
+            Some(Time { ttl, quarantine, last_tick }) => {
+                write!(f, ", ttl {ttl} of {last_tick} ticks, fences to {max_fence}")?;
                 if *forgets > 0 {
                     write!(f, ", {forgets} data losses, quarantine {quarantine}")?;
                 }
@@ -221,9 +193,6 @@ impl fmt::Display for Setting {
         }
         if *fence_advances > 0 {
             write!(f, ", {fence_advances} advances of a shared fence")?;
-        }
-        if self.pauses_before_sending {
-            write!(f, ", pauses before sending")?;
         }
         if *renewals > 0 {
             write!(f, ", {renewals} renewals each")?;

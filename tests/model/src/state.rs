@@ -35,8 +35,10 @@ pub struct Node {
     pub key: Option<Key>,
     /// The fence, `F`.
     pub fence: u8,
-    /// The epoch of the node's data. It increases when the node loses them.
+    /// The epoch in which it executes requests. It increases when any node loses its data and joins again.
     pub epoch: u8,
+    /// Whether it has lost its data.
+    pub forgot: bool,
     /// The tick in which the quarantine ends, or 0 outside of a quarantine.
     pub quarantine: u8,
 }
@@ -57,8 +59,6 @@ pub struct Client {
     pub phase: Phase,
     /// The token that it was granted, the first of its block. It stays after the release.
     pub token: Option<u8>,
-    /// The cluster clock that its acquire carries.
-    pub hint: u8,
     /// The nodes to which it sent its acquire, with the epoch that it was sent to.
     pub acquires: [Option<u8>; NODES],
     /// What it proposed in each round of confirmation.
@@ -108,6 +108,8 @@ pub struct Attempt {
     pub began: u8,
     /// The largest token that had been granted by then.
     pub floor: u8,
+    /// The epoch of all nodes at that time.
+    pub epoch: u8,
     /// The nodes whose grant is recorded.
     pub granted: Nodes,
     /// What it waits for.
@@ -253,7 +255,7 @@ impl fmt::Display for State {
             if let Some(key) = node.key {
                 write!(f, " L={} until {}", key.owner, key.expires)?;
             }
-            if node.epoch > 0 {
+            if node.forgot {
                 write!(f, " lost its data")?;
             }
             if node.is_quarantined() {

@@ -39,7 +39,7 @@ impl State {
             of_all = of_all.wrapping_add(hasher.finish().rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }
         let mut hasher = Mix(of_all);
-        (client.token, client.hint, client.renewals, std::mem::discriminant(&client.phase)).hash(&mut hasher);
+        (client.token, client.renewals, std::mem::discriminant(&client.phase)).hash(&mut hasher);
         client.confirms.map(|proposal| proposal.token).hash(&mut hasher);
         match &client.phase {
             Phase::Acquiring(attempt) => (attempt.floor, attempt.began).hash(&mut hasher),

@@ -64,7 +64,7 @@ impl QueueNode {
             }
             return HELD;
         }
-        let vote = self.lock.acquire(key(owner), self.lock.epoch, 0, 1).unwrap_or(AcquireVote::NoReply);
+        let vote = self.lock.acquire(key(owner), self.lock.epoch, 1).unwrap_or(AcquireVote::NoReply);
         if !held_by_caller && vote != HELD {
             self.reservation = None;
             self.queue &= !(1 << waiter);

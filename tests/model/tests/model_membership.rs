@@ -1,0 +1,193 @@
+//! Explores the membership ([`lock_core::quorum::Membership`]) together with a lock, and mutants of it, each of which must
+//! violate a property. The larger settings take minutes and are explored by
+//! `cargo run --release -p lock-model -- membership`.
+
+use lock_model::{
+    Locks, MUTUAL_EXCLUSION, MembershipMutant, MembershipSetting, NO_DEADLOCK_OF_CHANGES, ONE_ROSTER,
+    ONE_RULING_ROSTER, ORDERED_TOKENS, Pace, QUARANTINE_IS_LONG_ENOUGH, explore_membership,
+};
+
+fn check(setting: MembershipSetting, at_least: usize, properties: &[&'static str]) {
+    let outcome = explore_membership(setting, None, |_, _| {});
+    println!("{} states in {:?}", outcome.states, outcome.took);
+    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
+    assert!(outcome.states >= at_least, "only {} states were explored", outcome.states);
+    for property in [ONE_ROSTER, ONE_RULING_ROSTER].iter().chain(properties) {
+        assert!(outcome.properties.contains(property), "{property} was not checked");
+    }
+}
+
+fn is_caught(setting: MembershipSetting, property: &'static str) {
+    let mutant = setting.mutant;
+    let outcome = explore_membership(setting, Some(property), |_, _| {});
+    println!("{mutant:?}: {} states in {:?}", outcome.states, outcome.took);
+    assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
+}
+
+/// Two clients, one of which puts node 3 in the place of node 2.
+const OLD_AND_NEW: &[&[usize]] = &[&[0, 1, 2], &[0, 1, 3]];
+
+/// A change while the lock is acquired twice: a node is replaced by one that only one of two clients has in its list.
+const REPLACED: MembershipSetting = MembershipSetting {
+    attempts: &[0, 1],
+    locks: Locks::Timed { ttl: 1 },
+    last_tick: 1,
+    reads_all: true,
+    pace: Pace::Everything,
+    ..MembershipSetting::new("a node is replaced", OLD_AND_NEW)
+};
+/// One client, and a node that forgets.
+const FORGOTTEN: MembershipSetting = MembershipSetting {
+    attempts: &[0, 0],
+    locks: Locks::Timed { ttl: 1 },
+    last_tick: 1,
+    forgets: 1,
+    faulty: &[2],
+    reads_all: true,
+    pace: Pace::Everything,
+    ..MembershipSetting::new("a node forgets", &[&[0, 1, 2]])
+};
+/// The same, one message after the other once the roster is chosen. Keys expire at any step, and quarantines have no length.
+const ORDER: MembershipSetting = MembershipSetting {
+    attempts: &[0, 0],
+    forgets: 1,
+    faulty: &[2],
+    reads_all: true,
+    pace: Pace::Choice,
+    ..MembershipSetting::new("order of tokens", &[&[0, 1, 2]])
+};
+/// Clients that put different nodes in the place of one.
+const RIVALS: MembershipSetting = MembershipSetting {
+    reads_all: true,
+    passive: &[0],
+    ..MembershipSetting::new("rivals", &[&[0, 1, 2], &[0, 1, 3], &[1, 2, 4]])
+};
+/// A client that has not seen a change has to complete it, with the node that left.
+const ENDED_BY_ANOTHER: MembershipSetting = MembershipSetting {
+    reads_all: true,
+    pace: Pace::Choice,
+    ignorant: &[2],
+    deadlocks: true,
+    ..MembershipSetting::new("a change is completed", &[&[0, 1, 2], &[0, 1, 3], &[0, 2, 3]])
+};
+
+#[test]
+fn clients_with_different_lists_hold_no_lock_at_once() {
+    check(REPLACED, 10_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);
+}
+
+#[test]
+fn a_node_that_forgot_breaks_neither_exclusion_nor_the_order_of_tokens() {
+    check(FORGOTTEN, 5_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);
+}
+
+#[test]
+fn a_wrong_clock_ends_no_quarantine() {
+    let setting = MembershipSetting { jumps: 1, ..FORGOTTEN };
+    check(setting, 10_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);
+}
+
+#[test]
+fn a_change_that_was_begun_can_be_completed_by_another_client() {
+    check(ENDED_BY_ANOTHER, 3_000, &[NO_DEADLOCK_OF_CHANGES]);
+}
+
+#[test]
+fn mutant_votes_that_are_not_bound_to_the_roster_are_caught() {
+    is_caught(REPLACED.with_mutant(MembershipMutant::VotesNotBoundToRoster), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_a_vote_without_a_seat_is_caught() {
+    is_caught(REPLACED.with_mutant(MembershipMutant::NoOwnSeatNeeded), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_an_address_as_the_identity_is_caught() {
+    is_caught(FORGOTTEN.with_mutant(MembershipMutant::AddressAsIdentity), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_a_roster_that_a_minority_chose_is_caught() {
+    let setting = MembershipSetting { fresh: &[1, 2], ..RIVALS };
+    is_caught(setting.with_mutant(MembershipMutant::ChosenByMinority), ONE_ROSTER);
+}
+
+#[test]
+fn mutant_a_promise_that_is_forgotten_is_caught() {
+    let setting = MembershipSetting { lists: &[&[0, 1, 2], &[0, 1, 3], &[0, 1, 4]], ..RIVALS };
+    is_caught(setting.with_mutant(MembershipMutant::PromiseForgotten), ONE_ROSTER);
+}
+
+#[test]
+fn mutant_an_id_that_the_client_alone_draws_is_caught() {
+    let setting = MembershipSetting { formed: false, late_writes: 1, last_tick: 0, ..FORGOTTEN };
+    is_caught(setting.with_mutant(MembershipMutant::IdDrawnByProposer), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_a_floor_that_is_not_applied_is_caught() {
+    is_caught(ORDER.with_mutant(MembershipMutant::FloorNotApplied), ORDERED_TOKENS);
+}
+
+#[test]
+fn mutant_a_floor_from_a_minority_is_caught() {
+    is_caught(ORDER.with_mutant(MembershipMutant::FloorFromMinority), ORDERED_TOKENS);
+}
+
+#[test]
+fn mutant_a_floor_that_is_read_before_the_install_is_caught() {
+    is_caught(ORDER.with_mutant(MembershipMutant::FloorReadBeforeInstall), ORDERED_TOKENS);
+}
+
+#[test]
+fn mutant_a_floor_from_the_others_of_the_next_roster_is_caught() {
+    is_caught(ENDED_BY_ANOTHER.with_mutant(MembershipMutant::FloorFromOthersOfNext), NO_DEADLOCK_OF_CHANGES);
+}
+
+#[test]
+fn mutant_a_node_that_joins_without_a_quarantine_is_caught() {
+    is_caught(FORGOTTEN.with_mutant(MembershipMutant::NoQuarantine), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_an_exemption_for_durable_servers_is_caught() {
+    let setting = MembershipSetting { forgets: 0, restarts: 1, ..FORGOTTEN };
+    is_caught(setting.with_mutant(MembershipMutant::ExemptionForDurable), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_an_observer_that_knows_nothing_and_says_over_is_caught() {
+    is_caught(FORGOTTEN.with_mutant(MembershipMutant::AbsenceTakenForOver), QUARANTINE_IS_LONG_ENOUGH);
+}
+
+#[test]
+fn mutant_a_first_start_by_a_client_that_knew_the_set_is_caught() {
+    let setting = MembershipSetting { lists: &[&[0]], faulty: &[0], ..FORGOTTEN };
+    is_caught(setting.with_mutant(MembershipMutant::FirstStartByOneThatKnew), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_a_set_that_a_majority_formed_is_caught() {
+    let setting = MembershipSetting {
+        formed: false,
+        reads_all: true,
+        fresh: &[1],
+        ..MembershipSetting::new("a majority forms", OLD_AND_NEW)
+    };
+    is_caught(setting.with_mutant(MembershipMutant::FormedByMajority), ONE_RULING_ROSTER);
+}
+
+#[test]
+fn mutant_a_quarantine_that_is_lowered_with_max_ttl_is_caught() {
+    let setting =
+        MembershipSetting { locks: Locks::Timed { ttl: 2 }, lowering: Some(0), max_generation: 3, ..FORGOTTEN };
+    is_caught(setting.with_mutant(MembershipMutant::QuarantineLoweredWithMaxTtl), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_one_wrong_clock_that_ends_a_quarantine_is_caught() {
+    let setting = MembershipSetting { jumps: 1, ..FORGOTTEN };
+    is_caught(setting.with_mutant(MembershipMutant::OneClockEndsQuarantine), QUARANTINE_IS_LONG_ENOUGH);
+}
