@@ -25,14 +25,16 @@ fn collect_sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_test_named_in_the_guarantees_exists() {
+fn every_test_that_is_named_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let page = fs::read_to_string(root.join("docs/guarantees.md")).unwrap();
-    let named = tests_named_in(&page);
-    assert!(named.len() > 40, "{}", named.len());
+    let named_in = |page: &str| tests_named_in(&fs::read_to_string(root.join("docs").join(page)).unwrap());
+    let (guarantees, runbooks) = (named_in("guarantees.md"), named_in("operations.md"));
+    assert!(guarantees.len() > 40 && runbooks.len() > 12, "{} and {}", guarantees.len(), runbooks.len());
+    let named = guarantees.union(&runbooks);
     let mut files = Vec::new();
     collect_sources(&root.join("tests"), &mut files);
-    let missing = named.iter().filter(|(file, test)| {
+    collect_sources(&root.join("examples"), &mut files);
+    let missing = named.filter(|(file, test)| {
         let mut of_that_name = files.iter().filter(|path| path.file_stem().is_some_and(|stem| stem == file.as_str()));
         !of_that_name.any(|path| fs::read_to_string(path).unwrap().contains(&format!("fn {test}()")))
     });

@@ -1,0 +1,155 @@
+//! What each command does.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use lock_core::quorum::quarantine_length;
+use lock_core::{ConfigError, LockManager, MIN_TTL};
+use tokio::time::{sleep, timeout};
+
+use crate::args::{Command, FormArgs, MaxTtlArgs, SetArgs};
+use crate::report::{Report, SetReport};
+
+/// How often progress is looked for.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Runs a command. Returns whether all is well, or done.
+pub(crate) async fn run(command: Command) -> Result<bool, Box<dyn Error>> {
+    match command {
+        Command::Health(set) => show(&set, Report::health).await,
+        Command::Members(set) => show(&set, Report::members).await,
+        Command::Replace(set) => {
+            let locks = connect(&set)?;
+            wait_until(&set, &locks, "every master of the list votes", |report| report.complete).await
+        }
+        Command::Form(args) => form(&args).await,
+        Command::MaxTtl(args) => lower_max_ttl(&args).await,
+    }
+}
+
+/// A manager that asks for the shortest time to live: a shorter one than that of the set is fine, and a longer one would raise it.
+fn connect(set: &SetArgs) -> Result<LockManager, ConfigError> {
+    builder(set).max_ttl(MIN_TTL).connect_lazy()
+}
+
+fn builder(set: &SetArgs) -> lock_core::LockManagerBuilder {
+    let builder = LockManager::builder().redis(&set.urls).prefix(&set.prefix).set_name(&set.set_name);
+    builder.assume_durable(set.assume_durable)
+}
+
+async fn show(set: &SetArgs, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {
+    let locks = builder(set).max_ttl(MIN_TTL).observe_only(true).connect_lazy()?;
+    let Ok(report) = timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(&locks)).await else {
+        eprintln!("no answer within the timeout");
+        return Ok(false);
+    };
+    print(set, &report, text)?;
+    Ok(report.complete)
+}
+
+/// Reports progress until the condition holds, or the time is over.
+async fn wait_until(
+    set: &SetArgs,
+    locks: &LockManager,
+    what: &str,
+    done: fn(&Report) -> bool,
+) -> Result<bool, Box<dyn Error>> {
+    eprintln!("waiting until {what}");
+    let mut shown = String::new();
+    let waiting = async {
+        loop {
+            let report = Report::of(locks).await;
+            if done(&report) {
+                return report;
+            }
+            let outlook = report.outlook();
+            if outlook != shown {
+                eprintln!("{outlook}");
+                report.advice().iter().for_each(|advice| eprintln!("  -> {advice}"));
+                shown = outlook;
+            }
+            sleep(POLL).await;
+        }
+    };
+    let (done, report) = match timeout(set.timeout.unwrap_or(Duration::MAX), waiting).await {
+        Ok(report) => (true, report),
+        Err(_) => (false, Report::of(locks).await),
+    };
+    eprintln!(
+        "{}",
+        if done { "done" } else { "not done in time; what was done stays done: run this again to go on waiting" }
+    );
+    print(set, &report, Report::members)?;
+    Ok(done)
+}
+
+async fn form(args: &FormArgs) -> Result<bool, Box<dyn Error>> {
+    if !args.yes {
+        show(&args.set, Report::health).await?;
+        eprintln!("{FORM_MEANS}");
+        return Ok(false);
+    }
+    let locks = builder(&args.set).max_ttl(args.max_ttl).form_with_missing(true).connect_lazy()?;
+    wait_until(&args.set, &locks, "a majority of the masters votes", |report| report.quorum).await
+}
+
+const FORM_MEANS: &str = "
+With --yes, this forms a set of the masters above that answer, if a majority of the list does, and if no majority of the members
+of a set is left. Then
+  - the masters that answer grant nothing for --max-ttl, so that every lock has ended that they may have granted and forgotten;
+  - the seats of the others are vacant, and they take them when they come;
+  - tokens go on from what the masters still know, or else from their clocks.
+Nothing can tell a new set from one whose masters are at other addresses than this list says, if the ones in the list were wiped.
+So be sure of two things: the list is the right one, and no service works with these masters' set at other addresses.";
+
+async fn lower_max_ttl(args: &MaxTtlArgs) -> Result<bool, Box<dyn Error>> {
+    let locks = connect(&args.set)?;
+    let wanted = args.max_ttl.as_millis();
+    let lowering = async {
+        tokio::select! {
+            lowered = locks.lower_max_ttl(args.max_ttl) => lowered,
+            never = report_progress(&locks) => match never {},
+        }
+    };
+    eprintln!("waiting until max_ttl is {wanted} ms, and every lock has ended that may live longer");
+    match timeout(args.set.timeout.unwrap_or(Duration::MAX), lowering).await {
+        Ok(lowered) => lowered?,
+        Err(_) => eprintln!("not done in time; what was done stays done: run this again"),
+    }
+    let report = Report::of(&locks).await;
+    print(&args.set, &report, Report::members)?;
+    let is_lower = |set: &SetReport| set.max_ttl_ms <= wanted && set.quarantine_ms <= quarantine_of(args.max_ttl);
+    let done = report.set.as_ref().is_some_and(is_lower);
+    if !done {
+        eprintln!(
+            "max_ttl or the quarantine is still longer; is there a service with a longer max_ttl? It raises them again."
+        );
+    }
+    Ok(done)
+}
+
+/// The quarantine of a set with this `max_ttl`: it includes the drift of clocks.
+fn quarantine_of(max_ttl: Duration) -> u128 {
+    quarantine_length(max_ttl).as_millis()
+}
+
+async fn report_progress(locks: &LockManager) -> Infallible {
+    let mut shown = String::new();
+    loop {
+        let outlook = Report::of(locks).await.outlook();
+        if outlook != shown {
+            eprintln!("{outlook}");
+            shown = outlook;
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Prints a report on the standard output. A reader that has gone away is none of our business.
+fn print(set: &SetArgs, report: &Report, text: fn(&Report) -> String) -> Result<(), Box<dyn Error>> {
+    let text = if set.json { serde_json::to_string_pretty(report)? + "\n" } else { text(report) };
+    _ = io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
