@@ -157,13 +157,15 @@ impl<'a> World<'a> {
         history::holds(&self.plan.directory.join(history_name(service, generation))).unwrap_or(false)
     }
 
-    /// Whether a server votes: it has its record, and is not in quarantine.
+    /// Whether a server votes: its record is for this run of the server, and has an epoch.
     pub(super) async fn votes(&self, server: usize) -> bool {
         let asked = async {
             let server = &self.servers[server];
-            let record = server.try_query::<u8>(&format!("EXISTS {PREFIX}{{node}}")).await?;
-            let quarantine = server.try_query::<u8>(&format!("EXISTS {PREFIX}{{node}}:quarantine")).await?;
-            redis::RedisResult::Ok(record == 1 && quarantine == 0)
+            let record =
+                server.try_query::<[Option<String>; 2]>(&format!("HMGET {PREFIX}{{node}} epoch run_id")).await?;
+            let info = server.try_query::<String>("INFO server").await?;
+            let [epoch, run_id] = record.map(Option::unwrap_or_default);
+            redis::RedisResult::Ok(!epoch.is_empty() && info.contains(&format!("run_id:{run_id}")))
         };
         matches!(timeout(REPLY_TIMEOUT, asked).await, Ok(Ok(true)))
     }
