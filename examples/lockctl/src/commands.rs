@@ -40,7 +40,7 @@ fn builder(set: &SetArgs) -> lock_core::LockManagerBuilder {
 }
 
 async fn show(set: &SetArgs, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {
-    let locks = builder(set).max_ttl(MIN_TTL).observe_only(true).connect_lazy()?;
+    let locks = connect(set)?;
     let Ok(report) = timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(&locks)).await else {
         eprintln!("no answer within the timeout");
         return Ok(false);
