@@ -44,7 +44,7 @@ pub(super) fn roster_changed(before: Option<(SetId, u64)>, roster: &Roster, chos
             tracing::info!(name: "lock.roster_changed", %set, generation, ?max_ttl, ?members, "the members changed");
         }
         _ => tracing::error!(name: "lock.set_formed", %set, generation, ?members,
-            "the set was formed anew, because nodes lost their data or are missing"),
+            "the set was formed again, because nodes lost their data or are missing"),
     }
 }
 

@@ -171,6 +171,7 @@ impl Cluster {
     async fn carry_out(&self, step: MembershipStep) {
         let (MembershipStep::Write { node, .. } | MembershipStep::ReadFence { node, .. }) = step;
         let (member, keyspace) = (&self.members[node], &self.keyspace);
+        let begins_quarantine = matches!(&step, MembershipStep::Write { write, .. } if !write.begin.is_empty());
         let outcome = match step {
             MembershipStep::Write { write, .. } => {
                 let written = within_timeout(member.node.write_record(keyspace, write.clone())).await;
@@ -178,20 +179,20 @@ impl Cluster {
                     let record = record?;
                     super::events::written(member.node.name(), &write, &record);
                     self.membership().written(node, record, self.now());
-                    Some(write.begin.is_empty())
+                    Some(())
                 })
             }
             MembershipStep::ReadFence { roster, .. } => {
                 within_timeout(member.node.read_fences(keyspace)).await.map(|reading| {
                     self.membership().fence_read(node, roster, reading?);
-                    Some(true)
+                    Some(())
                 })
             }
         };
         match outcome {
-            Ok(Some(true)) => return,
-            // It observes a quarantine from now on.
-            Ok(Some(false)) => {}
+            // It observes a quarantine from now on, and has to be inspected when that ends.
+            Ok(Some(())) if begins_quarantine => {}
+            Ok(Some(())) => return,
             // Another client was faster.
             Ok(None) => self.inspect(node).await,
             Err(error @ (NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. } | NodeError::TimedOut)) => {
@@ -212,11 +213,11 @@ impl Cluster {
     fn publish(&self, in_progress: bool) {
         let now = self.now();
         let membership = self.membership();
-        let view = self.note_roster(&membership);
+        let rosters = self.note_roster(&membership);
         let all_inspected = self.members.iter().all(|member| member.last_inspection().was_inspected);
         let states: Vec<MemberState> = (0..self.size())
             .map(|node| match membership.standing(node, now) {
-                Standing::Admitted(epoch) => MemberState::Admitted(epoch, view),
+                Standing::Admitted(epoch) => MemberState::Admitted(epoch, rosters),
                 Standing::Quarantined(left) => MemberState::Quarantined(Instant::now() + left),
                 Standing::Refused(refusal) => MemberState::Refused(refusal),
                 Standing::NotMember(reason) => MemberState::NotMember(reason),
@@ -251,12 +252,12 @@ impl Cluster {
     fn note_roster(&self, membership: &Membership) -> u64 {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(roster) = membership.roster()
-            && noted.roster != Some((roster.set, roster.generation))
+            && noted.roster != Some(roster.id())
         {
             super::events::roster_changed(noted.roster, roster, membership.chose_roster());
             // What one node has installed, the others have, or are about to.
-            self.members.iter().for_each(|member| member.recheck.notify_one());
-            *noted = NotedRoster { roster: Some((roster.set, roster.generation)), count: noted.count + 1 };
+            (0..self.size()).for_each(|node| self.reschedule(node));
+            *noted = NotedRoster { roster: Some(roster.id()), count: noted.count + 1 };
         }
         noted.count
     }

@@ -285,7 +285,6 @@ mod tests {
             max_ttl: Duration::from_secs(60),
             set_name: String::new(),
             form_with_missing: false,
-            observe_only: false,
             assume_durable: false,
         };
         let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();

@@ -55,7 +55,6 @@ pub struct LockManagerBuilder {
     max_waiters: usize,
     node_timeout: Option<Duration>,
     form_with_missing: bool,
-    observe_only: bool,
     assume_durable: bool,
     seed: Option<u64>,
 }
@@ -72,7 +71,6 @@ impl Default for LockManagerBuilder {
             max_waiters: 1024,
             node_timeout: None,
             form_with_missing: false,
-            observe_only: false,
             assume_durable: false,
             seed: None,
         }
@@ -214,15 +212,6 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets whether the manager only looks at the set: it forms none, replaces no master, and leaves changes to others. For tools
-    /// that show [`health`](LockManager::health) and [`members`](LockManager::members).
-    ///
-    /// Defaults to `false`.
-    pub fn observe_only(mut self, observe_only: bool) -> Self {
-        self.observe_only = observe_only;
-        self
-    }
-
     /// Sets whether the **only** master is trusted to have all its data after a restart, if its record survived and it says that
     /// every write is on disk before it is acknowledged (`appendonly yes`, `appendfsync always`). It then needs no quarantine.
     ///
@@ -284,7 +273,6 @@ impl LockManagerBuilder {
             max_ttl: Duration::from_millis(u64::try_from(self.max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
             set_name: self.set_name,
             form_with_missing: self.form_with_missing,
-            observe_only: self.observe_only,
             assume_durable: self.assume_durable,
         };
         let keyspace = Keyspace::new(&self.prefix);

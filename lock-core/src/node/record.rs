@@ -54,6 +54,12 @@ impl NodeRecord {
         self.roster.as_ref().filter(|roster| roster.set != SetId::FORMER)
     }
 
+    /// Whether it has installed this very roster, and has a seat in it.
+    #[must_use]
+    pub fn is_seated_in(&self, roster: &Roster) -> bool {
+        self.roster.as_ref() == Some(roster) && self.has_seat()
+    }
+
     /// When a node's quarantine ends, if this node observes it.
     #[must_use]
     pub fn quarantine_of(&self, member: MemberId) -> Option<u64> {
@@ -75,6 +81,32 @@ pub struct RecordWrite {
     pub begin: Vec<(MemberId, Duration)>,
     /// What every fence of the node is raised to.
     pub floor: Option<u64>,
+}
+
+impl RecordWrite {
+    /// The record that a node has after this write, at a time on its clock in microseconds; `None` if the present record is not
+    /// the expected one. The floor is the node's to apply.
+    #[must_use]
+    pub fn apply(&self, present: Option<&NodeRecord>, micros: u64) -> Option<NodeRecord> {
+        if present.map(|present| (present.member, present.version)) != self.expected {
+            return None;
+        }
+        let mut record = NodeRecord { version: self.next_version(), ..self.record.clone() };
+        if self.new_member {
+            record.member.micros = micros;
+        }
+        record.quarantines.extend(self.begin.iter().map(|(member, length)| {
+            let length = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+            Quarantine { member: *member, ends: micros.saturating_add(length) }
+        }));
+        Some(record)
+    }
+
+    /// The version of the record that is written.
+    #[must_use]
+    pub fn next_version(&self) -> u64 {
+        self.expected.map_or(1, |(_, version)| version + 1)
+    }
 }
 
 /// The highest of a node's fences.

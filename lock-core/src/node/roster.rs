@@ -58,6 +58,12 @@ pub struct Ballot {
 }
 
 impl Roster {
+    /// What tells it from any other roster.
+    #[must_use]
+    pub fn id(&self) -> (SetId, u64) {
+        (self.set, self.generation)
+    }
+
     /// Whether the node with this id has a seat.
     #[must_use]
     pub fn contains(&self, member: MemberId) -> bool {

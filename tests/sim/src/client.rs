@@ -32,7 +32,7 @@ pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Resu
     // A client that was started when its workers had no time left connects, too.
     locks.health().await;
     sleep((plan.fault_phase + RECOVERY).saturating_sub(now())).await;
-    // After a majority forgot, it may take a person to form the set anew.
+    // After a majority forgot, it may take a person to form the set again.
     if plan.scenario != Scenario::Amnesia {
         for resource in 0..plan.resources {
             acquire_after_faults(&world, &locks, client, resource).await?;

@@ -114,7 +114,7 @@ impl LockNode for MemoryNode {
             role: Role::Master,
             eviction_policy: "noeviction".to_owned(),
             durable: false,
-            clock_micros: started_micros + u64::try_from(now.as_micros()).unwrap_or_default(),
+            clock_micros: clock_at(started_micros, now),
             record: store.record(&keyspace),
         })
     }
@@ -125,10 +125,7 @@ impl LockNode for MemoryNode {
         write: RecordWrite,
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
         let (keyspace, started_micros) = (Arc::clone(keyspace), self.0.lock().started_micros);
-        self.0.submit(move |store, now| {
-            let micros = started_micros + u64::try_from(now.as_micros()).unwrap_or_default();
-            store.write_record(&keyspace, write, micros)
-        })
+        self.0.submit(move |store, now| store.write_record(&keyspace, &write, clock_at(started_micros, now)))
     }
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
@@ -178,6 +175,11 @@ impl LockNode for MemoryNode {
         let link = self.0.lock().link.clone();
         Box::pin(async move { link.cancelled().await })
     }
+}
+
+/// What a node's clock shows, in microseconds since the Unix epoch, this long after the node was created.
+fn clock_at(started_micros: u64, now: Duration) -> u64 {
+    started_micros + u64::try_from(now.as_micros()).unwrap_or_default()
 }
 
 /// A run id that no other node and no earlier run of this one has.

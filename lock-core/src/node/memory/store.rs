@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::queue::NodeQueue;
 use crate::node::limits::{MAX_TOKEN, WAKEUP_TTL};
 use crate::node::{
-    FenceReading, FoundRecord, Keyspace, LockKeys, NodeError, NodeRecord, Operation, Quarantine, QueuePosition,
-    RESERVATION_TTL, RecordWrite, Reply, Request, Wakeup, WakeupKind,
+    FenceReading, FoundRecord, Keyspace, LockKeys, NodeError, NodeRecord, Operation, QueuePosition, RESERVATION_TTL,
+    RecordWrite, Reply, Request, Wakeup, WakeupKind,
 };
 use crate::random::{OwnerId, WaiterId};
 
@@ -85,21 +85,12 @@ impl Store {
     }
 
     /// Writes the record at a time on the node's clock, in microseconds.
-    pub(super) fn write_record(&mut self, keyspace: &Keyspace, write: RecordWrite, micros: u64) -> Option<NodeRecord> {
-        let present = self.records.get_mut(keyspace.record());
-        let found = present.as_ref().map(|present| (present.node.member, present.node.version));
-        if found != write.expected || write.record.run_id != self.run_id {
+    pub(super) fn write_record(&mut self, keyspace: &Keyspace, write: &RecordWrite, micros: u64) -> Option<NodeRecord> {
+        if write.record.run_id != self.run_id {
             return None;
         }
-        let mut node = write.record;
-        node.version = write.expected.map_or(1, |(_, version)| version + 1);
-        if write.new_member {
-            node.member.micros = micros;
-        }
-        node.quarantines.extend(write.begin.into_iter().map(|(member, length)| {
-            let length = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
-            Quarantine { member, ends: micros.saturating_add(length) }
-        }));
+        let present = self.records.get_mut(keyspace.record());
+        let node = write.apply(present.as_ref().map(|present| &present.node), micros)?;
         let floor = write.floor.unwrap_or_default();
         match present {
             Some(present) => (present.node, present.floor) = (node.clone(), present.floor.max(floor)),

@@ -62,7 +62,7 @@ pub(super) async fn write_record(
         ["CHANGED"] => Ok(None),
         ["WRITTEN", member, quarantines] => Ok(Some(NodeRecord {
             member: MemberId::parse(member).ok_or_else(unexpected)?,
-            version: write.expected.map_or(1, |(_, version)| version + 1),
+            version: write.next_version(),
             quarantines: record::decode_quarantines(quarantines).ok_or_else(unexpected)?,
             ..write.record.clone()
         })),

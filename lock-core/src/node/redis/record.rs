@@ -44,12 +44,11 @@ pub(super) fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
     command.arg(if *new_member { "new" } else { "" }).arg(text(*floor));
     command.arg(words(begin.iter().map(|(member, length)| format!("{member} {}", millis(*length)))));
     let member = if *new_member { format!("{:016x}", record.member.random) } else { record.member.to_string() };
-    let version = expected.map_or(1, |(_, version)| version + 1);
     let accepted = record.accepted.as_ref().map(|(ballot, roster)| format!("{ballot}\n{roster}"));
     let quarantines = record.quarantines.iter().map(|Quarantine { member, ends }| format!("{member} {ends}"));
     let values = [
         member,
-        version.to_string(),
+        write.next_version().to_string(),
         record.run_id.clone(),
         NodeRecord::FORMAT.to_string(),
         text(record.was),

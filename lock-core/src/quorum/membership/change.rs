@@ -19,23 +19,21 @@ pub enum Change {
 }
 
 impl Membership {
-    /// Works on the next roster: adopts it if it was chosen, and otherwise proposes the one that this client wants, if any.
-    pub(super) fn change(&mut self, roster: &Roster, now: Duration, draw: &mut dyn FnMut() -> u64) -> Vec<Step> {
-        let installed = |record: &NodeRecord| record.roster.as_ref() == Some(roster) && roster.contains(record.member);
+    /// Works on the next roster. Returns it if it was chosen, and otherwise proposes the one that this client wants, if any.
+    pub(super) fn change(
+        &mut self,
+        roster: &Roster,
+        now: Duration,
+        draw: &mut dyn FnMut() -> u64,
+    ) -> Result<Vec<Step>, Roster> {
+        let acceptors = self.records().filter(|(_, record)| record.is_seated_in(roster));
         let decision = Decision {
-            acceptors: self.records().filter(|(_, record)| installed(record)).map(|(node, _)| node).collect(),
+            acceptors: acceptors.map(|(node, _)| node).collect(),
             quorum: majority(roster.seats.len()),
             concerns: &|next| next.set == roster.set && next.generation == roster.generation + 1,
             wanted: self.wanted(roster),
         };
-        match self.decide(&decision, now, draw) {
-            Ok(steps) => steps,
-            Err(chosen) => {
-                self.adopt(chosen.clone(), roster.members().collect());
-                self.chose = true;
-                self.upkeep(&chosen, 0, draw)
-            }
-        }
+        self.decide(&decision, now, draw)
     }
 
     /// The next roster that this client wants: one that seats a node of its list, or allows its `max_ttl`, or what was asked for.
@@ -92,8 +90,7 @@ impl Membership {
     fn has_majority_without(&self, roster: &Roster, seat: Option<usize>) -> bool {
         let leaving = seat.and_then(|seat| roster.seats[seat].as_ref()).map(|seat| seat.member);
         let votes = |record: &NodeRecord| {
-            let stays = roster.contains(record.member) && leaving != Some(record.member);
-            stays && record.roster.as_ref() == Some(roster) && record.epoch.is_some()
+            record.is_seated_in(roster) && leaving != Some(record.member) && record.epoch.is_some()
         };
         self.records().filter(|(_, record)| votes(record)).count() >= majority(roster.seats.len())
     }

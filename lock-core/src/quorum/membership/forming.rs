@@ -7,7 +7,7 @@ use crate::node::{MemberId, NodeRecord, Roster, Seat, SetId};
 use crate::quorum::majority;
 
 impl Membership {
-    /// Whether the set of this roster cannot go on, and this client may form it anew.
+    /// Whether the set of this roster cannot go on, and this client may form it again.
     pub(super) fn must_form(&self, roster: &Roster) -> bool {
         self.majority_forgot(roster) || self.config.form_with_missing && !self.majority_may_remember(roster)
     }
@@ -30,9 +30,17 @@ impl Membership {
     /// Whether all nodes answer, at all addresses of the roster, and none is a member.
     fn all_forgot(&self, roster: &Roster) -> bool {
         let all_answer = (0..self.nodes.len()).all(|node| self.usable(node).is_some());
-        let none_remembers = !roster.members().any(|member| self.node_of(member).is_some());
-        let all_here = roster.seats.iter().flatten().all(|seat| self.config.names.contains(&seat.address));
-        all_answer && none_remembers && all_here
+        all_answer && !self.some_remember(roster) && !self.some_are_elsewhere(roster)
+    }
+
+    /// Whether a node that answers is a member.
+    fn some_remember(&self, roster: &Roster) -> bool {
+        roster.members().any(|member| self.node_of(member).is_some())
+    }
+
+    /// Whether a member has an address that is not in this list.
+    fn some_are_elsewhere(&self, roster: &Roster) -> bool {
+        roster.seats.iter().flatten().any(|seat| !self.config.names.contains(&seat.address))
     }
 
     /// Whether a majority of the members answers and remembers, or does not answer.
@@ -46,8 +54,8 @@ impl Membership {
         remembers + self.missing().len() >= majority(roster.seats.len())
     }
 
-    /// Forms a set of the nodes in this client's list, if that is safe.
-    pub(super) fn form(&mut self, now: Duration, draw: &mut dyn FnMut() -> u64) -> Vec<Step> {
+    /// Forms a set of the nodes in this client's list, if that is safe. Returns its first roster if that was chosen.
+    pub(super) fn form(&mut self, now: Duration, draw: &mut dyn FnMut() -> u64) -> Result<Vec<Step>, Roster> {
         let missing = self.missing();
         let acceptors: Vec<usize> = self.records().map(|(node, _)| node).collect();
         // A node that was not tried is not missing: it may know the set that this one would take the place of.
@@ -55,7 +63,7 @@ impl Membership {
         let all_have_ids = all_tried && acceptors.len() + missing.len() == self.nodes.len();
         let contested = self.contested().is_some() && !self.config.form_with_missing;
         if !self.may_go_without(&missing) || !all_have_ids || !self.may_form() || contested {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let old = self.roster.as_ref().map(|roster| roster.set);
         let quorum = acceptors.len();
@@ -67,14 +75,7 @@ impl Membership {
             concerns: &|roster| Some(roster.set) != old && roster.members().all(|member| ids.contains(&member)),
             wanted: Some(wanted),
         };
-        match self.decide(&decision, now, draw) {
-            Ok(steps) => steps,
-            Err(chosen) => {
-                self.adopt(chosen.clone(), Vec::new());
-                self.chose = true;
-                self.upkeep(&chosen, 0, draw)
-            }
-        }
+        self.decide(&decision, now, draw)
     }
 
     /// A first roster that a node accepted, and that may have been chosen with a node that this client does not see.
@@ -102,9 +103,7 @@ impl Membership {
             return self.records().all(|(_, record)| record.set().is_none()) || self.config.form_with_missing;
         };
         // If a member that remembers names one elsewhere, the set may live there.
-        let elsewhere = |seat: &Seat| !self.config.names.contains(&seat.address);
-        let some_remember = roster.members().any(|member| self.node_of(member).is_some());
-        self.config.form_with_missing || !some_remember || !roster.seats.iter().flatten().any(elsewhere)
+        self.config.form_with_missing || !self.some_remember(roster) || !self.some_are_elsewhere(roster)
     }
 
     /// The first roster of a new set.

@@ -21,8 +21,6 @@ pub struct MembershipConfig {
     pub set_name: String,
     /// Whether it forms a set although nodes are missing.
     pub form_with_missing: bool,
-    /// Whether it only looks, and leaves every record alone.
-    pub observe_only: bool,
     /// Whether a restarted node that has its record is trusted to have all its data, if it says that it is durable.
     pub assume_durable: bool,
 }
@@ -128,27 +126,32 @@ impl Membership {
 
     /// Records the highest fence of a node that was read under this roster.
     pub fn fence_read(&mut self, node: usize, roster: (SetId, u64), reading: FenceReading) {
-        if self.roster.as_ref().is_some_and(|newest| (newest.set, newest.generation) == roster) {
+        if self.roster.as_ref().is_some_and(|newest| newest.id() == roster) {
             self.nodes[node].fence = Some(reading);
         }
     }
 
     /// What is to be done now. `clock` is the cluster clock, and `draw` draws random numbers.
     pub fn steps(&mut self, now: Duration, clock: u64, draw: &mut dyn FnMut() -> u64) -> Vec<Step> {
-        if self.config.observe_only {
-            return Vec::new();
-        }
         let identities = self.without_paused(self.identities(draw));
         if !identities.is_empty() {
             return identities;
         }
-        let steps = match self.roster.clone() {
+        let (decided, previous) = match self.roster.clone() {
             Some(roster) if !self.must_form(&roster) => {
                 let steps = self.without_paused(self.upkeep(&roster, clock, draw));
-                if steps.is_empty() { self.change(&roster, now, draw) } else { steps }
+                if !steps.is_empty() {
+                    return steps;
+                }
+                (self.change(&roster, now, draw), roster.members().collect())
             }
-            _ => self.form(now, draw),
+            _ => (self.form(now, draw), Vec::new()),
         };
+        let steps = decided.unwrap_or_else(|chosen| {
+            self.adopt(chosen.clone(), previous);
+            self.chose = true;
+            self.upkeep(&chosen, clock, draw)
+        });
         self.without_paused(steps)
     }
 

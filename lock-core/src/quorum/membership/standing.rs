@@ -50,7 +50,10 @@ impl Membership {
                 _ if record.roster.as_ref() != Some(roster) => Standing::NotMember(NotMember::Behind),
                 Some(_) if self.hold > now => Standing::Quarantined(self.hold - now),
                 Some(epoch) => Standing::Admitted(epoch),
-                None => Standing::Quarantined(self.quarantine_left(record)),
+                None => {
+                    let longest = || quarantine_length(roster.quarantine_ttl);
+                    Standing::Quarantined(self.quarantine_left(record.member).unwrap_or_else(longest))
+                }
             },
             _ if self.majority_forgot(roster) => Standing::NotMember(NotMember::MajorityForgot),
             Some(NodeRecord { member, was, roster: Some(left), .. })
@@ -73,18 +76,5 @@ impl Membership {
     pub(super) fn missing(&self) -> Vec<String> {
         let is_missing = |node: &usize| self.usable(*node).is_none();
         (0..self.nodes.len()).filter(is_missing).map(|node| self.config.names[node].clone()).collect()
-    }
-
-    /// How long until two nodes can say that the quarantine of this one is over. Roughly, if one of them does not observe it yet.
-    fn quarantine_left(&self, record: &NodeRecord) -> Duration {
-        let ends = |node: usize| {
-            let seen = self.usable(node)?;
-            let ends = seen.record.get()?.quarantine_of(record.member)?;
-            Some(Duration::from_micros(ends.saturating_sub(seen.clock_micros)))
-        };
-        let mut left: Vec<Duration> = (0..self.nodes.len()).filter_map(ends).collect();
-        left.sort_unstable();
-        let longest = || self.roster.as_ref().map_or(Duration::ZERO, |roster| quarantine_length(roster.quarantine_ttl));
-        left.get(self.observers() - 1).copied().unwrap_or_else(longest)
     }
 }

@@ -81,7 +81,7 @@ impl Membership {
             } else if is_member && record.epoch.is_none() {
                 match record.quarantine_of(record.member) {
                     None => self.join(node, record, roster, clock, &mut steps),
-                    Some(_) if self.quarantine_is_over(record.member) => {
+                    Some(_) if self.quarantine_left(record.member) == Some(Duration::ZERO) => {
                         let mut admitted = NodeRecord { epoch: Some(epoch(draw)), ..record.clone() };
                         admitted.quarantines.retain(|quarantine| quarantine.member != record.member);
                         steps.push(Step::Write { node, write: rewrite(record, admitted) });
@@ -117,21 +117,21 @@ impl Membership {
 
     /// Begins the quarantine of a node whose floor is known, or finds out the floor.
     fn join(&self, node: usize, record: &NodeRecord, roster: &Roster, clock: u64, steps: &mut Vec<Step>) {
-        let formed_anew = self.previous.is_empty();
+        let formed_again = self.previous.is_empty();
         let counts = |other: &NodeRecord| {
             let remembers = other.epoch.is_some() && self.previous.contains(&other.member);
-            other.roster.as_ref() == Some(roster) && (remembers || formed_anew)
+            other.roster.as_ref() == Some(roster) && (remembers || formed_again)
         };
         let mut fences = Vec::new();
         for (other, record) in self.records().filter(|(_, record)| counts(record)) {
             match self.nodes[other].fence.filter(|fence| fence.member == record.member) {
                 Some(fence) => fences.push(fence.highest),
-                None => steps.push(Step::ReadFence { node: other, roster: (roster.set, roster.generation) }),
+                None => steps.push(Step::ReadFence { node: other, roster: roster.id() }),
             }
         }
         if fences.len() >= majority(roster.seats.len()) {
             // What a majority forgot is lost. The clock is ahead of it, as far as clocks can be trusted.
-            let fallback = if formed_anew { clock } else { 0 };
+            let fallback = if formed_again { clock } else { 0 };
             let floor = fences.into_iter().max().unwrap_or_default().max(fallback);
             let begin = vec![(record.member, quarantine_length(roster.quarantine_ttl))];
             let write = RecordWrite { begin, floor: Some(floor), ..rewrite(record, record.clone()) };
@@ -142,9 +142,8 @@ impl Membership {
     /// Begins to observe a quarantine on the members that do not.
     fn observe_quarantine(&self, member: MemberId, roster: &Roster, steps: &mut Vec<Step>) {
         for (node, record) in self.records() {
-            let installed = record.roster.as_ref() == Some(roster) && roster.contains(record.member);
             let is_written = steps.iter().any(|step| matches!(step, Step::Write { node: other, .. } if *other == node));
-            if installed && record.quarantine_of(member).is_none() && !is_written {
+            if record.is_seated_in(roster) && record.quarantine_of(member).is_none() && !is_written {
                 let begin = vec![(member, quarantine_length(roster.quarantine_ttl))];
                 let write = RecordWrite { begin, ..rewrite(record, record.clone()) };
                 steps.push(Step::Write { node, write });
@@ -152,14 +151,16 @@ impl Membership {
         }
     }
 
-    /// Whether two nodes say that a quarantine is over, so that no wrong clock ends it alone.
-    fn quarantine_is_over(&self, member: MemberId) -> bool {
-        let is_over = |node: usize| {
+    /// How long until two nodes say that a quarantine is over, so that no wrong clock ends it alone; `None` while too few observe it.
+    pub(super) fn quarantine_left(&self, member: MemberId) -> Option<Duration> {
+        let left = |node: usize| {
             let seen = self.usable(node)?;
             let record = seen.record.get().filter(|record| record.run_id == seen.run_id && record.has_seat())?;
-            record.quarantine_of(member).filter(|ends| *ends <= seen.clock_micros)
+            Some(Duration::from_micros(record.quarantine_of(member)?.saturating_sub(seen.clock_micros)))
         };
-        (0..self.nodes.len()).filter_map(is_over).count() >= self.observers()
+        let mut left: Vec<Duration> = (0..self.nodes.len()).filter_map(left).collect();
+        left.sort_unstable();
+        left.get(self.nodes.len().min(2) - 1).copied()
     }
 
     /// How long until the next quarantine that a node observes ends, on its clock when it was last read.
@@ -169,11 +170,6 @@ impl Membership {
         let ends = seen.record.get()?.quarantines.iter().map(|quarantine| quarantine.ends);
         let next = ends.filter(|ends| *ends > seen.clock_micros).min()?;
         Some(Duration::from_micros(next - seen.clock_micros))
-    }
-
-    /// How many nodes have to say that a quarantine is over.
-    pub(super) fn observers(&self) -> usize {
-        self.nodes.len().min(2)
     }
 }
 

@@ -19,7 +19,7 @@ impl Observer {
         Self { manager: Mutex::new(builder(masters, no_quarantine).connect_lazy().unwrap()), no_quarantine }
     }
 
-    /// Goes on with another list, as one more client that was deployed anew.
+    /// Goes on with another list, as one more client that was deployed again.
     pub(super) async fn deploy(&self, masters: &[String]) {
         let new = builder(masters, self.no_quarantine).connect_lazy().unwrap();
         let old = std::mem::replace(&mut *self.manager.lock().unwrap(), new);

@@ -108,7 +108,6 @@ impl Mind {
             max_ttl: max_ttl(ticks),
             set_name: String::new(),
             form_with_missing: false,
-            observe_only: false,
             assume_durable: setting.is(MembershipMutant::ExemptionForDurable),
         };
         Membership::new(config, client as u64)

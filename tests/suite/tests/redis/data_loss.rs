@@ -153,7 +153,7 @@ async fn data_loss_on_a_minority_of_real_servers_never_leads_to_two_valid_holder
 }
 
 #[tokio::test]
-async fn health_finds_a_node_in_another_epoch_and_an_idle_client_inspects_it_again() {
+async fn an_idle_client_finds_nodes_that_another_client_has_established_again() {
     let cluster = RedisCluster::start(3).await;
     let builder = || cluster.builder().ttl(TTL / 5).max_ttl(TTL / 5);
     let (idle, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
@@ -165,7 +165,6 @@ async fn health_finds_a_node_in_another_epoch_and_an_idle_client_inspects_it_aga
         })
         .await;
     }
-    assert!(idle.health().await.nodes[0].problem.is_some());
     all_nodes_vote(&idle).await;
     assert!(idle.lock("r").acquire().await.is_ok());
 }

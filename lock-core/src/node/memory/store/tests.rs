@@ -37,8 +37,11 @@ impl Fixture {
         let keyspace = Arc::new(Keyspace::new("lock:"));
         let mut store = Store::new("run".into());
         let write = write_of(None, Some(Epoch::from_bits(7)));
-        assert!(store.write_record(&keyspace, write.clone(), 1).is_some());
-        assert!(store.write_record(&keyspace, write, 1).is_none(), "there is a record, and it is not the expected one");
+        assert!(store.write_record(&keyspace, &write, 1).is_some());
+        assert!(
+            store.write_record(&keyspace, &write, 1).is_none(),
+            "there is a record, and it is not the expected one"
+        );
         Self { store, keys: LockKeys::new(&keyspace, "r"), now: Duration::ZERO }
     }
 
@@ -119,7 +122,7 @@ fn a_node_in_another_epoch_or_without_one_executes_nothing() {
     assert_eq!(node.store.execute(&request, node.now), Err(NodeError::Unadmitted));
     let member = MemberId { random: 1, micros: 1 };
     let keyspace = Keyspace::new("lock:");
-    assert!(node.store.write_record(&keyspace, write_of(Some((member, 1)), None), 2).is_some());
+    assert!(node.store.write_record(&keyspace, &write_of(Some((member, 1)), None), 2).is_some());
     assert_eq!(node.execute(acquire), Err(NodeError::Unadmitted));
 }
 
@@ -129,7 +132,7 @@ fn a_record_is_completed_by_the_node() {
     let keyspace = Keyspace::new("lock:");
     let expected = Some((MemberId { random: 1, micros: 1 }, 1));
     let write = RecordWrite { floor: Some(40), ..write_of(expected, Some(Epoch::from_bits(7))) };
-    let record = node.store.write_record(&keyspace, write, 5).unwrap();
+    let record = node.store.write_record(&keyspace, &write, 5).unwrap();
     assert_eq!((record.version, record.quarantines[0].ends), (2, 5 + 1_000_000));
     assert_eq!(node.store.read_fences(&keyspace).unwrap().highest, 40);
     let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 3, tokens: 1, since: None };

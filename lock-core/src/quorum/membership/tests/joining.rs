@@ -1,0 +1,89 @@
+//! Nodes that forgot, and quarantines.
+
+use super::*;
+
+#[test]
+fn a_node_that_forgot_is_replaced_by_itself_and_sits_out_a_quarantine() {
+    let (mut world, mut client) = formed();
+    world.node("2").fence = 500;
+    world.forget("3");
+    world.settle(&mut client);
+    assert_eq!((client.standings().as_str(), client.generation()), ("aaq", 2));
+    assert_eq!(world.node("3").fence, 500, "the floor");
+    world.pass(59);
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "aaq");
+    world.pass(3);
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "aaa");
+}
+
+#[test]
+fn a_node_that_restarted_with_its_record_has_forgotten_whatever_it_says() {
+    let (mut world, mut client) = formed();
+    world.node("3").run += 1;
+    world.settle(&mut client);
+    assert_eq!((client.standings().as_str(), client.generation()), ("aaq", 2));
+}
+
+#[test]
+fn a_single_durable_node_needs_no_quarantine_if_it_is_trusted() {
+    let mut world = World::new(&["1"]);
+    let mut trusting = Client::with(&["1"], |config| config.assume_durable = true);
+    world.settle(&mut trusting);
+    world.node("1").run += 1;
+    world.settle(&mut trusting);
+    assert_eq!(trusting.standings(), "a");
+    let mut careful = Client::new(&["1"]);
+    world.node("1").run += 1;
+    world.settle(&mut careful);
+    assert_eq!(careful.standings(), "q");
+}
+
+#[test]
+fn a_change_that_lost_its_floor_can_be_ended_by_forming_the_set_again() {
+    let (mut world, _) = formed();
+    let mut new = Client::new(&NEW_LIST);
+    for _ in 0..20 {
+        world.look(&mut new);
+        if new.generation() == 2 {
+            break;
+        }
+        world.step(&mut new);
+    }
+    world.forget("2");
+    world.settle(&mut new);
+    assert_eq!(new.standings().matches('a').count(), 1, "one of the members of the roster before is not enough");
+    let mut told = Client::with(&NEW_LIST, |config| config.form_with_missing = true);
+    world.settle(&mut told);
+    assert_eq!(told.standings(), "qqq");
+}
+
+#[test]
+fn a_node_that_refuses_its_record_keeps_no_other_from_being_replaced() {
+    let names = ["1", "2", "3", "4", "5"];
+    let (mut world, mut client) = (World::new(&names), Client::new(&names));
+    world.settle(&mut client);
+    world.forget("4");
+    world.forget("5");
+    client.membership.pause(3, true);
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "aaa-q");
+    client.membership.pause(3, false);
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "aaaqq");
+}
+
+#[test]
+fn one_wrong_clock_ends_no_quarantine() {
+    let (mut world, mut client) = formed();
+    world.forget("3");
+    world.settle(&mut client);
+    world.node("3").clock += 3600 * SECOND;
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "aaq", "its own");
+    world.node("3").clock -= 3600 * SECOND;
+    world.node("1").clock += 3600 * SECOND;
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "aaq", "another's");
+}
