@@ -9,45 +9,14 @@ use lock_core::node::{Keyspace, LockKeys};
 use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
-use super::fault::{Fault, Kind};
 use super::nemesis::Nemesis;
 use super::windows::QUIET;
-use super::{PREFIX, QUICK_RESOURCE, RESOURCES, SERVICES, resource};
+use super::{PREFIX, QUICK_RESOURCE, RESOURCES, resource};
 
-/// How often all servers lose their data, and the pause in between.
-const AMNESIA_ROUNDS: usize = 6;
-const AMNESIA_PAUSE: Duration = Duration::from_millis(500);
 /// The pause before the queues are deleted again: much shorter than the time between two acquisitions.
 const DELETE_PAUSE: Duration = Duration::from_millis(1);
 
 impl Nemesis<'_, '_> {
-    /// Makes all servers lose their data, several times: more than the guarantees allow.
-    pub(super) async fn amnesia(&mut self) {
-        self.phase("amnesia");
-        for _ in 0..AMNESIA_ROUNDS {
-            // The services are stopped meanwhile: one that found a server with its data would put the others into
-            // quarantine.
-            let stop = |service| Fault {
-                kind: Kind::StopService,
-                server: None,
-                service: Some(service),
-                duration: AMNESIA_PAUSE,
-            };
-            for service in 0..SERVICES {
-                self.world.inject(&stop(service)).await;
-            }
-            for server in 0..self.world.servers.len() {
-                let fault =
-                    Fault { kind: Kind::FlushServer, server: Some(server), service: None, duration: Duration::ZERO };
-                self.world.inject(&fault).await;
-            }
-            for service in 0..SERVICES {
-                self.world.heal(&stop(service)).await;
-            }
-            sleep(AMNESIA_PAUSE).await;
-        }
-    }
-
     /// Takes a resource on all servers for `length`, whoever holds it. The histories record a quiet phase.
     pub(super) async fn stranger(&mut self, length: Duration) {
         self.phase(QUIET);

@@ -85,9 +85,6 @@ pub struct Plan {
 pub enum Broken {
     /// The services write without the fence, so updates are lost.
     Unfenced,
-    /// All servers lose their data at once, which is more than the guarantees allow, so two holders are valid at a
-    /// time.
-    Amnesia,
     /// A client that records no history holds a resource. To the checks it looks free, and its waiters do not get it.
     Stranger,
     /// The servers keep losing their queues. Whoever asks when a lock is released gets it, and others starve.

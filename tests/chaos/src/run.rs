@@ -39,7 +39,6 @@ pub async fn run(plan: &Plan) -> Report {
     nemesis.first_start().await;
     nemesis.quiet(SHORT_QUIET).await;
     match plan.broken {
-        Some(Broken::Amnesia) => nemesis.amnesia().await,
         Some(Broken::Unfenced | Broken::NoQuarantine) => nemesis.inject_faults(Duration::from_secs(plan.seconds)).await,
         Some(Broken::Stranger) => nemesis.stranger(TAMPERING).await,
         Some(Broken::NoQueues) => nemesis.no_queues(TAMPERING).await,

@@ -80,12 +80,6 @@ async fn without_the_fence_lost_updates_are_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
-async fn when_all_servers_forget_at_once_two_valid_holders_are_found() {
-    finds(Broken::Amnesia, "two valid holders").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "long: bash tests/run.sh --long"]
 async fn when_a_stranger_holds_a_resource_stuck_waiters_are_found() {
     finds(Broken::Stranger, "account-0 stayed free for").await;
 }
