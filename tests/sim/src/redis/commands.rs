@@ -2,6 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::clock::NodeClock;
 use super::database::{Database, NOT_AN_INTEGER, flag, integer, time, upper};
 use super::flaw::Flaw;
@@ -31,6 +33,8 @@ pub(super) type Scripts = BTreeMap<String, Arc<Script>>;
 pub(super) struct Session {
     pub(super) protocol: u8,
     pub(super) id: u64,
+    /// Notified when there are messages for it.
+    pub(super) called: Arc<Notify>,
 }
 
 /// The version that the server reports: that of the server it is compared with.
@@ -51,8 +55,12 @@ impl State {
     fn reply(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Reply {
         let Some((name, arguments)) = words.split_first() else { return Reply::error("ERR empty command") };
         let name = upper(name);
+        if let Some(reply) = self.on_channels(session, &name, arguments) {
+            return reply;
+        }
         match (name.as_str(), arguments) {
             ("PING", []) => Reply::Status("PONG".into()),
+            ("PING", [text]) => Reply::text(text),
             ("HELLO", _) => self.hello(session, arguments),
             ("AUTH", [_] | [_, _]) => Reply::error(
                 "ERR AUTH <password> called without any password configured for the default user. \

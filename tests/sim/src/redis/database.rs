@@ -1,12 +1,15 @@
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use super::channels::Channels;
 use super::resp::Reply;
 use super::store::{Store, WrongType};
 
-/// The keys of a server, with the commands on them that connections and scripts can execute.
+/// The keys and channels of a server, with the commands on them that connections and scripts can execute.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Database {
     pub(super) store: Store,
+    pub(super) channels: Channels,
     /// How many wake-ups the scripts sent, and how many were taken.
     pub(super) done: Tally,
 }
@@ -15,11 +18,42 @@ pub(super) struct Database {
 pub(super) type Tally = BTreeMap<&'static str, u64>;
 
 pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(super) const SYNTAX_ERROR: &str = "ERR syntax error";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
-const KNOWN: [&str; 18] = [
-    "GET", "SET", "MGET", "DEL", "EXISTS", "PTTL", "PEXPIRE", "HGET", "HMGET", "HGETALL", "HSET", "HDEL", "RPUSH",
-    "LPOP", "LRANGE", "LLEN", "BLPOP", "TIME",
+const KNOWN: [&str; 30] = [
+    "GET",
+    "SET",
+    "MGET",
+    "DEL",
+    "EXISTS",
+    "PTTL",
+    "PEXPIRE",
+    "HGET",
+    "HMGET",
+    "HGETALL",
+    "HSET",
+    "HDEL",
+    "ZADD",
+    "ZREM",
+    "ZRANGE",
+    "ZRANK",
+    "ZSCORE",
+    "ZCARD",
+    "ZPOPMAX",
+    "RPUSH",
+    "LPOP",
+    "LRANGE",
+    "LLEN",
+    "BLPOP",
+    "TIME",
+    "PUBLISH",
+    "SUBSCRIBE",
+    "PING",
+    "EVAL",
+    "EVALSHA",
 ];
+/// The commands that scripts cannot execute.
+const NOT_IN_SCRIPTS: [&str; 5] = ["SUBSCRIBE", "UNSUBSCRIBE", "HELLO", "EVAL", "EVALSHA"];
 
 impl From<WrongType> for Reply {
     fn from(WrongType: WrongType) -> Self {
@@ -46,7 +80,7 @@ impl Database {
     pub(super) fn execute(&mut self, name: &str, arguments: &[Vec<u8>], now: i64) -> Reply {
         match self.on_keys(name, arguments, now) {
             Ok(Some(reply)) => reply,
-            Ok(None) if KNOWN.contains(&name) || name == "EVAL" || name == "EVALSHA" => {
+            Ok(None) if KNOWN.contains(&name) => {
                 Reply::error(format!("ERR wrong number of arguments for '{}' command", name.to_lowercase()))
             }
             Ok(None) => Reply::error(format!("ERR unknown command '{name}'")),
@@ -60,7 +94,10 @@ impl Database {
         if name == "TIME" && arguments.is_empty() {
             return time(now);
         }
-        if name == "RPUSH" {
+        if NOT_IN_SCRIPTS.contains(&name.as_str()) {
+            return Reply::error("ERR This Redis command is not allowed from script");
+        }
+        if name == "RPUSH" || name == "PUBLISH" {
             self.count("wake-up sent");
         }
         match self.on_keys(&name, arguments, now / 1000) {
@@ -122,7 +159,8 @@ impl Database {
                 _ => Reply::error(NOT_AN_INTEGER),
             },
             ("LLEN", [key]) => Reply::length(store.list(key, now)?.len()),
-            _ => return Ok(None),
+            ("PUBLISH", [channel, message]) => Reply::length(self.channels.publish(channel, message)),
+            _ => return self.on_sorted_sets(name, arguments, now),
         }))
     }
 
@@ -152,6 +190,13 @@ impl Database {
         Ok(Reply::List(elements))
     }
 
+    /// Takes the messages for the subscriptions of a session.
+    pub(super) fn take_messages(&mut self, session: u64) -> Vec<Reply> {
+        let messages = self.channels.take_messages(session);
+        messages.iter().for_each(|_| self.count("wake-up taken"));
+        messages
+    }
+
     fn count(&mut self, what: &'static str) {
         *self.done.entry(what).or_default() += 1;
     }
@@ -179,10 +224,10 @@ fn set(store: &mut Store, key: &[u8], value: &[u8], options: &[Vec<u8>], now: i6
                 Some(Some(ttl)) if ttl > 0 => expires = Some(now + ttl),
                 Some(Some(_)) => return Reply::error("ERR invalid expire time in 'set' command"),
                 Some(None) => return Reply::error(NOT_AN_INTEGER),
-                None => return Reply::error("ERR syntax error"),
+                None => return Reply::error(SYNTAX_ERROR),
             },
             "KEEPTTL" if expires.is_none() => keep_ttl = true,
-            _ => return Reply::error("ERR syntax error"),
+            _ => return Reply::error(SYNTAX_ERROR),
         }
     }
     if only_if.is_some_and(|there| there != store.exists(key, now)) {
@@ -195,12 +240,20 @@ fn set(store: &mut Store, key: &[u8], value: &[u8], options: &[Vec<u8>], now: i6
     Reply::Status("OK".into())
 }
 
-/// `LRANGE`: both ends are included, and negative indices count from the end.
+/// `LRANGE`
 fn range<'a>(elements: impl ExactSizeIterator<Item = &'a Vec<u8>>, from: i64, to: i64) -> Reply {
-    let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-    let place = |place: i64| if place < 0 { length + place } else { place };
-    let (from, to) = (place(from).max(0), place(to));
-    let within = |at: &usize| i64::try_from(*at).is_ok_and(|at| from <= at && at <= to);
-    let elements = elements.enumerate().filter(|(at, _)| within(at));
-    Reply::List(elements.map(|(_, element)| Reply::text(element)).collect())
+    let Range { start, end } = places(elements.len(), from, to);
+    Reply::List(elements.take(end).skip(start).map(Reply::text).collect())
+}
+
+/// Where two indices point to in a list of this length: both ends are included, and negative indices count from the end.
+pub(super) fn places(length: usize, from: i64, to: i64) -> Range<usize> {
+    let signed = i64::try_from(length).unwrap_or(i64::MAX);
+    let place = |index: i64| {
+        let place = if index < 0 { signed.saturating_add(index) } else { index };
+        place.clamp(-1, signed)
+    };
+    let end = usize::try_from(place(to) + 1).unwrap_or_default().min(length);
+    let start = usize::try_from(place(from)).unwrap_or_default().min(end);
+    start..end
 }

@@ -24,6 +24,7 @@ impl FakeRedis {
         state.run_id = format!("{}-run-{}", life.name, life.starts);
         state.scripts.clear();
         state.blocked.clear();
+        state.database.channels.clear();
         match memory {
             Memory::Kept => {}
             Memory::Saved => state.database.store = life.saved.clone(),

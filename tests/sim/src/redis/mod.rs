@@ -1,20 +1,24 @@
 //! A simulated Redis server: the commands that locks need, on a clock that the simulation sets, with faults that a test
 //! injects. Lua scripts run as they are sent. A differential test compares its replies with those of a real `redis-server`.
 //!
-//! From the bottom up: `clock` (the server's wall clock), `store` (keys that expire), `database` (the commands on keys, for
-//! connections and scripts), `scripts` (Lua), `commands` (all other commands of a connection), `lists` (blocking for an
-//! element of a list), `resp` (the protocol), `server` (the server and its connections), `faults` (what
-//! a test can do to it), `flaw` (scripts that are wrong on purpose).
+//! From the bottom up: `clock` (the server's wall clock), `double` (numbers with a fraction), `store` (keys that expire),
+//! `database` (the commands on keys, for connections and scripts), `sorted_sets` (those on sorted sets), `scripts` (Lua),
+//! `commands` (all other commands of a connection), `channels` (publish and subscribe), `lists` (blocking for an element of a
+//! list), `resp` (the protocol), `server` (the server and its connections), `faults` (what a test can do to it), `flaw`
+//! (scripts that are wrong on purpose).
 
+mod channels;
 mod clock;
 mod commands;
 mod database;
+mod double;
 mod faults;
 mod flaw;
 mod lists;
 mod resp;
 mod scripts;
 mod server;
+mod sorted_sets;
 mod store;
 
 pub use self::clock::NodeClock;

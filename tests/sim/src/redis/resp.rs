@@ -1,6 +1,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write as _};
 
+use super::double;
+
 /// The words of a command.
 pub(super) type Words = Vec<Vec<u8>>;
 
@@ -12,11 +14,19 @@ pub(super) enum Reply {
     /// Text for people: a verbatim string in RESP3.
     Report(String),
     Number(i64),
+    /// A number with a fraction: text in RESP2.
+    Double(f64),
     Nil,
     /// A null array, which RESP2 tells from a null string.
     NoList,
     List(Vec<Reply>),
     Map(Vec<(Reply, Reply)>),
+    /// Members of a sorted set with their scores: a list of pairs in RESP3.
+    Scored(Vec<(f64, Vec<u8>)>),
+    /// A message of a channel, or a confirmation of a subscription: a list in RESP2.
+    Push(Vec<Reply>),
+    /// Replies one after the other, to one command.
+    Several(Vec<Reply>),
     /// An error, with its code.
     Error(String),
 }
@@ -55,9 +65,23 @@ impl Reply {
                 out.extend_from_slice(format!("txt:{text}\r\n").as_bytes());
             }
             Self::Report(text) => Self::text(text).write(protocol, out),
-            Self::List(items) => {
-                line('*', &items.len().to_string());
+            Self::Double(double) if resp3 => line(',', &double::print(*double)),
+            Self::Double(double) => Self::text(double::print(*double)).write(protocol, out),
+            Self::List(items) | Self::Push(items) => {
+                let is_push = resp3 && matches!(self, Self::Push(_));
+                line(if is_push { '>' } else { '*' }, &items.len().to_string());
                 items.iter().for_each(|item| item.write(protocol, out));
+            }
+            Self::Several(replies) => replies.iter().for_each(|reply| reply.write(protocol, out)),
+            Self::Scored(entries) => {
+                line('*', &(entries.len() * if resp3 { 1 } else { 2 }).to_string());
+                for (score, member) in entries {
+                    if resp3 {
+                        out.extend_from_slice(b"*2\r\n");
+                    }
+                    Self::text(member).write(protocol, out);
+                    Self::Double(*score).write(protocol, out);
+                }
             }
             Self::Map(pairs) => {
                 if resp3 {
@@ -128,6 +152,18 @@ mod tests {
         };
         assert_eq!(bytes(2), b"*2\r\n$1\r\na\r\n$-1\r\n");
         assert_eq!(bytes(3), b"%1\r\n$1\r\na\r\n_\r\n");
+    }
+
+    #[test]
+    fn scores_are_text_in_the_older_protocol_and_pairs_in_the_newer() {
+        let scored = Reply::Scored(vec![(0.5, b"a".to_vec())]);
+        let bytes = |protocol| {
+            let mut out = Vec::new();
+            scored.write(protocol, &mut out);
+            out
+        };
+        assert_eq!(bytes(2), b"*2\r\n$1\r\na\r\n$3\r\n0.5\r\n");
+        assert_eq!(bytes(3), b"*1\r\n*2\r\n$1\r\na\r\n,0.5\r\n");
     }
 
     #[test]

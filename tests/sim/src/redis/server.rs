@@ -74,6 +74,7 @@ impl FakeRedis {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let Visit { session, .. } = &mut self.visit();
+        let called = Arc::clone(&session.called);
         let mut cut = std::pin::pin!(self.0.cut.notified());
         cut.as_mut().enable();
         let (mut input, mut output) = (Vec::new(), Vec::new());
@@ -81,12 +82,14 @@ impl FakeRedis {
             let read = tokio::select! {
                 biased;
                 () = &mut cut => return Ok(()),
-                read = stream.read_buf(&mut input) => read?,
+                () = called.notified() => None,
+                read = stream.read_buf(&mut input) => Some(read?),
             };
-            if read == 0 {
+            if read == Some(0) {
                 return Ok(());
             }
             self.hang_on(&time).await;
+            self.write_messages(session, &mut output);
             while let Some(words) = take_command(&mut input)? {
                 let reply = match self.execute(session, &words, time()) {
                     Some(reply) => reply,
@@ -104,11 +107,18 @@ impl FakeRedis {
                         }
                     }
                 };
+                self.write_messages(session, &mut output);
                 reply.write(session.protocol, &mut output);
             }
             stream.write_all(&output).await?;
             output.clear();
         }
+    }
+
+    /// Appends the messages for the subscriptions of a session.
+    fn write_messages(&self, session: &Session, output: &mut Vec<u8>) {
+        let messages = self.state().database.take_messages(session.id);
+        messages.iter().for_each(|message| message.write(session.protocol, output));
     }
 
     /// The reply to a session that is blocked, once there is one; `None` if the client hangs up. What the client sends
@@ -145,7 +155,7 @@ impl FakeRedis {
     fn visit(&self) -> Visit<'_> {
         let mut life = self.life();
         life.sessions += 1;
-        Visit { server: self, session: Session { protocol: 2, id: life.sessions } }
+        Visit { server: self, session: Session { protocol: 2, id: life.sessions, called: Arc::default() } }
     }
 
     /// Waits while the server hangs.
@@ -254,7 +264,7 @@ impl FakeRedis {
     }
 }
 
-/// A connection. Its end also ends what it was blocked on.
+/// A connection. Its end also ends its subscriptions, and what it was blocked on.
 struct Visit<'a> {
     server: &'a FakeRedis,
     session: Session,
@@ -262,6 +272,8 @@ struct Visit<'a> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.server.state().blocked.retain(|blocked| blocked.session != self.session.id);
+        let mut state = self.server.state();
+        state.database.channels.disconnect(self.session.id);
+        state.blocked.retain(|blocked| blocked.session != self.session.id);
     }
 }

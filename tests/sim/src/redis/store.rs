@@ -1,6 +1,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::sorted_sets::SortedSet;
+
 /// The keys of a server. Times are milliseconds on the server's own clock.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Store {
@@ -24,6 +26,8 @@ enum Value {
     Hash(Arc<Fields>),
     /// Never empty: the key is deleted with the last element.
     List(VecDeque<Vec<u8>>),
+    /// Never empty: the key is deleted with the last member.
+    SortedSet(SortedSet),
 }
 
 /// The key holds a value of another type.
@@ -122,6 +126,24 @@ impl Store {
             self.keys.remove(key);
         }
         Ok(first)
+    }
+
+    /// Reads or changes a sorted set: an empty one, if the key does not exist.
+    pub(super) fn with_sorted_set<T>(
+        &mut self,
+        key: &[u8],
+        now: i64,
+        work: impl FnOnce(&mut SortedSet) -> T,
+    ) -> Result<T, WrongType> {
+        self.exists(key, now);
+        let empty = || Entry { value: Value::SortedSet(SortedSet::default()), expires: None };
+        let entry = self.keys.entry(key.to_vec()).or_insert_with(empty);
+        let Value::SortedSet(set) = &mut entry.value else { return Err(WrongType) };
+        let result = work(set);
+        if set.is_empty() {
+            self.keys.remove(key);
+        }
+        Ok(result)
     }
 
     /// Deletes a key. Returns whether it existed.

@@ -147,6 +147,21 @@ fn list_command() -> impl Strategy<Value = Step> {
     command.prop_map(Step::command)
 }
 
+/// Commands on sorted sets, in place of whatever the scripts expect, and messages to waiters.
+fn queue_command() -> impl Strategy<Value = Step> {
+    let since = || one_of(&["1", "2", "3", "1700000000000000"]);
+    let command = prop_oneof![
+        3 => (key(), since(), waiter()).prop_map(|(key, since, waiter)| words(&["ZADD", key, since, &waiter])),
+        1 => (key(), since(), waiter())
+            .prop_map(|(key, since, waiter)| words(&["ZADD", key, since, &format!("p{waiter}")])),
+        1 => (key(), waiter()).prop_map(|(key, waiter)| words(&["ZREM", key, &waiter])),
+        1 => key().prop_map(|key| words(&["ZRANGE", key, "0", "-1", "WITHSCORES"])),
+        1 => key().prop_map(|key| words(&["ZPOPMAX", key])),
+        2 => prop::sample::select(&WAKEUPS[..]).prop_map(|channel| words(&["PUBLISH", &channel, "0 lock:r"])),
+    ];
+    command.prop_map(Step::command)
+}
+
 /// A command that changes what votes depend on, to what a node may have and to what it should not.
 fn disturbance() -> impl Strategy<Value = Vec<String>> {
     let Lock { lock, queue, reservation, fence, .. } = &LOCKS[0];
@@ -211,6 +226,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         8 => snippet().prop_map(Step::command),
         7 => ttl_command(),
         7 => list_command(),
+        5 => queue_command(),
         10 => disturbance().prop_map(Step::command),
         10 => command().prop_map(Step::command),
         1 => outlast,

@@ -4,11 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
 mod answers;
+mod channels;
 mod commands;
+mod raw;
 mod requests;
 mod reservations;
 mod servers;
 mod snippets;
+mod sorted_sets;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,6 +20,7 @@ use lock_sim::redis::Flaw;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use redis::Value;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
@@ -26,21 +30,28 @@ use self::requests::Encoder;
 use self::reservations::Reservations;
 use self::servers::{Pair, Servers};
 
+/// One thread, as in a real server: a connection that is unblocked goes on before the next command is executed.
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A sequence that differs is reported step by step; shrinking it takes time.
+fn config(cases: u32) -> Config {
+    Config { cases, failure_persistence: None, max_shrink_iters: 100, ..Config::default() }
+}
+
 /// Runs random sequences of commands against both servers. Returns how many replies of each kind there were, or what
 /// differed.
 fn compare_sequences(cases: u32, flaw: Option<Flaw>) -> Result<BTreeMap<String, u64>, String> {
-    // One thread, as in a real server: a connection that is unblocked goes on before the next command is executed.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     let (servers, pair, encoder) = runtime.block_on(async {
         let servers = Servers::start(flaw).await;
         let pair = servers.connect().await.unwrap();
         (servers, pair, Encoder::connect().await)
     });
     let seen = Mutex::new((pair, encoder, BTreeMap::<String, u64>::new()));
-    // A sequence that differs is reported step by step; shrinking it takes time.
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 100, ..Config::default() };
     let sequences = (beginning(), prop::collection::vec(step(), 1..40));
-    let outcome = TestRunner::new(config).run(&sequences, |(beginning, steps)| {
+    let outcome = TestRunner::new(config(cases)).run(&sequences, |(beginning, steps)| {
         runtime.block_on(async {
             let (pair, encoder, kinds) = &mut *seen.lock().await;
             let steps = [beginning, steps].concat();
@@ -56,7 +67,8 @@ fn compare_sequences(cases: u32, flaw: Option<Flaw>) -> Result<BTreeMap<String, 
 /// Longer than a sequence takes, and shorter than the life of a wake-up.
 const LONGEST: Duration = Duration::from_millis(1_500);
 
-/// Runs a sequence, until the servers may differ because their clocks do. A connection waits for wake-ups meanwhile.
+/// Runs a sequence, until the servers may differ because their clocks do. A connection waits for wake-ups
+/// meanwhile, and another one has subscribed to channels of the same names.
 async fn compare_sequence(
     servers: &Servers,
     pair: &mut Pair,
@@ -76,6 +88,12 @@ async fn compare_sequence(
     heard.spawn(listener.listen(&WAKEUPS[0]));
     drop(listener);
     pair.until_blocked(1).await;
+    let mut subscriber = servers.connect_raw().await;
+    for channel in &WAKEUPS[..2] {
+        // That of the last sequence may still be there.
+        subscriber.until_nobody_listens(channel).await;
+    }
+    subscriber.ask(&words(&["SUBSCRIBE", &WAKEUPS[0], &WAKEUPS[1]])).await?;
     let (start, mut reservations) = (Instant::now(), Reservations::default());
     for Step { action, pause } in steps {
         let commands = match action {
@@ -117,6 +135,9 @@ async fn compare_sequence(
     for command in LOCKS.iter().flat_map(of_lock).chain(wakeups) {
         let (real, fake) = pair.ask(&command).await;
         compare(&command, &real, &fake)?;
+    }
+    if subscriber.ask(&words(&["PING"])).await?.contains("\r\nmessage\r\n") {
+        *kinds.entry("heard a message".to_owned()).or_default() += 1;
     }
     // Unblocks the listener, if it is still blocked.
     for command in [&["DEL", WAKEUPS[0].as_str()][..], &["RPUSH", &WAKEUPS[0], "end"]] {
@@ -164,6 +185,7 @@ fn the_simulated_server_replies_as_redis_does() {
         "WRONGTYPE",
         "heard a wake-up",
         "heard nothing",
+        "heard a message",
     ];
     for kind in expected {
         assert!(kinds.contains_key(kind), "never {kind}: {kinds:?}");

@@ -6,8 +6,11 @@ use lock_sim::redis::{FakeRedis, Flaw, NodeClock};
 use lock_support::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisResult, Value};
+use tokio::io::DuplexStream;
+use tokio::net::TcpStream;
 
 use super::commands::words;
+use super::raw::RawPair;
 
 /// Both servers.
 pub(crate) struct Servers {
@@ -32,11 +35,21 @@ impl Servers {
     }
 
     pub(crate) async fn connect(&self) -> RedisResult<Pair> {
-        let real = over(tokio::net::TcpStream::connect(self.real.address()).await?).await?;
+        let real = over(TcpStream::connect(self.real.address()).await?).await?;
+        Ok(Pair { real, fake: over(self.connect_to_fake()).await? })
+    }
+
+    /// A connection to each server, without redis-rs.
+    pub(crate) async fn connect_raw(&self) -> RawPair {
+        let real = TcpStream::connect(self.real.address()).await.unwrap();
+        RawPair::new(real, self.connect_to_fake())
+    }
+
+    fn connect_to_fake(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(1 << 16);
         let (fake, since) = (self.fake.clone(), self.since);
         tokio::spawn(async move { fake.serve(far, || since.elapsed()).await });
-        Ok(Pair { real, fake: over(near).await? })
+        near
     }
 
     /// How many wake-ups the simulated server sent: it sends one with each reservation.

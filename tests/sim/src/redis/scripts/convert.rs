@@ -1,7 +1,8 @@
 //! The conversions between Lua and the protocol, as Redis makes them for clients of either version of the protocol.
 
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Lua, Table, Value};
 
+use crate::redis::double;
 use crate::redis::resp::Reply;
 
 /// A reply, as a script sees it.
@@ -18,7 +19,12 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
         Reply::Nil | Reply::NoList => Value::Boolean(false),
         Reply::Status(status) => single("ok", status)?,
         Reply::Error(error) => single("err", error)?,
-        Reply::List(items) => array(lua, items.iter())?,
+        Reply::Double(number) => Value::String(lua.create_string(double::print(*number))?),
+        Reply::List(items) | Reply::Push(items) | Reply::Several(items) => array(lua, items.iter())?,
+        Reply::Scored(entries) => {
+            let flat = entries.iter().flat_map(|(score, member)| [Reply::text(member), Reply::Double(*score)]);
+            array(lua, flat.collect::<Vec<_>>().iter())?
+        }
         Reply::Map(pairs) => array(lua, pairs.iter().flat_map(|(key, value)| [key, value]))?,
     })
 }
@@ -67,19 +73,14 @@ fn from_table(table: &Table) -> mlua::Result<Reply> {
 }
 
 /// An argument of a command. `None` if it is neither a string nor a number.
-pub(super) fn argument(lua: &Lua, value: &Value) -> mlua::Result<Option<Vec<u8>>> {
-    Ok(match value {
+pub(super) fn argument(value: &Value) -> Option<Vec<u8>> {
+    match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
         Value::Integer(number) if number.abs() < 100_000_000_000_000_000 => Some(number.to_string().into_bytes()),
-        Value::Integer(number) => Some(seventeen_digits(lua, float(*number))?),
-        Value::Number(number) => Some(seventeen_digits(lua, *number)?),
+        Value::Integer(number) => Some(double::print(float(*number)).into_bytes()),
+        Value::Number(number) => Some(double::print(*number).into_bytes()),
         _ => None,
-    })
-}
-
-fn seventeen_digits(lua: &Lua, number: f64) -> mlua::Result<Vec<u8>> {
-    let format: Function = lua.globals().get::<Table>("string")?.get("format")?;
-    Ok(format.call::<mlua::String>(("%.17g", number))?.as_bytes().to_vec())
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Lua has no other numbers")]
@@ -127,7 +128,7 @@ mod tests {
         let lua = Lua::new();
         let sent = |source: &str| {
             let value = lua.load(source).eval().unwrap();
-            argument(&lua, &value).unwrap().map(|word| String::from_utf8(word).unwrap())
+            argument(&value).map(|word| String::from_utf8(word).unwrap())
         };
         assert_eq!(sent("return 9007199254740991").as_deref(), Some("9007199254740991"));
         assert_eq!(sent("return 1.5").as_deref(), Some("1.5"));

@@ -60,7 +60,7 @@ impl Interpreter {
         let server = Rc::new(RefCell::new(Server::default()));
         let running = Rc::clone(&server);
         let execute = lua.create_function(move |lua, words: MultiValue| {
-            let reply = running.borrow_mut().execute(lua, &words)?;
+            let reply = running.borrow_mut().execute(&words);
             to_lua(lua, &reply)
         })?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("@prelude");
@@ -120,18 +120,18 @@ impl Server {
     }
 
     /// Executes a command of a script.
-    fn execute(&mut self, lua: &Lua, words: &MultiValue) -> mlua::Result<Reply> {
+    fn execute(&mut self, words: &MultiValue) -> Reply {
         let mut arguments = Vec::with_capacity(words.len());
         for word in words {
-            let Some(word) = argument(lua, word)? else {
-                return Ok(Reply::error("ERR Lua redis lib command arguments must be strings or integers"));
+            let Some(word) = argument(word) else {
+                return Reply::error("ERR Lua redis lib command arguments must be strings or integers");
             };
             arguments.push(word);
         }
-        Ok(match arguments.split_first() {
+        match arguments.split_first() {
             None => Reply::error("ERR Please specify at least one argument for this redis lib call"),
             Some((name, arguments)) => self.database.execute_in_script(name, arguments, self.now),
-        })
+        }
     }
 }
 
