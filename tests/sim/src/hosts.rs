@@ -7,6 +7,7 @@ use super::client::{PORT, client};
 use super::machine::Machine;
 use super::plan::Plan;
 use super::redis::FakeRedis;
+use super::socket::End;
 use super::uplink::serve_uplink;
 use super::world::{World, now};
 
@@ -95,10 +96,109 @@ async fn serve(name: String, redis: FakeRedis, world: World) -> turmoil::Result 
     let listener = turmoil::net::TcpListener::bind(("0.0.0.0", PORT)).await?;
     loop {
         let (stream, _) = listener.accept().await?;
-        let (redis, stream) = (redis.clone(), world.sockets().add(&name, stream));
+        let (redis, stream) = (redis.clone(), world.sockets().add(&name, stream, End::Server)?);
         tokio::spawn(async move {
-            // A broken connection is for the client to handle.
-            _ = redis.serve(stream, now).await;
+            let lost = stream.lost();
+            tokio::select! {
+                biased;
+                // A broken connection is for the client to handle.
+                _ = redis.serve(stream, now) => {}
+                () = lost => {}
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::{Instant, sleep};
+    use turmoil::net::TcpStream;
+
+    use super::*;
+    use crate::plan::Scenario;
+    use crate::redis::NodeClock;
+    use crate::socket::{LOST_AFTER, Socket};
+
+    async fn connect(world: &World, host: &str) -> Socket {
+        let stream = TcpStream::connect(("redis", PORT)).await.unwrap();
+        world.sockets().add(host, stream, End::Client).unwrap()
+    }
+
+    /// How many subscribers a message was sent to.
+    async fn publish(caller: &mut Socket, message: &str) -> u8 {
+        caller.write_all(format!("*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n$4\r\n{message}\r\n").as_bytes()).await.unwrap();
+        let mut reply = [0; 4];
+        caller.read_exact(&mut reply).await.unwrap();
+        reply[1] - b'0'
+    }
+
+    /// Runs a caller beside a host that subscribes to the channel `c`, and keeps what it receives.
+    fn with_subscriber<F>(caller: impl FnOnce(Socket, Arc<std::sync::Mutex<String>>) -> F + 'static)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let world = World::new(&Plan::new(1, Scenario::Promised, None));
+        let redis = FakeRedis::new("redis", NodeClock::default(), false, None);
+        let mut sim = turmoil::Builder::new().tick_duration(TICK).simulation_duration(Duration::from_secs(60)).build();
+        let of_server = world.clone();
+        sim.host("redis", move || serve("redis".to_owned(), redis.clone(), of_server.clone()));
+        let received = Arc::new(std::sync::Mutex::new(String::new()));
+        let (of_subscriber, log) = (world.clone(), Arc::clone(&received));
+        sim.host("subscriber", move || {
+            let (world, log) = (of_subscriber.clone(), Arc::clone(&log));
+            async move {
+                let mut stream = connect(&world, "subscriber").await;
+                stream.write_all(b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n").await?;
+                let mut bytes = [0; 100];
+                loop {
+                    let read = stream.read(&mut bytes).await?;
+                    log.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]));
+                }
+            }
+        });
+        sim.client("caller", async move {
+            let mut stream = connect(&world, "caller").await;
+            while publish(&mut stream, "here").await == 0 {
+                sleep(TICK).await;
+            }
+            caller(stream, received).await;
+            Ok(())
+        });
+        sim.run().unwrap();
+    }
+
+    #[test]
+    fn a_subscriber_that_is_cut_off_counts_until_its_server_notices() {
+        with_subscriber(|mut caller, received| async move {
+            sleep(LOST_AFTER).await;
+            turmoil::partition_oneway("redis", "subscriber");
+            assert_eq!(publish(&mut caller, "lost").await, 1);
+            turmoil::repair_oneway("redis", "subscriber");
+            let lost = Instant::now();
+            while publish(&mut caller, "late").await > 0 {
+                sleep(Duration::from_millis(50)).await;
+            }
+            let noticed = lost.elapsed();
+            assert!(LOST_AFTER / 2 < noticed && noticed < LOST_AFTER * 3, "after {noticed:?}");
+            let received = received.lock().unwrap();
+            assert!(received.contains("here") && !received.contains("late"), "{received}");
+        });
+    }
+
+    #[test]
+    fn a_message_to_a_subscriber_is_as_late_as_its_link() {
+        with_subscriber(|mut caller, received| async move {
+            turmoil::hold("redis", "subscriber");
+            assert_eq!(publish(&mut caller, "held").await, 1);
+            sleep(LOST_AFTER / 2).await;
+            assert!(!received.lock().unwrap().contains("held"));
+            turmoil::release("redis", "subscriber");
+            while !received.lock().unwrap().contains("held") {
+                sleep(TICK).await;
+            }
+            sleep(LOST_AFTER * 2).await;
+            assert_eq!(publish(&mut caller, "more").await, 1, "it was only late");
         });
     }
 }

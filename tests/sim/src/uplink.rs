@@ -5,6 +5,7 @@ use tokio::sync::{mpsc, oneshot};
 use turmoil::net::TcpStream;
 
 use super::client::PORT;
+use super::socket::End;
 use super::world::World;
 
 /// The way of a client's machine into the simulated network: a host of turmoil that opens connections for it.
@@ -34,10 +35,10 @@ pub(super) async fn serve_uplink(name: String, world: World, client: usize) -> t
                 () = reply.closed() => return,
                 stream = TcpStream::connect((server, PORT)) => stream,
             };
+            let stream = stream.and_then(|stream| world.sockets().add(&name, stream, End::Client));
             match stream {
                 Err(error) => _ = reply.send(Err(error)),
                 Ok(stream) => {
-                    let stream = world.sockets().add(&name, stream);
                     let (near, far) = duplex(1 << 16);
                     if reply.send(Ok(near)).is_ok() {
                         let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
