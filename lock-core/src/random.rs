@@ -54,6 +54,15 @@ impl Random {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
+fn hex(bits: u128) -> [u8; 32] {
+    let mut digits = [0; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
+        pair[0] = HEX[usize::from(byte >> 4)];
+        pair[1] = HEX[usize::from(byte & 15)];
+    }
+    digits
+}
+
 macro_rules! random_id {
     ($(#[$docs:meta])* $name:ident) => {
         $(#[$docs])*
@@ -66,22 +75,6 @@ macro_rules! random_id {
             #[must_use]
             pub const fn from_bits(bits: u128) -> Self {
                 Self(bits)
-            }
-
-            /// The text that [`Display`](fmt::Display) writes, without the formatting machinery: every request contains it.
-            pub(crate) fn hex(self) -> [u8; 32] {
-                let mut digits = [0; 32];
-                for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
-                    pair[0] = HEX[usize::from(byte >> 4)];
-                    pair[1] = HEX[usize::from(byte & 15)];
-                }
-                digits
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:032x}", self.0)
             }
         }
     };
@@ -105,7 +98,51 @@ random_id! {
     Epoch
 }
 
+impl OwnerId {
+    /// What the value of a lock key begins with. A key with another value is held by a stranger, whose release wakes nobody.
+    pub const PREFIX: &str = "lock-";
+
+    /// The value of a lock key: what [`Display`](fmt::Display) writes, without the formatting machinery.
+    pub(crate) fn value(self) -> [u8; 37] {
+        let mut value = [0; 37];
+        let (prefix, id) = value.split_at_mut(Self::PREFIX.len());
+        prefix.copy_from_slice(Self::PREFIX.as_bytes());
+        id.copy_from_slice(&hex(self.0));
+        value
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:032x}", Self::PREFIX, self.0)
+    }
+}
+
+impl WaiterId {
+    /// The text that [`Display`](fmt::Display) writes, without the formatting machinery: every request contains it.
+    pub(crate) fn hex(self) -> [u8; 32] {
+        hex(self.0)
+    }
+}
+
+impl fmt::Display for WaiterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 impl Epoch {
+    /// As [`WaiterId::hex`].
+    pub(crate) fn hex(self) -> [u8; 32] {
+        hex(self.0)
+    }
+
     /// Parses the text that [`Display`](fmt::Display) writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

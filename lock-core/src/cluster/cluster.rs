@@ -31,7 +31,7 @@ pub(crate) struct Cluster {
     pub(super) published: Notify,
     pub(super) noted: Mutex<NotedRoster>,
     created: Instant,
-    pub(super) random: Arc<Random>,
+    pub(crate) random: Arc<Random>,
     /// The id under which this manager waits in the queues of the nodes.
     pub(crate) waiter: WaiterId,
     pub(crate) stop: CancellationToken,
@@ -142,7 +142,8 @@ impl Cluster {
         let epoch = member.state.borrow().epoch_for(roster);
         match epoch {
             Ok(epoch) => {
-                member.node.submit(Request { keys: keys.clone(), epoch, waiter: self.waiter, operation }, reply_to);
+                let (keys, waiter, polls) = (keys.clone(), self.waiter, member.is_silent());
+                member.node.submit(Request { keys, epoch, waiter, polls, operation }, reply_to);
             }
             Err(error) => reply_to.send(Err(error)),
         }
@@ -215,6 +216,16 @@ impl Cluster {
             }
             published.await;
         }
+    }
+
+    /// Whether a majority can wake this process.
+    pub(crate) fn majority_wakes(&self) -> bool {
+        self.members.iter().filter(|member| member.wakes()).count() >= majority(self.size())
+    }
+
+    /// Whether so many nodes are known not to be able to wake this process that no majority can.
+    pub(crate) fn no_majority_wakes(&self) -> bool {
+        self.size() - self.members.iter().filter(|member| member.is_silent()).count() < majority(self.size())
     }
 
     /// Waits until a node accepts requests.

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -15,6 +16,8 @@ pub(crate) struct Member {
     last_inspection: Mutex<LastInspection>,
     /// Notified when a reply gave reason to inspect the node again.
     pub(super) recheck: Notify,
+    wakes: AtomicBool,
+    silent: AtomicBool,
 }
 
 /// What the last inspection found out.
@@ -31,7 +34,35 @@ pub(super) struct LastInspection {
 impl Member {
     pub(super) fn new(node: Arc<dyn LockNode>) -> Self {
         let state = OrderedWatch::new(MemberState::Joining);
-        Self { node, state, last_inspection: Mutex::default(), recheck: Notify::new() }
+        Self {
+            node,
+            state,
+            last_inspection: Mutex::default(),
+            recheck: Notify::new(),
+            wakes: AtomicBool::default(),
+            silent: AtomicBool::default(),
+        }
+    }
+
+    /// Whether the node can wake this process.
+    pub(crate) fn wakes(&self) -> bool {
+        self.wakes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the node is known not to be able to. It may be neither: while a connection is being made.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_wakes(&self, wakes: bool) {
+        self.wakes.store(wakes, Ordering::Relaxed);
+        if wakes {
+            self.silent.store(false, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn set_silent(&self) {
+        self.silent.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn last_inspection(&self) -> MutexGuard<'_, LastInspection> {

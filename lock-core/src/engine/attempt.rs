@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Engine, Grant, NodeReply, QueuePositions, Round};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, NotMember, Vote};
-use crate::node::{LockKeys, Operation, QueuePosition, Reply};
+use crate::node::{LockKeys, Operation, Position, QueuePosition, Reply};
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
 
@@ -15,6 +15,27 @@ use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms}
 pub(crate) struct FailedAttempt {
     pub(crate) failure: Failure,
     pub(crate) votes: Vec<NodeVote>,
+    pub(crate) line: Line,
+}
+
+/// Where the nodes' queues have the caller that waits. Their queues differ only while requests are on their way: of what they
+/// reply, the most counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Line {
+    /// How many waiters are before it.
+    pub(crate) ahead: u32,
+    /// How many others wait.
+    pub(crate) others: u32,
+    /// Whether it is the first, and the holder is a stranger.
+    pub(crate) first_behind_stranger: bool,
+}
+
+impl Line {
+    fn add(&mut self, stranger: bool, position: Position) {
+        self.ahead = self.ahead.max(position.ahead);
+        self.others = self.others.max(position.ahead.saturating_add(position.behind));
+        self.first_behind_stranger |= stranger && position.ahead == 0;
+    }
 }
 
 impl Engine {
@@ -62,6 +83,7 @@ struct Attempt<'a> {
     grant: Grant,
     acquisition: Acquisition,
     votes: Vec<Vote>,
+    line: Line,
     /// Lent by a caller that waits. While a node's reply is pending, its queue position is the grant's to give up.
     positions: Option<&'a mut QueuePositions>,
     /// The nodes that may have had a position before this attempt.
@@ -101,7 +123,18 @@ impl<'a> Attempt<'a> {
         }
         let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity: options.min_validity, tokens });
         let votes = vec![Vote::Pending; cluster.size()];
-        Self { acquires, grant, acquisition, votes, positions, queued_before, next_roster: None, engine, tokens }
+        Self {
+            acquires,
+            grant,
+            acquisition,
+            votes,
+            line: Line::default(),
+            positions,
+            queued_before,
+            next_roster: None,
+            engine,
+            tokens,
+        }
     }
 
     /// Counts the votes until they decide, or a token has to be confirmed.
@@ -193,7 +226,7 @@ impl<'a> Attempt<'a> {
         }
         let names = self.engine.cluster.members.iter().map(|member| member.node.name().to_owned());
         let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();
-        Err(FailedAttempt { failure, votes })
+        Err(FailedAttempt { failure, votes, line: self.line })
     }
 
     /// Counts a reply to the acquire.
@@ -206,12 +239,20 @@ impl<'a> Attempt<'a> {
     /// Records what a reply says about the node: whether it may hold the key, and whether it has a queue position.
     fn record(&mut self, NodeReply { node, reply }: NodeReply) -> AcquireVote {
         self.notice_roster(reply.as_ref().err());
+        let entered = match reply {
+            Ok(Reply::Held { stranger, position: Some(position), .. }) => {
+                self.line.add(stranger, position);
+                true
+            }
+            // The queue is full, and the position is gone.
+            Ok(Reply::Held { .. }) => false,
+            _ => self.queued_before.contains(node),
+        };
         let (count, vote) = acquire_vote(reply);
         if !may_hold(&vote) {
             self.grant.nodes.remove(node);
-            let entered = matches!(vote, Vote::Held { .. });
             if let Some(positions) = self.positions.as_deref_mut()
-                && (entered && positions.since.is_some() || self.queued_before.contains(node))
+                && entered
             {
                 positions.nodes.insert(node);
             }
@@ -260,7 +301,7 @@ fn may_hold(vote: &Vote) -> bool {
 fn acquire_vote(reply: Result<Reply, NodeError>) -> (AcquireVote, Vote) {
     match reply {
         Ok(Reply::Granted { token }) => (AcquireVote::Granted { token }, Vote::Granted { token }),
-        Ok(Reply::Held { remaining }) => (AcquireVote::Held { remaining }, Vote::Held { remaining }),
+        Ok(Reply::Held { remaining, .. }) => (AcquireVote::Held { remaining }, Vote::Held { remaining }),
         Ok(other) => {
             let error = NodeError::Protocol { reply: format!("{other:?} to an acquire") };
             (AcquireVote::NoReply, Vote::Failed(error))

@@ -14,7 +14,7 @@ mod queue_position;
 mod release;
 mod round;
 
-pub(crate) use self::attempt::FailedAttempt;
+pub(crate) use self::attempt::{FailedAttempt, Line};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::grant::Grant;
 pub(crate) use self::queue_position::QueuePositions;

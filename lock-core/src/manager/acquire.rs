@@ -83,7 +83,7 @@ impl Inner {
                 Failure::Contended { free_in } => free_in,
                 Failure::Expired => Some(Duration::ZERO),
             };
-            match permit.wait(&failed.votes, free_in, until).await {
+            match permit.wait(&failed, free_in, until).await {
                 Woken::TryAgain => {}
                 Woken::TimedOut => return Err(caller.failed(failed)),
                 Woken::Closed => self.check_open(caller)?,
@@ -144,7 +144,7 @@ struct Caller<'a> {
 
 impl Caller<'_> {
     /// The error for a failed attempt.
-    fn failed(&self, FailedAttempt { failure, votes }: FailedAttempt) -> LockError {
+    fn failed(&self, FailedAttempt { failure, votes, .. }: FailedAttempt) -> LockError {
         let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
         match failure {
             Failure::Contended { free_in } => LockError::Contended { resource, waited, free_in, votes },

@@ -279,7 +279,7 @@ impl LockManagerBuilder {
         let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
         let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random));
         let closing = CancellationToken::new();
-        let queues = Arc::new(LocalQueues::new(&engine, self.max_waiters, closing.clone()));
+        let queues = LocalQueues::new(&engine, self.max_waiters, closing.clone());
         LockManager(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,

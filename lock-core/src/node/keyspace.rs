@@ -8,7 +8,6 @@ use crate::resource::Resource;
 pub struct Keyspace {
     prefix: String,
     record: String,
-    queued_locks: String,
 }
 
 impl Keyspace {
@@ -21,11 +20,7 @@ impl Keyspace {
     /// The keyspace under a prefix. A manager refuses a prefix that contains braces.
     #[must_use]
     pub fn new(prefix: &str) -> Self {
-        Self {
-            prefix: prefix.to_owned(),
-            record: format!("{prefix}{{node}}"),
-            queued_locks: format!("{prefix}{{node}}:queued"),
-        }
+        Self { prefix: prefix.to_owned(), record: format!("{prefix}{{node}}") }
     }
 
     /// The key of the node's own record.
@@ -34,16 +29,15 @@ impl Keyspace {
         &self.record
     }
 
-    /// The key of the list of locks that may have a queue. It exists while there are any.
+    /// The channel on which the node wakes a waiter.
     #[must_use]
-    pub fn queued_locks(&self) -> &str {
-        &self.queued_locks
+    pub fn wakeup_channel(&self, waiter: WaiterId) -> String {
+        format!("{}:wakeups:{waiter}", self.record)
     }
 
-    /// The key of the list in which the node leaves wake-ups for a waiter.
-    #[must_use]
-    pub fn wakeups(&self, waiter: WaiterId) -> String {
-        format!("{}:calls:{waiter}", self.record)
+    /// The keys of the lock with this lock key.
+    pub(crate) fn keys_of(self: &Arc<Self>, lock_key: &str) -> LockKeys {
+        LockKeys::new(self, lock_key.strip_prefix(&self.prefix).unwrap_or(lock_key))
     }
 
     pub(crate) fn keys(self: &Arc<Self>, resource: &Resource) -> LockKeys {
@@ -60,6 +54,7 @@ struct Names {
     keyspace: Arc<Keyspace>,
     lock_key: Arc<str>,
     fence: u16,
+    queue_field: String,
 }
 
 impl LockKeys {
@@ -68,7 +63,12 @@ impl LockKeys {
     pub fn new(keyspace: &Arc<Keyspace>, resource: &str) -> Self {
         let lock_key = [&keyspace.prefix, resource].concat();
         let fence = fence_of(&lock_key);
-        Self(Arc::new(Names { keyspace: Arc::clone(keyspace), lock_key: lock_key.into(), fence }))
+        Self(Arc::new(Names {
+            keyspace: Arc::clone(keyspace),
+            lock_key: lock_key.into(),
+            fence,
+            queue_field: format!("q{fence}"),
+        }))
     }
 
     /// The keyspace that they belong to.
@@ -92,6 +92,11 @@ impl LockKeys {
     pub fn fence(&self) -> u16 {
         self.0.fence
     }
+
+    /// The field of the node's record that says until when the locks with this fence may have a queue.
+    pub(crate) fn queue_field(&self) -> &str {
+        &self.0.queue_field
+    }
 }
 
 /// The 64-bit FNV-1a hash (Fowler, Noll, Vo; draft-eastlake-fnv). Every process and every version must compute the same
@@ -113,7 +118,6 @@ mod tests {
     fn no_resource_can_be_a_record_of_the_node() {
         let keyspace = Arc::new(Keyspace::new("shop:"));
         assert_eq!(keyspace.record(), "shop:{node}");
-        assert_eq!(keyspace.queued_locks(), "shop:{node}:queued");
         let keys = LockKeys::new(&keyspace, "stock:42");
         assert_eq!(keys.lock_key(), "shop:stock:42");
     }

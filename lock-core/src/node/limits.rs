@@ -3,13 +3,21 @@
 
 use std::time::Duration;
 
-/// How long a queue lives in which nothing changes.
+/// How long a queue lives in which nothing changes. Whoever waits comes again every second.
 pub(super) const QUEUE_TTL: Duration = Duration::from_secs(10);
-/// The most waiters that a queue has. A waiter that finds no room tries again within a second.
-pub(super) const MAX_WAITERS: usize = 64;
-/// How long a wake-up waits for its process to fetch it.
-pub(super) const WAKEUP_TTL: Duration = Duration::from_secs(2);
-/// The longest list of queued locks, in bytes. It is searched for the lock of every request.
-pub(super) const MAX_LIST_BYTES: usize = 2048;
+/// The most waiters that a queue has. The youngest that finds no room tries again within a second.
+pub(super) const MAX_WAITERS: usize = 4096;
+/// How long it is known for whom a key was reserved: longer than all reservations together.
+pub(super) const RESERVED_TTL: Duration = Duration::from_secs(10);
+/// For how many waiters a free key is reserved, one after another.
+pub(super) const MAX_RESERVATIONS: usize = 9;
+/// How many waiters that nobody listens for are removed at once, when a key is free.
+pub(super) const MAX_GONE: usize = 64;
 /// The largest token, 2^53 - 1. Beyond it, Lua and JavaScript cannot tell a number from the next one.
 pub(super) const MAX_TOKEN: u64 = (1 << 53) - 1;
+
+/// Whether the waiter that comes after this many others is woken when a key is free: the first three, some of those behind them,
+/// and the last. If all before it are frozen, each costs one reservation, and that of one that was not woken passes as well.
+pub(super) fn is_woken(before: usize, is_last: bool) -> bool {
+    matches!(before, 0 | 1 | 2 | 4) || is_last
+}

@@ -2,7 +2,7 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{FenceReading, Inspection, Keyspace, NodeError, NodeRecord, RecordWrite, ReplySender, Request, Wakeup};
+use super::{FenceReading, Inspection, Keyspace, NodeError, NodeRecord, RecordWrite, ReplySender, Request, Wakeups};
 use crate::random::WaiterId;
 
 /// The future of a node's reply.
@@ -30,7 +30,7 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// use lock_core::node::{
-///     FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request, WaiterId, Wakeup,
+///     FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request, WaiterId, Wakeups,
 /// };
 /// use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 ///
@@ -66,7 +66,7 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///     }
 ///
 ///     // Both have defaults, which a wrapper has to replace.
-///     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+///     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
 ///         self.node.wakeups(keyspace, waiter)
 ///     }
 ///
@@ -139,17 +139,17 @@ pub trait LockNode: Send + Sync + 'static {
     /// nevertheless.
     fn submit(&self, request: Request, reply_to: ReplySender);
 
-    /// Waits for wake-ups addressed to `waiter` and takes them. A wake-up is a hint: a timer covers for one that is late or
-    /// lost. The default implementation never resolves.
+    /// Listens for wake-ups: resolves when the node can wake `waiter` from now on. A wake-up is a hint: a timer covers for one
+    /// that is late or lost. The default implementation never resolves.
     ///
     /// # Errors
     ///
-    /// Whatever kept the node from delivering. Wake-ups that arrived meanwhile may be lost.
+    /// Why the node cannot wake the waiter.
     ///
     /// # Cancel safety
     ///
-    /// The future may be dropped at any point. A wake-up that was being delivered may be lost.
-    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+    /// The future, and the stream that it resolves to, may be dropped at any point. The node does not wake the waiter any more.
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         _ = (keyspace, waiter);
         Box::pin(pending())
     }
@@ -183,11 +183,7 @@ macro_rules! delegate {
             fn submit(&self, request: Request, reply_to: ReplySender) {
                 (**self).submit(request, reply_to);
             }
-            fn wakeups(
-                &self,
-                keyspace: &Arc<Keyspace>,
-                waiter: WaiterId,
-            ) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+            fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
                 (**self).wakeups(keyspace, waiter)
             }
             fn disconnected(&self) -> NodeFuture<()> {

@@ -12,6 +12,10 @@ pub enum Reply {
     Held {
         /// How much longer; `None` for a key that does not expire.
         remaining: Option<Duration>,
+        /// Whether the holder is a stranger: its value is not one that this library writes, so its release wakes nobody.
+        stranger: bool,
+        /// The caller's position in the queue. `None` if it does not wait, or the queue is full.
+        position: Option<Position>,
     },
     /// To a confirm: the proposed token is now the node's fence.
     Confirmed,
@@ -30,4 +34,13 @@ pub enum Reply {
     NotOwner,
     /// To a leave: the caller has neither a position nor a reservation any more.
     QueueLeft,
+}
+
+/// A waiter's position in the queue of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// How many waiters are before it.
+    pub ahead: u32,
+    /// How many waiters are behind it.
+    pub behind: u32,
 }

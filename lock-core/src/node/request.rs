@@ -15,6 +15,9 @@ pub struct Request {
     /// The manager that asks. Positions in the node's queues belong to it: one for each manager, however many callers wait
     /// in that manager.
     pub waiter: WaiterId,
+    /// Whether the manager polls, because this node cannot wake it (see [`LockNode::wakeups`](super::LockNode::wakeups)). It keeps
+    /// its position in the queue, and has its reservation without being woken.
+    pub polls: bool,
     /// What to do.
     pub operation: Operation,
 }
@@ -27,13 +30,14 @@ pub struct Request {
 ///
 /// # The queue
 ///
-/// For each lock, a node keeps a queue of the managers that wait, ordered by when they began to wait, and at most one
-/// *reservation*: the waiter for which the free key is kept, for [`RESERVATION_TTL`](super::RESERVATION_TTL). Queue and
-/// reservation only ever make a node grant less, so no promise rests on them: a message that is late or lost costs time.
-/// Both expire on their own.
+/// For each lock, a node keeps a queue of the managers that wait, ordered by when they began to wait and then by their ids, so
+/// that all nodes have the same order. Queue and reservations only ever make a node grant less, so no promise rests on them: a message
+/// that is late or lost costs time. Both expire on their own.
 ///
-/// A free key is *offered* to the first waiter in the queue: the waiter leaves the queue, the key is reserved for it, and
-/// its process is [woken](super::LockNode::wakeups). The second waiter is notified that it is next.
+/// A free key is *offered* to the first waiters in the queue: it is *reserved* for each of them, one after another, for
+/// [`RESERVATION_TTL`](super::RESERVATION_TTL), and some of them are [woken](super::LockNode::wakeups). A waiter that nobody listens
+/// for is removed, and the next takes its position. When one of them takes the lock, the reservations end; those before it, which let
+/// theirs pass, leave the queue with it.
 ///
 /// # Adding an operation
 ///
@@ -51,8 +55,8 @@ pub enum Operation {
     /// - Otherwise `F` becomes `max(F + 1, hint) + tokens - 1`, `L` is set for `ttl`, and the reply is
     ///   [`Reply::Granted`](super::Reply::Granted).
     ///
-    /// `L` is kept for another waiter if the reservation is that waiter's, or if there is no reservation and the queue, with
-    /// the caller in it, begins with that waiter. In the second case `L` is offered.
+    /// `L` is kept for another waiter if it is reserved for that waiter, or if it is not reserved and the queue, with the caller in
+    /// it, begins with that waiter. In the second case `L` is offered.
     Acquire {
         /// The owner id of the attempt.
         owner: OwnerId,
@@ -101,8 +105,8 @@ pub enum Operation {
         /// What becomes of the caller's position in the queue, before anything is offered.
         position: QueuePosition,
     },
-    /// Gives up the caller's position in the queue and its reservation: [`Reply::QueueLeft`](super::Reply::QueueLeft). If `L`
-    /// is free and not reserved afterwards, it is offered.
+    /// Gives up the caller's position in the queue and its reservation: [`Reply::QueueLeft`](super::Reply::QueueLeft). If `L` is
+    /// free afterwards and not reserved, it is offered.
     LeaveQueue,
 }
 

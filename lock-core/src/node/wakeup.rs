@@ -1,22 +1,21 @@
+use std::pin::Pin;
 use std::time::Duration;
 
-/// How long a node keeps a free key for the waiter that it woke.
+use futures_util::stream::Stream;
+
+/// How long a node reserves a free key for one waiter. Then it is reserved for the next.
 pub const RESERVATION_TTL: Duration = Duration::from_millis(100);
 
-/// A node's message to a process that waits for a lock.
+/// A node's message to a process that waits for a lock. It grants nothing: an acquire does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wakeup {
     /// The lock key.
     pub lock_key: String,
-    /// What the process is woken for.
-    pub kind: WakeupKind,
+    /// For how many waiters the key is reserved before this one. With 0, it is reserved for this one now; otherwise in that many
+    /// [`RESERVATION_TTL`]s, unless one of them takes the lock.
+    pub before: u32,
 }
 
-/// What a process is woken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WakeupKind {
-    /// The free key is reserved for you. The node grants nothing by this: an acquire does.
-    Reserved,
-    /// You are next if the waiter for which the key is reserved does not claim it within [`RESERVATION_TTL`].
-    Next,
-}
+/// The wake-ups from a node for one waiter, as they arrive. Ends when the connection is lost. Once it is dropped, the node cannot
+/// wake the waiter any more.
+pub type Wakeups = Pin<Box<dyn Stream<Item = Wakeup> + Send>>;

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::HandoverTerms;
 use super::handover::Handover;
+use super::wakeups::PendingWakeups;
 use crate::cluster::NodeSet;
 use crate::error::NodeVote;
 
@@ -18,6 +19,8 @@ pub(super) struct LocalQueue {
     /// Whether the caller with the permit waits, too: the lock is held by another process.
     pub(super) permit_waits: bool,
     pub(super) last_attempt: LastAttempt,
+    /// Where the wake-ups for the lock arrive.
+    pub(super) wakeups: Arc<PendingWakeups>,
 }
 
 /// Identifies a waiter. Never used again: a waiter may leave when its queue has ended and another one was begun for the same

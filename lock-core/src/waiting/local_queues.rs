@@ -45,9 +45,14 @@ pub(crate) enum NotEntered {
 }
 
 impl LocalQueues {
-    pub(crate) fn new(engine: &Arc<Engine>, max_waiters: usize, closing: CancellationToken) -> Self {
-        let wakeups = Wakeups::new(engine);
-        Self { engine: Arc::clone(engine), queues: Mutex::default(), wakeups, max_waiters, closing }
+    pub(crate) fn new(engine: &Arc<Engine>, max_waiters: usize, closing: CancellationToken) -> Arc<Self> {
+        Arc::new_cyclic(|queues| Self {
+            engine: Arc::clone(engine),
+            queues: Mutex::default(),
+            wakeups: Wakeups::new(engine, queues.clone()),
+            max_waiters,
+            closing,
+        })
     }
 
     /// Waits in the local queue until it is the caller's turn.
@@ -63,8 +68,8 @@ impl LocalQueues {
     ) -> Result<Entered, NotEntered> {
         let (ticket, mut receiver) = match self.lock().entry(keys.lock_key_shared()) {
             Entry::Vacant(entry) => {
-                entry.insert(LocalQueue::default());
-                return Ok(Entered::Permit(LocalPermit::new(self, keys)));
+                let wakeups = Arc::clone(&entry.insert(LocalQueue::default()).wakeups);
+                return Ok(Entered::Permit(LocalPermit::new(self, keys, wakeups)));
             }
             Entry::Occupied(mut queue) => {
                 let (sender, receiver) = oneshot::channel();

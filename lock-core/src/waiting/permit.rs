@@ -10,7 +10,7 @@ use super::local_queue::LocalQueue;
 use super::wakeups::PendingWakeups;
 use super::{LastAttempt, LocalQueues};
 use crate::cluster::NodeSet;
-use crate::engine::{Grant, QueuePositions};
+use crate::engine::{Engine, FailedAttempt, Grant, Line, QueuePositions};
 use crate::error::NodeVote;
 use crate::node::{LockKeys, RESERVATION_TTL};
 use crate::quorum::majority;
@@ -19,6 +19,8 @@ use crate::quorum::majority;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
 /// The longest pause, whatever the nodes reply.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause of a process that no majority can wake.
+const MAX_POLL_PAUSE: Duration = Duration::from_millis(250);
 /// Spreads out processes that were given the same time.
 const JITTER: Duration = Duration::from_millis(10);
 
@@ -30,8 +32,12 @@ pub(crate) struct LocalPermit {
     queues: Arc<LocalQueues>,
     keys: LockKeys,
     positions: QueuePositions,
-    /// Where wake-ups arrive, once the permit has waited for one.
-    wakeups: Option<Arc<PendingWakeups>>,
+    /// When the permit began to wait, by the cluster clock, which positions are ordered by.
+    since: Option<NonZeroU64>,
+    /// Where wake-ups arrive.
+    wakeups: Arc<PendingWakeups>,
+    /// Whether a majority could wake this process when the last attempt began.
+    was_woken: bool,
     pause: Duration,
 }
 
@@ -47,20 +53,28 @@ pub(crate) enum Woken {
 }
 
 impl LocalPermit {
-    pub(super) fn new(queues: &Arc<LocalQueues>, keys: &LockKeys) -> Self {
+    pub(super) fn new(queues: &Arc<LocalQueues>, keys: &LockKeys, wakeups: Arc<PendingWakeups>) -> Self {
         let (queues, keys) = (Arc::clone(queues), keys.clone());
-        Self { queues, keys, positions: QueuePositions::default(), wakeups: None, pause: BACKOFF.0 }
+        Self {
+            queues,
+            keys,
+            positions: QueuePositions::default(),
+            since: None,
+            wakeups,
+            was_woken: false,
+            pause: BACKOFF.0,
+        }
     }
 
     /// Begins an attempt, and lends it the queue positions. Wake-ups from before do not count for it.
     ///
-    /// While the cluster clock is not known, by which positions are ordered, the attempt takes none.
+    /// It takes none while it is not known if the nodes can wake this process, or what the cluster clock is.
     pub(crate) fn begin_attempt(&mut self) -> &mut QueuePositions {
-        if let Some(wakeups) = &self.wakeups {
-            wakeups.clear();
-        }
-        let clock = || NonZeroU64::new(self.queues.engine.cluster.clock());
-        self.positions.since = self.positions.since.or_else(clock);
+        self.wakeups.clear();
+        let cluster = &self.queues.engine.cluster;
+        self.was_woken = cluster.majority_wakes();
+        self.since = self.since.or_else(|| NonZeroU64::new(cluster.clock()));
+        self.positions.since = self.since.filter(|_| !self.queues.wakeups.is_connecting());
         &mut self.positions
     }
 
@@ -73,8 +87,8 @@ impl LocalPermit {
 
     /// The lock was taken; it is held by these nodes, and their keys expire at `free_at`.
     pub(crate) fn lock_taken(&mut self, nodes: NodeSet, free_at: Instant) {
-        self.stop_listening();
-        (self.positions.since, self.pause) = (None, BACKOFF.0);
+        self.wakeups.clear();
+        (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
         self.queue(|queue| {
             queue.permit_waits = false;
             queue.last_attempt = LastAttempt { votes: Arc::default(), ours: nodes, free_at: Some(free_at) };
@@ -87,35 +101,34 @@ impl LocalPermit {
     /// # Cancel safety
     ///
     /// Nothing is lost if the future is dropped.
-    pub(crate) async fn wait(&mut self, votes: &[NodeVote], free_in: Option<Duration>, until: Instant) -> Woken {
+    pub(crate) async fn wait(&mut self, failed: &FailedAttempt, free_in: Option<Duration>, until: Instant) -> Woken {
         let now = Instant::now();
         if now >= until {
             return Woken::TimedOut;
         }
-        let wakeups = self.listen();
+        self.queues.wakeups.start();
         let free_at = free_in.map(|free_in| now + free_in);
-        let last_attempt = LastAttempt { votes: votes.into(), ours: NodeSet::default(), free_at };
+        let last_attempt = LastAttempt { votes: failed.votes.as_slice().into(), ours: NodeSet::default(), free_at };
         self.queue(|queue| {
             queue.permit_waits = true;
             queue.last_attempt = last_attempt;
         });
         let engine = &self.queues.engine;
-        let random = &engine.random;
-        let expected = free_in.unwrap_or(MAX_PAUSE) + random.jitter(JITTER);
-        let mut again = now + expected.max(random.jitter(self.pause)).min(MAX_PAUSE);
-        let after_minority = now + random.jitter(RESERVATION_TTL).max(self.pause);
-        self.pause = (self.pause * 2).min(BACKOFF.1);
         let quorum = majority(engine.cluster.size());
+        let random = &engine.random;
+        let mut again = now + self.pause_for(failed.line, free_in);
+        let after_minority = random.jitter(RESERVATION_TTL / 2);
+        self.pause = (self.pause * 2).min(BACKOFF.1);
         loop {
             // Asked for before the state is read, so that no change in between is missed.
-            let changed = wakeups.changed();
-            let state = wakeups.state();
-            if state.reserved.len() >= quorum {
+            let changed = self.wakeups.changed();
+            let state = self.wakeups.state();
+            if state.reserved.len() >= quorum || self.may_enter() {
                 return Woken::TryAgain;
             }
-            if !state.reserved.is_empty() {
+            if let Some(reserved_at) = state.reserved_at {
                 // A wake-up was lost, or a minority is free while the majority is not.
-                again = again.min(after_minority);
+                again = again.min(reserved_at + after_minority);
             }
             if let Some(next_at) = state.next_at {
                 again = again.min(next_at + random.jitter(JITTER));
@@ -127,6 +140,29 @@ impl LocalPermit {
                 () = sleep_until(again.min(until)) => return Woken::TryAgain,
             }
         }
+    }
+
+    /// Whether another attempt could enter the queues, as the last one could not.
+    fn may_enter(&self) -> bool {
+        let enters = self.since.is_some() && !self.queues.wakeups.is_connecting();
+        enters && (self.positions.since.is_none() || !self.was_woken && self.queues.engine.cluster.majority_wakes())
+    }
+
+    /// How long to wait for a wake-up before the next attempt.
+    fn pause_for(&self, line: Line, free_in: Option<Duration>) -> Duration {
+        let Engine { random, cluster, .. } = &*self.queues.engine;
+        if line.first_behind_stranger {
+            // Its release wakes nobody.
+            return random.jitter(self.pause);
+        }
+        if cluster.no_majority_wakes() && line.others > 0 {
+            // Faster than a reservation passes, near the head of the queue.
+            return (random.jitter(RESERVATION_TTL / 2) * (1 + line.ahead / 4)).min(MAX_POLL_PAUSE);
+        }
+        // If the holder does not release it, the first in line comes when it expires, and the others one after another.
+        let expected = free_in.unwrap_or(MAX_PAUSE) + line.ahead.min(100) * JITTER + random.jitter(JITTER);
+        let longest = if self.was_woken { MAX_PAUSE } else { MAX_POLL_PAUSE };
+        expected.max(random.jitter(self.pause)).min(longest)
     }
 
     /// Hands the lock over to the next waiter if that one can use it as it is.
@@ -167,17 +203,6 @@ impl LocalPermit {
         self.queues.lock().get_mut(self.keys.lock_key()).map(with)
     }
 
-    fn listen(&mut self) -> Arc<PendingWakeups> {
-        let Self { queues, keys, wakeups, .. } = self;
-        Arc::clone(wakeups.get_or_insert_with(|| queues.wakeups.listen(keys)))
-    }
-
-    fn stop_listening(&mut self) {
-        if self.wakeups.take().is_some() {
-            self.queues.wakeups.stop_listening(&self.keys);
-        }
-    }
-
     /// Gives up the positions in the nodes' queues.
     pub(crate) fn leave_queues(&mut self) {
         let positions = std::mem::take(&mut self.positions);
@@ -199,18 +224,25 @@ impl LocalPermit {
 
 impl Drop for LocalPermit {
     fn drop(&mut self) {
-        let idle = self.positions.nodes.is_empty() && self.wakeups.is_none();
+        let idle = self.positions.nodes.is_empty();
         let mut next = self.next_waiter(idle);
         if next.is_none() && !idle {
-            // Before the queue ends: a caller that arrives after that has positions and wake-ups of its own.
-            self.stop_listening();
+            // Before the queue ends: a caller that arrives after that has positions of its own.
             self.leave_queues();
             next = self.next_waiter(true);
         }
         let Some(next) = next else { return };
         let (queues, keys) = (Arc::clone(&self.queues), self.keys.clone());
-        let (positions, wakeups) = (std::mem::take(&mut self.positions), self.wakeups.take());
+        let (positions, wakeups) = (std::mem::take(&mut self.positions), Arc::clone(&self.wakeups));
         // If that waiter has just left, its permit is dropped here, and passed to the one behind it.
-        drop(next.send(Handover::Permit(Self { queues, keys, positions, wakeups, pause: self.pause })));
+        drop(next.send(Handover::Permit(Self {
+            queues,
+            keys,
+            positions,
+            wakeups,
+            since: self.since,
+            was_woken: self.was_woken,
+            pause: self.pause,
+        })));
     }
 }

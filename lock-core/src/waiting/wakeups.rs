@@ -1,71 +1,45 @@
-use std::collections::HashMap;
-use std::mem::replace;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::LocalQueues;
 use crate::cluster::{Cluster, NodeSet, OrderedWatch};
 use crate::engine::Engine;
 use crate::error::{NodeError, Refusal};
-use crate::node::{LockKeys, RESERVATION_TTL, Wakeup, WakeupKind};
+use crate::node::{RESERVATION_TTL, Wakeup};
 
-/// The pause before listening to a node again after it failed.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// The first and the longest pause before listening to a node again; pauses double.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How long it may take until a node can wake this process.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// After how many failures in a row a node counts as one that cannot wake this process. A connection that broke is soon there again.
+const MAX_FAILURES: u32 = 4;
 
-/// Receives the nodes' wake-ups for a manager, and passes each to the permit that waits for it. It listens only while some
-/// permit waits.
+/// Listens to the nodes for a manager, and passes each wake-up to the local queue of its lock. It begins when a permit first
+/// waits.
 pub(super) struct Wakeups {
     cluster: Arc<Cluster>,
+    queues: Weak<LocalQueues>,
     stop: CancellationToken,
-    receivers: Mutex<Receivers>,
-    /// Whether there are receivers.
-    listening: OrderedWatch<bool>,
+    /// Whether a permit has waited.
+    wanted: OrderedWatch<bool>,
     task: Mutex<Option<JoinHandle<()>>>,
+    /// Whether it is known by now if a majority can wake this process.
+    settled: AtomicBool,
+    /// Whether it was logged that no majority can.
+    logged: AtomicBool,
 }
 
+/// The wake-ups that arrived for one lock since the last attempt began.
 #[derive(Default)]
-struct Receivers {
-    /// By lock key, for the permits that wait.
-    waiting: HashMap<Arc<str>, Arc<PendingWakeups>>,
-    /// Reservations that were reported before their permit knew that it has to wait: the replies to its first attempt are still
-    /// on their way. Bounded by [`MAX_EARLY`], and useless once a reservation has expired.
-    ///
-    /// If they were dropped, each would cost its waiter a `RESERVATION_TTL`: with four processes of four tasks on four keys, the p99
-    /// of an acquire rises from 28 ms to 93 ms.
-    early: HashMap<String, (NodeSet, Instant)>,
-}
-
-/// How many early wake-ups are kept at most.
-const MAX_EARLY: usize = 1024;
-
-impl Receivers {
-    fn keep_early(&mut self, lock_key: String, node: usize) {
-        if self.early.len() >= MAX_EARLY {
-            self.early.retain(|_, (_, at)| at.elapsed() < RESERVATION_TTL);
-        }
-        if self.early.len() < MAX_EARLY {
-            let (nodes, at) = self.early.entry(lock_key).or_insert_with(|| (NodeSet::default(), Instant::now()));
-            if at.elapsed() >= RESERVATION_TTL {
-                *nodes = NodeSet::default();
-            }
-            *at = Instant::now();
-            nodes.insert(node);
-        }
-    }
-
-    fn take_early(&mut self, lock_key: &str) -> NodeSet {
-        let early = self.early.remove(lock_key).filter(|(_, at)| at.elapsed() < RESERVATION_TTL);
-        early.map(|(nodes, _)| nodes).unwrap_or_default()
-    }
-}
-
-/// The wake-ups that arrived for one permit since its last attempt began.
 pub(super) struct PendingWakeups {
     state: Mutex<WakeupState>,
     changed: Notify,
@@ -73,9 +47,10 @@ pub(super) struct PendingWakeups {
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct WakeupState {
-    /// The nodes that reserve the key for us.
+    /// The nodes that reserve the key for us, and since when the first of them does.
     pub(super) reserved: NodeSet,
-    /// When it is our turn if the waiter before us does not claim its reservation.
+    pub(super) reserved_at: Option<Instant>,
+    /// When they reserve it for us if nobody before us takes the lock.
     pub(super) next_at: Option<Instant>,
 }
 
@@ -88,17 +63,20 @@ impl PendingWakeups {
         *self.lock()
     }
 
-    /// Resolves when a wake-up arrives after this call.
+    /// Resolves when something changes after this call.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    fn add(&self, node: usize, kind: WakeupKind) {
+    fn add(&self, node: usize, before: u32) {
         {
             let mut state = self.lock();
-            match kind {
-                WakeupKind::Reserved => state.reserved.insert(node),
-                WakeupKind::Next => state.next_at = Some(Instant::now() + RESERVATION_TTL),
+            match before {
+                0 => {
+                    state.reserved.insert(node);
+                    state.reserved_at.get_or_insert_with(Instant::now);
+                }
+                _ => state.next_at = Some(Instant::now() + before * RESERVATION_TTL),
             }
         }
         self.changed.notify_waiters();
@@ -110,39 +88,25 @@ impl PendingWakeups {
 }
 
 impl Wakeups {
-    pub(super) fn new(engine: &Engine) -> Arc<Self> {
+    pub(super) fn new(engine: &Engine, queues: Weak<LocalQueues>) -> Arc<Self> {
         Arc::new(Self {
             cluster: Arc::clone(&engine.cluster),
+            queues,
             stop: engine.stopped(),
-            receivers: Mutex::default(),
-            listening: OrderedWatch::new(false),
+            wanted: OrderedWatch::new(false),
             task: Mutex::default(),
+            settled: AtomicBool::default(),
+            logged: AtomicBool::default(),
         })
     }
 
-    /// Begins to receive wake-ups for a lock.
-    pub(super) fn listen(self: &Arc<Self>, keys: &LockKeys) -> Arc<PendingWakeups> {
-        let pending = {
-            let mut receivers = self.lock();
-            let state = WakeupState { reserved: receivers.take_early(keys.lock_key()), next_at: None };
-            let pending = Arc::new(PendingWakeups { state: Mutex::new(state), changed: Notify::new() });
-            receivers.waiting.insert(keys.lock_key_shared(), Arc::clone(&pending));
-            pending
-        };
-        self.listening.replace(true);
+    /// Makes sure that it listens.
+    pub(super) fn start(self: &Arc<Self>) {
+        self.wanted.replace(true);
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         // A runtime that was shut down took the task with it.
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
             *task = Some(tokio::spawn(Arc::clone(self).run()));
-        }
-        pending
-    }
-
-    pub(super) fn stop_listening(&self, keys: &LockKeys) {
-        let mut receivers = self.lock();
-        receivers.waiting.remove(keys.lock_key());
-        if receivers.waiting.is_empty() {
-            self.listening.replace(false);
         }
     }
 
@@ -157,42 +121,79 @@ impl Wakeups {
     }
 
     async fn listen_to(&self, node: usize) {
-        let member = &self.cluster.members[node].node;
-        let mut reported = false;
+        let member = &self.cluster.members[node];
+        let (mut failures, mut pause) = (0, BACKOFF.0);
         loop {
-            self.listening.wait_for(|listening| *listening).await;
+            self.wanted.wait_for(|wanted| *wanted).await;
             self.cluster.wait_until_reachable(node).await;
-            match member.wakeups(&self.cluster.keyspace, self.cluster.waiter).await {
-                Ok(wakeups) => {
-                    self.receive(node, wakeups);
-                    reported = false;
+            let listening = member.node.wakeups(&self.cluster.keyspace, self.cluster.waiter);
+            match timeout(TIMEOUT, listening).await.unwrap_or(Err(NodeError::TimedOut)) {
+                Ok(mut wakeups) => {
+                    (failures, pause) = (0, BACKOFF.0);
+                    member.set_wakes(true);
+                    self.node_changed();
+                    while let Some(wakeup) = wakeups.next().await {
+                        self.receive(node, wakeup);
+                    }
+                    member.set_wakes(false);
                 }
                 Err(error) => {
-                    // The membership task reports everything else that may be wrong with a node.
-                    let denied = matches!(error, NodeError::Refused(Refusal::Permission { .. }));
-                    if denied && !replace(&mut reported, true) {
-                        tracing::warn!(name: "lock.node_does_not_call", node = member.name(), %error,
-                            "a node cannot wake waiters; callers that wait for a lock of another process poll it instead");
+                    failures += 1;
+                    let is_final =
+                        matches!(error, NodeError::Refused(Refusal::Permission { .. }) | NodeError::TimedOut);
+                    if failures >= MAX_FAILURES || is_final {
+                        self.cannot_wake(node, &error);
                     }
-                    sleep(RETRY_PAUSE).await;
                 }
             }
+            sleep(self.cluster.random.jitter(pause)).await;
+            pause = (pause * 2).min(BACKOFF.1);
         }
     }
 
-    fn receive(&self, node: usize, wakeups: Vec<Wakeup>) {
-        for Wakeup { lock_key, kind } in wakeups {
-            let mut receivers = self.lock();
-            let pending = receivers.waiting.get(lock_key.as_str()).cloned();
-            match (pending, kind) {
-                (Some(pending), kind) => pending.add(node, kind),
-                (None, WakeupKind::Reserved) => receivers.keep_early(lock_key, node),
-                (None, WakeupKind::Next) => {}
+    /// Passes a wake-up on. A lock that nobody waits for is left to the others at once.
+    fn receive(&self, node: usize, Wakeup { lock_key, before }: Wakeup) {
+        let Some(queues) = self.queues.upgrade() else { return };
+        let pending = queues.lock().get_mut(lock_key.as_str()).map(|queue| Arc::clone(&queue.wakeups));
+        match (pending, before) {
+            (Some(pending), before) => pending.add(node, before),
+            (None, 0) => {
+                let mut nodes = NodeSet::default();
+                nodes.insert(node);
+                queues.engine.leave_queues(&self.cluster.keyspace.keys_of(&lock_key), nodes);
             }
+            (None, _) => {}
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Receivers> {
-        self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether it is not known yet if a majority can wake this process. A position would be of no use: it is lost when the node
+    /// has nobody to wake.
+    pub(super) fn is_connecting(&self) -> bool {
+        !self.settled.load(Ordering::Relaxed)
+    }
+
+    /// It changed whether a node can wake this process. Those that wait may have to enter the queues, or enter them again.
+    fn node_changed(&self) {
+        if self.cluster.majority_wakes() {
+            self.logged.store(false, Ordering::Relaxed);
+        } else if !self.cluster.no_majority_wakes() {
+            return;
+        }
+        self.settled.store(true, Ordering::Relaxed);
+        let Some(queues) = self.queues.upgrade() else { return };
+        let waiting: Vec<_> = queues.lock().values().map(|queue| Arc::clone(&queue.wakeups)).collect();
+        waiting.iter().for_each(|pending| pending.changed.notify_waiters());
+    }
+
+    /// A node answers, and cannot wake this process. That is logged when so many cannot that this process has to poll.
+    fn cannot_wake(&self, node: usize, error: &NodeError) {
+        self.cluster.members[node].set_silent();
+        self.node_changed();
+        if self.cluster.no_majority_wakes() && !self.logged.swap(true, Ordering::Relaxed) {
+            let silent = self.cluster.members.iter().filter(|member| member.is_silent());
+            let nodes: Vec<&str> = silent.map(|member| member.node.name()).collect();
+            tracing::warn!(name: "lock.node_does_not_call", ?nodes, %error,
+                "nodes cannot wake this process when a lock is free; callers that wait poll it instead");
+        }
     }
 }

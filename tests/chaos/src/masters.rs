@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::node::{
-    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request, WaiterId, Wakeup,
+    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request, WaiterId, Wakeups,
 };
 use lock_core::{LockManager, LockManagerBuilder, LockNode, NodeError, RedisNode};
 
@@ -49,7 +49,7 @@ impl LockNode for NoQuarantine {
         self.0.submit(request, reply_to);
     }
 
-    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         self.0.wakeups(keyspace, waiter)
     }
 

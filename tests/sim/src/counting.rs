@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use lock_core::node::{
     FenceReading, Inspection, Keyspace, NodeError, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender,
-    Request, WaiterId, Wakeup,
+    Request, WaiterId, Wakeups,
 };
 use lock_core::{LockNode, RedisNode};
 
@@ -66,7 +66,7 @@ impl LockNode for CountingNode {
         self.node.submit(request, reply_to);
     }
 
-    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         self.node.wakeups(keyspace, waiter)
     }
 

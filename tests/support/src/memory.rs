@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use lock_core::node::{
     Epoch, Keyspace, LockKeys, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request, WaiterId,
+    Wakeups,
 };
 use lock_core::{LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError};
 
@@ -85,7 +86,13 @@ impl RawNode {
     /// Those of the node.
     pub async fn send(&self, resource: &str, operation: Operation) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, resource);
-        ask(&*self.node, Request { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), operation }).await
+        ask(&*self.node, Request { keys, epoch: self.epoch, waiter: WaiterId::from_bits(1), polls: false, operation })
+            .await
+    }
+
+    /// Listens for the wake-ups of the process that these requests come from.
+    pub async fn listen(&self) -> Wakeups {
+        self.node.wakeups(&self.keyspace, WaiterId::from_bits(1)).await.expect("the node is up")
     }
 
     /// Raises the fence of `resource` to `fence`, which must be larger than the present one.

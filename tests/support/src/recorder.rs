@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lock_core::node::{
     FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, RecordWrite, ReplySender, Request,
-    WaiterId, Wakeup,
+    WaiterId, Wakeups,
 };
 use lock_core::{LockNode, NodeError};
 
@@ -65,7 +65,7 @@ impl<N: LockNode> LockNode for Recorder<N> {
         self.node.submit(request, reply_to);
     }
 
-    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         self.node.wakeups(keyspace, waiter)
     }
 

@@ -41,8 +41,7 @@ impl Shared {
         // Nearly always.
         if state.delay.is_zero() && state.delayed.is_empty() {
             let now = state.now();
-            access(&mut state.store, now);
-            return self.notify_woken(state);
+            return access(&mut state.store, now);
         }
         // Never before an earlier access, whatever the delay was changed to in between.
         let earliest = state.delayed.back().map_or(state.started, |last| last.due);
@@ -66,7 +65,6 @@ impl Shared {
                 (delayed.execute)(&mut state.store, node_time);
             }
         }
-        self.notify_woken(state);
     }
 
     /// Executes each delayed access when it comes due, until there are none.

@@ -4,16 +4,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::stream::unfold;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::state::{Shared, State, connection_lost, is_down};
+use super::state::{Shared, State, is_down};
 use super::store::Store;
 use crate::node::{
     FenceReading, Inspection, Keyspace, LockNode, NodeError, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request,
-    Role, Wakeup,
+    Role, Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -67,7 +68,6 @@ impl MemoryNode {
                 clock_offset: Duration::ZERO,
             }),
             delay_changed: Notify::new(),
-            woken: Notify::new(),
         }))
     }
 
@@ -146,28 +146,24 @@ impl LockNode for MemoryNode {
         self.0.execute(&mut state, move |store, now| reply_to.send(store.execute(&request, now)));
     }
 
-    fn wakeups(&self, _: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
+    fn wakeups(&self, _: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let node = self.clone();
         Box::pin(async move {
-            let link = node.0.lock().link.clone();
-            loop {
-                let woken = {
-                    let mut state = node.0.lock();
-                    node.0.execute_due(&mut state);
-                    let woken = node.0.woken.notified();
-                    let now = state.now();
-                    let wakeups = if state.drop_replies { Vec::new() } else { state.store.take_wakeups(waiter, now) };
-                    if !wakeups.is_empty() {
-                        return Ok(wakeups);
-                    }
-                    woken
-                };
-                tokio::select! {
-                    biased;
-                    () = woken => {}
-                    () = link.cancelled() => return Err(connection_lost()),
-                }
+            let mut state = node.0.lock();
+            if state.is_cut() {
+                return Err(is_down());
             }
+            let receiver = state.store.listen(waiter);
+            drop(state);
+            let wakeups: Wakeups = Box::pin(unfold((node, receiver), |(node, mut receiver)| async {
+                loop {
+                    let wakeup = receiver.recv().await?;
+                    if !node.0.lock().drop_replies {
+                        return Some((wakeup, (node, receiver)));
+                    }
+                }
+            }));
+            Ok(wakeups)
         })
     }
 

@@ -1,73 +1,113 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::node::RESERVATION_TTL;
-use crate::node::limits::{MAX_WAITERS, QUEUE_TTL};
+use crate::node::limits::{MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, QUEUE_TTL, RESERVED_TTL, is_woken};
+use crate::node::{Position, RESERVATION_TTL};
 use crate::random::WaiterId;
 
-/// The queue of a lock, and its reservation: the waiter for which the free key is kept.
+/// The queue of a lock, and its reservations. The rules are those of `queue.lua`.
 #[derive(Default)]
 pub(super) struct NodeQueue {
-    /// When each waiter began to wait, and its id; in that order.
-    waiters: Vec<(NonZeroU64, WaiterId)>,
-    /// Until when the free key is kept, and for which waiter.
-    reservation: Option<(WaiterId, Duration)>,
-    /// When the queue ends, if nothing changes until then.
+    /// Since when each waiter waits, whether it polls, and its id; in that order.
+    waiters: Vec<(NonZeroU64, bool, WaiterId)>,
+    /// When the waiters are forgotten, if none enters until then.
     expires: Duration,
+    reserved: Option<Reserved>,
 }
 
-/// The waiters to wake after an offer.
-pub(super) struct Offer {
-    pub(super) first: WaiterId,
-    pub(super) second: Option<WaiterId>,
+/// The waiters for which the free key is reserved, one after another.
+struct Reserved {
+    waiters: Vec<WaiterId>,
+    began: Duration,
+}
+
+impl Reserved {
+    /// For which of them it is reserved now: an index, which is behind the last when all have passed.
+    fn index(&self, now: Duration) -> usize {
+        usize::try_from((now - self.began).as_millis() / RESERVATION_TTL.as_millis()).unwrap_or(usize::MAX)
+    }
 }
 
 impl NodeQueue {
-    /// Drops what has expired. False if nothing is left.
+    /// Drops what has expired, and those that let their reservation pass. False if nothing is left.
     pub(super) fn expire(&mut self, now: Duration) -> bool {
         if self.expires <= now {
             self.waiters.clear();
         }
-        self.reservation = self.reservation.filter(|(_, until)| *until > now);
-        self.reservation.is_some() || !self.waiters.is_empty()
+        self.reserved = self.reserved.take().filter(|reserved| now < reserved.began + RESERVED_TTL);
+        if let Some(passed) = self.reserved.take_if(|reserved| reserved.index(now) >= reserved.waiters.len()) {
+            passed.waiters.into_iter().for_each(|waiter| self.remove(waiter));
+        }
+        self.reserved.is_some() || !self.waiters.is_empty()
     }
 
-    /// The waiter that has the reservation, and how much longer.
+    /// For which waiter the key is reserved, and how much longer it is for this one and those behind it.
     pub(super) fn reservation(&self, now: Duration) -> Option<(WaiterId, Duration)> {
-        self.reservation.map(|(waiter, until)| (waiter, until - now))
+        let reserved = self.reserved.as_ref()?;
+        let waiter = reserved.waiters.get(reserved.index(now))?;
+        let all = u32::try_from(reserved.waiters.len()).unwrap_or(u32::MAX) * RESERVATION_TTL;
+        Some((*waiter, reserved.began + all - now))
     }
 
     pub(super) fn first(&self) -> Option<WaiterId> {
-        self.waiters.first().map(|(_, waiter)| *waiter)
+        self.waiters.first().map(|(_, _, waiter)| *waiter)
     }
 
-    pub(super) fn enter(&mut self, waiter: WaiterId, since: NonZeroU64, now: Duration) {
-        self.leave(waiter, now);
+    /// Enters the queue; `None` if there is no room.
+    pub(super) fn enter(
+        &mut self,
+        (waiter, polls): (WaiterId, bool),
+        since: NonZeroU64,
+        now: Duration,
+    ) -> Option<Position> {
+        self.remove(waiter);
         self.expires = now + QUEUE_TTL;
-        if self.waiters.len() < MAX_WAITERS {
-            let position = self.waiters.partition_point(|(other, _)| *other <= since);
-            self.waiters.insert(position, (since, waiter));
-        }
+        let entry = (since, polls, waiter);
+        let ahead = self.waiters.partition_point(|other| *other < entry);
+        self.waiters.insert(ahead, entry);
+        self.waiters.truncate(MAX_WAITERS);
+        let behind = self.waiters.len().checked_sub(ahead + 1)?;
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Some(Position { ahead: count(ahead), behind: count(behind) })
     }
 
-    /// Removes a waiter. Like every change, that prolongs the life of the queue.
+    /// Gives up the position and the reservation.
     pub(super) fn leave(&mut self, waiter: WaiterId, now: Duration) {
-        let before = self.waiters.len();
-        self.waiters.retain(|(_, other)| *other != waiter);
-        if self.waiters.len() < before {
-            self.expires = now + QUEUE_TTL;
+        self.remove(waiter);
+        if self.reservation(now).is_some_and(|(first, _)| first == waiter) {
+            self.reserved = None;
         }
     }
 
-    pub(super) fn end_reservation(&mut self) {
-        self.reservation = None;
+    /// A waiter takes the lock: it needs no position any longer, and those that let their reservation pass
+    /// lose theirs.
+    pub(super) fn acquired(&mut self, waiter: WaiterId, now: Duration) {
+        self.remove(waiter);
+        if let Some(reserved) = self.reserved.take() {
+            let passed = reserved.index(now).min(reserved.waiters.len());
+            reserved.waiters.into_iter().take(passed).for_each(|waiter| self.remove(waiter));
+        }
     }
 
-    /// Reserves the free key for the first waiter, which leaves the queue.
-    pub(super) fn offer(&mut self, now: Duration) -> Option<Offer> {
-        let first = self.first()?;
-        self.leave(first, now);
-        self.reservation = Some((first, now + RESERVATION_TTL));
-        Some(Offer { first, second: self.first() })
+    /// Reserves the key for the first waiters, and wakes some of them: `wake` says whether a waiter hears how many are before it.
+    /// Those that nobody listens for are removed. The caller need not be woken, nor does one that polls.
+    pub(super) fn offer(&mut self, caller: WaiterId, now: Duration, mut wake: impl FnMut(WaiterId, usize) -> bool) {
+        let (mut waiters, mut gone) = (Vec::new(), 0);
+        while waiters.len() < MAX_RESERVATIONS.min(self.waiters.len()) && gone < MAX_GONE {
+            let before = waiters.len();
+            let (_, polls, waiter) = self.waiters[before];
+            let is_last = before + 1 == MAX_RESERVATIONS.min(self.waiters.len());
+            if is_woken(before, is_last) && waiter != caller && !polls && !wake(waiter, before) {
+                self.waiters.remove(before);
+                gone += 1;
+            } else {
+                waiters.push(waiter);
+            }
+        }
+        self.reserved = (!waiters.is_empty()).then_some(Reserved { waiters, began: now });
+    }
+
+    fn remove(&mut self, waiter: WaiterId) {
+        self.waiters.retain(|(_, _, other)| *other != waiter);
     }
 }

@@ -26,8 +26,6 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     /// Notified when a delayed request may be due earlier than it was.
     pub(super) delay_changed: Notify,
-    /// Notified when there are wake-ups.
-    pub(super) woken: Notify,
 }
 
 pub(super) struct State {
@@ -55,13 +53,6 @@ impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Notifies the callers of `wakeups` if there is something for them.
-    pub(super) fn notify_woken(&self, state: &mut State) {
-        if state.store.take_has_wakeups() {
-            self.woken.notify_waiters();
-        }
-    }
 }
 
 impl State {
@@ -74,6 +65,7 @@ impl State {
     pub(super) fn cut(&mut self) {
         self.delayed.clear();
         self.unanswered.clear();
+        self.store.end_connections();
         self.link.cancel();
     }
 

@@ -2,11 +2,14 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
 use super::queue::NodeQueue;
-use crate::node::limits::{MAX_TOKEN, WAKEUP_TTL};
+use crate::node::limits::MAX_TOKEN;
 use crate::node::{
-    FenceReading, FoundRecord, Keyspace, LockKeys, NodeError, NodeRecord, Operation, QueuePosition, RESERVATION_TTL,
-    RecordWrite, Reply, Request, Wakeup, WakeupKind,
+    FenceReading, FoundRecord, Keyspace, LockKeys, NodeError, NodeRecord, Operation, QueuePosition, RecordWrite, Reply,
+    Request, Wakeup,
 };
 use crate::random::{OwnerId, WaiterId};
 
@@ -16,9 +19,8 @@ pub(super) struct Store {
     run_id: String,
     locks: HashMap<String, Lock>,
     queues: HashMap<String, NodeQueue>,
-    /// The wake-ups for each waiter, and when they expire.
-    wakeups: HashMap<WaiterId, (Vec<Wakeup>, Duration)>,
-    has_wakeups: bool,
+    /// Where each waiter listens. Those that do not any more are swept.
+    listeners: HashMap<WaiterId, mpsc::Sender<Wakeup>>,
     records: HashMap<String, Record>,
     /// How many requests may be executed before expired keys are swept.
     requests_until_sweep: usize,
@@ -37,6 +39,8 @@ struct Record {
     floor: u64,
 }
 
+/// How many wake-ups for a waiter are kept.
+const UNHEARD: usize = 256;
 /// The least number of requests between two sweeps, so that a small store is not swept all the time.
 const SWEEP_INTERVAL: usize = 1024;
 
@@ -50,8 +54,7 @@ impl Store {
             run_id,
             locks: HashMap::new(),
             queues: HashMap::new(),
-            wakeups: HashMap::new(),
-            has_wakeups: false,
+            listeners: HashMap::new(),
             records: HashMap::new(),
             requests_until_sweep: SWEEP_INTERVAL,
         }
@@ -104,7 +107,7 @@ impl Store {
 
     pub(super) fn execute(&mut self, request: &Request, now: Duration) -> Result<Reply, NodeError> {
         self.sweep(now);
-        let Request { keys, epoch, waiter, operation } = request;
+        let Request { keys, epoch, waiter, polls, operation } = request;
         let Some(record) =
             self.records.get(keys.keyspace().record()).filter(|record| record.node.epoch == Some(*epoch))
         else {
@@ -117,8 +120,8 @@ impl Store {
                 if holder.is_some_and(|(holder, _)| holder == owner) {
                     return Ok(Reply::Granted { token: fence });
                 }
-                if let Some(remaining) = self.blocked_for(keys, holder, (*waiter, since), now) {
-                    return Ok(Reply::Held { remaining: Some(remaining) });
+                if let Some(held) = self.blocked(keys, holder, ((*waiter, *polls), since), now) {
+                    return Ok(held);
                 }
                 let fence = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
                 if fence > MAX_TOKEN {
@@ -127,8 +130,7 @@ impl Store {
                 self.set_fence(keys, fence);
                 self.set_lock(keys, owner, ttl, now);
                 if let (Some(_), Some(queue)) = (since, self.queues.get_mut(keys.lock_key())) {
-                    queue.end_reservation();
-                    queue.leave(*waiter, now);
+                    queue.acquired(*waiter, now);
                 }
                 Reply::Granted { token: fence }
             }
@@ -161,63 +163,70 @@ impl Store {
                 if ours {
                     self.locks.remove(keys.lock_key());
                 }
-                self.released(keys, *waiter, position, ours || holder.is_none(), now);
+                self.released(keys, (*waiter, *polls), position, ours || holder.is_none(), now);
                 if ours { Reply::Released } else { Reply::NotOwner }
             }
             Operation::LeaveQueue => {
-                self.released(keys, *waiter, QueuePosition::Leave, holder.is_none(), now);
+                self.released(keys, (*waiter, *polls), QueuePosition::Leave, holder.is_none(), now);
                 Reply::QueueLeft
             }
         })
     }
 
-    /// For how long the lock is held, or kept for another waiter; `None` if the caller can have it. A caller that waits, and has
-    /// to, enters the queue.
-    fn blocked_for(
+    /// Why the caller cannot have the lock; `None` if it can. A caller that waits, and has to, enters the queue.
+    fn blocked(
         &mut self,
         keys: &LockKeys,
         holder: Option<(OwnerId, Duration)>,
-        (waiter, since): (WaiterId, Option<NonZeroU64>),
+        (waiter, since): ((WaiterId, bool), Option<NonZeroU64>),
         now: Duration,
-    ) -> Option<Duration> {
+    ) -> Option<Reply> {
         let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
-        if let Some(since) = since.filter(|_| known || holder.is_some()) {
-            self.queue(keys).enter(waiter, since, now);
+        if !known && holder.is_none() {
+            return None;
         }
-        if let Some((_, remaining)) = holder {
-            return Some(remaining);
-        }
-        let queue = self.queues.get_mut(keys.lock_key())?;
-        let another = |first: WaiterId| first != waiter || since.is_none();
-        match queue.reservation(now) {
-            Some((reserved_for, remaining)) => another(reserved_for).then_some(remaining),
-            None if queue.first().is_some_and(another) => {
-                self.offer(keys, now);
-                Some(RESERVATION_TTL)
+        let is_caller = |other: WaiterId| since.is_some() && other == waiter.0;
+        let mut reservation = self.queue(keys).reservation(now);
+        if holder.is_none() && reservation.is_none() {
+            if self.queue(keys).first().is_none_or(is_caller) {
+                return None;
             }
-            None => None,
+            if let Some(since) = since {
+                self.queue(keys).enter(waiter, since, now);
+            }
+            self.offer(keys, waiter.0, now);
+            reservation = self.queue(keys).reservation(now);
         }
+        let remaining = match (holder, reservation) {
+            (Some((_, remaining)), _) => remaining,
+            (None, Some((first, remaining))) if !is_caller(first) => remaining,
+            (None, _) => return None,
+        };
+        let position = since.and_then(|since| self.queue(keys).enter(waiter, since, now));
+        Some(Reply::Held { remaining: Some(remaining), stranger: false, position })
     }
 
     /// What a release, or leaving the queue, does to the queue.
-    fn released(&mut self, keys: &LockKeys, waiter: WaiterId, position: QueuePosition, free: bool, now: Duration) {
+    fn released(
+        &mut self,
+        keys: &LockKeys,
+        waiter: (WaiterId, bool),
+        position: QueuePosition,
+        free: bool,
+        now: Duration,
+    ) {
         let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
         if !known && !matches!(position, QueuePosition::Keep(_)) {
             return;
         }
         let queue = self.queue(keys);
         match position {
-            QueuePosition::Keep(since) => queue.enter(waiter, since, now),
-            QueuePosition::Leave => {
-                queue.leave(waiter, now);
-                if queue.reservation(now).is_some_and(|(reserved_for, _)| reserved_for == waiter) {
-                    queue.end_reservation();
-                }
-            }
+            QueuePosition::Keep(since) => _ = queue.enter(waiter, since, now),
+            QueuePosition::Leave => queue.leave(waiter.0, now),
             QueuePosition::None => {}
         }
         if free && queue.reservation(now).is_none() {
-            self.offer(keys, now);
+            self.offer(keys, waiter.0, now);
         }
     }
 
@@ -225,30 +234,27 @@ impl Store {
         self.queues.entry(keys.lock_key().to_owned()).or_default()
     }
 
-    /// Reserves the free key for the first waiter, if there is one, and wakes it and the second.
-    fn offer(&mut self, keys: &LockKeys, now: Duration) {
-        let Some(offer) = self.queue(keys).offer(now) else { return };
-        self.has_wakeups = true;
-        let woken = [(Some(offer.first), WakeupKind::Reserved), (offer.second, WakeupKind::Next)];
-        for (waiter, kind) in woken.into_iter().filter_map(|(waiter, kind)| Some((waiter?, kind))) {
-            let (wakeups, expire) = self.wakeups.entry(waiter).or_default();
-            if *expire <= now {
-                wakeups.clear();
-            }
-            *expire = now + WAKEUP_TTL;
-            wakeups.push(Wakeup { lock_key: keys.lock_key().to_owned(), kind });
-        }
+    /// Offers the free key to the first waiters.
+    fn offer(&mut self, keys: &LockKeys, caller: WaiterId, now: Duration) {
+        let (queue, listeners) = (self.queues.entry(keys.lock_key().to_owned()).or_default(), &self.listeners);
+        queue.offer(caller, now, |waiter, before| {
+            let wakeup =
+                Wakeup { lock_key: keys.lock_key().to_owned(), before: u32::try_from(before).unwrap_or(u32::MAX) };
+            let sent = listeners.get(&waiter).map(|listener| listener.try_send(wakeup));
+            matches!(sent, Some(Ok(()) | Err(TrySendError::Full(_))))
+        });
     }
 
-    /// Takes the wake-ups for a waiter.
-    pub(super) fn take_wakeups(&mut self, waiter: WaiterId, now: Duration) -> Vec<Wakeup> {
-        let wakeups = self.wakeups.remove(&waiter).filter(|(_, expire)| *expire > now);
-        wakeups.map(|(wakeups, _)| wakeups).unwrap_or_default()
+    /// Wakes a waiter from now on, until the receiver is dropped. Wake-ups that it does not take in time are lost.
+    pub(super) fn listen(&mut self, waiter: WaiterId) -> mpsc::Receiver<Wakeup> {
+        let (sender, receiver) = mpsc::channel(UNHEARD);
+        self.listeners.insert(waiter, sender);
+        receiver
     }
 
-    /// Whether there are wake-ups since the last call of this.
-    pub(super) fn take_has_wakeups(&mut self) -> bool {
-        std::mem::take(&mut self.has_wakeups)
+    /// Nobody hears the node any more.
+    pub(super) fn end_connections(&mut self) {
+        self.listeners.clear();
     }
 
     /// The owner that holds the lock, and how much longer.
@@ -279,7 +285,7 @@ impl Store {
         if self.requests_until_sweep == 0 {
             self.locks.retain(|_, lock| lock.expires > now);
             self.queues.retain(|_, queue| queue.expire(now));
-            self.wakeups.retain(|_, (_, expire)| *expire > now);
+            self.listeners.retain(|_, listener| !listener.is_closed());
             self.requests_until_sweep = SWEEP_INTERVAL + self.locks.len();
         }
     }

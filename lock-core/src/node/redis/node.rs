@@ -11,10 +11,10 @@ use super::address::{Address, InvalidUrl};
 use super::classify;
 use super::connect::{CONNECT_TIMEOUT, Connected, connect};
 use super::link::Link;
-use super::wakeups::{WakeupConnection, listen};
+use super::wakeups::subscribe;
 use crate::node::{
     FenceReading, Inspection, Keyspace, LockNode, NodeError, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request,
-    Wakeup,
+    Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -27,7 +27,7 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> +
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `unix://`) or from a factory of connections.
 ///
 /// All requests go over one connection. Over a second one, the server wakes this process when it waits for locks; it is opened
-/// when the first caller waits. A connection is given up when it is lost, or when nothing moves on it for a second although
+/// when the first caller waits, and kept. A connection is given up when it is lost, or when nothing moves on it for a second although
 /// replies are due. The next inspection opens a new one. The engine inspects on its own, with a randomized backoff.
 ///
 /// A `RedisNode` is for one [`LockManager`](crate::LockManager). Two managers that share it would lose each other's
@@ -35,15 +35,15 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> +
 ///
 /// # Permissions
 ///
-/// With ACLs, the user needs the keys under the prefix, also with the prefix in braces (`~lock:*`, `~{lock:*`), and:
-/// `+select +info +time +script|load +evalsha +eval +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +rpush +blpop`
-/// (`+select` only for a database other than 0).
+/// With ACLs, the user needs the keys and the channels under the prefix (`~lock:* &lock:*`), and:
+/// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +zadd +zrem
+/// +zrange +zrank +zcard +publish +subscribe` (`+select` only for a database other than 0).
 ///
 /// These are optional:
 ///
 /// - `+config|get` is needed for [`assume_durable`](crate::LockManagerBuilder::assume_durable).
-/// - Without the keys in braces, locks work, but there are no queues between processes.
-/// - Without `+blpop`, waiters are not woken; they try again after a while.
+/// - Without the commands that begin with `z`, locks work, but there are no queues between processes.
+/// - Without `+subscribe` or the channels, waiters are not woken: they poll, which costs more and takes longer.
 ///
 /// # Examples
 ///
@@ -68,8 +68,6 @@ struct Shared {
     link: Mutex<Option<Link>>,
     /// Held while a connection is opened, so that there are never two.
     opening: tokio::sync::Mutex<()>,
-    /// The second connection, on which the server wakes this process.
-    wakeups: WakeupConnection,
 }
 
 impl RedisNode {
@@ -138,13 +136,7 @@ impl RedisNode {
         Fut: Future<Output = RedisResult<Connected>> + Send + 'static,
     {
         let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
-        Self(Arc::new(Shared {
-            name,
-            factory,
-            link: Mutex::new(None),
-            opening: tokio::sync::Mutex::default(),
-            wakeups: WakeupConnection::default(),
-        }))
+        Self(Arc::new(Shared { name, factory, link: Mutex::new(None), opening: tokio::sync::Mutex::default() }))
     }
 }
 
@@ -219,12 +211,9 @@ impl LockNode for RedisNode {
         }
     }
 
-    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Vec<Wakeup>, NodeError>> {
-        let (node, list) = (Arc::clone(&self.0), keyspace.wakeups(waiter));
-        Box::pin(async move {
-            let connect = node.connect(CancellationToken::new());
-            Ok(listen(&node.wakeups, connect, &list).await?.into_iter().collect())
-        })
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
+        let (node, channel) = (Arc::clone(&self.0), keyspace.wakeup_channel(waiter));
+        Box::pin(async move { subscribe(node.connect(CancellationToken::new()).await?, &channel).await })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

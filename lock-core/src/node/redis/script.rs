@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use redis::Cmd;
 
 use crate::node::Keyspace;
-use crate::node::limits::{MAX_LIST_BYTES, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, WAKEUP_TTL};
+use crate::node::limits::{MAX_GONE, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, RESERVED_TTL};
 use crate::node::wakeup::RESERVATION_TTL;
+use crate::random::OwnerId;
 
 /// Executes a batch of requests.
 ///
@@ -17,9 +18,11 @@ pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
         ("QUEUE_TTL", QUEUE_TTL.as_millis()),
         ("MAX_WAITERS", MAX_WAITERS as u128),
         ("RESERVATION_TTL", RESERVATION_TTL.as_millis()),
-        ("WAKEUP_TTL", WAKEUP_TTL.as_millis()),
-        ("MAX_LIST_BYTES", MAX_LIST_BYTES as u128),
+        ("RESERVED_TTL", RESERVED_TTL.as_millis()),
+        ("MAX_RESERVATIONS", MAX_RESERVATIONS as u128),
+        ("MAX_GONE", MAX_GONE as u128),
     ]);
+    let queue_constants = format!("{queue_constants}local OWNER_PREFIX = '{}'\n", OwnerId::PREFIX);
     let votes_constants = constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
     let (queue, votes) = (include_str!("scripts/queue.lua"), include_str!("scripts/votes.lua"));
     Script::new(format!("local function load_queue(...)\n{queue_constants}{queue}end\n{votes_constants}{votes}"))

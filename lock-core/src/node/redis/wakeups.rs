@@ -1,61 +1,113 @@
-//! The connection on which the server wakes this process. It waits in a `BLPOP`, behind which every other command would be stuck:
-//! so it is a second one.
+//! The connection on which the server wakes this process: a subscription, on which no other command is allowed.
+//!
+//! It is an ordinary connection of redis-rs, so that a factory can make it, in RESP2. There, redis-rs takes each message on the
+//! channel for the reply to a request. So a few requests are always under way: commands without a word, which a server skips. A
+//! message that arrives while there are none is lost.
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _, unfold};
 use redis::aio::MultiplexedConnection;
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use redis::{Cmd, Pipeline, RedisResult, Value};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::classify::{connect_error, node_error};
 use super::connect::{CONNECT_TIMEOUT, Connected};
-use crate::node::{NodeError, Refusal, Wakeup, WakeupKind};
+use crate::node::{NodeError, Wakeup, Wakeups};
 
-/// How long one `BLPOP` waits. Each one that ends shows that the link still works.
-const LISTEN_FOR: Duration = Duration::from_secs(5);
+/// How many messages can arrive at once.
+const RECEIVERS: usize = 32;
+/// How often it is found out whether the link still works.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The connection for wake-ups, once somebody has waited for one.
-#[derive(Default)]
-pub(super) struct WakeupConnection(Mutex<Option<MultiplexedConnection>>);
-
-/// Waits for a wake-up in this list and takes it; `None` if none came within [`LISTEN_FOR`]. Opens the connection by `connect` if
-/// there is none.
-pub(super) async fn listen(
-    connection: &WakeupConnection,
-    connect: impl Future<Output = Result<Connected, NodeError>>,
-    list: &str,
-) -> Result<Option<Wakeup>, NodeError> {
-    // Locked while listening, so that there are never two connections. One that failed is not put back.
-    let mut listening = connection.0.lock().await;
-    let mut connection = match listening.take() {
-        Some(connection) => connection,
-        None => {
-            let Connected { connection, driver } = connect.await?;
-            tokio::spawn(driver);
-            connection
-        }
-    };
-    let wait = redis::cmd("BLPOP").arg(list).arg(LISTEN_FOR.as_secs()).take();
-    let reply = match timeout(LISTEN_FOR + CONNECT_TIMEOUT, connection.send_packed_command(&wait)).await {
-        Ok(reply) => reply.map_err(|error| connect_error(&error))?,
-        Err(_) => return Err(NodeError::TimedOut),
-    };
-    let reply = reply.extract_error().map_err(|error| node_error(&error));
-    // A new connection would not have more permissions. After other errors it may help: there may be another server behind it.
-    if matches!(reply, Ok(_) | Err(NodeError::Refused(Refusal::Permission { .. }))) {
-        *listening = Some(connection);
-    }
-    let popped: Option<(String, String)> = redis::from_redis_value(reply?)
-        .map_err(|error: redis::ParsingError| NodeError::Protocol { reply: error.to_string() })?;
-    Ok(popped.and_then(|(_list, message)| parse(&message)))
+struct Subscription {
+    connection: MultiplexedConnection,
+    subscribe: Cmd,
+    driver: BoxFuture<'static, ()>,
+    receiving: FuturesUnordered<BoxFuture<'static, RedisResult<Vec<Value>>>>,
+    /// When the link is checked next, and whether the last check is unanswered.
+    check_at: Instant,
+    unanswered: bool,
 }
 
-/// A wake-up as `queue.lua` writes it: a letter, and the lock key.
-fn parse(message: &str) -> Option<Wakeup> {
-    let kind = match message.get(..1)? {
-        "T" => WakeupKind::Reserved,
-        "S" => WakeupKind::Next,
-        _ => return None,
-    };
-    Some(Wakeup { lock_key: message[1..].to_owned(), kind })
+/// Subscribes to a channel.
+pub(super) async fn subscribe(connected: Connected, channel: &str) -> Result<Wakeups, NodeError> {
+    let Connected { connection, driver } = connected;
+    let subscribe = redis::cmd("SUBSCRIBE").arg(channel).take();
+    let (check_at, receiving) = (Instant::now() + CHECK_INTERVAL, FuturesUnordered::new());
+    let mut subscription = Subscription { connection, subscribe, driver, receiving, check_at, unanswered: false };
+    let subscribed = timeout(CONNECT_TIMEOUT, subscription.subscribe()).await;
+    subscribed.unwrap_or(Err(NodeError::TimedOut))?;
+    Ok(Box::pin(unfold(subscription, Subscription::next).fuse()))
+}
+
+impl Subscription {
+    async fn subscribe(&mut self) -> Result<(), NodeError> {
+        // Every user may send it. The connection may be one of RESP3.
+        self.receive(redis::cmd("HELLO").arg(2).take());
+        self.reply().await?;
+        self.receive(self.subscribe.clone());
+        // Before the confirmation is awaited: the first message may come with it.
+        self.receive_messages();
+        self.reply().await
+    }
+
+    /// Waits for the reply to a command.
+    async fn reply(&mut self) -> Result<(), NodeError> {
+        let lost = || NodeError::Unreachable { reason: "connection lost".into() };
+        let reply = tokio::select! {
+            biased;
+            Some(reply) = self.receiving.next() => reply.map_err(|error| connect_error(&error))?,
+            () = &mut self.driver => return Err(lost()),
+        };
+        let reply = reply.into_iter().next().ok_or_else(lost)?;
+        reply.extract_error().map(drop).map_err(|error| node_error(&error))
+    }
+
+    /// The next wake-up; `None` if the connection is lost.
+    async fn next(mut self) -> Option<(Wakeup, Self)> {
+        loop {
+            self.receive_messages();
+            tokio::select! {
+                biased;
+                Some(received) = self.receiving.next() => {
+                    (self.check_at, self.unanswered) = (Instant::now() + CHECK_INTERVAL, false);
+                    if let Some(wakeup) = parse(received.ok()?) {
+                        return Some((wakeup, self));
+                    }
+                }
+                () = &mut self.driver => return None,
+                () = sleep_until(self.check_at) => {
+                    if self.unanswered {
+                        return None;
+                    }
+                    (self.check_at, self.unanswered) = (Instant::now() + CONNECT_TIMEOUT, true);
+                    // Subscribed already: the server only confirms it again.
+                    self.receive(self.subscribe.clone());
+                }
+            }
+        }
+    }
+
+    fn receive_messages(&mut self) {
+        while self.receiving.len() < RECEIVERS {
+            self.receive(Cmd::new());
+        }
+    }
+
+    /// Sends a command, and waits for the next message or reply.
+    fn receive(&mut self, command: Cmd) {
+        let (mut connection, mut commands) = (self.connection.clone(), Pipeline::new());
+        // A command without a word can only be sent in a pipeline.
+        commands.add_command(command);
+        self.receiving.push(Box::pin(async move { connection.send_packed_commands(&commands, 0, 1).await }));
+    }
+}
+
+/// A message on the channel, as `queue.lua` writes it: for how many waiters the key is reserved before this one, and the lock key.
+fn parse(mut messages: Vec<Value>) -> Option<Wakeup> {
+    let (_, _, message): (String, String, String) = redis::from_redis_value(messages.pop()?).ok()?;
+    let (before, lock_key) = message.split_once(' ')?;
+    Some(Wakeup { lock_key: lock_key.to_owned(), before: before.parse().ok()? })
 }

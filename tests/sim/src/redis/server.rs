@@ -91,6 +91,9 @@ impl FakeRedis {
             self.hang_on(&time).await;
             self.write_messages(session, &mut output);
             while let Some(words) = take_command(&mut input)? {
+                if words.is_empty() {
+                    continue;
+                }
                 let reply = match self.execute(session, &words, time()) {
                     Some(reply) => reply,
                     None => {

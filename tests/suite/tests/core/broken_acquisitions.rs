@@ -46,7 +46,7 @@ impl Attempt {
                 let request = Operation::Acquire { owner: self.owner, ttl: TTL, hint: 0, tokens: 1, since: None };
                 match cluster.raw(node).await.send("r", request).await.unwrap() {
                     Reply::Granted { token } => AcquireVote::Granted { token },
-                    Reply::Held { remaining } => AcquireVote::Held { remaining },
+                    Reply::Held { remaining, .. } => AcquireVote::Held { remaining },
                     other => panic!("{other:?}"),
                 }
             } else {

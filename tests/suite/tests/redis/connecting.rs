@@ -104,16 +104,29 @@ async fn a_password_and_a_database_are_taken_from_the_url() {
     }
 }
 
-/// The permissions that the documentation of `RedisNode` lists.
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The permissions in the README.
 fn documented_permissions() -> Vec<String> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lock-core/src/node/redis/node.rs");
-    let docs: String = std::fs::read_to_string(source)
+    let readme = std::fs::read_to_string(format!("{REPOSITORY}/README.md")).unwrap();
+    let rule = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER app on >secret ")).unwrap();
+    let permissions = rule.strip_prefix(DOCUMENTED_KEYS).unwrap();
+    permissions.split_whitespace().map(ToOwned::to_owned).collect()
+}
+
+/// The keys and channels in the README.
+const DOCUMENTED_KEYS: &str = "~lock:* &lock:*";
+
+#[test]
+fn the_readme_and_the_documentation_of_the_node_list_the_same_permissions() {
+    let docs: String = std::fs::read_to_string(format!("{REPOSITORY}/lock-core/src/node/redis/node.rs"))
         .unwrap()
         .lines()
         .filter_map(|line| line.strip_prefix("/// "))
         .fold(String::new(), |docs, line| docs + line + " ");
-    let list = docs.split('`').find(|code| code.starts_with("+") && code.contains("+evalsha"));
-    list.unwrap().split(' ').map(ToOwned::to_owned).collect()
+    let list = docs.split('`').find(|code| code.starts_with("+") && code.contains("+evalsha")).unwrap();
+    assert_eq!(list.split(' ').collect::<Vec<_>>(), documented_permissions());
+    assert!(docs.contains(&format!("`{DOCUMENTED_KEYS}`")));
 }
 
 /// What the user was denied, except for what the documentation calls optional.
@@ -128,7 +141,7 @@ async fn denied(server: &RedisServer) -> Vec<String> {
 }
 
 async fn set_permissions(server: &RedisServer, permissions: &[String]) {
-    set_user(server, "~lock:* ~{lock:*", permissions).await;
+    set_user(server, DOCUMENTED_KEYS, permissions).await;
 }
 
 async fn set_user(server: &RedisServer, keys: &str, permissions: &[String]) {
@@ -203,19 +216,26 @@ async fn a_missing_permission_is_reported() {
 }
 
 #[tokio::test]
-async fn a_user_without_access_to_the_queue_keys_still_acquires_locks() {
+async fn a_user_without_access_to_the_channels_or_the_queues_still_acquires_locks() {
     let server = RedisServer::start().await;
     set_user(&server, "~lock:*", &documented_permissions()).await;
     exercise(&server, "lock:").await.unwrap();
-    let denied = denied(&server).await;
-    assert!(!denied.is_empty() && denied.iter().all(|key| key.starts_with("{lock:")), "{denied:?}");
+    let objects = denied(&server).await;
+    assert!(!objects.is_empty() && objects.iter().all(|name| name.starts_with("lock:{node}:wakeups:")), "{objects:?}");
+    let without_queues: Vec<String> =
+        documented_permissions().into_iter().filter(|permission| !permission.starts_with("+z")).collect();
+    set_permissions(&server, &without_queues).await;
+    server.query::<String>("ACL LOG RESET").await;
+    exercise(&server, "lock:other:").await.unwrap();
+    let commands = denied(&server).await;
+    assert!(!commands.is_empty() && commands.iter().all(|name| name.starts_with('z')), "{commands:?}");
 }
 
 #[tokio::test]
-async fn a_waiter_without_the_blpop_permission_keeps_to_one_connection() {
+async fn a_waiter_that_may_not_subscribe_seldom_tries_to() {
     let server = RedisServer::start().await;
     let permissions: Vec<String> =
-        documented_permissions().into_iter().filter(|permission| permission != "+blpop").collect();
+        documented_permissions().into_iter().filter(|permission| permission != "+subscribe").collect();
     set_permissions(&server, &permissions).await;
     let url = format!("redis://app:s3cret@{}", server.address());
     let connect = async || LockManager::builder().redis([&url]).connect().await.unwrap();
@@ -229,9 +249,10 @@ async fn a_waiter_without_the_blpop_permission_keeps_to_one_connection() {
     let before = connections().await;
     let outcome = waiter.lock("r").wait(Duration::from_secs(1)).acquire().await;
     assert!(matches!(outcome, Err(LockError::Contended { .. })));
-    // The connection of the waiter, and the one of this query.
-    assert_eq!(connections().await - before, 2);
-    assert!(denied(&server).await.contains(&"blpop".to_owned()));
+    // The connection of the waiter, the one of this query, and one for each of its attempts to subscribe.
+    let attempts = connections().await - before - 2;
+    assert!((1..=5).contains(&attempts), "{attempts}");
+    assert!(denied(&server).await.contains(&"subscribe".to_owned()));
 }
 
 #[tokio::test]

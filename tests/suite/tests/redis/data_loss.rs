@@ -247,7 +247,7 @@ async fn a_server_that_restarts_with_its_data_does_not_vote_in_its_old_epoch() {
     let acquire = || {
         let operation = Operation::Acquire { owner: OwnerId::from_bits(7), ttl: TTL, hint: 0, tokens: 1, since: None };
         let keys = LockKeys::new(&keyspace, "r");
-        ask(&node, Request { keys, epoch, waiter: WaiterId::from_bits(1), operation })
+        ask(&node, Request { keys, epoch, waiter: WaiterId::from_bits(1), polls: false, operation })
     };
     assert!(matches!(acquire().await, Ok(Reply::Granted { .. })));
 

@@ -1,14 +1,12 @@
-//! A node lists the locks that may have a queue, so that all others cost no more than where nobody waits.
+//! A node knows which locks may have a queue, so that all others cost no more than where nobody waits.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_core::node::{Keyspace, LockKeys};
 use lock_core::{LockGuard, LockManager};
 use lock_support::{RedisCluster, eventually_async, executed};
 use tokio::task::JoinHandle;
-
-/// The Redis key of the list.
-const LIST: &str = "lock:{node}:queued";
 
 async fn two_managers(cluster: &RedisCluster) -> [LockManager; 2] {
     let connect = async || cluster.builder().wait(Duration::from_secs(60)).connect().await.unwrap();
@@ -20,68 +18,66 @@ fn spawn_waiter(locks: &LockManager, resource: &str) -> JoinHandle<LockGuard> {
     tokio::spawn(async move { acquiring.await.unwrap() })
 }
 
-/// Waits until every server has this list.
-async fn eventually_listed(cluster: &RedisCluster, list: Option<&str>) {
-    let (get, expected) = (format!("GET {LIST}"), list.map(str::to_owned));
-    eventually_async("every server has the expected list of queued locks", async || {
-        let lists = cluster.servers.iter().map(|server| server.query::<Option<String>>(&get));
-        join_all(lists).await.iter().all(|list| *list == expected)
+/// The field of the record that says until when a lock may have a queue.
+fn field_of(resource: &str) -> String {
+    let keys = LockKeys::new(&Keyspace::new("lock:").into(), resource);
+    format!("q{}", keys.fence())
+}
+
+/// Waits until this many processes wait for a lock on every server.
+async fn eventually_waiting(cluster: &RedisCluster, resource: &str, count: usize) {
+    let card = format!("ZCARD lock:{{{resource}}}:queue");
+    eventually_async("every server has the waiters in its queue", async || {
+        let counts = cluster.servers.iter().map(|server| server.query::<usize>(&card));
+        join_all(counts).await.iter().all(|queued| *queued == count)
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_lock_is_listed_while_it_has_a_waiter() {
+async fn a_lock_has_a_queue_while_it_has_a_waiter() {
     let cluster = RedisCluster::start(3).await;
     let [holder, waiter] = two_managers(&cluster).await;
-    let (r, s) = (holder.lock("r").acquire().await.unwrap(), holder.lock("s").acquire().await.unwrap());
-    eventually_listed(&cluster, None).await;
-    let r_waiting = spawn_waiter(&waiter, "r");
-    eventually_listed(&cluster, Some("\nlock:r\n")).await;
-    let s_waiting = spawn_waiter(&waiter, "s");
-    eventually_listed(&cluster, Some("\nlock:r\nlock:s\n")).await;
-
-    assert!(r.release().await.unwrap());
-    assert!(r_waiting.await.unwrap().release().await.unwrap());
-    eventually_listed(&cluster, Some("\nlock:s\n")).await;
-    assert!(s.release().await.unwrap());
-    assert!(s_waiting.await.unwrap().release().await.unwrap());
-    eventually_listed(&cluster, None).await;
+    let held = holder.lock("r").acquire().await.unwrap();
+    eventually_waiting(&cluster, "r", 0).await;
+    let marks = format!("HEXISTS lock:{{node}} {}", field_of("r"));
+    assert!(!cluster.servers[0].query::<bool>(&marks).await);
+    let waiting = spawn_waiter(&waiter, "r");
+    eventually_waiting(&cluster, "r", 1).await;
+    assert!(cluster.servers[0].query::<bool>(&marks).await);
+    assert!(held.release().await.unwrap());
+    assert!(waiting.await.unwrap().release().await.unwrap());
+    eventually_waiting(&cluster, "r", 0).await;
 }
 
 #[tokio::test]
-async fn queues_are_read_for_queued_locks_only() {
+async fn contended_locks_with_long_names_cost_other_locks_nothing() {
     const CYCLES: u64 = 100;
     let cluster = RedisCluster::start(1).await;
     let [holder, waiter] = two_managers(&cluster).await;
-    let held = holder.lock("r").acquire().await.unwrap();
-    let waiting = spawn_waiter(&waiter, "r");
-    eventually_listed(&cluster, Some("\nlock:r\n")).await;
+    let names: Vec<_> = (0..50).map(|number| format!("{number:0>500}")).collect();
+    let held = join_all(names.iter().map(|name| holder.lock(name).acquire())).await;
+    let waiting: Vec<_> = names.iter().map(|name| spawn_waiter(&waiter, name)).collect();
+    for name in &names {
+        eventually_waiting(&cluster, name, 1).await;
+    }
 
     let mut connection = cluster.servers[0].connect().await.unwrap();
-    let mut reads = async || {
+    // What the waiters do meanwhile is not more than a call each.
+    let mut commands = async || {
         let counts = executed(&mut connection).await.unwrap();
-        (counts["evalsha"], counts["mget"])
+        let ours = ["evalsha", "mget", "hmget", "get", "zrange", "zcard"];
+        ours.map(|command| counts.get(command).copied().unwrap_or_default())
     };
-    let before = reads().await;
+    let before = commands().await;
     for _ in 0..CYCLES {
         holder.lock("s").acquire().await.unwrap().release().await.unwrap();
     }
-    let after = reads().await;
-    let (calls, queue_reads) = (after.0 - before.0, (after.1 - before.1) - (after.0 - before.0));
-    assert!(calls >= 2 * CYCLES && queue_reads < CYCLES / 2, "{queue_reads} reads of queues in {calls} calls");
-    drop(held);
-    drop(waiting.await.unwrap());
-}
-
-#[tokio::test]
-async fn a_full_list_of_queued_locks_stands_for_all_locks() {
-    let cluster = RedisCluster::start(3).await;
-    let [holder, waiter] = two_managers(&cluster).await;
-    let names: Vec<_> = (0..60).map(|number| format!("{number:0>60}")).collect();
-    let held = join_all(names.iter().map(|name| holder.lock(name).acquire())).await;
-    let waiting: Vec<_> = names.iter().map(|name| spawn_waiter(&waiter, name)).collect();
-    eventually_listed(&cluster, Some("*")).await;
+    let after = commands().await;
+    let [calls, _, _, reads, ranges, counts] = std::array::from_fn(|n| after[n] - before[n]);
+    let of_waiters = calls - 2 * CYCLES;
+    assert!(calls >= 2 * CYCLES, "{calls}");
+    assert!(reads <= of_waiters * 2 && ranges <= of_waiters && counts <= of_waiters * 3, "{before:?} {after:?}");
     drop(held);
     for guard in join_all(waiting).await {
         assert!(guard.unwrap().release().await.unwrap());

@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
+use futures_util::StreamExt as _;
 use lock_core::node::{
     Ballot, Epoch, Inspection, Keyspace, LockKeys, MemberId, NodeRecord, Operation, OwnerId, Quarantine, QueuePosition,
-    RESERVATION_TTL, RecordWrite, Reply, Request, Roster, Seat, SetId, WaiterId, Wakeup, WakeupKind,
+    RESERVATION_TTL, RecordWrite, Reply, Request, Roster, Seat, SetId, WaiterId, Wakeup, Wakeups,
 };
 use lock_core::{LockNode, MemoryNode, NodeError, RedisNode};
 use lock_support::{RedisServer, ask, eventually_async};
@@ -23,7 +23,7 @@ enum Action {
     Request {
         resource: usize,
         present: bool,
-        waiter: WaiterId,
+        waiter: Waiter,
         operation: Operation,
     },
     /// A new record.
@@ -61,11 +61,14 @@ fn operation() -> impl Strategy<Value = Operation> {
     })
 }
 
-/// How many processes wait.
-const WAITERS: u128 = 3;
+/// A process, and whether it says that it polls.
+type Waiter = (WaiterId, bool);
+
+/// How many processes wait. The last does not listen.
+const WAITERS: u128 = 5;
 
 fn action() -> impl Strategy<Value = Action> {
-    let waiter = (1..=WAITERS).prop_map(WaiterId::from_bits);
+    let waiter = (1..=WAITERS, prop::bool::weighted(0.1)).prop_map(|(bits, polls)| (WaiterId::from_bits(bits), polls));
     let request = (0..3_usize, prop::bool::weighted(0.95), waiter, operation())
         .prop_map(|(resource, present, waiter, operation)| Action::Request { resource, present, waiter, operation });
     let floor = prop::option::weighted(0.2, 1_u64..20);
@@ -97,18 +100,18 @@ impl Side {
     }
 
     async fn send(&self, resource: usize, epoch: Epoch, operation: Operation) -> Result<Reply, NodeError> {
-        self.send_as(WaiterId::from_bits(1), resource, epoch, operation).await
+        self.send_as((WaiterId::from_bits(1), false), resource, epoch, operation).await
     }
 
     async fn send_as(
         &self,
-        waiter: WaiterId,
+        (waiter, polls): Waiter,
         resource: usize,
         epoch: Epoch,
         operation: Operation,
     ) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
-        ask(&self.node, Request { keys, epoch, waiter, operation }).await.map(without_time)
+        ask(&self.node, Request { keys, epoch, waiter, polls, operation }).await.map(without_time)
     }
 
     /// The record at present, and when it was read.
@@ -217,31 +220,39 @@ fn rounded(remaining: Duration) -> Duration {
 
 fn without_time(reply: Reply) -> Reply {
     match reply {
-        Reply::Held { remaining } => Reply::Held { remaining: remaining.map(rounded) },
+        Reply::Held { remaining, stranger, position } => {
+            Reply::Held { remaining: remaining.map(rounded), stranger, position }
+        }
         reply => reply,
     }
 }
 
-/// The wake-ups of each process on the in-memory node, in the format of the script.
-fn wakeups(side: &Side) -> Vec<Vec<String>> {
-    let of = |waiter| {
-        let wakeups = side.node.wakeups(&side.keyspace, WaiterId::from_bits(waiter)).now_or_never();
-        let encode = |Wakeup { lock_key, kind }: Wakeup| {
-            format!("{}{lock_key}", if kind == WakeupKind::Reserved { "T" } else { "S" })
-        };
-        wakeups.map_or_else(Vec::new, |wakeups| wakeups.unwrap().into_iter().map(encode).collect())
-    };
-    (1..=WAITERS).map(of).collect()
-}
+/// What every process hears from a node.
+struct Ears(Vec<Wakeups>);
 
-async fn wakeups_on(server: &RedisServer, keyspace: &Keyspace) -> Vec<Vec<String>> {
-    let mut connection = server.connect().await.unwrap();
-    let mut wakeups = Vec::new();
-    for waiter in 1..=WAITERS {
-        let list = keyspace.wakeups(WaiterId::from_bits(waiter));
-        wakeups.push(redis::cmd("LRANGE").arg(list).arg(0).arg(-1).query_async(&mut connection).await.unwrap());
+impl Ears {
+    async fn of(side: &Side) -> Self {
+        let mut ears = Vec::new();
+        // The last process does not listen.
+        for waiter in 1..WAITERS {
+            ears.push(side.node.wakeups(&side.keyspace, WaiterId::from_bits(waiter)).await.unwrap());
+        }
+        Self(ears)
     }
-    wakeups
+
+    /// The wake-ups of each process. Those that are expected and missing may still be on their way.
+    async fn heard(&mut self, expected: &[Vec<Wakeup>]) -> Vec<Vec<Wakeup>> {
+        let mut heard: Vec<Vec<Wakeup>> = Vec::new();
+        for (ear, expected) in self.0.iter_mut().zip(expected) {
+            let mut wakeups = Vec::new();
+            let patience = |heard: usize| if heard < expected.len() { RESERVATION_TTL } else { Duration::ZERO };
+            while let Ok(Some(wakeup)) = tokio::time::timeout(patience(wakeups.len()), ear.next()).await {
+                wakeups.push(wakeup);
+            }
+            heard.push(wakeups);
+        }
+        heard
+    }
 }
 
 /// The first difference between the replies. Nothing if the sequence took so long that a reservation may have expired
@@ -250,6 +261,7 @@ async fn difference(server: &RedisServer, case: usize, actions: &[Action]) -> Op
     let prefix = format!("case-{case}:");
     let redis = Side::new(RedisNode::from_url(&server.url()).unwrap(), &prefix).await;
     let memory = Side::new(MemoryNode::new(), &prefix).await;
+    let (mut redis_ears, mut memory_ears) = (Ears::of(&redis).await, Ears::of(&memory).await);
     let mut epoch = Epoch::from_bits(1);
     let began = tokio::time::Instant::now();
     let report = |difference: String| (began.elapsed() < RESERVATION_TTL / 2).then_some(difference);
@@ -290,8 +302,10 @@ async fn difference(server: &RedisServer, case: usize, actions: &[Action]) -> Op
         }
     }
     assert_eq!(redis.inspect().await, memory.inspect().await);
-    let (real, ours) = (wakeups_on(server, &redis.keyspace).await, wakeups(&memory));
-    if real == ours { None } else { report(format!("wake-ups: {real:?}, not {ours:?}")) }
+    let in_time = began.elapsed() < RESERVATION_TTL / 2;
+    let ours = memory_ears.heard(&[const { Vec::new() }; WAITERS as usize]).await;
+    let real = redis_ears.heard(&ours).await;
+    (in_time && real != ours).then(|| format!("wake-ups: {real:?}, not {ours:?}"))
 }
 
 #[test]
@@ -332,6 +346,9 @@ async fn a_ttl_ends_alike_on_both() {
         .await;
         assert!(granted.elapsed() >= short, "expired early, after {:?}", granted.elapsed());
         assert_eq!(side.send(0, epoch, extend).await, Ok(Reply::Gone));
-        assert_eq!(side.send(1, epoch, acquire(2, long)).await, Ok(Reply::Held { remaining: Some(long) }));
+        assert_eq!(
+            side.send(1, epoch, acquire(2, long)).await,
+            Ok(Reply::Held { remaining: Some(long), stranger: false, position: None })
+        );
     }
 }

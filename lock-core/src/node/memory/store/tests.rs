@@ -47,7 +47,7 @@ impl Fixture {
 
     fn request(&self, operation: Operation) -> Request {
         let (epoch, waiter) = (Epoch::from_bits(7), WaiterId::from_bits(1));
-        Request { keys: self.keys.clone(), epoch, waiter, operation }
+        Request { keys: self.keys.clone(), epoch, waiter, polls: false, operation }
     }
 
     fn execute(&mut self, operation: Operation) -> Result<Reply, NodeError> {
@@ -62,7 +62,7 @@ fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
     let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None };
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }));
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }), "the same attempt again");
-    assert_eq!(node.execute(acquire(B)), Ok(Reply::Held { remaining: Some(TTL) }));
+    assert_eq!(node.execute(acquire(B)), Ok(Reply::Held { remaining: Some(TTL), stranger: false, position: None }));
     node.now = TTL;
     assert_eq!(node.execute(acquire(B)), Ok(Reply::Granted { token: 11 }), "expired, and the token is larger");
     assert_eq!(node.execute(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::NotOwner));

@@ -122,7 +122,13 @@ mod tests {
             let (epoch, waiter) = (Epoch::from_bits(*epoch), WaiterId::from_bits(1));
             Message(
                 resource,
-                Request { keys: LockKeys::new(&keyspace, resource), epoch, waiter, operation: *operation },
+                Request {
+                    keys: LockKeys::new(&keyspace, resource),
+                    epoch,
+                    waiter,
+                    polls: false,
+                    operation: *operation,
+                },
             )
         };
         let batches = into_batches(requests.iter().map(message));

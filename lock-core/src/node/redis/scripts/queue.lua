@@ -1,189 +1,192 @@
--- The queue of a lock: the waiters of other processes, ordered by when they began to wait. And its reservation: the waiter for
--- which the free key is kept for a short time. They decide for whom a free key is kept, never who holds it: a node that grants
--- less breaks no promise. Both expire, and a write of them that fails only costs time, because waiters try again every second.
+-- The queue of a lock: the waiters of other processes, ordered by when they began to wait. And its reservations: when the key is
+-- free, it is reserved for the first of them for a moment, then for the second, and so on. They decide for whom a free key is kept,
+-- never who holds it: a node that grants less breaks no promise. Both expire, and a write of them that fails only costs time,
+-- because waiters try again every second.
 --
---   {lock}:queue             'since waiter since waiter ...', in order
---   {lock}:turn              the waiter that has the reservation
---   {node}:queued            the list of queued locks: the lock keys that may have one of the two, each between newlines; or '*',
---                            any lock may, when the list was too long. A lock that is not in the list has neither.
---   {node}:calls:WAITER      a list of wake-ups for a waiter, each 'T' (reserved for you) or 'S' (you are next) and a lock key
+--   prefix{lock}:queue      the waiters, a sorted set by the time since when they wait. A waiter that the node cannot wake is
+--                           written with a 'p' before its id: it polls.
+--   prefix{lock}:reserved   the waiters with a reservation, in order. Each lasts RESERVATION_TTL ms, counted from when the key was
+--                           written, and passes by itself. They stay in the queue until one of them takes the lock.
+--   q123 in the record      until when the locks with the fence 123 may have one of the two: ms since the Unix epoch
+--
+-- A waiter is woken by a message on the channel prefix{node}:wakeups:WAITER: for how many waiters the key is reserved before it, and
+-- the lock key. Nobody listens for a waiter whose process ended, and it is removed. One that is only reconnecting comes back to its
+-- position, because it says again since when it waits.
 --
 -- This is the body of the function `load_queue`, which votes.lua calls when a lock of the batch has a queue or needs one.
--- Arguments: the waiter that sent the batch; the keys of the node's record and of the list; the list; and a table with the lock
--- keys of the batch that are in the list. Returns the functions that votes.lua uses.
+-- Arguments: the waiter that sent the batch; the key of the node's record; for each lock key of the batch, the name of its field;
+-- and the value of that field, for those that have one. Returns the functions that votes.lua uses.
 
-local WAITER, RECORD, QUEUED_LOCKS, queued_locks, has_queue = ...
+local WAITER, RECORD, fields, marks = ...
 local call, try = redis.call, redis.pcall
+local PREFIX_LENGTH, WAKEUPS = #RECORD - #'{node}', RECORD .. ':wakeups:'
+-- The two ways in which the caller may be written.
+local WOKEN = string.gsub(WAITER, '^p', '')
+local POLLING = 'p' .. WOKEN
 
--- What is stored, by lock key.
-local queues, reservations = {}, {}
 -- The lock keys that the batch acquires for a caller that waits.
 local waited = {}
--- A user without permission for these keys has locks, but no queues.
-local unreadable = false
 
-local function queue_key(lock_key) return '{' .. lock_key .. '}:queue' end
-
-local function reservation_key(lock_key) return '{' .. lock_key .. '}:turn' end
-
-local function find_queued(lock_key) return string.find(queued_locks or '', '\n' .. lock_key .. '\n', 1, true) end
-
--- Reads the queues and reservations of these locks. A lock that has neither any longer is taken off the list.
-local function read(lock_keys)
-  local read_locks, names, listed = {}, {}, queued_locks
-  for lock_key in pairs(lock_keys) do
-    read_locks[#read_locks + 1] = lock_key
-    names[#names + 1] = queue_key(lock_key)
-    names[#names + 1] = reservation_key(lock_key)
-  end
-  if not names[1] then return end
-  local values = try('MGET', unpack(names))
-  unreadable = values.err
-  if unreadable then return end
-  for n, lock_key in ipairs(read_locks) do
-    local queue, reservation = values[2 * n - 1], values[2 * n]
-    queues[lock_key], reservations[lock_key] = queue, reservation
-    local from = not queue and not reservation and find_queued(lock_key)
-    if from then queued_locks = string.sub(queued_locks, 1, from) .. string.sub(queued_locks, from + #lock_key + 2) end
-  end
-  if queued_locks == '\n' then
-    queued_locks = false
-    try('DEL', QUEUED_LOCKS)
-  elseif queued_locks ~= listed then
-    try('SET', QUEUED_LOCKS, queued_locks, 'KEEPTTL')
-  end
+local function key(lock_key, name)
+  return string.sub(lock_key, 1, PREFIX_LENGTH) .. '{' .. string.sub(lock_key, PREFIX_LENGTH + 1) .. '}:' .. name
 end
 
--- Puts a lock on the list, before its queue or reservation is written. The list outlives both, except a list that became too long:
--- '*' expires, and those that still wait come again within a second.
-local refreshed = false
-local function add_to_list(lock_key)
-  has_queue[lock_key] = true
-  if queued_locks == '*' then return end
-  local found = find_queued(lock_key)
-  if not found then
-    queued_locks = (queued_locks or '\n') .. lock_key .. '\n'
-    if #queued_locks > MAX_LIST_BYTES then queued_locks = '*' end
+local unix_ms
+local function now()
+  if not unix_ms then
+    local time = call('TIME')
+    unix_ms = time[1] * 1000 + math.floor(time[2] / 1000)
   end
-  if not found or not refreshed and call('PTTL', QUEUED_LOCKS) < QUEUE_TTL then
-    try('SET', QUEUED_LOCKS, queued_locks, 'PX', 2 * QUEUE_TTL)
-  end
-  refreshed = true
+  return unix_ms
 end
 
-local function queue_of(lock_key)
-  local queue = {}
-  for since, waiter in string.gmatch(queues[lock_key] or '', '(%d+) (%x+)') do
-    queue[#queue + 1] = {since = tonumber(since), waiter = waiter}
-  end
-  return queue
+-- Makes sure that the lock's queue is looked at, before it is written.
+local function mark(lock_key)
+  if now() + QUEUE_TTL < (tonumber(marks[lock_key]) or 0) then return end
+  marks[lock_key] = string.format('%.0f', now() + 2 * QUEUE_TTL)
+  try('HSET', RECORD, fields[lock_key], marks[lock_key])
 end
 
-local function write_queue(lock_key, queue)
-  if unreadable then return end
-  if #queue == 0 then
-    queues[lock_key] = false
-    try('DEL', queue_key(lock_key))
-    return
-  end
-  local entries = {}
-  for n, entry in ipairs(queue) do entries[n] = string.format('%.0f %s', entry.since, entry.waiter) end
-  local text = table.concat(entries, ' ')
-  add_to_list(lock_key)
-  if not try('SET', queue_key(lock_key), text, 'PX', QUEUE_TTL).err then queues[lock_key] = text end
+-- The lock has no waiters. Another lock with the same field may have some, so the field stays until it is outdated.
+local function unmark(lock_key)
+  if now() > tonumber(marks[lock_key]) then try('HDEL', RECORD, fields[lock_key]) end
 end
 
-local function end_reservation(lock_key)
+-- The waiters for which the key is reserved, which of them it is now (`now`), and for how many ms it is for any; or false.
+local reservations = {}
+local function reserved_for(lock_key)
+  if reservations[lock_key] ~= nil or not marks[lock_key] then return reservations[lock_key] end
+  local reserved_key, reserved = key(lock_key, 'reserved'), {}
+  local waiters = try('GET', reserved_key)
+  for waiter in string.gmatch(type(waiters) == 'string' and waiters or '', '%S+') do reserved[#reserved + 1] = waiter end
+  if reserved[1] then
+    local elapsed = RESERVED_TTL - call('PTTL', reserved_key)
+    reserved.now = math.floor(elapsed / RESERVATION_TTL) + 1
+    reserved.remaining = #reserved * RESERVATION_TTL - elapsed
+    if reserved.remaining <= 0 then
+      -- All have let it pass: they are frozen, or do not want it any more.
+      try('ZREM', key(lock_key, 'queue'), unpack(reserved))
+      try('DEL', reserved_key)
+    end
+  end
+  reservations[lock_key] = reserved[1] and reserved.remaining > 0 and reserved
+  return reservations[lock_key]
+end
+
+local function is_caller(waiter) return waiter == WOKEN or waiter == POLLING end
+
+local function is_reserved_for_caller(reserved) return reserved and is_caller(reserved[reserved.now]) end
+
+local function end_reservations(lock_key)
   reservations[lock_key] = false
-  try('DEL', reservation_key(lock_key))
+  try('DEL', key(lock_key, 'reserved'))
 end
 
-local function remove(queue)
-  for n, entry in ipairs(queue) do
-    if entry.waiter == WAITER then return table.remove(queue, n) end
+-- Enters the queue. Returns how many are ahead and how many behind, or nothing if there is no room.
+local function enter(lock_key, since)
+  local queue = key(lock_key, 'queue')
+  mark(lock_key)
+  local added = try('ZADD', queue, since, WAITER)
+  if type(added) == 'table' then return end
+  if added == 1 then try('ZREM', queue, WAITER == WOKEN and POLLING or WOKEN) end
+  try('PEXPIRE', queue, QUEUE_TTL)
+  local count = call('ZCARD', queue)
+  if count > MAX_WAITERS then
+    try('ZREM', queue, unpack(try('ZRANGE', queue, -1, -1)))
+    count = count - 1
   end
+  local ahead = call('ZRANK', queue, WAITER)
+  if ahead then return ahead, count - ahead - 1 end
 end
 
-local function enter(queue, since)
-  remove(queue)
-  if #queue >= MAX_WAITERS then return end
-  local n = #queue + 1
-  while n > 1 and queue[n - 1].since > since do n = n - 1 end
-  table.insert(queue, n, {since = since, waiter = WAITER})
+-- Whether a waiter hears that it comes after `before` others. The caller of this batch need not be woken.
+local function hears(waiter, before, lock_key)
+  if is_caller(waiter) or string.byte(waiter) == string.byte('p') then return true end
+  local heard = try('PUBLISH', WAKEUPS .. waiter, before .. ' ' .. lock_key)
+  return type(heard) == 'number' and heard > 0
 end
 
--- A list, not a channel: a wake-up waits for a process that is just reconnecting.
-local function wake(waiter, kind, lock_key)
-  local wakeups = RECORD .. ':calls:' .. waiter
-  try('RPUSH', wakeups, kind .. lock_key)
-  try('PEXPIRE', wakeups, WAKEUP_TTL)
-end
-
--- Reserves the free key for the first waiter and wakes it; and the second, which is next if the first does not come.
-local function offer(lock_key, queue)
-  if unreadable then return end
-  local first, second = table.remove(queue, 1), queue[1]
-  add_to_list(lock_key)
-  local set = try('SET', reservation_key(lock_key), first.waiter, 'PX', RESERVATION_TTL)
-  if not set.err then reservations[lock_key] = first.waiter end
-  wake(first.waiter, 'T', lock_key)
-  if second then wake(second.waiter, 'S', lock_key) end
+-- Reserves the free key for the first waiters, and wakes some of them. Those that nobody listens for are removed.
+local function offer(lock_key)
+  local queue, reserved = key(lock_key, 'queue'), {now = 1}
+  local count, gone = try('ZCARD', queue), 0
+  if type(count) == 'table' then return false end
+  while #reserved < math.min(MAX_RESERVATIONS, count) and gone < MAX_GONE do
+    local waiters, removed = try('ZRANGE', queue, #reserved, MAX_RESERVATIONS - 1), {}
+    if not waiters[1] then break end
+    for _, waiter in ipairs(waiters) do
+      if gone == MAX_GONE then break end
+      local before = #reserved
+      local is_last = before + 1 == math.min(MAX_RESERVATIONS, count)
+      -- Not all need be woken: if those before it are frozen, the reservation of one that does not know of it passes as well.
+      local is_woken = before < 3 or before == 4 or is_last
+      if is_woken and not hears(waiter, before, lock_key) then
+        removed[#removed + 1] = waiter
+        count, gone = count - 1, gone + 1
+      else
+        reserved[before + 1] = waiter
+      end
+    end
+    if removed[1] then try('ZREM', queue, unpack(removed)) end
+  end
+  reserved.remaining = #reserved * RESERVATION_TTL
+  reservations[lock_key] = reserved[1] and reserved
+  if reserved[1] then
+    try('SET', key(lock_key, 'reserved'), table.concat(reserved, ' '), 'PX', RESERVED_TTL)
+  elseif marks[lock_key] then
+    unmark(lock_key)
+  end
+  return reservations[lock_key]
 end
 
 -- A release: `holder` is what holds the lock afterwards, `position` is 'leave', 'none', or since when the position is kept.
 local function released(lock_key, holder, position)
-  local since = tonumber(position)
-  if not since and not has_queue[lock_key] then return end
-  local queue, changed = queue_of(lock_key), false
   if position == 'leave' then
-    changed = remove(queue)
-    if reservations[lock_key] == WAITER then end_reservation(lock_key) end
-  elseif since then
-    enter(queue, since)
-    changed = true
+    if not marks[lock_key] then return end
+    try('ZREM', key(lock_key, 'queue'), WOKEN, POLLING)
+    if is_reserved_for_caller(reserved_for(lock_key)) then end_reservations(lock_key) end
+  elseif position ~= 'none' then
+    enter(lock_key, position)
   end
-  if not holder and not reservations[lock_key] and queue[1] then
-    offer(lock_key, queue)
-    changed = true
-  end
-  if changed then write_queue(lock_key, queue) end
+  if not holder and marks[lock_key] and not reserved_for(lock_key) then offer(lock_key) end
 end
 
-local function leave(lock_key, holder)
-  if queued_locks ~= '*' and not find_queued(lock_key) then return end
-  has_queue[lock_key] = true
-  read({[lock_key] = true})
+local function leave(lock_key, holder, field)
+  fields[lock_key] = field
+  marks[lock_key] = call('HMGET', RECORD, field)[1]
   released(lock_key, holder, 'leave')
 end
 
--- For how long the lock is held, or kept for another waiter; nil if the caller can have it. A caller that waits, and has to,
--- enters the queue.
-local function blocked_for_ms(lock_key, holder, since)
-  local queue, reservation, waits = queue_of(lock_key), reservations[lock_key], since > 0
-  local blocked_for, offered
-  if waits then
-    waited[lock_key] = true
-    enter(queue, since)
-  end
+-- Nothing if the caller can have the lock. Otherwise the reply: for how many ms the lock is held, or kept for others, and which
+-- position the caller has in the queue. A caller that waits, and has to, enters the queue.
+local function blocked(lock_key, holder, since)
+  local waits, remaining, ahead, behind = since ~= '0', nil, nil, nil
+  waited[lock_key] = waits
   if holder then
-    blocked_for = call('PTTL', lock_key)
-  elseif reservation then
-    if reservation ~= WAITER or not waits then blocked_for = call('PTTL', reservation_key(lock_key)) end
-  elseif queue[1] and (queue[1].waiter ~= WAITER or not waits) then
-    offer(lock_key, queue)
-    blocked_for, offered = RESERVATION_TTL, true
+    remaining = call('PTTL', lock_key)
+  else
+    local reserved = reserved_for(lock_key)
+    if not reserved then
+      local first = marks[lock_key] and try('ZRANGE', key(lock_key, 'queue'), 0, 0)[1]
+      if not first or waits and is_caller(first) then return end
+      if waits then ahead, behind = enter(lock_key, since) end
+      reserved = offer(lock_key)
+    end
+    if not reserved or waits and is_reserved_for_caller(reserved) then return end
+    remaining = reserved.remaining
   end
-  if blocked_for and (waits or offered) then write_queue(lock_key, queue) end
-  return blocked_for
+  local reply = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX and 'S' or 'H'
+  if waits and not ahead then ahead, behind = enter(lock_key, since) end
+  return reply .. remaining .. (ahead and ' ' .. ahead .. ' ' .. behind or '')
 end
 
--- The lock is acquired. A caller that waited needs neither reservation nor position any longer.
+-- The lock is acquired. A caller that waited needs no position any longer, and those that let their reservation pass lose theirs.
 local function acquired(lock_key)
-  if not waited[lock_key] then return end
-  if reservations[lock_key] then end_reservation(lock_key) end
-  local queue = queue_of(lock_key)
-  if remove(queue) then write_queue(lock_key, queue) end
+  if not waited[lock_key] or not marks[lock_key] then return end
+  local reserved, done = reservations[lock_key], {WOKEN, POLLING}
+  for n = 1, reserved and reserved.now - 1 or 0 do done[#done + 1] = reserved[n] end
+  try('ZREM', key(lock_key, 'queue'), unpack(done))
+  if reserved then end_reservations(lock_key) end
 end
 
-read(has_queue)
-return {released = released, leave = leave, blocked_for_ms = blocked_for_ms, acquired = acquired}
+return {released = released, leave = leave, blocked = blocked, acquired = acquired}

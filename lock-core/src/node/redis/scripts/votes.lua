@@ -3,19 +3,22 @@
 -- All operations are in one script, so that requests which arrive together are one command.
 --
 -- KEYS   the lock key of each request: the releases, then the acquires, then the others
---        the list of queued locks, the record of the node
--- ARGV   epoch, waiter, how many releases, how many acquires
+--        the record of the node
+-- ARGV   epoch; waiter, with a 'p' before it if it polls; how many releases, how many acquires
 --        for each acquire   its fence: the name of a field of the record
+--        for each release, and then for each acquire, whether there is a queue: the name of a field of the record
 --        for each release   'owner' gives up the position in the queue, 'owner since' keeps it, 'owner none' leaves it alone
 --        if any acquire     the ttl and the number of tokens of most acquires
 --        for each acquire   owner; 'last', the last token that it asks for, or 'last ttl tokens'; since, or 0 if it does not wait
---        for each other     C owner token fence, E owner ttl, P owner ttl token fence, or L: see the functions below
+--        for each other     C owner token fence, E owner ttl, P owner ttl token fence, or L queue: see the functions below
 --
 -- No two requests of a batch have the same fence, and so none the same lock, except that a release may come before an acquire: a
 -- busy lock is released and acquired again by one batch.
 --
 -- The reply is one string, which clients parse faster than an array, with a line for each request in the order of KEYS:
---   acquire           the last of the granted tokens; H and for how many ms the lock is held or kept for another
+--   acquire           the last of the granted tokens; H and for how many ms the lock is held or kept for another, followed by how
+--                     many waiters are before the caller and how many behind, if it is in the queue; S instead of H if the
+--                     holder is a stranger
 --   release           D deleted, N not the owner
 --   confirm           C confirmed, R and the fence: refused
 --   extend, replace   K kept, G gone
@@ -30,19 +33,19 @@
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local WAITER, RELEASES, ACQUIRES = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local REQUESTS = #KEYS - 2
-local QUEUED_LOCKS, RECORD = KEYS[REQUESTS + 1], KEYS[REQUESTS + 2]
+local REQUESTS = #KEYS - 1
+local RECORD = KEYS[REQUESTS + 1]
 
 -- The fences are fields of the record, so that a node cannot forget them and keep its epoch.
-local record = call('HMGET', RECORD, 'epoch', unpack(ARGV, 5, 4 + ACQUIRES))
+local FIELDS = 2 * ACQUIRES + RELEASES
+local record = call('HMGET', RECORD, 'epoch', unpack(ARGV, 5, 4 + FIELDS))
 if record[1] ~= ARGV[1] then return 'U' end
--- The present holder of each request's lock, then the list of queued locks.
-local holders = call('MGET', unpack(KEYS, 1, REQUESTS + 1))
-local queued_locks = holders[REQUESTS + 1]
+-- The present holder of each request's lock.
+local holders = call('MGET', unpack(KEYS, 1, REQUESTS))
 
 local replies = {}
 -- The next argument.
-local arg_index = 5 + ACQUIRES
+local arg_index = 5 + FIELDS
 -- Whether a lock has a queue, or may need one.
 local slow_path = false
 
@@ -53,7 +56,7 @@ for i = 1, RELEASES do
   arg_index = arg_index + 1
   if owner ~= holder then
     local position
-    owner, position = string.match(owner, '(%x+) ?(%w*)')
+    owner, position = string.match(owner, '(%S+) ?(%w*)')
     if position ~= '' then
       positions = positions or {}
       positions[i], slow_path = position, slow_path or position ~= 'none'
@@ -78,21 +81,16 @@ for i = RELEASES + 1, RELEASES + ACQUIRES do
   slow_path = slow_path or holders[i]
 end
 
--- Locks that may have a queue. See queue.lua for the form of the list.
-local has_queue
-if queued_locks then
-  has_queue = {}
-  for i = 1, RELEASES + ACQUIRES do
-    if queued_locks == '*' or string.find(queued_locks, '\n' .. KEYS[i] .. '\n', 1, true) then
-      has_queue[KEYS[i]], slow_path = true, true
-    end
-  end
-end
+-- Locks that may have a queue.
+for i = 1, RELEASES + ACQUIRES do slow_path = slow_path or record[1 + ACQUIRES + i] end
 
 local queue
 if slow_path then
-  has_queue = has_queue or {}
-  queue = load_queue(WAITER, RECORD, QUEUED_LOCKS, queued_locks, has_queue)
+  local queue_fields, queue_marks = {}, {}
+  for i = 1, RELEASES + ACQUIRES do
+    queue_fields[KEYS[i]], queue_marks[KEYS[i]] = ARGV[4 + ACQUIRES + i], record[1 + ACQUIRES + i]
+  end
+  queue = load_queue(WAITER, RECORD, queue_fields, queue_marks)
   for i = 1, RELEASES do queue.released(KEYS[i], holders[i], positions and positions[i] or 'leave') end
 end
 
@@ -116,17 +114,14 @@ for acquire = 1, ACQUIRES do
     -- The same attempt again.
     replies[i] = text
   else
-    local blocked_for_ms
-    if holder or slow_path and has_queue[KEYS[i]] then
-      blocked_for_ms = queue.blocked_for_ms(KEYS[i], holder, tonumber(ARGV[at + 2]))
-    end
+    local blocked = slow_path and queue.blocked(KEYS[i], holder, ARGV[at + 2])
     -- Usually the clock is ahead of the fence, and the tokens that are asked for are larger than any before.
     if token - fence < tokens then
       token = fence + tokens
       last = string.format('%.0f', token)
     end
-    if blocked_for_ms then
-      replies[i] = 'H' .. blocked_for_ms
+    if blocked then
+      replies[i] = blocked
     elseif token > MAX_TOKEN then
       replies[i] = 'Ethe fence is used up'
     else
@@ -149,7 +144,7 @@ if count > 0 then
       replies[i] = 'H' .. call('PTTL', KEYS[i])
     elseif set.err then
       replies[i] = 'E' .. set.err
-    elseif slow_path and has_queue[KEYS[i]] then
+    elseif slow_path then
       queue.acquired(KEYS[i])
     end
   end
@@ -193,8 +188,8 @@ if arg_index <= #ARGV then
   end
 
   local function leave_queue(i)
-    queue = queue or load_queue(WAITER, RECORD, QUEUED_LOCKS, queued_locks, {})
-    queue.leave(KEYS[i], holders[i])
+    queue = queue or load_queue(WAITER, RECORD, {}, {})
+    queue.leave(KEYS[i], holders[i], next_arg())
     return 'L'
   end
 
