@@ -126,14 +126,14 @@ impl Interrupted {
     /// The rejection that answers in place of the handler.
     pub(crate) fn into_rejection(
         self,
-        busy_status: u16,
+        policy: &Policy,
         on_error: Option<&dyn Fn(LockError) -> Response>,
     ) -> LockRejection {
         match self {
-            Self::RuntimeShutdown => LockRejection::runtime_shutdown(),
+            Self::RuntimeShutdown => LockRejection::runtime_shutdown(policy),
             Self::Lock(error) => match on_error {
                 Some(on_error) => LockRejection::answered_by(on_error, error),
-                None => LockRejection::new(error, busy_status),
+                None => LockRejection::new(error, policy),
             },
         }
     }

@@ -97,6 +97,7 @@
 ///     on_lost = "cancel",
 ///     on_disconnect = "finish",
 ///     busy_status = 423,
+///     retry_after = "5s",
 ///     on_error = answer
 /// )]
 /// async fn deduct(Path((warehouse, sku)): Path<(String, String)>, token: FencingToken) -> String {

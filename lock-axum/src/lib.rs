@@ -104,9 +104,12 @@
 //! | no lock manager in the request extensions; invalid lock options | 500 | `about:blank` | no |
 //!
 //! The bodies are problem documents (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`
-//! and, with a `Retry-After` header, `retry_after_ms`. They contain neither the resource nor its owner. The header has
-//! whole seconds, at least 1; `retry_after_ms` is more precise. The causes with status 500 and type `about:blank` are
-//! mistakes in the service; their details are [events](#events).
+//! and, with a `Retry-After` header, `retry_after_ms`. They contain neither the resource nor its owner. The causes with
+//! status 500 and type `about:blank` are mistakes in the service; their details are [events](#events).
+//!
+//! `Retry-After` is 1 second, unless `retry_after` is set. For a busy lock, `retry_after_ms` is how long locks on the
+//! resource were held lately by this manager, from 10 ms to 60 s; see [`LockError::retry_after`]. Otherwise, and if that
+//! is not known, it is the same as the header.
 //!
 //! If the lease is lost while the handler runs, the response is never a success (2xx). A 500 `lock-lost` does not mean
 //! that nothing was written: the handler may have committed before the loss. Let clients send idempotency keys.

@@ -55,7 +55,7 @@ where
         }
     };
     let on_error = on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-    Err(interrupted.into_rejection(policy.busy_status, on_error))
+    Err(interrupted.into_rejection(&policy, on_error))
 }
 
 /// Runs the body of a function under its lock, in the caller's task.

@@ -66,6 +66,8 @@ pub struct Policy {
     pub on_disconnect: OnDisconnect,
     /// The status of the response when the lock is busy.
     pub busy_status: u16,
+    /// The header `Retry-After`, in whole seconds.
+    pub retry_after: Duration,
 }
 
 impl Policy {
@@ -80,6 +82,7 @@ impl Policy {
             on_lost: OnLost::Cancel,
             on_disconnect: OnDisconnect::Finish,
             busy_status: StatusCode::CONFLICT.as_u16(),
+            retry_after: Duration::from_secs(1),
         }
     }
 

@@ -11,7 +11,16 @@ pub(crate) struct Problem {
     /// `None` for `about:blank`, where the status says it all.
     problem_type: Option<ProblemType>,
     detail: Option<String>,
-    retry_after: Option<Duration>,
+    retry: Option<Retry>,
+}
+
+/// When the client may try again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retry {
+    /// The header `Retry-After`: whole seconds.
+    pub(crate) header: Duration,
+    /// More precisely, in the body.
+    pub(crate) after: Duration,
 }
 
 /// The types of problems that a client can distinguish.
@@ -44,26 +53,25 @@ impl ProblemType {
 }
 
 impl Problem {
-    pub(crate) fn busy(status: StatusCode, detail: &str, retry_after: Option<Duration>) -> Self {
-        Self { status, problem_type: Some(ProblemType::Busy), detail: Some(detail.to_owned()), retry_after }
+    pub(crate) fn busy(status: StatusCode, detail: &str, retry: Retry) -> Self {
+        Self { status, problem_type: Some(ProblemType::Busy), detail: Some(detail.to_owned()), retry: Some(retry) }
     }
 
-    pub(crate) fn unavailable(detail: &str, retry_after: Option<Duration>) -> Self {
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        // Always worth another attempt: another instance of the service may be able to acquire locks.
-        let retry_after = retry_after.or(Some(Duration::from_secs(1)));
-        Self { status, problem_type: Some(ProblemType::Unavailable), detail: Some(detail.to_owned()), retry_after }
+    /// Always worth another attempt: another instance of the service may be able to acquire locks.
+    pub(crate) fn unavailable(detail: &str, retry_after: Duration) -> Self {
+        let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, Some(Retry::after(retry_after)));
+        Self { status, problem_type: Some(ProblemType::Unavailable), detail: Some(detail.to_owned()), retry }
     }
 
     pub(crate) fn lost() -> Self {
         let detail = "the lock was lost before the request completed; the request may or may not have taken effect";
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Self { status, problem_type: Some(ProblemType::Lost), detail: Some(detail.to_owned()), retry_after: None }
+        Self { status, problem_type: Some(ProblemType::Lost), detail: Some(detail.to_owned()), retry: None }
     }
 
     pub(crate) fn key_invalid(detail: String) -> Self {
         let status = StatusCode::BAD_REQUEST;
-        Self { status, problem_type: Some(ProblemType::KeyInvalid), detail: Some(detail), retry_after: None }
+        Self { status, problem_type: Some(ProblemType::KeyInvalid), detail: Some(detail), retry: None }
     }
 
     /// An error of the service itself. The details are in the log, not in the response.
@@ -73,7 +81,14 @@ impl Problem {
 
     /// A problem of type `about:blank`: its status says what is wrong.
     pub(crate) fn untyped(status: StatusCode, detail: Option<String>) -> Self {
-        Self { status, problem_type: None, detail, retry_after: None }
+        Self { status, problem_type: None, detail, retry: None }
+    }
+}
+
+impl Retry {
+    /// When nothing more precise is known than what the header says.
+    fn after(header: Duration) -> Self {
+        Self { header, after: header }
     }
 }
 
@@ -88,12 +103,9 @@ impl IntoResponse for Problem {
             document["detail"] = detail.into();
         }
         let mut response = (self.status, String::new()).into_response();
-        if let Some(retry_after) = self.retry_after {
-            document["retry_after_ms"] = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).into();
-            // The header has whole seconds. Rounded up and never zero, so that no client retries too early or in a
-            // loop.
-            let seconds = u64::try_from(retry_after.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1);
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        if let Some(Retry { header, after }) = self.retry {
+            document["retry_after_ms"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(header.as_secs()));
         }
         let json = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);

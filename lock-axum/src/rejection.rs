@@ -1,11 +1,14 @@
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lock_core::LockError;
 
 use crate::key_error::KeyError;
-use crate::problem::Problem;
+use crate::policy::Policy;
+use crate::problem::{Problem, Retry};
 
 /// A response that is sent in place of a guarded handler's own, because the lock was not acquired or was lost.
 ///
@@ -39,12 +42,13 @@ use crate::problem::Problem;
 pub struct LockRejection(Box<Cause>);
 
 enum Cause {
-    Lock { error: LockError, busy_status: StatusCode },
+    Lock { error: LockError, busy_status: StatusCode, retry_after: Duration },
     Key(KeyError),
     NoManager,
     NoPathParameter(String),
-    RuntimeShutdown,
-    Answered(Response),
+    RuntimeShutdown { retry_after: Duration },
+    /// In a mutex, because the body of a response is not `Sync`. It is never locked.
+    Answered { status: StatusCode, response: Mutex<Response> },
 }
 
 impl LockRejection {
@@ -70,9 +74,9 @@ impl LockRejection {
         }
     }
 
-    pub(crate) fn new(error: LockError, busy_status: u16) -> Self {
-        let busy_status = StatusCode::from_u16(busy_status).unwrap_or(StatusCode::CONFLICT);
-        Self(Box::new(Cause::Lock { error, busy_status }))
+    pub(crate) fn new(error: LockError, policy: &Policy) -> Self {
+        let busy_status = StatusCode::from_u16(policy.busy_status).unwrap_or(StatusCode::CONFLICT);
+        Self(Box::new(Cause::Lock { error, busy_status, retry_after: policy.retry_after }))
     }
 
     /// The response of the user's `on_error`, unless it reports success although the lock was lost.
@@ -81,7 +85,7 @@ impl LockRejection {
         let response = on_error(error);
         match lost {
             Some(error) if response.status().is_success() => error.into(),
-            _ => Self(Box::new(Cause::Answered(response))),
+            _ => Self(Box::new(Cause::Answered { status: response.status(), response: Mutex::new(response) })),
         }
     }
 
@@ -93,14 +97,14 @@ impl LockRejection {
         Self(Box::new(Cause::NoPathParameter(name.to_owned())))
     }
 
-    pub(crate) fn runtime_shutdown() -> Self {
-        Self(Box::new(Cause::RuntimeShutdown))
+    pub(crate) fn runtime_shutdown(policy: &Policy) -> Self {
+        Self(Box::new(Cause::RuntimeShutdown { retry_after: policy.retry_after }))
     }
 }
 
 impl From<LockError> for LockRejection {
     fn from(error: LockError) -> Self {
-        Self::new(error, StatusCode::CONFLICT.as_u16())
+        Self::new(error, &Policy::new())
     }
 }
 
@@ -113,10 +117,14 @@ impl From<KeyError> for LockRejection {
 impl IntoResponse for LockRejection {
     fn into_response(self) -> Response {
         match *self.0 {
-            Cause::Answered(response) => response,
-            Cause::Lock { error, busy_status } => lock_problem(&error, busy_status).into_response(),
+            Cause::Answered { response, .. } => response.into_inner().unwrap_or_else(PoisonError::into_inner),
+            Cause::Lock { error, busy_status, retry_after } => {
+                lock_problem(&error, busy_status, retry_after).into_response()
+            }
             Cause::Key(error) => Problem::key_invalid(error.to_string()).into_response(),
-            Cause::RuntimeShutdown => Problem::unavailable("the server is shutting down", None).into_response(),
+            Cause::RuntimeShutdown { retry_after } => {
+                Problem::unavailable("the server is shutting down", retry_after).into_response()
+            }
             Cause::NoManager => {
                 tracing::error!(name: "lock.no_manager",
                     "no LockManager in the request extensions; add .layer(Extension(locks)) to the router");
@@ -131,14 +139,13 @@ impl IntoResponse for LockRejection {
     }
 }
 
-fn lock_problem(error: &LockError, busy_status: StatusCode) -> Problem {
-    let retry_after = error.retry_after();
+fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duration) -> Problem {
     match error {
         LockError::Contended { .. } => {
-            Problem::busy(busy_status, "the resource is locked by another request", retry_after)
+            Problem::busy(busy_status, "the resource is locked by another request", busy_retry(error, retry_after))
         }
         LockError::QueueFull { .. } => {
-            Problem::busy(busy_status, "too many requests are waiting for the resource", retry_after)
+            Problem::busy(busy_status, "too many requests are waiting for the resource", busy_retry(error, retry_after))
         }
         LockError::NoQuorum { .. } => Problem::unavailable("too few lock servers responded", retry_after),
         LockError::Expired { .. } => Problem::unavailable("the lock was granted too late to be used", retry_after),
@@ -154,6 +161,18 @@ fn lock_problem(error: &LockError, busy_status: StatusCode) -> Problem {
     }
 }
 
+/// What a client is advised whose lock is held: the header is the same for all requests; the body has how long locks on the
+/// resource were held lately, if that is known.
+fn busy_retry(error: &LockError, retry_after: Duration) -> Retry {
+    let typical = match error {
+        LockError::Contended { typical_hold, .. } | LockError::QueueFull { typical_hold, .. } => {
+            typical_hold.and(error.retry_after())
+        }
+        _ => None,
+    };
+    Retry { header: retry_after, after: typical.unwrap_or(retry_after) }
+}
+
 impl fmt::Display for LockRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
@@ -161,8 +180,8 @@ impl fmt::Display for LockRejection {
             Cause::Key(error) => error.fmt(f),
             Cause::NoManager => f.write_str("no lock manager in the request extensions"),
             Cause::NoPathParameter(name) => write!(f, "the route has no path parameter {name:?}"),
-            Cause::RuntimeShutdown => f.write_str("the runtime is shutting down"),
-            Cause::Answered(response) => write!(f, "answered by on_error with {}", response.status()),
+            Cause::RuntimeShutdown { .. } => f.write_str("the runtime is shutting down"),
+            Cause::Answered { status, .. } => write!(f, "answered by on_error with {status}"),
         }
     }
 }

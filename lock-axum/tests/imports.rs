@@ -22,6 +22,15 @@ async fn glob_imports_of_axum_and_lock_axum_do_not_conflict() {
 }
 
 #[test]
+fn a_rejection_can_be_sent_shared_and_boxed_as_an_error() {
+    fn check<E: std::error::Error + Send + Sync + 'static>(error: E) -> Box<dyn std::error::Error + Send + Sync> {
+        error.into()
+    }
+    let rejection = LockRejection::from(KeyError::new("the header x-tenant is missing"));
+    assert_eq!(check(rejection).to_string(), "the header x-tenant is missing");
+}
+
+#[test]
 fn what_only_authors_of_nodes_need_is_in_a_module_of_its_own() {
     let _: lock_axum::node::Operation = lock_axum::node::Operation::LeaveQueue;
 }

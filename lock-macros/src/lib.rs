@@ -34,6 +34,7 @@ use proc_macro::TokenStream;
 /// | `on_lost = "cancel"` | What happens to the body when the lease is lost: `"cancel"` drops it at its current `.await`, `"continue"` lets it finish. | `"cancel"` |
 /// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` lets it finish with the lock held, `"cancel"` drops it. | `"finish"` |
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
+/// | `retry_after = "1s"` | Handlers only. The header `Retry-After` of the responses that have one: whole seconds, from 1 s to 1 h. | `"1s"` |
 /// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse` that answers lock errors in place of the problem document. | |
 /// | `manager = expr` | The lock manager, for [functions that are not handlers](#functions-and-methods). | |
 /// | `crate = path` | The path of `lock_axum`, if it is renamed or re-exported. | `::lock_axum` |
@@ -85,7 +86,7 @@ use proc_macro::TokenStream;
 /// - The body gets its lease from `Lease::current()`. A parameter of type `Lease` is an ordinary parameter.
 /// - Parameters are dropped before the lock is released. Exceptions are values without a name (`_`, or covered by `..`
 ///   in a pattern) and those that only `key` names.
-/// - `on_disconnect`, `busy_status` and `on_error` are compile errors, because there is no request.
+/// - `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.
 ///
 /// # Cancel safety
 ///

@@ -260,6 +260,33 @@ impl LockLayer {
         self
     }
 
+    /// Sets the header `Retry-After` of the responses that have one, in whole seconds: from 1 s to 1 h. Defaults to 1 s.
+    ///
+    /// `retry_after_ms` in the problem document is more precise if the lock is busy; see
+    /// [HTTP responses](crate#http-responses).
+    ///
+    /// # Panics
+    ///
+    /// If the duration is out of range, or not whole seconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// # use std::time::Duration;
+    /// let layer = LockLayer::new(LockManager::in_memory(), "report").retry_after(Duration::from_secs(30));
+    /// ```
+    #[must_use]
+    pub fn retry_after(mut self, retry_after: Duration) -> Self {
+        let (least, most) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
+        assert!(
+            (least..=most).contains(&retry_after) && retry_after.subsec_nanos() == 0,
+            "retry_after must be whole seconds between {least:?} and {most:?}, got {retry_after:?}"
+        );
+        self.0.policy.retry_after = retry_after;
+        self
+    }
+
     /// Sets a function that answers lock errors, in place of the problem document.
     ///
     /// It is called for every [`LockError`]. Errors that are not of the lock, such as a [`KeyError`], are still

@@ -132,7 +132,7 @@ impl Config {
 
     fn reject(&self, interrupted: Interrupted) -> Response {
         let on_error = self.on_error.as_deref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-        interrupted.into_rejection(self.policy.busy_status, on_error).into_response()
+        interrupted.into_rejection(&self.policy, on_error).into_response()
     }
 }
 

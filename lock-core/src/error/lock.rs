@@ -39,6 +39,8 @@ pub enum LockError {
         waited: Duration,
         /// When the holder's key expires, unless it is renewed; `None` if that is not known.
         free_in: Option<Duration>,
+        /// How long locks on the resource were held lately by this manager; `None` if that is not known.
+        typical_hold: Option<Duration>,
         /// The votes of the last attempt.
         votes: Vec<NodeVote>,
     },
@@ -79,6 +81,8 @@ pub enum LockError {
         resource: String,
         /// How many callers wait: `max_waiters`.
         waiters: usize,
+        /// How long locks on the resource were held lately by this manager; `None` if that is not known.
+        typical_hold: Option<Duration>,
     },
     /// The manager was closed.
     #[error("the lock manager is shutting down (resource {resource:?})")]
@@ -108,6 +112,9 @@ pub enum LockError {
 
 /// When to retry after a temporary error, if nothing better is known.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The range of what is advised from earlier holds: no retry in a loop, and none that comes long after the lock was free.
+const MIN_RETRY_AFTER: Duration = Duration::from_millis(10);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl LockError {
     /// The resource of the lock.
@@ -140,13 +147,17 @@ impl LockError {
     }
 
     /// When a retry may succeed. `None` if it cannot: the lease was lost, or the request was invalid.
+    ///
+    /// For a lock that is held, this is how long locks on the resource were held lately by this manager (`typical_hold`), from
+    /// 10 ms to 60 s. It is one second if that is not known, and for all other temporary errors. It is not when the holder's
+    /// key expires (`free_in`), which is when the lock is free if the holder crashed.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Contended { free_in, .. } => Some(free_in.unwrap_or(RETRY_AFTER)),
-            Self::NoQuorum { .. } | Self::Expired { .. } | Self::QueueFull { .. } | Self::ShuttingDown { .. } => {
-                Some(RETRY_AFTER)
+            Self::Contended { typical_hold, .. } | Self::QueueFull { typical_hold, .. } => {
+                Some(typical_hold.map_or(RETRY_AFTER, |hold| hold.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)))
             }
+            Self::NoQuorum { .. } | Self::Expired { .. } | Self::ShuttingDown { .. } => Some(RETRY_AFTER),
             Self::Lost { .. } | Self::InvalidResource { .. } | Self::InvalidOptions { .. } => None,
         }
     }

@@ -177,6 +177,11 @@ impl Lease {
         lease
     }
 
+    /// How long ago the lease began.
+    pub(super) fn age(&self) -> Duration {
+        self.0.since.elapsed()
+    }
+
     pub(super) fn id(&self) -> u64 {
         self.0.id
     }

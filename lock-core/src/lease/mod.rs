@@ -5,6 +5,7 @@
 //! the [`LeaseRegistry`].
 
 mod guard;
+mod hold_times;
 mod lease;
 mod registry;
 mod renew;

@@ -1,15 +1,18 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Lease;
+use super::hold_times::HoldTimes;
 
 /// The leases of a manager whose guards are alive, and when the renewer has to deal with each. As many as locks are held.
 #[derive(Default)]
 pub(crate) struct LeaseRegistry {
     leases: Mutex<Leases>,
+    hold_times: HoldTimes,
     /// Notified whenever a lease is removed.
     removed: Notify,
     /// Notified when a lease is due earlier than all others.
@@ -38,7 +41,9 @@ impl LeaseRegistry {
         self.wake_if_earlier(leases, due);
     }
 
+    /// Removes the lease of a guard that ends, and remembers how long it was held.
     pub(crate) fn remove(&self, lease: &Lease) {
+        self.hold_times.record(lease.resource(), lease.age());
         let mut leases = self.lock();
         let removed = leases.registered.remove(&lease.id());
         if let Some(Registered { due: Some(due), .. }) = removed {
@@ -76,6 +81,11 @@ impl LeaseRegistry {
             lease.due = Some(now);
             due.insert((now, *id));
         }
+    }
+
+    /// How long locks on a resource were held lately; `None` if that is not known.
+    pub(crate) fn typical_hold(&self, resource: &str) -> Option<Duration> {
+        self.hold_times.typical(resource)
     }
 
     /// When the next lease is due. The renewer sleeps until then, unless it is [woken earlier](Self::earlier).

@@ -8,7 +8,7 @@ use super::manager::Inner;
 use crate::cluster::Member;
 use crate::engine::{FailedAttempt, Grant};
 use crate::error::{LockError, NodeVote, Vote};
-use crate::lease::{Lease, LockGuard, run_renewer};
+use crate::lease::{Lease, LeaseRegistry, LockGuard, run_renewer};
 use crate::node::LockKeys;
 use crate::options::LockOptions;
 use crate::quorum::Failure;
@@ -27,7 +27,7 @@ impl Inner {
             return Ok(LockGuard::sharing(lease));
         }
 
-        let caller = Caller { resource, options, started: Instant::now() };
+        let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases };
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
         let _in_progress = self.engine.tracker.token();
         self.check_open(&caller)?;
@@ -111,10 +111,13 @@ impl Inner {
     fn not_entered(&self, caller: &Caller<'_>, reason: NotEntered) -> LockError {
         let (resource, waited) = (caller.resource.to_owned(), caller.started.elapsed());
         match reason {
-            NotEntered::QueueFull(waiters) => LockError::QueueFull { resource, waiters },
+            NotEntered::QueueFull(waiters) => {
+                LockError::QueueFull { resource, waiters, typical_hold: caller.typical_hold() }
+            }
             NotEntered::TimedOut(last) => {
                 let free_in = last.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));
-                LockError::Contended { resource, waited, free_in, votes: self.votes_of(&last, free_in) }
+                let (typical_hold, votes) = (caller.typical_hold(), self.votes_of(&last, free_in));
+                LockError::Contended { resource, waited, free_in, typical_hold, votes }
             }
             NotEntered::NoQuorum(votes) => LockError::NoQuorum { resource, waited, votes: votes.to_vec() },
             NotEntered::Closed => LockError::ShuttingDown { resource, waited },
@@ -140,14 +143,22 @@ struct Caller<'a> {
     resource: &'a str,
     options: &'a LockOptions,
     started: Instant,
+    leases: &'a LeaseRegistry,
 }
 
 impl Caller<'_> {
+    /// How long locks on the resource were held lately by this manager.
+    fn typical_hold(&self) -> Option<Duration> {
+        self.leases.typical_hold(self.resource)
+    }
+
     /// The error for a failed attempt.
     fn failed(&self, FailedAttempt { failure, votes, .. }: FailedAttempt) -> LockError {
         let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
         match failure {
-            Failure::Contended { free_in } => LockError::Contended { resource, waited, free_in, votes },
+            Failure::Contended { free_in } => {
+                LockError::Contended { resource, waited, free_in, typical_hold: self.typical_hold(), votes }
+            }
             Failure::NoQuorum => LockError::NoQuorum { resource, waited, votes },
             Failure::Expired => LockError::Expired { resource, waited, votes },
         }

@@ -17,6 +17,7 @@ pub(crate) struct Range {
 /// time.
 pub(crate) const TTL: Range = Range { min: Duration::from_millis(100), max: Duration::from_secs(24 * 60 * 60) };
 pub(crate) const WAIT: Range = Range { min: Duration::ZERO, max: Duration::from_secs(24 * 60 * 60) };
+pub(crate) const RETRY_AFTER: Range = Range { min: Duration::from_secs(1), max: Duration::from_secs(60 * 60) };
 pub(crate) const MAX_HOLD: Range = Range { min: Duration::from_millis(1), max: Duration::from_secs(7 * 24 * 60 * 60) };
 
 /// Parses a humantime literal, such as `"1m 30s"`.
@@ -39,6 +40,16 @@ pub(crate) fn parse(name: &str, value: &Expr, range: &Range) -> syn::Result<Dura
     if !(range.min..=range.max).contains(&duration) {
         let (min, max) = (humantime::format_duration(range.min), humantime::format_duration(range.max));
         return Err(Error::new(literal.span(), format!("`{name}` must be between {min} and {max}, got {text}")));
+    }
+    Ok(duration)
+}
+
+/// Parses a humantime literal of whole seconds, as an HTTP header has them.
+pub(crate) fn parse_seconds(name: &str, value: &Expr, range: &Range) -> syn::Result<Duration> {
+    let duration = parse(name, value, range)?;
+    if duration.subsec_nanos() != 0 {
+        let got = humantime::format_duration(duration);
+        return Err(Error::new_spanned(value, format!("`{name}` must be whole seconds, got {got}")));
     }
     Ok(duration)
 }
@@ -78,6 +89,14 @@ mod tests {
             message("max_hold", &parse_quote!("0s"), &MAX_HOLD),
             "`max_hold` must be between 1ms and 7days, got 0s"
         );
+    }
+
+    #[test]
+    fn retry_after_is_whole_seconds() {
+        let parse = |value: Expr| parse_seconds("retry_after", &value, &RETRY_AFTER).map_err(|error| error.to_string());
+        assert_eq!(parse(parse_quote!("1m 30s")), Ok(Duration::from_secs(90)));
+        assert_eq!(parse(parse_quote!("1500ms")).unwrap_err(), "`retry_after` must be whole seconds, got 1s 500ms");
+        assert_eq!(parse(parse_quote!("0s")).unwrap_err(), "`retry_after` must be between 1s and 1h, got 0s");
     }
 
     #[test]

@@ -19,7 +19,7 @@ struct Known {
     example: &'static str,
 }
 
-const KNOWN: [Known; 12] = [
+const KNOWN: [Known; 13] = [
     Known { name: "resource", example: "\"stock:{sku}\"" },
     Known { name: "key", example: "format!(\"stock:{sku}\")" },
     Known { name: "ttl", example: "\"10s\"" },
@@ -29,6 +29,7 @@ const KNOWN: [Known; 12] = [
     Known { name: "on_lost", example: "\"cancel\"" },
     Known { name: "on_disconnect", example: "\"finish\"" },
     Known { name: "busy_status", example: "409" },
+    Known { name: "retry_after", example: "\"1s\"" },
     Known { name: "on_error", example: "path::to::function" },
     Known { name: "manager", example: "self.locks" },
     Known { name: "crate", example: "::lock_axum" },
@@ -53,6 +54,7 @@ pub(crate) struct Args {
     /// The variant of `OnDisconnect`.
     pub(crate) on_disconnect: Option<Ident>,
     pub(crate) busy_status: Option<u16>,
+    pub(crate) retry_after: Option<Duration>,
     pub(crate) on_error: Option<TokenStream>,
     pub(crate) manager: Option<Expr>,
     /// The argument `crate`.
@@ -124,6 +126,9 @@ impl Args {
             "on_lost" => self.on_lost = diagnostics.handle(value::choice(text, value, &ON_LOST)),
             "on_disconnect" => self.on_disconnect = diagnostics.handle(value::choice(text, value, &ON_DISCONNECT)),
             "busy_status" => self.busy_status = diagnostics.handle(value::number(text, value, &BUSY_STATUS)),
+            "retry_after" => {
+                self.retry_after = diagnostics.handle(duration::parse_seconds(text, value, &duration::RETRY_AFTER));
+            }
             "on_error" => self.on_error = diagnostics.handle(value::path(text, value, "crate::errors::busy")),
             "manager" => self.manager = Some(value.clone()),
             "crate" => self.krate = diagnostics.handle(value::path(text, value, "::my_service::lock_axum")),
@@ -206,8 +211,8 @@ mod tests {
         let args = Args::parse(
             quote! {
                 resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, on_lost = "continue",
-                on_disconnect = "cancel", busy_status = 423, on_error = errors::busy::<A, B>, manager = self.locks(1, 2),
-                crate = ::shop::lock_axum,
+                on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
+                manager = self.locks(1, 2), crate = ::shop::lock_axum,
             },
             &mut diagnostics,
         );
@@ -220,6 +225,7 @@ mod tests {
         assert_eq!(args.on_lost.unwrap(), "Continue");
         assert_eq!(args.on_disconnect.unwrap(), "Cancel");
         assert_eq!(args.busy_status, Some(423));
+        assert_eq!(args.retry_after, Some(Duration::from_secs(5)));
         assert!(args.on_error.is_some() && args.manager.is_some() && args.krate.is_some());
         assert_eq!(args.names.len(), KNOWN.len() - 1, "all but `key`");
     }

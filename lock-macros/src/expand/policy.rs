@@ -19,6 +19,7 @@ pub(crate) fn expand(args: &Args) -> TokenStream {
     let on_disconnect = args.on_disconnect.as_ref();
     options.extend(on_disconnect.map(|on| ("on_disconnect", quote_spanned!(site=> #krate::OnDisconnect::#on))));
     options.extend(args.busy_status.map(|status| ("busy_status", status.to_token_stream())));
+    options.extend(args.retry_after.map(|after| ("retry_after", duration(after))));
 
     if options.is_empty() {
         return quote_spanned!(site=> #krate::__private::Policy::new());

@@ -17,7 +17,7 @@ async fn a_wait_that_times_out_reports_the_votes_and_when_the_lock_is_free() {
     let started = Instant::now();
     let error = locks.lock("r").acquire().await.unwrap_err();
     assert_eq!(started.elapsed(), WAIT);
-    let LockError::Contended { resource, waited, free_in, votes } = error else { panic!("{error}") };
+    let LockError::Contended { resource, waited, free_in, votes, .. } = error else { panic!("{error}") };
     assert_eq!((resource.as_str(), waited, votes.len()), ("r", WAIT, 5));
     assert!(free_in.unwrap() > WAIT && free_in.unwrap() <= WAIT * 10, "{free_in:?}");
 }
@@ -62,7 +62,7 @@ async fn waiters_beyond_the_limit_are_rejected_at_once() {
     sleep(WAIT).await;
     let started = Instant::now();
     let error = locks.lock("r").acquire().await.unwrap_err();
-    assert_eq!(error, LockError::QueueFull { resource: "r".into(), waiters: 2 });
+    assert_eq!(error, LockError::QueueFull { resource: "r".into(), waiters: 2, typical_hold: None });
     assert!(error.retry_after().is_some());
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert!(locks.lock("other").acquire().await.is_ok(), "each resource has its own queue");
@@ -71,4 +71,47 @@ async fn waiters_beyond_the_limit_are_rejected_at_once() {
     let error = locks.lock("r").wait(Duration::from_millis(10)).acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Contended { .. }), "{error}");
     drop(holder);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_advice_when_to_retry_is_how_long_the_lock_was_held_lately_not_its_ttl() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().ttl(WAIT * 5).max_waiters(1).wait(Duration::ZERO).connect().await.unwrap();
+    let hold = async |resource: &str, time: Duration| {
+        let guard = locks.lock(resource).acquire().await.unwrap();
+        sleep(time).await;
+        guard.release().await.unwrap();
+    };
+    let advice = async |resource: &str| {
+        let _holder = locks.lock(resource).acquire().await.unwrap();
+        locks.lock(resource).acquire().await.unwrap_err().retry_after().unwrap()
+    };
+    assert_eq!(advice("never held before").await, Duration::from_secs(1));
+    for (resource, held, advised) in [
+        ("usual", Duration::from_millis(300), Duration::from_millis(300)),
+        ("very short", Duration::from_micros(20), Duration::from_millis(10)),
+        ("long", Duration::from_secs(59), Duration::from_secs(59)),
+    ] {
+        hold(resource, held).await;
+        assert_eq!(advice(resource).await.as_millis(), advised.as_millis(), "{resource}");
+    }
+    let holder = locks.lock("longest").max_hold(Duration::from_secs(600)).acquire().await.unwrap();
+    sleep(Duration::from_secs(500)).await;
+    drop(holder);
+    assert_eq!(advice("longest").await, Duration::from_secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_advises_to_retry_after_a_typical_hold() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().max_waiters(1).connect().await.unwrap();
+    let holder = locks.lock("r").acquire().await.unwrap();
+    sleep(Duration::from_millis(300)).await;
+    holder.release().await.unwrap();
+    let _holder = locks.lock("r").acquire().await.unwrap();
+    let _waiting = tokio::spawn(locks.lock("r").wait(LONG_WAIT).acquire());
+    sleep(Duration::from_millis(1)).await;
+    let error = locks.lock("r").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::QueueFull { .. }), "{error}");
+    assert_eq!(error.retry_after(), Some(Duration::from_millis(300)));
 }

@@ -7,3 +7,4 @@ mod functions;
 mod handlers;
 mod layer;
 mod layer_bodies;
+mod retry_after;

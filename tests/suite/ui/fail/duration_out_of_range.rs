@@ -16,4 +16,16 @@ async fn wait_too_long() {}
 //                                                ^^^^ `max_hold` must be between 1ms and 7days, got 0s
 async fn max_hold_zero() {}
 
+#[distributed_lock(resource = "stock", retry_after = "0s")]
+//                                                   ^^^^ `retry_after` must be between 1s and 1h, got 0s
+async fn retry_after_zero() {}
+
+#[distributed_lock(resource = "stock", retry_after = "2h")]
+//                                                   ^^^^ `retry_after` must be between 1s and 1h, got 2h
+async fn retry_after_too_long() {}
+
+#[distributed_lock(resource = "stock", retry_after = "1500ms")]
+//                                                   ^^^^^^^^ `retry_after` must be whole seconds, got 1s 500ms
+async fn retry_after_with_a_fraction() {}
+
 fn main() {}

@@ -21,6 +21,12 @@ impl Service {
     async fn responds(&self) -> Result<(), LockError> {
         Ok(())
     }
+
+    #[distributed_lock(resource = "stock", manager = self.locks, retry_after = "1s")]
+    //                                                           ^^^^^^^^^^^ `retry_after` cannot be combined with `manager`:
+    async fn advises(&self) -> Result<(), LockError> {
+        Ok(())
+    }
 }
 
 fn main() {}

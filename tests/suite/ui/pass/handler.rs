@@ -29,7 +29,8 @@ struct Receipt {
     renew = true,
     on_lost = "cancel",
     on_disconnect = "finish",
-    busy_status = 409
+    busy_status = 409,
+    retry_after = "5s"
 )]
 async fn every_argument(
     Path(sku): Path<String>,
