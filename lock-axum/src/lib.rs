@@ -97,6 +97,7 @@
 //! |---|---|---|---|
 //! | held by another holder until `wait` ran out; too many waiters | 409, or `busy_status` | `lock-busy` | yes |
 //! | no majority of the masters responded; granted too late to be used; shutting down | 503 | `lock-unavailable` | yes |
+//! | the bodies of waiting requests exceed the manager's `max_buffered_bytes` | 503 | `lock-buffer-full` | yes |
 //! | the lease was lost while the handler ran | 500 | `lock-lost` | no |
 //! | the resource cannot be built from the request | 400 | `lock-key-invalid` | no |
 //! | the request body is larger than the layer's `body_limit` | 413 | `about:blank` | no |
@@ -133,6 +134,7 @@
 //! The other events of the target `lock_core`, about masters, renewals and releases, are listed in the documentation of
 //! `lock-core`.
 
+mod counted;
 mod critical_section;
 mod distributed_lock;
 mod encode;

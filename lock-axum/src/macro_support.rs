@@ -8,6 +8,7 @@ use http::Request;
 use http::request::Parts;
 use lock_core::{Lease, LockError, LockManager};
 
+pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed, Interrupted};
 pub use crate::encode::push_encoded;
 pub use crate::policy::Policy;
@@ -25,7 +26,7 @@ impl<S: Sync> FromRequestParts<S> for Manager {
     }
 }
 
-/// Runs a handler under its lock.
+/// Runs a handler under its lock. What its extractors have read of the body is counted until then.
 ///
 /// # Cancel safety
 ///
@@ -37,6 +38,7 @@ impl<S: Sync> FromRequestParts<S> for Manager {
 /// The rejection that answers in place of the handler.
 pub async fn guard_handler<Fut>(
     Manager(locks): Manager,
+    read: ReadBytes,
     resource: String,
     policy: Policy,
     on_error: Option<fn(LockError) -> Response>,
@@ -45,6 +47,10 @@ pub async fn guard_handler<Fut>(
 where
     Fut: Future<Output = Response> + Send + 'static,
 {
+    let handler = move |lease| {
+        drop(read);
+        handler(lease)
+    };
     let interrupted = match critical_section::run(&locks, &resource, &policy, handler).await {
         Err(interrupted) => interrupted,
         Ok(Completed { output: mut response, guard }) => {

@@ -28,6 +28,7 @@ pub(crate) struct Retry {
 enum ProblemType {
     Busy,
     Unavailable,
+    BufferFull,
     Lost,
     KeyInvalid,
 }
@@ -37,6 +38,7 @@ impl ProblemType {
         match self {
             Self::Busy => "urn:problem:lock-axum:lock-busy",
             Self::Unavailable => "urn:problem:lock-axum:lock-unavailable",
+            Self::BufferFull => "urn:problem:lock-axum:lock-buffer-full",
             Self::Lost => "urn:problem:lock-axum:lock-lost",
             Self::KeyInvalid => "urn:problem:lock-axum:lock-key-invalid",
         }
@@ -46,6 +48,7 @@ impl ProblemType {
         match self {
             Self::Busy => "The resource is locked",
             Self::Unavailable => "Locks are unavailable",
+            Self::BufferFull => "Too many request bodies are in memory",
             Self::Lost => "The lock was lost",
             Self::KeyInvalid => "The lock key is invalid",
         }
@@ -61,6 +64,12 @@ impl Problem {
     pub(crate) fn unavailable(detail: &str, retry_after: Duration) -> Self {
         let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, Some(Retry::after(retry_after)));
         Self { status, problem_type: Some(ProblemType::Unavailable), detail: Some(detail.to_owned()), retry }
+    }
+
+    pub(crate) fn buffer_full(retry_after: Duration) -> Self {
+        let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, Some(Retry::after(retry_after)));
+        let detail = "the bodies of requests that wait for locks take up all the memory that is set aside for them";
+        Self { status, problem_type: Some(ProblemType::BufferFull), detail: Some(detail.to_owned()), retry }
     }
 
     pub(crate) fn lost() -> Self {

@@ -42,13 +42,25 @@ use crate::problem::{Problem, Retry};
 pub struct LockRejection(Box<Cause>);
 
 enum Cause {
-    Lock { error: LockError, busy_status: StatusCode, retry_after: Duration },
+    Lock {
+        error: LockError,
+        busy_status: StatusCode,
+        retry_after: Duration,
+    },
     Key(KeyError),
     NoManager,
     NoPathParameter(String),
-    RuntimeShutdown { retry_after: Duration },
+    RuntimeShutdown {
+        retry_after: Duration,
+    },
+    BufferFull {
+        retry_after: Duration,
+    },
     /// In a mutex, because the body of a response is not `Sync`. It is never locked.
-    Answered { status: StatusCode, response: Mutex<Response> },
+    Answered {
+        status: StatusCode,
+        response: Mutex<Response>,
+    },
 }
 
 impl LockRejection {
@@ -97,6 +109,10 @@ impl LockRejection {
         Self(Box::new(Cause::NoPathParameter(name.to_owned())))
     }
 
+    pub(crate) fn buffer_full(policy: &Policy) -> Self {
+        Self(Box::new(Cause::BufferFull { retry_after: policy.retry_after }))
+    }
+
     pub(crate) fn runtime_shutdown(policy: &Policy) -> Self {
         Self(Box::new(Cause::RuntimeShutdown { retry_after: policy.retry_after }))
     }
@@ -125,6 +141,7 @@ impl IntoResponse for LockRejection {
             Cause::RuntimeShutdown { retry_after } => {
                 Problem::unavailable("the server is shutting down", retry_after).into_response()
             }
+            Cause::BufferFull { retry_after } => Problem::buffer_full(retry_after).into_response(),
             Cause::NoManager => {
                 tracing::error!(name: "lock.no_manager",
                     "no LockManager in the request extensions; add .layer(Extension(locks)) to the router");
@@ -180,6 +197,7 @@ impl fmt::Display for LockRejection {
             Cause::Key(error) => error.fmt(f),
             Cause::NoManager => f.write_str("no lock manager in the request extensions"),
             Cause::NoPathParameter(name) => write!(f, "the route has no path parameter {name:?}"),
+            Cause::BufferFull { .. } => f.write_str("the bodies of waiting requests exceed max_buffered_bytes"),
             Cause::RuntimeShutdown { .. } => f.write_str("the runtime is shutting down"),
             Cause::Answered { status, .. } => write!(f, "answered by on_error with {status}"),
         }

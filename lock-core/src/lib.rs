@@ -72,6 +72,8 @@ pub use self::error::{LockError, LossReason, NodeError, NodeVote, NotMember, Ref
 #[cfg(feature = "axum")]
 pub use self::extract::MissingLease;
 pub use self::lease::{Lease, LockGuard};
+#[doc(hidden)]
+pub use self::manager::BufferedBytes;
 pub use self::manager::{
     ConfigError, ConnectError, Health, LockManager, LockManagerBuilder, LockRequest, Members, NodeHealth, Seat,
     SeatState, ShutdownReport,

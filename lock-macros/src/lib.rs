@@ -65,13 +65,18 @@ use proc_macro::TokenStream;
 /// - The extractors run first, which includes reading the body. Then the resource is built and the lock is acquired.
 ///   The body runs, and its output is converted into a response, while the lock is held. A `Request` or `Body`
 ///   parameter is not read before: the handler reads it while it holds the lock.
+/// - What the extractors read of the body is in memory while the handler waits for the lock, and counts against the
+///   manager's `max_buffered_bytes`. A request that exceeds it is answered with 503 `lock-buffer-full`. axum's
+///   `DefaultBodyLimit` limits each body.
 /// - Parameters of the types `Lease` and `FencingToken`, in any position, are not extracted but provided by the lock,
 ///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognises the types by
 ///   the last segment of their path.
 /// - A parameter of type `Request` or `Parts` has the lease and the token in its extensions when the body runs, so that
 ///   a service to which the handler forwards it finds them.
 /// - For callers, the function is `async fn(…) -> Result<Response, LockRejection>` with one additional parameter. axum
-///   allows 16 parameters, so 15 extractors are left. The declared return type may be anything that implements
+///   allows 16 parameters, so 15 extractors are left. The last extractor has another type, so that what it reads is
+///   counted, unless it is a `Path`, `Query`, `State`, `Extension`, `HeaderMap`, `Request`, `Parts` or `Body`; state the
+///   `request_body` in `#[utoipa::path]`, which cannot infer it. The declared return type may be anything that implements
 ///   `IntoResponse`. A recursive call in the body calls the function without the lock.
 /// - Type parameters need the bounds that axum requires of a handler, such as `Send + 'static`.
 ///

@@ -317,6 +317,10 @@ impl LockLayer {
     /// Sets the largest request body that is buffered before the lock is acquired, in bytes. A larger one is answered
     /// with 413.
     ///
+    /// The bodies of all requests that wait for locks of the manager have a limit of their own,
+    /// [`max_buffered_bytes`](lock_core::LockManagerBuilder::max_buffered_bytes). A request whose body exceeds it is
+    /// answered with 503 `lock-buffer-full`.
+    ///
     /// Defaults to 2 MiB.
     ///
     /// # Examples

@@ -1,34 +1,88 @@
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
 use axum::body::Body;
-use http::StatusCode;
-use http_body::Body as _;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt as _, LengthLimitError};
+use lock_core::BufferedBytes;
 
 use crate::problem::Problem;
 
 /// Reads a whole body, including trailers, into memory.
 ///
+/// What has arrived is counted in `account`, not what was announced: a client that sends slowly takes up no more than it
+/// has sent.
+///
 /// # Errors
 ///
-/// 413 if the body has more than `limit` bytes, 400 if it could not be read.
-pub(super) async fn buffer(body: Body, limit: usize) -> Result<Body, Problem> {
+/// 413 if the body has more than `limit` bytes, 503 if the manager has no room for it, 400 if it could not be read.
+pub(super) async fn buffer(
+    mut body: Body,
+    limit: usize,
+    mut account: BufferedBytes,
+    retry_after: Duration,
+) -> Result<Body, Problem> {
     let too_large = || {
         let detail = format!("the request body is larger than {limit} bytes");
         Problem::untyped(StatusCode::PAYLOAD_TOO_LARGE, Some(detail))
     };
     // A `content-length` above the limit: reject without reading.
-    if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
+    if http_body::Body::size_hint(&body).lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
         return Err(too_large());
     }
-    match Limited::new(body, limit).collect().await {
-        // `Bytes` have an exact size hint, which the inner service may need, for example to forward the request.
-        Ok(collected) if collected.trailers().is_none() => Ok(Body::from(collected.to_bytes())),
-        Ok(collected) => Ok(Body::new(collected)),
-        Err(error) if is_length_limit(error.as_ref()) => Err(too_large()),
-        Err(_) => Err(Problem::untyped(StatusCode::BAD_REQUEST, Some("the request body could not be read".to_owned()))),
+    // Copied, because a frame of a few bytes keeps much more alive: the buffer that the server read it into.
+    let (mut data, mut trailers) = (Vec::new(), None);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let unreadable = || Problem::untyped(StatusCode::BAD_REQUEST, Some(UNREADABLE.to_owned()));
+            if is_length_limit(&error) { too_large() } else { unreadable() }
+        })?;
+        match frame.into_data() {
+            Ok(chunk) if chunk.len() > limit - data.len() => return Err(too_large()),
+            Ok(chunk) if !account.take(chunk.len()) => return Err(Problem::buffer_full(retry_after)),
+            Ok(chunk) => data.extend_from_slice(&chunk),
+            Err(frame) => trailers = frame.into_trailers().ok(),
+        }
     }
+    // Without the capacity that is not used.
+    let data = Some(Bytes::from(data.into_boxed_slice())).filter(|data| !data.is_empty());
+    Ok(Body::new(BufferedBody { data, trailers, account: Some(account) }))
 }
 
-/// Whether a length limit caused the error: this one, or one of a layer outside, which wraps the error in its own.
+const UNREADABLE: &str = "the request body could not be read";
+
+/// Whether a length limit caused the error: that of a layer outside, which wraps the error in its own.
 fn is_length_limit(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<LengthLimitError>)
+}
+
+/// A body in memory, which counts against the limit of the manager until it is read or dropped. Its length is exact, which
+/// the inner service may need, for example to forward the request.
+struct BufferedBody {
+    data: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+    account: Option<BufferedBytes>,
+}
+
+impl http_body::Body for BufferedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.account = None;
+        let data = self.data.take().map(Frame::data);
+        let frame = data.or_else(|| self.trailers.take().map(Frame::trailers));
+        Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_none() && self.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
+    }
 }

@@ -101,10 +101,13 @@ impl Config {
         // Before the lock is acquired, so that a slow upload does not hold it.
         let body = match self.body_limit {
             None => body,
-            Some(limit) => match request_body::buffer(body, limit).await {
-                Ok(body) => body,
-                Err(problem) => return Ok(problem.into_response()),
-            },
+            Some(limit) => {
+                let account = self.locks.buffered_bytes();
+                match request_body::buffer(body, limit, account, self.policy.retry_after).await {
+                    Ok(body) => body,
+                    Err(problem) => return Ok(problem.into_response()),
+                }
+            }
         };
         let handler = move |lease: Lease| {
             parts.extensions.insert(lease.token());

@@ -7,6 +7,7 @@ use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 use tokio_util::sync::CancellationToken;
 
+use super::buffered_bytes::BufferBudget;
 use super::check::{check_nodes, check_options};
 use super::manager::Inner;
 use super::{ConfigError, ConnectError, LockManager};
@@ -53,6 +54,7 @@ pub struct LockManagerBuilder {
     ttl: Option<Duration>,
     max_ttl: Duration,
     max_waiters: usize,
+    max_buffered_bytes: usize,
     node_timeout: Option<Duration>,
     form_with_missing: bool,
     assume_durable: bool,
@@ -69,6 +71,7 @@ impl Default for LockManagerBuilder {
             ttl: None,
             max_ttl: Duration::from_secs(60),
             max_waiters: 1024,
+            max_buffered_bytes: 64 * 1024 * 1024,
             node_timeout: None,
             form_with_missing: false,
             assume_durable: false,
@@ -192,6 +195,18 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Sets how many bytes of request bodies `lock-axum` keeps in memory, in all, before their handlers hold a lock of this
+    /// manager. A request whose body does not fit is answered with 503 `lock-buffer-full`, and locks nothing. Without `lock-axum`,
+    /// this has no effect.
+    ///
+    /// A client that sends slowly takes up what it has sent. Let the server end requests that take too long to arrive.
+    ///
+    /// At least 1. Defaults to 64 MiB.
+    pub fn max_buffered_bytes(mut self, max_buffered_bytes: usize) -> Self {
+        self.max_buffered_bytes = max_buffered_bytes;
+        self
+    }
+
     /// Sets how long a node is given to reply.
     ///
     /// From 1 ms to 10 s. Defaults to a twentieth of the time to live, but at least 5 ms and at most 50 ms.
@@ -252,6 +267,9 @@ impl LockManagerBuilder {
         if self.max_waiters == 0 {
             return Err(ConfigError::NoWaiters);
         }
+        if self.max_buffered_bytes == 0 {
+            return Err(ConfigError::NoBufferedBytes);
+        }
         check_prefix(&self.prefix)
             .map_err(|reason| ConfigError::InvalidPrefix { prefix: self.prefix.clone(), reason })?;
         let nodes = check_nodes(std::mem::take(&mut self.nodes))?;
@@ -285,6 +303,7 @@ impl LockManagerBuilder {
             engine,
             defaults: self.defaults,
             max_ttl: self.max_ttl,
+            buffers: BufferBudget::new(self.max_buffered_bytes),
             queues,
             closing,
             leases: Arc::new(LeaseRegistry::default()),

@@ -42,6 +42,11 @@ pub enum ConfigError {
     /// `max_waiters` is zero.
     #[error("max_waiters must be at least 1, got 0; for callers that do not wait, set wait to zero")]
     NoWaiters,
+    /// `max_buffered_bytes` is zero.
+    #[error(
+        "max_buffered_bytes must be at least 1, got 0; to keep no bodies in memory, use LockLayer::stream_request_body"
+    )]
+    NoBufferedBytes,
     /// The prefix is not valid.
     #[error("invalid prefix {prefix:?}: {reason}")]
     InvalidPrefix {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::buffered_bytes::BufferBudget;
 use super::shutdown::{self, ShutdownReport};
-use super::{Health, LockManagerBuilder, LockRequest, Members, health, members};
+use super::{BufferedBytes, Health, LockManagerBuilder, LockRequest, Members, health, members};
 use crate::engine::Engine;
 use crate::lease::{Lease, LeaseRegistry};
 use crate::node::{LockNode, MemoryNode};
@@ -48,6 +49,7 @@ pub(super) struct Inner {
     pub(super) engine: Arc<Engine>,
     pub(super) defaults: LockOptions,
     pub(super) max_ttl: Duration,
+    pub(super) buffers: BufferBudget,
     pub(super) queues: Arc<LocalQueues>,
     /// Cancelled when the manager is closed.
     pub(super) closing: CancellationToken,
@@ -245,6 +247,13 @@ impl LockManager {
     pub async fn lower_max_ttl(&self, max_ttl: Duration) -> Result<(), OutOfRange> {
         self.0.start();
         members::lower_max_ttl(&self.0.engine.cluster, self.0.max_ttl, max_ttl).await
+    }
+
+    /// An account for the bytes of one request body. Not public API.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn buffered_bytes(&self) -> BufferedBytes {
+        self.0.buffers.account()
     }
 
     /// The valid leases of this manager's guards.

@@ -1,6 +1,7 @@
 //! The lock manager: what users hold.
 
 mod acquire;
+mod buffered_bytes;
 mod builder;
 mod check;
 mod error;
@@ -10,6 +11,7 @@ mod members;
 mod request;
 mod shutdown;
 
+pub use self::buffered_bytes::BufferedBytes;
 pub use self::builder::LockManagerBuilder;
 pub use self::error::{ConfigError, ConnectError};
 pub use self::health::{Health, NodeHealth};

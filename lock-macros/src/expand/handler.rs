@@ -1,14 +1,16 @@
 //! Generates a guarded handler: an outer function that axum calls, with the user's function nested in it.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{format_ident, quote_spanned};
+use quote::{ToTokens as _, format_ident, quote_spanned};
 use syn::{GenericParam, Generics, PatType, Visibility};
 
 use super::attributes::is_outer;
 use super::span::{at, first_token, nested, return_type};
 use super::{policy, resource};
 use crate::args::{Args, ResourceSource};
-use crate::function::{Function, Injected, InjectedValue, Wrapper, bindings, by_reference, forwards_request, injected};
+use crate::function::{
+    Function, Injected, InjectedValue, Wrapper, bindings, by_reference, forwards_request, injected, may_read_body,
+};
 
 /// A parameter of the handler.
 struct Param<'a> {
@@ -33,17 +35,21 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
         })
         .collect();
 
+    // axum lets only the last extractor read the body.
+    let counted =
+        params.iter().rfind(|param| param.injected.is_none()).filter(|param| may_read_body(&param.written.ty));
     let (name, async_token, fn_token) = (&sig.ident, sig.asyncness, sig.fn_token);
     let (generics, _, where_clause) = sig.generics.split_for_impl();
     let outer_attrs = attrs.iter().filter(|attr| is_outer(attr));
     let outer_params =
         params.iter().filter(|param| param.injected.is_none()).map(|Param { written, outer, .. }| {
-            let ty = &written.ty;
+            let ty = counted_type(written, counted, args);
             quote_spanned!(site=> #outer: #ty)
         });
     let inner = inner(function, &params, source);
     let resource = build_resource(&params, source, &krate);
     let policy = policy::expand(args);
+    let read = read_bytes(counted, &krate);
     let on_error = on_error(args, &krate);
     let insert_lease = params.iter().filter_map(|param| insert_lease(param, &krate));
     let call = call(function, &params, &krate, args);
@@ -53,8 +59,9 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
     let guarded = quote_spanned! {at(name.span())=>
         #caller::__private::guard_handler(
             __manager,
+            __read,
             __resource,
-            #policy,
+            __policy,
             #on_error,
             move |__lease: #krate::Lease| async move {
                 #(#insert_lease)*
@@ -66,6 +73,8 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
     let block = quote_spanned! {site=>
         #(#inner_attrs)*
         #inner
+        let __policy = #policy;
+        #read
         let __resource: ::std::string::String = #resource;
         #guarded
     };
@@ -84,6 +93,31 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
         ) -> ::core::result::Result<#krate::__private::Response, #krate::LockRejection>
         #where_clause
         #block
+    }
+}
+
+/// The type of a parameter in the outer function: as it was written, except of the one whose reading is counted.
+fn counted_type(written: &PatType, counted: Option<&Param<'_>>, args: &Args) -> TokenStream {
+    let ty = &written.ty;
+    if counted.is_none_or(|counted| !std::ptr::eq(counted.written, written)) {
+        return ty.to_token_stream();
+    }
+    // Located at the type, where rustc reports that it is not an extractor.
+    let site = first_token(ty);
+    let krate = args.crate_path(site);
+    quote_spanned!(at(site)=> #krate::__private::Counted<#ty>)
+}
+
+/// Separates the extracted value from the account of what was read for it.
+fn read_bytes(counted: Option<&Param<'_>>, krate: &TokenStream) -> TokenStream {
+    let site = Span::mixed_site();
+    match counted {
+        None => {
+            quote_spanned!(site=> let __read = <#krate::__private::ReadBytes as ::core::default::Default>::default();)
+        }
+        Some(Param { outer, .. }) => quote_spanned! {site=>
+            let (#outer, __read) = #krate::__private::Counted::into_parts(#outer, &__policy)?;
+        },
     }
 }
 

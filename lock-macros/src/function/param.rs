@@ -53,6 +53,13 @@ pub(crate) fn forwards_request(ty: &Type) -> bool {
     last_segment(ty).is_some_and(|segment| segment.ident == "Request" || segment.ident == "Parts")
 }
 
+/// Whether a parameter of this type may read the request's body before the handler runs: any type but axum's own that
+/// never do.
+pub(crate) fn may_read_body(ty: &Type) -> bool {
+    const NEVER: [&str; 8] = ["Body", "Extension", "HeaderMap", "Parts", "Path", "Query", "Request", "State"];
+    !last_segment(ty).is_some_and(|segment| NEVER.iter().any(|never| segment.ident == never))
+}
+
 fn injected_value(segment: &PathSegment) -> Option<InjectedValue> {
     // The lock's types have no parameters: `Lease<T>` is another type of the same name.
     if !segment.arguments.is_none() {
@@ -100,6 +107,18 @@ mod tests {
         for ty in [parse_quote!(Json<Lease>), parse_quote!(Option<Db>), parse_quote!(&Lease), parse_quote!(Lease<Car>)]
         {
             assert_eq!(injected(&ty), None);
+        }
+    }
+
+    #[test]
+    fn what_never_reads_the_body_keeps_its_type() {
+        for ty in [parse_quote!(Path<(String, u8)>), parse_quote!(axum::extract::State<Db>), parse_quote!(Request)] {
+            assert!(!may_read_body(&ty));
+        }
+        for ty in
+            [parse_quote!(Json<Order>), parse_quote!(String), parse_quote!(Option<Json<u8>>), parse_quote!([u8; 2])]
+        {
+            assert!(may_read_body(&ty));
         }
     }
 

@@ -75,6 +75,7 @@ fn an_invalid_configuration_is_rejected() {
     }
     assert!(matches!(error(with_nodes(65)), ConfigError::TooManyNodes { nodes: 65, .. }));
     assert_eq!(error(with_nodes(3).max_waiters(0)), ConfigError::NoWaiters);
+    assert_eq!(error(with_nodes(3).max_buffered_bytes(0)), ConfigError::NoBufferedBytes);
     for bad in ["{a}", "a\n", &"x".repeat(513)] {
         let error = error(with_nodes(3).prefix(bad));
         assert!(matches!(&error, ConfigError::InvalidPrefix { prefix, .. } if prefix == bad), "{error}");

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
+mod body_budget;
 mod endings;
 mod functions;
 mod handlers;

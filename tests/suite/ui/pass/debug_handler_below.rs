@@ -21,6 +21,17 @@ async fn with_state(State(_): State<App>, Path(sku): Path<String>, _token: Fenci
     sku
 }
 
+/// It infers the router's state from a parameter of the function that axum calls, also from the last one.
+#[distributed_lock(resource = "stock:{sku}")]
+#[debug_handler]
+async fn inferred_state(Path(sku): Path<String>, State(_): State<App>) -> String {
+    sku
+}
+
 fn main() {
-    let _: Router = Router::new().route("/a/{sku}", post(imported)).route("/b/{sku}", post(with_state)).with_state(App);
+    let _: Router = Router::new()
+        .route("/a/{sku}", post(imported))
+        .route("/b/{sku}", post(with_state))
+        .route("/c/{sku}", post(inferred_state))
+        .with_state(App);
 }
