@@ -9,7 +9,8 @@ use tokio::time::{sleep, timeout};
 
 use super::counting::CountingNode;
 use super::history::{Call, Event};
-use super::plan::{FINAL_WAIT, MAX_TTL, PREFIX, Plan, RECOVERY, Scenario};
+use super::line::HOLD;
+use super::plan::{FINAL_WAIT, MAX_TTL, PREFIX, Plan, Scenario};
 use super::rng::{Rng, splitmix64};
 use super::uplink::dial;
 use super::world::{World, now};
@@ -31,7 +32,7 @@ pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Resu
     }
     // A client that was started when its workers had no time left connects, too.
     locks.health().await;
-    sleep((plan.fault_phase + RECOVERY).saturating_sub(now())).await;
+    sleep(plan.lines_up().saturating_sub(now())).await;
     // After a majority forgot, it may take a person to form the set again.
     if plan.scenario != Scenario::Amnesia {
         for resource in 0..plan.resources {
@@ -65,7 +66,8 @@ async fn connect(world: World, client: usize, server: String) -> RedisResult<Mul
     Ok(connection)
 }
 
-/// Acquires a lock after the faults have ended. This must succeed, and the lease must not be lost.
+/// Acquires a lock after the faults have ended. This must succeed, and the lease must not be lost, unless the machine was
+/// frozen meanwhile: then the client lines up again.
 async fn acquire_after_faults(
     world: &World,
     locks: &LockManager,
@@ -76,15 +78,17 @@ async fn acquire_after_faults(
     loop {
         let call = world.call(client, resource);
         let wait = deadline.saturating_sub(now());
+        let suspensions = world.suspensions(client);
         world.record(Event::Began { call, ttl: MAX_TTL, wait });
         match locks.lock(Plan::resource_name(resource)).wait(wait).acquire().await {
             Ok(guard) => {
                 granted(world, call, &guard);
-                sleep(Duration::from_millis(20)).await;
-                return match release(world, call, guard).await {
-                    STILL_HELD => Ok(()),
-                    result => Err(format!("{call} lost its lock after the faults had ended: {result}")),
-                };
+                sleep(HOLD).await;
+                match release(world, call, guard).await {
+                    STILL_HELD => return Ok(()),
+                    _ if world.suspensions(client) > suspensions => continue,
+                    result => return Err(format!("{call} lost its lock after the faults had ended: {result}")),
+                }
             }
             Err(error) => world.record(Event::Failed { call, why: kind(&error) }),
         }

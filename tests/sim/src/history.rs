@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -51,6 +52,28 @@ pub(super) enum Event {
 impl History {
     pub(super) fn record(&mut self, now: Duration, event: Event) {
         self.entries.push((now, event));
+    }
+
+    /// The clients with a call that began since then and has not returned.
+    pub(super) fn in_line(&self, since: Duration) -> BTreeSet<usize> {
+        let mut open = BTreeSet::new();
+        for (_, event) in self.entries.iter().skip_while(|(at, _)| *at < since) {
+            match event {
+                Event::Began { call, .. } => _ = open.insert(*call),
+                Event::Granted { call, .. } | Event::Failed { call, .. } | Event::Dropped { call } => {
+                    open.remove(call);
+                }
+                Event::Crashed { client } => open.retain(|call| call.client != *client),
+                _ => {}
+            }
+        }
+        open.into_iter().map(|call| call.client).collect()
+    }
+
+    /// How often a client was suspended.
+    pub(super) fn suspensions(&self, client: usize) -> usize {
+        let suspended = Event::Suspended { client };
+        self.entries.iter().filter(|(_, event)| *event == suspended).count()
     }
 
     pub(super) fn call(&mut self, client: usize, resource: usize) -> Call {

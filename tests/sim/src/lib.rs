@@ -2,14 +2,15 @@
 //! simulated Redis servers. Faults are injected as a seed determines, and the recorded history is checked against the
 //! promises. A seed always produces the same run, byte for byte.
 //!
-//! A run begins with a phase of faults, whose kinds the [`Scenario`] determines. Then the faults end, and each client acquires
-//! each lock once more. The checks:
+//! A run begins with a phase of faults, whose kinds the [`Scenario`] determines. Then the faults end, and all clients line up for
+//! each lock once more; some of them die or freeze in line. The checks:
 //!
 //! - no two leases of a resource are valid at once, as their holders are notified;
 //! - tokens are unique, and larger than those that were granted before their call began;
 //! - a resource that checks tokens loses no update;
 //! - each call returns within its wait and the second of first contact;
-//! - after the faults, each client acquires each lock, no lease ends early, and no key is left when all clients are done.
+//! - after the faults, each client acquires each lock, no lease ends early, and no key is left when all clients are done;
+//! - nobody waits in line for longer than those before it may take, however many of them died or froze.
 //!
 //! A paused client is one whose messages are held and whose worker does not check its lease. Its timers keep running, as they
 //! do for a stopped process. On a suspended machine nothing runs, and its clock stands still: its client may believe in its
@@ -25,6 +26,7 @@ mod client;
 mod counting;
 mod history;
 mod hosts;
+mod line;
 mod machine;
 mod nemesis;
 mod plan;

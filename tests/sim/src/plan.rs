@@ -13,6 +13,9 @@ pub(super) const RECOVERY: Duration = Duration::from_secs(5);
 /// How long the last acquisition of a lock may take.
 pub(super) const FINAL_WAIT: Duration = Duration::from_secs(10);
 
+/// How many more clients there are in a run with a crowd.
+const CROWD: usize = 8;
+
 /// Which faults may occur, and therefore what is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
@@ -79,6 +82,8 @@ impl Plan {
         // One: two nodes have to say that a quarantine is over.
         let stepping = usize::from(scenario == Scenario::Promised && rng.percent(50));
         let spares = if rng.percent(50) { 3 } else { 0 };
+        // A stream of its own: the other seeds stay as they are.
+        let crowd = Rng::new(seed, &[3]).percent(10);
         let server = |number: usize| ServerPlan {
             clock: NodeClock { offset: rng.within(clock_error(scenario)), gain: rng.within(9_000) },
             durable: rng.percent(15),
@@ -90,7 +95,7 @@ impl Plan {
             scenario,
             masters,
             servers: (0..masters + spares).map(server).collect(),
-            clients: rng.pick(&[2, 3, 3, 4]),
+            clients: rng.pick(&[2, 3, 3, 4]) + if crowd { CROWD } else { 0 },
             workers: rng.pick(&[1, 2, 3]),
             resources: rng.pick(&[1, 1, 2]),
             flaw,
@@ -98,6 +103,11 @@ impl Plan {
             latency: rng.pick(&[2, 3, 5, 10]),
             fault_phase: rng.millis(5_000, 8_000),
         }
+    }
+
+    /// When the clients line up for each lock, after the faults.
+    pub(super) fn lines_up(&self) -> Duration {
+        self.fault_phase + RECOVERY
     }
 
     /// The most masters of so many that the others can do without.

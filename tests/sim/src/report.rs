@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::plan::Scenario;
 use super::redis::Flaw;
@@ -20,6 +21,8 @@ pub struct Report {
     pub losses: u64,
     /// How many writes the resources refused.
     pub refused_writes: u64,
+    /// The longest that a client waited in line after the faults.
+    pub longest_wait: Duration,
     /// How many faults of each kind were injected.
     pub faults: BTreeMap<&'static str, u64>,
     /// How many requests of each kind there were, and how many wake-ups and handovers.
@@ -65,6 +68,7 @@ impl Report {
         self.grants += outcome.grants;
         self.losses += outcome.losses;
         self.refused_writes += outcome.refused_writes;
+        self.longest_wait = self.longest_wait.max(outcome.longest_wait);
         for (name, count) in &outcome.faults {
             *self.faults.entry(name).or_default() += count;
         }
@@ -87,11 +91,12 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} runs, {} grants, {} leases lost, {} writes refused, {} faults:",
+            "{} runs, {} grants, {} leases lost, {} writes refused, {:?} the longest wait after the faults, {} faults:",
             self.runs,
             self.grants,
             self.losses,
             self.refused_writes,
+            self.longest_wait,
             self.fault_count()
         )?;
         for (name, count) in &self.faults {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::check::{handovers, violations};
 use super::history::Event;
 use super::hosts::Hosts;
+use super::line::{longest_wait, overdue_waits};
 use super::nemesis::Nemesis;
-use super::plan::{FINAL_WAIT, PREFIX, Plan, RECOVERY, Scenario, ServerPlan};
+use super::plan::{FINAL_WAIT, PREFIX, Plan, Scenario, ServerPlan};
 use super::redis::{FakeRedis, Flaw};
 use super::world::World;
 
@@ -25,6 +26,8 @@ pub struct Outcome {
     pub losses: u64,
     /// How many writes the resources refused.
     pub refused_writes: u64,
+    /// The longest that a client waited in line after the faults.
+    pub longest_wait: Duration,
     /// How many faults of each kind were injected.
     pub faults: BTreeMap<&'static str, u64>,
     /// How many requests of each kind there were, and how many wake-ups and handovers.
@@ -53,7 +56,7 @@ pub fn run(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Outcome {
             failures.push(format!("a host ended with an error: {error}"));
             break;
         }
-        if hosts.elapsed() > plan.fault_phase + RECOVERY + FINAL_WAIT + Duration::from_secs(2) {
+        if hosts.elapsed() > plan.lines_up() + FINAL_WAIT + Duration::from_secs(5) {
             failures.push("not all clients finished".to_owned());
             break;
         }
@@ -74,6 +77,7 @@ fn outcome(plan: &Plan, world: &World, servers: &[FakeRedis], nemesis: &Nemesis,
     let (history, registers) = world.outcome();
     let count = |wanted: fn(&Event) -> bool| history.entries.iter().filter(|(_, event)| wanted(event)).count() as u64;
     let mut violations = violations(&history, &registers, plan.scenario);
+    violations.extend(overdue_waits(&history, plan));
     violations.extend(failures);
     let mut text = format!("{plan:?}\n{history}");
     let mut activity = world.requests();
@@ -91,6 +95,7 @@ fn outcome(plan: &Plan, world: &World, servers: &[FakeRedis], nemesis: &Nemesis,
         grants: count(|event| matches!(event, Event::Granted { .. })),
         losses: count(|event| matches!(event, Event::Ended { why, .. } if *why != "released")),
         refused_writes: count(|event| matches!(event, Event::Wrote { accepted: false, .. })),
+        longest_wait: longest_wait(&history, plan),
         faults: nemesis.counts().clone(),
         activity,
     }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,6 +60,16 @@ impl World {
 
     pub(super) fn call(&self, client: usize, resource: usize) -> Call {
         self.lock().history.call(client, resource)
+    }
+
+    /// The clients with a call that began since then and has not returned.
+    pub(super) fn in_line(&self, since: Duration) -> BTreeSet<usize> {
+        self.lock().history.in_line(since)
+    }
+
+    /// How often a client was suspended.
+    pub(super) fn suspensions(&self, client: usize) -> usize {
+        self.lock().history.suspensions(client)
     }
 
     pub(super) fn with_register<T>(&self, resource: usize, work: impl FnOnce(&mut Register) -> T) -> T {

@@ -94,6 +94,8 @@ fn the_promises_hold_whatever_happens() {
         "replacement of a master",
         "another list for a client",
         "replacement taken back",
+        "death in line",
+        "freeze in line",
     ];
     assert_kept(&report, &[&FAULTS[..], &of_masters[..]].concat());
     assert_confirmed(&report);

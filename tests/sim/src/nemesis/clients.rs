@@ -38,8 +38,12 @@ impl Nemesis {
             "suspension of a client",
             &format!("the clock of client-{client} stands still until {until:?}"),
         );
+        self.freeze_client(hosts, client, until);
+    }
+
+    pub(super) fn freeze_client(&mut self, hosts: &mut Hosts, client: usize, until: Duration) {
         hosts.machine(client).suspend();
-        self.world.record_at(now, Event::Suspended { client });
+        self.world.record_at(hosts.elapsed(), Event::Suspended { client });
         self.clients_suspended.insert(client);
         self.follow_ups.push((until, FollowUp::ResumeClient(client)));
     }

@@ -1,9 +1,10 @@
 //! The nemesis: it injects the faults of a run. `links` breaks the network, `clients` stops the machines of clients, `masters`
-//! makes servers forget and turns their clocks, as far as `members` lets it, `ambush` does that at the worst moment, and
-//! `rollout` replaces servers and changes the clients' lists of them.
+//! makes servers forget and turns their clocks, as far as `members` lets it, `ambush` does that at the worst moment, `rollout`
+//! replaces servers and changes the clients' lists of them, and `line` stops clients that wait in line when all that is over.
 
 mod ambush;
 mod clients;
+mod line;
 mod links;
 mod masters;
 mod members;
@@ -46,6 +47,10 @@ pub(super) struct Nemesis {
     stepped: BTreeMap<usize, Duration>,
     /// The servers whose clocks stepped back: what expires on them may take hours.
     stepped_back: BTreeSet<usize>,
+    /// What continues when the faults end has been brought to its end.
+    faults_ended: bool,
+    /// Some of the clients that wait in line after the faults were stopped.
+    thinned_out: bool,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -88,6 +93,8 @@ impl Nemesis {
             rollout: None,
             stepped: BTreeMap::new(),
             stepped_back: BTreeSet::new(),
+            faults_ended: false,
+            thinned_out: false,
             counts: BTreeMap::new(),
         }
     }
@@ -109,11 +116,8 @@ impl Nemesis {
             self.begin(hosts);
         }
         let faults_ended = now >= self.plan.fault_phase;
-        if faults_ended && self.follow_ups.is_empty() && self.rollout.is_none() {
-            return;
-        }
-        let (due, later) =
-            std::mem::take(&mut self.follow_ups).into_iter().partition(|(at, _)| faults_ended || *at <= now);
+        let end_now = faults_ended && !std::mem::replace(&mut self.faults_ended, faults_ended);
+        let (due, later) = std::mem::take(&mut self.follow_ups).into_iter().partition(|(at, _)| end_now || *at <= now);
         self.follow_ups = later;
         let due: Vec<(Duration, FollowUp)> = due;
         for (_, follow_up) in due {
@@ -122,6 +126,7 @@ impl Nemesis {
         self.roll_out(hosts, faults_ended);
         let pauses = self.world.take_pauses();
         if faults_ended {
+            self.thin_out(hosts);
             return;
         }
         let Some(next) = self.next else {
