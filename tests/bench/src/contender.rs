@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use lock_core::LockManager;
+use tokio::time::timeout;
 
 use super::BoxError;
 
@@ -17,8 +18,10 @@ const WAIT: Duration = Duration::from_secs(120);
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Contender {
-    /// This engine with its defaults, but for a longer `wait`.
+    /// This engine with its defaults, but for a longer `wait`, and the node timeout of the peer.
     Ours,
+    /// This engine with all of its defaults.
+    OursByDefault,
     /// This engine without renewal, and so without handover: a caller that does not renew requires the full time to
     /// live.
     OursWithoutHandover,
@@ -31,6 +34,9 @@ pub enum Contender {
     /// The peer with its shortest retry delay: below 1 ms, rounded down to whole milliseconds, which is none.
     #[value(name = "rslock-1ms")]
     Rslock1ms,
+    /// The peer with retry delays of up to a second: the best of the settings tried when hundreds want one key.
+    #[value(name = "rslock-1s")]
+    Rslock1s,
 }
 
 impl Contender {
@@ -39,11 +45,12 @@ impl Contender {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Ours => "ours",
+            Self::Ours | Self::OursByDefault => "ours",
             Self::OursWithoutHandover => "ours, without handover",
             Self::Rslock => "rslock",
             Self::Rslock50ms => "rslock at 50 ms",
             Self::Rslock1ms => "rslock at 1 ms",
+            Self::Rslock1s => "rslock at 1 s",
         }
     }
 
@@ -61,10 +68,12 @@ impl Contender {
                 let builder = LockManager::builder().redis(masters).ttl(TTL).wait(WAIT).node_timeout(NODE_TIMEOUT);
                 Locks::Ours(builder.max_waiters(100_000).renew(self == Self::Ours).connect().await?)
             }
+            Self::OursByDefault => Locks::Ours(LockManager::builder().redis(masters).connect().await?),
             Self::Rslock => peer(None),
             Self::Rslock50ms => peer(Some(Duration::from_millis(50))),
             // A shorter delay makes it panic.
             Self::Rslock1ms => peer(Some(Duration::from_millis(1))),
+            Self::Rslock1s => peer(Some(Duration::from_secs(1))),
         };
         for _ in 0..3 {
             locks.lock(&super::fresh("connected")).await?.release().await?;
@@ -92,6 +101,14 @@ impl Locks {
         Ok(match self {
             Self::Ours(locks) => Held::Ours(locks.lock(resource).acquire().await?),
             Self::Rslock(locks) => Held::Rslock(locks.acquire(resource, TTL).await?),
+        })
+    }
+
+    /// Takes a lock, waiting for it for a limited time.
+    pub(super) async fn lock_within(&self, resource: &str, wait: Duration) -> Result<Held, BoxError> {
+        Ok(match self {
+            Self::Ours(locks) => Held::Ours(locks.lock(resource).wait(wait).acquire().await?),
+            Self::Rslock(locks) => Held::Rslock(timeout(wait, locks.acquire(resource, TTL)).await??),
         })
     }
 }

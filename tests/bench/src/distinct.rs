@@ -12,6 +12,8 @@ use lock_support::RedisCluster;
 
 const PART: &str = "distinct";
 const TASKS: [usize; 2] = [64, 256];
+/// On one master, where client and server take turns while the tasks are few.
+const FEW_TASKS: [usize; 3] = [8, 16, 32];
 /// A pause between two contenders, so that the last releases of one do not burden the other.
 const SETTLE: Duration = Duration::from_millis(30);
 
@@ -22,6 +24,11 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
         let urls = child::urls(&cluster);
         let ours = Contender::Ours.connect(&urls).await?;
         let peer = Contender::Rslock.connect(&urls).await?;
+        if masters == 1 {
+            for tasks in FEW_TASKS {
+                rows.push(rounds(plan, &ours, &peer, tasks).await?.awaited(tasks, masters).at_least(1.0));
+            }
+        }
         for tasks in TASKS {
             let measured = rounds(plan, &ours, &peer, tasks).await?;
             rows.extend(measured.rows(tasks, masters, at_least, aim));
@@ -89,24 +96,26 @@ async fn rounds(plan: &Plan, ours: &Locks, peer: &Locks, tasks: usize) -> Result
 
 impl Rounds {
     fn rows(&self, tasks: usize, masters: usize, at_least: f64, aim: f64) -> [Row; 3] {
-        let [awaited, background] = &self.ours;
-        let [peer, peer_background] = &self.peer;
-        let on = if masters == 1 { "one master".to_owned() } else { format!("{masters} masters") };
-        let row = |way: &str, ours: &[f64]| {
-            Row::new(PART, format!("cycles at {tasks} tasks, {on}, release {way}"), Unit::PerSecond, ours)
-        };
+        let (background, [peer, peer_background]) = (&self.ours[1], &self.peer);
+        let row = || row(tasks, masters, "in the background", background);
         [
-            row("awaited", awaited)
-                .against("rslock", awaited, peer)
-                .at_least_aiming(at_least, aim)
-                .failures("ours", self.failures[0])
-                .failures("rslock", self.failures[1]),
-            row("in the background", background)
-                .against("rslock, awaited", background, peer)
-                .at_least_aiming(at_least, aim),
-            row("in the background", background)
+            self.awaited(tasks, masters).at_least_aiming(at_least, aim),
+            row().against("rslock, awaited", background, peer).at_least_aiming(at_least, aim),
+            row()
                 .against("rslock, by a task", background, peer_background)
                 .note("rslock does not release in the background: here a task awaits it"),
         ]
     }
+
+    fn awaited(&self, tasks: usize, masters: usize) -> Row {
+        row(tasks, masters, "awaited", &self.ours[0])
+            .against("rslock", &self.ours[0], &self.peer[0])
+            .failures("ours", self.failures[0])
+            .failures("rslock", self.failures[1])
+    }
+}
+
+fn row(tasks: usize, masters: usize, way: &str, ours: &[f64]) -> Row {
+    let on = if masters == 1 { "one master".to_owned() } else { format!("{masters} masters") };
+    Row::new(PART, format!("cycles at {tasks} tasks, {on}, release {way}"), Unit::PerSecond, ours)
 }

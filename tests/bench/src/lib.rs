@@ -5,8 +5,9 @@
 //! | `contender` | the engine and its peer, behind one interface |
 //! | `raw_quorum` | the floor: what one fan-out to a quorum costs without any lock |
 //! | `load`, `commands` | many tasks that lock and unlock; the commands that the servers count meanwhile |
+//! | `link` | a proxy that makes a master distant |
 //! | `roles`, `child` | child processes that play a role in a part |
-//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `wakeup`, `waiters`, `hung`, `memory`, `layer`, `held` | the parts: one question each |
+//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `hung`, `memory`, `layer`, `held` | the parts: one question each |
 //! | `scaling`, `plots` | how the cost scales, and its plots |
 //! | `spread`, `row`, `table`, `machine`, `run` | figures, their targets, and a run from end to end |
 //!
@@ -16,15 +17,19 @@
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
+mod burst;
 mod child;
 mod commands;
 mod contended;
 mod contender;
+mod distance;
 mod distinct;
 mod handover;
 mod held;
 mod hung;
+mod instances;
 mod layer;
+mod link;
 mod load;
 mod machine;
 mod memory;
@@ -58,7 +63,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Fewer and shorter rounds: a minute in all, and more noise.
+    /// Fewer and shorter rounds: two minutes in all, and more noise.
     pub quick: bool,
     /// The binary that plays a [`Role`] when it is called with one.
     pub program: PathBuf,

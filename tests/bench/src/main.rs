@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 ///
 /// Starts redis-servers on loopback ports, and ends them. The table has each figure, its baseline, and whether its
 /// target is met. The exit status is 0 even if targets are missed, and 1 if something could not be measured. Takes less
-/// than four minutes, with `--quick` less than one. Build with `--release`.
+/// than seven minutes, with `--quick` less than two. Build with `--release`.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {

@@ -28,17 +28,17 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
 
 async fn contended(plan: &Plan, cluster: &RedisCluster, meter: &Meter, inside: u64) -> Result<Vec<Row>, BoxError> {
     let (rounds, millis) = plan.pick((3, 1_200), (1, 600));
-    let mut all: [Vec<Crowd>; 4] = Default::default();
+    let (masters, mut all): (_, [Vec<Crowd>; 4]) = (child::urls(cluster), Default::default());
+    let size = Size { processes: PROCESSES, instances: 1, tasks: TASKS, millis, inside };
     for _ in 0..rounds {
         for (contender, crowds) in CONTENDERS.into_iter().zip(&mut all) {
-            let size = Size { processes: PROCESSES, tasks: TASKS, millis, inside };
-            crowds.push(crowd(plan, cluster, meter, contender, size).await?);
+            crowds.push(crowd(plan, &masters, meter, contender, size).await?);
         }
     }
     let [ours, shortest_delay, ..] = &all;
     let figures = |crowds: &[Crowd], of: fn(&Crowd) -> f64| -> Vec<f64> { crowds.iter().map(of).collect() };
     let figure = format!("one key, {PROCESSES} processes x {TASKS} tasks, {inside} ms inside");
-    let failures = |crowds: &[Crowd]| crowds.iter().flat_map(|crowd| &crowd.each).map(|done| done.failures).sum();
+    let failures = |crowds: &[Crowd]| crowds.iter().map(Crowd::failures).sum();
     let row = |what: &str, unit, of: fn(&Crowd) -> f64, peer: usize| {
         let (ours, theirs) = (figures(ours, of), figures(&all[peer], of));
         Row::new(PART, format!("{figure}: {what}"), unit, &ours).against(CONTENDERS[peer].name(), &ours, &theirs)
@@ -69,19 +69,21 @@ async fn contended(plan: &Plan, cluster: &RedisCluster, meter: &Meter, inside: u
 #[derive(Clone, Copy)]
 pub(super) struct Size {
     pub(super) processes: usize,
-    /// In each process.
+    /// In each process, with connections of their own.
+    pub(super) instances: usize,
+    /// In each instance.
     pub(super) tasks: usize,
     pub(super) millis: u64,
     /// How many milliseconds each task works while it holds the lock.
     pub(super) inside: u64,
 }
 
-/// What the processes achieved.
+/// What the instances achieved.
 pub(super) struct Crowd {
     each: Vec<LoadResult>,
     tasks: usize,
     /// Commands a cycle.
-    commands: f64,
+    pub(super) commands: f64,
 }
 
 impl Crowd {
@@ -94,12 +96,21 @@ impl Crowd {
     }
 
     /// The longest wait, in units of the time in which every task could have had one cycle.
-    fn longest_wait(&self) -> f64 {
+    pub(super) fn longest_wait(&self) -> f64 {
         let tasks = (self.each.len() * self.tasks) as f64;
         self.each.iter().map(|done| done.longest_wait).fold(0.0, f64::max) * self.per_second() / tasks
     }
 
-    /// The largest deviation of the share of a process from an equal share, relative to that.
+    /// How many instances had no cycle.
+    pub(super) fn without_a_turn(&self) -> f64 {
+        self.each.iter().filter(|done| done.cycles == 0).count() as f64
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        self.each.iter().map(|done| done.failures).sum()
+    }
+
+    /// The largest deviation of the share of an instance from an equal share, relative to that.
     fn unfairness(&self) -> f64 {
         let equal_share = self.cycles() / self.each.len() as f64;
         if equal_share == 0.0 {
@@ -112,15 +123,16 @@ impl Crowd {
 /// Lets processes of one contender compete for one resource.
 pub(super) async fn crowd(
     plan: &Plan,
-    cluster: &RedisCluster,
+    masters: &[String],
     meter: &Meter,
     contender: Contender,
-    Size { processes, tasks, millis, inside }: Size,
+    Size { processes, instances, tasks, millis, inside }: Size,
 ) -> Result<Crowd, BoxError> {
-    let (masters, resource) = (child::urls(cluster), fresh("crowd"));
-    let more = [("--tasks", tasks as u64), ("--millis", millis), ("--inside", inside)];
+    let resource = fresh("crowd");
+    let more =
+        [("--instances", instances as u64), ("--tasks", tasks as u64), ("--millis", millis), ("--inside", inside)];
     let more = more.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_string()]).collect();
-    let args = ChildArgs { role: "load", contender, masters: &masters, resource: &resource, more };
+    let args = ChildArgs { role: "load", contender, masters, resource: &resource, more };
     let mut children = Vec::new();
     for _ in 0..processes {
         children.push(ChildProcess::start(plan, &args).await?);
@@ -131,7 +143,7 @@ pub(super) async fn crowd(
     }
     let mut each: Vec<LoadResult> = Vec::new();
     for process in &mut children {
-        each.push(process.reply().await?);
+        each.extend(process.reply::<Vec<LoadResult>>().await?);
     }
     let sent = meter.since(&before, contender != Contender::Ours).await?.sent;
     for process in children {

@@ -1,11 +1,13 @@
 //! The floor: what one fan-out to a quorum costs without any lock.
 
+use std::time::Duration;
+
 use futures_util::future::try_join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
 use super::BoxError;
-use lock_support::{RedisCluster, RedisServer};
 
 /// A plain connection to each master. Sends one small command to all of them at once, and is done as soon as a majority
 /// has replied.
@@ -19,8 +21,13 @@ pub(super) struct RawQuorum {
 const SCRIPT: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])";
 
 impl RawQuorum {
-    pub(super) async fn connect(cluster: &RedisCluster) -> Result<Self, BoxError> {
-        let mut connections = try_join_all(cluster.servers.iter().map(RedisServer::connect)).await?;
+    pub(super) async fn connect(masters: &[String]) -> Result<Self, BoxError> {
+        // Longer than anything that is measured takes.
+        let config = &AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+        let connect = async |master: &String| {
+            redis::Client::open(master.as_str())?.get_multiplexed_async_connection_with_config(config).await
+        };
+        let mut connections = try_join_all(masters.iter().map(connect)).await?;
         let mut script = String::new();
         for connection in &mut connections {
             script = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(connection).await?;

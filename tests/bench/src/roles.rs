@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use futures_util::future::try_join_all;
 use lock_core::{LockGuard, LockManager};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -11,13 +12,14 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 use tokio::task::JoinSet;
 
 use super::BoxError;
+use super::burst::{Bursts, at_once};
 use super::contender::Contender;
 use super::load::{Load, Release, Resources};
 
 /// What a child process does.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Role {
-    /// Lock and unlock one resource with several tasks.
+    /// Lock and unlock one resource with several tasks of several instances.
     #[command(hide = true)]
     Load(LoadArgs),
     /// Wait for a lock that another process holds, and report when it was granted.
@@ -26,6 +28,9 @@ pub enum Role {
     /// Hold many locks.
     #[command(hide = true)]
     Holder(HolderArgs),
+    /// Take many free locks at once.
+    #[command(hide = true)]
+    Burst(BurstArgs),
 }
 
 /// What to use, on which masters, and what to lock.
@@ -48,7 +53,10 @@ pub struct LoadArgs {
     /// What to use, where, and what to lock.
     #[command(flatten)]
     pub target: Target,
-    /// How many tasks.
+    /// How many instances of the contender, each with connections of its own.
+    #[arg(long)]
+    pub instances: usize,
+    /// How many tasks each instance has.
     #[arg(long)]
     pub tasks: usize,
     /// For how many milliseconds.
@@ -81,6 +89,20 @@ pub struct HolderArgs {
     pub millis: u64,
 }
 
+/// The arguments of [`Role::Burst`].
+#[derive(Args, Clone, Debug)]
+pub struct BurstArgs {
+    /// What to use, where, and what to lock.
+    #[command(flatten)]
+    pub target: Target,
+    /// How many locks are taken at once.
+    #[arg(long)]
+    pub tasks: usize,
+    /// How many bursts, one after the other.
+    #[arg(long)]
+    pub bursts: usize,
+}
+
 /// What [`Role::Holder`] reports.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Holding {
@@ -111,22 +133,23 @@ impl Role {
             Self::Load(args) => load(args, &mut input).await,
             Self::Waiter(args) => wait(args, &mut input).await,
             Self::Holder(args) => hold(args, &mut input).await,
+            Self::Burst(args) => burst(args, &mut input).await,
         }
     }
 }
 
 type Input = Lines<BufReader<Stdin>>;
 
-/// Reports that it is ready, and runs the load when it gets a line.
+/// Reports that it is ready, and runs the load on every instance when it gets a line.
 async fn load(args: LoadArgs, input: &mut Input) -> Result<(), BoxError> {
     let Target { contender, masters, resource } = args.target;
-    let locks = contender.connect(&masters).await?;
+    let instances = try_join_all((0..args.instances).map(|_| contender.connect(&masters))).await?;
     report(&"ready")?;
     if input.next_line().await?.is_some() {
         let (length, inside) = (Duration::from_millis(args.millis), Duration::from_millis(args.inside));
         let load =
             Load { tasks: args.tasks, length, resources: Resources::One(resource), release: Release::Awaited, inside };
-        report(&load.run(&locks).await?)?;
+        report(&try_join_all(instances.iter().map(|locks| load.run(locks))).await?)?;
     }
     Ok(())
 }
@@ -180,6 +203,24 @@ async fn hold(args: HolderArgs, input: &mut Input) -> Result<(), BoxError> {
     std::process::exit(0)
 }
 
+/// Takes free locks at once, several times, and reports what became of them.
+async fn burst(args: BurstArgs, input: &mut Input) -> Result<(), BoxError> {
+    let Target { contender, masters, resource } = args.target;
+    let locks = contender.connect(&masters).await?;
+    report(&"ready")?;
+    if input.next_line().await?.is_some() {
+        let began = now();
+        let mut all = Bursts::default();
+        for burst in 0..args.bursts {
+            let (done, failures) = at_once(&locks, args.tasks, &format!("{resource}:{burst}")).await?;
+            all.done += done;
+            all.failures += failures;
+        }
+        report(&Bursts { seconds: now() - began, peak: peak_resident()?, ..all })?;
+    }
+    Ok(())
+}
+
 fn report(value: &impl Serialize) -> Result<(), BoxError> {
     println!("{}", serde_json::to_string(value)?);
     Ok(())
@@ -197,6 +238,13 @@ fn processor_time() -> f64 {
 fn seconds(clock: ClockId) -> f64 {
     let time = clock_gettime(clock);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The most resident memory that this process has had, in bytes.
+fn peak_resident() -> Result<f64, BoxError> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
+    Ok(peak.ok_or("/proc/self/status has no peak of the resident memory")?.trim().parse::<f64>()? * 1024.0)
 }
 
 /// The resident memory of this process, in bytes.

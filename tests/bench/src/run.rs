@@ -8,7 +8,8 @@ use tokio::time::timeout;
 
 use super::{BoxError, Curve, Machine, Plan, Row};
 use super::{
-    contended, distinct, handover, held, hung, layer, memory, processes, scaling, uncontended, waiters, wakeup,
+    burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, processes, scaling,
+    uncontended, waiters, wakeup,
 };
 
 /// A part of the benchmarks: one question.
@@ -24,6 +25,12 @@ pub enum Part {
     Handover,
     /// One key, several processes.
     Processes,
+    /// One key, up to hundreds of instances of a service with a task each.
+    Instances,
+    /// Many free keys at once.
+    Burst,
+    /// Masters a millisecond away.
+    Distance,
     /// The time from a release to the grant of the waiter.
     Wakeup,
     /// A thousand waiters for a lock that is held.
@@ -74,7 +81,7 @@ pub async fn run(plan: &Plan) -> Result<Report, BoxError> {
     let mut report =
         Report { machine, quick: plan.quick, seconds: 0.0, rows: Vec::new(), curves: Vec::new(), errors: Vec::new() };
     // Far more than a part takes.
-    let limit = plan.pick(Duration::from_secs(120), Duration::from_secs(30));
+    let limit = plan.pick(Duration::from_secs(180), Duration::from_secs(60));
     for part in &plan.parts {
         let name = part.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         eprintln!("bench: {:>4.0} s  {name}", began.elapsed().as_secs_f64());
@@ -99,6 +106,9 @@ impl Part {
             Self::Contended => contended::measure(plan).await?,
             Self::Handover => handover::measure(plan).await?,
             Self::Processes => processes::measure(plan).await?,
+            Self::Instances => instances::measure(plan).await?,
+            Self::Burst => burst::measure(plan).await?,
+            Self::Distance => distance::measure(plan).await?,
             Self::Wakeup => wakeup::measure(plan).await?,
             Self::Waiters => waiters::measure(plan).await?,
             Self::Hung => hung::measure(plan).await?,

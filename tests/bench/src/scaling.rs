@@ -159,9 +159,9 @@ async fn over_processes(plan: &Plan, cluster: &RedisCluster) -> Result<Curve, Bo
     let mut both = series(Contender::Rslock50ms);
     let millis = plan.pick(700, 150);
     for processes in [1, 2, 4, 8, 16] {
+        let size = Size { processes, instances: 1, tasks: 4, millis, inside: 0 };
         for (contender, series) in [Contender::Ours, Contender::Rslock50ms].into_iter().zip(&mut both) {
-            let crowd =
-                crowd(plan, cluster, &meter, contender, Size { processes, tasks: 4, millis, inside: 0 }).await?;
+            let crowd = crowd(plan, &child::urls(cluster), &meter, contender, size).await?;
             series.points.push((processes as f64, crowd.per_second()));
         }
     }

@@ -41,6 +41,12 @@ pub(super) fn p50(times: Vec<Duration>) -> f64 {
     lock_support::median(times).as_secs_f64()
 }
 
+/// The 99th percentile, in seconds.
+pub(super) fn p99(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times[times.len() - 1 - times.len() / 100].as_secs_f64()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +56,13 @@ mod tests {
         let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]);
         assert_eq!(spread, Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
         assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn one_in_a_hundred_is_beyond_the_99th_percentile() {
+        let times: Vec<_> = (1..=200).rev().map(Duration::from_secs).collect();
+        assert_eq!(p99(times), 198.0);
+        assert_eq!(p99(vec![Duration::from_secs(3)]), 3.0);
     }
 
     #[test]

@@ -117,10 +117,14 @@ fn show(value: f64, unit: Unit) -> String {
         Unit::Seconds if value.abs() < 1.0 => format!("{} ms", short(value * 1e3)),
         Unit::Seconds => format!("{} s", short(value)),
         Unit::PerSecond => format!("{}/s", short(value)),
+        Unit::Bytes if value.abs() >= MIB => format!("{} MiB", short(value / MIB)),
         Unit::Bytes => format!("{} B", short(value)),
         Unit::Number => short(value),
     }
 }
+
+/// A mebibyte.
+const MIB: f64 = 1024.0 * 1024.0;
 
 /// About three digits.
 fn short(value: f64) -> String {
@@ -146,6 +150,8 @@ mod tests {
         assert_eq!(show(0.5, Unit::Seconds), "500 ms");
         assert_eq!(show(12_345.6, Unit::PerSecond), "12346/s");
         assert_eq!(show(0.000_33, Unit::Number), "0.00033");
+        assert_eq!(show(900.0, Unit::Bytes), "900 B");
+        assert_eq!(show(3.5 * MIB, Unit::Bytes), "3.50 MiB");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::time::sleep;
+
 use super::contender::{Contender, Locks};
 use super::raw_quorum::RawQuorum;
 use super::row::{Row, Unit};
@@ -17,7 +19,7 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
     let masters = child::urls(&cluster);
     let ours = Contender::Ours.connect(&masters).await?;
     let peer = Contender::Rslock.connect(&masters).await?;
-    let raw = RawQuorum::connect(&cluster).await?;
+    let raw = RawQuorum::connect(&masters).await?;
     let (mut ours_times, mut peer_times, mut floor, mut scripted) =
         (Times::default(), Times::default(), Vec::new(), Vec::new());
     // The first round warms up.
@@ -61,6 +63,13 @@ impl Times {
 
 /// Locks and unlocks repeatedly in a task. Returns the medians of the acquisition and of the whole cycle.
 pub(super) async fn cycle(locks: &Locks, cycles: usize) -> Result<(f64, f64), BoxError> {
+    let [acquire, whole] = times(locks, cycles, Duration::ZERO).await?;
+    Ok((p50(acquire), p50(whole)))
+}
+
+/// Locks and unlocks repeatedly in a task, and rests after each cycle. Returns the times of all acquisitions, and of all
+/// whole cycles.
+pub(super) async fn times(locks: &Locks, cycles: usize, rest: Duration) -> Result<[Vec<Duration>; 2], BoxError> {
     let (locks, resource) = (locks.clone(), fresh("uncontended"));
     let cycling = tokio::spawn(async move {
         let (mut acquire, mut whole) = (Vec::with_capacity(cycles), Vec::with_capacity(cycles));
@@ -70,8 +79,11 @@ pub(super) async fn cycle(locks: &Locks, cycles: usize) -> Result<(f64, f64), Bo
             acquire.push(began.elapsed());
             held.release().await?;
             whole.push(began.elapsed());
+            if !rest.is_zero() {
+                sleep(rest).await;
+            }
         }
-        Ok((p50(acquire), p50(whole)))
+        Ok([acquire, whole])
     });
     cycling.await?
 }

@@ -81,6 +81,19 @@ async fn child_processes_take_part() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distant_masters_are_measured() {
+    let report = bench(&["distance"], &[]).await;
+    // A median and a 99th percentile of three figures, one against the floor, one of a crowd, and two figures as a control.
+    assert_eq!(rows(&report).len(), 6 + 2 + 4);
+    for row in rows(&report) {
+        assert_spread(&row["ours"]);
+        assert_spread(&row["ratio"]);
+        let (figure, seconds) = (row["figure"].as_str().unwrap_or_default(), row["ours"]["min"].as_f64());
+        assert!(figure.ends_with("cycles") || seconds > Some(1e-3), "no message is faster than its link: {row}");
+    }
+}
+
 #[tokio::test]
 async fn curves_are_drawn() {
     let directory = TempDir::new().expect("a temporary directory can be created");
