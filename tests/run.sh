@@ -6,7 +6,7 @@
 #     bash tests/run.sh ARGUMENTS   the short run, with more arguments for `cargo test`
 #
 # The tests need redis-server, and luac of Lua 5.1. Where one of them is missing, it is installed if apt-get is there and allowed.
-# They also need cc, as Rust does, for servers whose clock is wrong.
+# They also need cc, as Rust does, for servers whose clock is wrong. One test needs Node.js and npm, and is left out without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -63,6 +63,11 @@ luac=$(first_of luac5.1 luac)
 for script in lock-core/src/node/redis/scripts/*.lua; do
     "$luac" -p "$script"
 done
+
+# One test runs a client in Node.js beside ours. It says so when it cannot.
+if command -v npm >/dev/null && [ ! -d tests/suite/mixed/node_modules ]; then
+    npm install --prefix tests/suite/mixed --no-audit --no-fund </dev/null || echo "The packages for Node.js are not installed." >&2
+fi
 
 # The benchmarks bring the most dependencies, and no promise rests on their tests. Fewer seeds would not show every fault.
 SIMULATION_SEEDS=${SIMULATION_SEEDS:-60} cargo test --workspace --exclude lock-bench "$@" </dev/null

@@ -5,8 +5,12 @@
 mod cancel_safety;
 mod connecting;
 mod data_loss;
+mod dead_waiters;
 mod membership;
+mod mixed_fleets;
 mod queued_locks;
 mod regressions;
 mod runtimes;
 mod script_equivalence;
+mod uncallable_processes;
+mod waiter;

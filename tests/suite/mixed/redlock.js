@@ -1,0 +1,43 @@
+// A plain Redlock, which wants the same lock as the clients of this library, again and again:
+//
+//     node redlock.js ROOM RESOURCE URL...
+//
+// Only a holder of the lock may be in the room, which is a file that exists while somebody is inside. Prints `cycle` for
+// each cycle, and `overlap` if somebody else was inside. Ends with its standard input.
+import { open, unlink } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import Redis from "ioredis";
+import Redlock from "redlock";
+
+const [room, resource, ...masters] = process.argv.slice(2);
+// It tries again after 4 to 64 ms, without end.
+const settings = { retryCount: -1, retryDelay: 34, retryJitter: 30 };
+const redlock = new Redlock(masters.map((master) => new Redis(master)), settings);
+// Every attempt that meets another holder is reported as an error.
+redlock.on("error", () => {});
+process.stdin.on("end", () => process.exit(0)).resume();
+
+async function enter() {
+    try {
+        await (await open(room, "wx")).close();
+        return true;
+    } catch (error) {
+        if (error.code === "EEXIST") {
+            return false;
+        }
+        throw error;
+    }
+}
+
+for (;;) {
+    const lock = await redlock.acquire([resource], 10_000);
+    if (await enter()) {
+        await sleep(2);
+        await unlink(room);
+        console.log("cycle");
+    } else {
+        console.log("overlap");
+    }
+    await lock.release();
+}
