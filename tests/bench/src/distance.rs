@@ -69,7 +69,7 @@ impl Judged {
 
 /// How many rounds, and how many cycles in each.
 fn size(plan: &Plan) -> (usize, usize) {
-    plan.pick((5, 300), (2, 150))
+    plan.pick((5, 200), (2, 150))
 }
 
 /// One caller that locks and unlocks.

@@ -73,7 +73,10 @@ fn rows_of(
             .note(format!("{}: {:.0}/s", names[1 - best].name(), rate(&peers[1 - best])))
             .failures("ours", failures(ours))
             .failures(name, failures(peer)),
-        row("longest wait, in waits of an ideal queue", Unit::Number, Crowd::longest_wait).own_at_most(2.0),
+        row("longest wait, in waits of an ideal queue", Unit::Number, Crowd::longest_wait).own_at_most(2.0).note(format!(
+            "in an ideal queue, a wait is one cycle of every instance, at the measured rate; measured for {:.1} of them",
+            super::Spread::of(&figures(ours, Crowd::length)).map_or(0.0, |spread| spread.median)
+        )),
         row("instances without a turn", Unit::Number, Crowd::without_a_turn).own_at_most(0.0),
         if let Some(most) = most { commands.own_at_most(most) } else { commands },
     ]

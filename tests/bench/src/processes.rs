@@ -97,8 +97,17 @@ impl Crowd {
 
     /// The longest wait, in units of the time in which every task could have had one cycle.
     pub(super) fn longest_wait(&self) -> f64 {
+        self.in_ideal_waits(|done| done.longest_wait)
+    }
+
+    /// For how long it was measured, in the same unit. No wait is longer.
+    pub(super) fn length(&self) -> f64 {
+        self.in_ideal_waits(|done| done.seconds)
+    }
+
+    fn in_ideal_waits(&self, of: fn(&LoadResult) -> f64) -> f64 {
         let tasks = (self.each.len() * self.tasks) as f64;
-        self.each.iter().map(|done| done.longest_wait).fold(0.0, f64::max) * self.per_second() / tasks
+        self.each.iter().map(of).fold(0.0, f64::max) * self.per_second() / tasks
     }
 
     /// How many instances had no cycle.

@@ -32,7 +32,7 @@ impl Spread {
     #[must_use]
     pub fn of_ratios(rounds: &[f64], against: &[f64]) -> Option<Self> {
         let ratios: Vec<f64> = rounds.iter().zip(against).map(|(one, other)| one / other).collect();
-        Self::of(&ratios).filter(|spread| spread.max.is_finite())
+        Self::of(&ratios).filter(|_| ratios.iter().all(|ratio| ratio.is_finite()))
     }
 }
 
@@ -70,5 +70,6 @@ mod tests {
         let ratios = Spread::of_ratios(&[1.0, 20.0, 3.0], &[2.0, 40.0, 6.0]);
         assert_eq!(ratios, Some(Spread { median: 0.5, min: 0.5, max: 0.5 }));
         assert_eq!(Spread::of_ratios(&[1.0], &[0.0]), None);
+        assert_eq!(Spread::of_ratios(&[0.0, 0.0], &[0.0, 1.0]), None);
     }
 }
