@@ -75,7 +75,7 @@ async fn processes_that_died_in_the_queue_do_not_delay_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_frozen_process_in_the_queue_delays_the_next_one_by_a_turn() {
+async fn each_frozen_process_in_the_queue_delays_the_next_one_by_a_reservation() {
     let _alone = alone().await;
     assert_eq!(too_long(Fate::Frozen, |before| before * TURN + SLACK).await, []);
 }

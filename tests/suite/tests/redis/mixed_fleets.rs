@@ -27,7 +27,7 @@ const RESOURCE: &str = "hot";
 /// How many clients are ours. One more is a plain Redlock.
 const OURS: usize = 2;
 /// How many cycles are shared.
-const CYCLES: usize = 2_000;
+const CYCLES: usize = 1_500;
 /// How long every client holds the lock. It wants it again at once.
 const HOLD: Duration = ms(2);
 const TTL: Duration = ms(10_000);
