@@ -115,7 +115,8 @@ impl<'a> Attempt<'a> {
         let queued_before = positions.as_deref_mut().map(|positions| take(&mut positions.nodes)).unwrap_or_default();
         let position = since.map_or(QueuePosition::None, |_| QueuePosition::Leave);
         let grant = Grant::tentative(engine, keys, ttl, NodeSet::all(cluster.size()), position);
-        let mut acquires = Round::until(cluster, keys, cluster.deadline(engine.node_timeout(ttl)));
+        let timeout = engine.node_timeout(ttl);
+        let mut acquires = Round::until(cluster, keys, cluster.deadline(timeout)).from_when_written(timeout);
         acquires.await_majority_but(0);
         let operation = Operation::Acquire { owner: grant.owner(), ttl, hint: cluster.clock(), tokens, since };
         for node in 0..cluster.size() {
@@ -160,14 +161,15 @@ impl<'a> Attempt<'a> {
         let (cluster, keys, owner) = (&self.engine.cluster, self.grant.keys().clone(), self.grant.owner());
         let timeout = self.engine.node_timeout(self.grant.ttl());
         let mut round = proposal.round;
-        let mut confirms = Round::new(cluster, &keys, timeout).by_roster_of(&self.acquires);
+        let mut confirms = Round::new(cluster, &keys, timeout).from_when_written(timeout).by_roster_of(&self.acquires);
         let mut step = Step::from(proposal);
         loop {
             match step {
                 Step::Wait => {}
                 Step::Confirm { round: next, token, nodes } => {
                     if next != round {
-                        confirms = Round::new(cluster, &keys, timeout).by_roster_of(&self.acquires);
+                        confirms =
+                            Round::new(cluster, &keys, timeout).from_when_written(timeout).by_roster_of(&self.acquires);
                         round = next;
                     }
                     for node in nodes {

@@ -27,8 +27,17 @@ pub(crate) struct Round {
     /// is sent after it was dropped.
     waiting: Vec<WaitingRequest>,
     deadline: Instant,
+    /// How much the deadline may be moved by requests that are written before it.
+    from_when_written: Option<FromWhenWritten>,
     /// Created when a reply has to be waited for.
     timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// The time of a node starts when the request to it is written.
+struct FromWhenWritten {
+    timeout: Duration,
+    /// Requests count that are written by then.
+    written_by: Instant,
 }
 
 /// A request that is sent when the first connection to its node was made or failed.
@@ -47,7 +56,24 @@ impl Round {
     /// A round whose replies are awaited until `deadline`.
     pub(crate) fn until(cluster: &Arc<Cluster>, keys: &LockKeys, deadline: Instant) -> Self {
         let (cluster, keys, replies) = (Arc::clone(cluster), keys.clone(), Replies::new(cluster.size()));
-        Self { cluster, keys, replies, roster: VotesBy::First, waiting: Vec::new(), deadline, timer: None }
+        Self {
+            cluster,
+            keys,
+            replies,
+            roster: VotesBy::First,
+            waiting: Vec::new(),
+            deadline,
+            from_when_written: None,
+            timer: None,
+        }
+    }
+
+    /// Awaits the replies until `timeout` after the last request was written that is written before the deadline.
+    ///
+    /// A request may have to wait behind others before it is written, however fast the node is. One that is not written by the
+    /// deadline is given up then: for all that time, the node has not replied to what was written before.
+    pub(crate) fn from_when_written(self, timeout: Duration) -> Self {
+        Self { from_when_written: Some(FromWhenWritten { timeout, written_by: self.deadline }), ..self }
     }
 
     /// Also sends to nodes that vote by another roster than the first one.
@@ -183,6 +209,15 @@ impl Round {
 
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let deadline = self.deadline;
-        self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline))).as_mut().poll(cx)
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        ready!(timer.as_mut().poll(cx));
+        let Some(FromWhenWritten { timeout, written_by }) = self.from_when_written.take() else {
+            return Poll::Ready(());
+        };
+        if let Some(written) = self.replies.last_written(written_by) {
+            self.deadline = self.deadline.max(written + timeout);
+            timer.as_mut().reset(self.deadline);
+        }
+        timer.as_mut().poll(cx)
     }
 }

@@ -3,6 +3,8 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use tokio::time::Instant;
+
 use super::{NodeError, NodeFuture, Reply};
 
 /// Sends the reply to one request to the caller that waits for it. Dropping the sender without a reply reports that the connection
@@ -56,6 +58,14 @@ impl ReplySender {
     /// Sends the reply.
     pub fn send(mut self, reply: Result<Reply, NodeError>) {
         self.deliver(reply);
+    }
+
+    /// Says that the request is being written to the connection now: from now on, the node has its time to reply. If this is not
+    /// called, its time starts when the request is submitted. For nodes that keep requests back.
+    pub fn written(&self) {
+        if let Some(to) = &self.to {
+            lock(to).set_written(self.node, Instant::now());
+        }
     }
 
     /// Whether somebody still waits for the reply.
@@ -115,7 +125,8 @@ struct State {
 /// The reply of a node: not asked for, pending, or received.
 enum Slot {
     Empty,
-    Pending,
+    /// With when the request was written, if that is known.
+    Pending(Option<Instant>),
     Received(Result<Reply, NodeError>),
 }
 
@@ -128,10 +139,10 @@ impl Replies {
     /// The sender for a node's reply. A node has one pending reply at a time.
     pub(crate) fn sender_for(&self, node: usize) -> ReplySender {
         let mut state = lock(&self.0);
-        if !matches!(state.slots[node], Slot::Pending) {
+        if !matches!(state.slots[node], Slot::Pending(_)) {
             state.pending += 1;
         }
-        state.slots[node] = Slot::Pending;
+        state.slots[node] = Slot::Pending(None);
         ReplySender { to: Some(Arc::clone(&self.0)), node }
     }
 
@@ -166,10 +177,16 @@ impl Replies {
         lock(&self.0).slots.iter().all(|slot| matches!(slot, Slot::Empty))
     }
 
+    /// When the last of the requests was written whose replies are pending, of those that were written by a time.
+    pub(crate) fn last_written(&self, by: Instant) -> Option<Instant> {
+        let written = |slot: &Slot| if let Slot::Pending(written) = slot { *written } else { None };
+        lock(&self.0).slots.iter().filter_map(written).filter(|written| *written <= by).max()
+    }
+
     /// Gives up the pending reply of the last node that has one.
     pub(crate) fn give_up_one(&self) -> Option<usize> {
         let mut state = lock(&self.0);
-        let node = state.slots.iter().rposition(|slot| matches!(slot, Slot::Pending))?;
+        let node = state.slots.iter().rposition(|slot| matches!(slot, Slot::Pending(_)))?;
         state.slots[node] = Slot::Empty;
         state.pending -= 1;
         Some(node)
@@ -193,17 +210,23 @@ impl State {
         let node = self.slots.iter().position(|slot| matches!(slot, Slot::Received(_)))?;
         match std::mem::replace(&mut self.slots[node], Slot::Empty) {
             Slot::Received(reply) => Some((node, reply)),
-            Slot::Empty | Slot::Pending => None,
+            Slot::Empty | Slot::Pending(_) => None,
         }
     }
 
     fn is_awaited(&self, node: usize) -> bool {
-        self.wanted && self.slots.get(node).is_some_and(|slot| matches!(slot, Slot::Pending))
+        self.wanted && self.slots.get(node).is_some_and(|slot| matches!(slot, Slot::Pending(_)))
+    }
+
+    fn set_written(&mut self, node: usize, at: Instant) {
+        if let Some(Slot::Pending(written)) = self.slots.get_mut(node) {
+            *written = Some(at);
+        }
     }
 
     /// Stores a reply if it is pending. Returns the receiver's waker if it is to be woken.
     fn receive(&mut self, node: usize, reply: Result<Reply, NodeError>) -> Option<Waker> {
-        let slot = self.slots.get_mut(node).filter(|slot| matches!(slot, Slot::Pending))?;
+        let slot = self.slots.get_mut(node).filter(|slot| matches!(slot, Slot::Pending(_)))?;
         *slot = Slot::Received(reply);
         self.pending -= 1;
         self.received += 1;

@@ -10,6 +10,7 @@ mod lease_lifecycle;
 mod local_queue;
 mod minority_faults;
 mod node_queues;
+mod node_timeouts;
 mod roster_changes;
 mod scopes;
 mod settings;

@@ -142,6 +142,7 @@ impl Worker {
 
     async fn send(&mut self, batch: Batch<Message>, by: ScriptRef) {
         let (mut connection, command) = (self.connection.clone(), encode(&batch, by));
+        batch.messages().for_each(|message| message.reply_to.written());
         // Unconstrained: the first poll must write. If tokio's budget were spent, it would not, and a later batch could overtake.
         let mut write: BoxFuture<'static, BatchReply> = Box::pin(unconstrained(async move {
             let result = connection.send_packed_command(&command).await;

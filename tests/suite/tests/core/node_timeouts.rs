@@ -1,0 +1,84 @@
+//! From when on a node has its time to reply. In virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::node::{FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request};
+use lock_core::{LockError, LockManager, LockNode, MemoryNode, NodeError};
+use tokio::time::{Instant, sleep};
+
+const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// A node whose requests wait for a while before they are written.
+struct Congested {
+    node: MemoryNode,
+    written_after: Duration,
+}
+
+impl LockNode for Congested {
+    fn name(&self) -> &str {
+        self.node.name()
+    }
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        self.node.inspect(keyspace)
+    }
+
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        self.node.write_record(keyspace, write)
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        self.node.read_fences(keyspace)
+    }
+
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        let (node, written_after) = (self.node.clone(), self.written_after);
+        tokio::spawn(async move {
+            sleep(written_after).await;
+            reply_to.written();
+            node.submit(request, reply_to);
+        });
+    }
+}
+
+/// A manager over five nodes that write a request after a while, and reply to it after another.
+async fn congested(written_after: Duration, replied_after: Duration) -> LockManager {
+    let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
+    let congested = nodes.iter().map(|node| Congested { node: node.clone(), written_after });
+    let locks = LockManager::builder().nodes(congested).node_timeout(NODE_TIMEOUT).connect().await.unwrap();
+    nodes.iter().for_each(|node| node.set_delay(replied_after));
+    locks
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nodes_time_starts_when_the_request_is_written() {
+    let locks = congested(NODE_TIMEOUT / 2, NODE_TIMEOUT * 4 / 5).await;
+    let started = Instant::now();
+    let guard = locks.lock("r").try_acquire().await.unwrap();
+    let took = NODE_TIMEOUT / 2 + NODE_TIMEOUT * 4 / 5;
+    assert_eq!(started.elapsed(), took);
+    // The validity counts from before that.
+    let ttl = Duration::from_secs(10);
+    assert!(guard.remaining() < ttl - took, "{:?}", guard.remaining());
+
+    let locks = congested(NODE_TIMEOUT / 2, NODE_TIMEOUT * 6 / 5).await;
+    let started = Instant::now();
+    let error = locks.lock("r").try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    assert_eq!(started.elapsed(), NODE_TIMEOUT / 2 + NODE_TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_not_written_within_the_node_timeout_is_given_up() {
+    let locks = congested(NODE_TIMEOUT * 2, Duration::ZERO).await;
+    let started = Instant::now();
+    let error = locks.lock("r").try_acquire().await.unwrap_err();
+    let timed_out = |vote: &lock_core::NodeVote| vote.vote == lock_core::Vote::Failed(NodeError::TimedOut);
+    assert!(error.votes().iter().filter(|vote| timed_out(vote)).count() >= 3, "{error}");
+    assert_eq!(started.elapsed(), NODE_TIMEOUT);
+}
