@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Member, MemberState, VotesBy};
 use crate::error::NodeError;
 use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetId};
-use crate::quorum::{Change, Membership, MembershipConfig, cluster_clock, majority};
+use crate::quorum::{Change, Membership, MembershipConfig, Outage, cluster_clock, majority};
 use crate::random::{Random, WaiterId};
 
 /// How long callers wait for the first connections to be made.
@@ -30,6 +30,9 @@ pub(crate) struct Cluster {
     /// Notified when the states of nodes were set.
     pub(super) published: Notify,
     pub(super) noted: Mutex<NotedRoster>,
+    outage: Mutex<Outage>,
+    /// Notified when a majority votes again.
+    pub(super) quorum_back: Notify,
     created: Instant,
     pub(crate) random: Arc<Random>,
     /// The id under which this manager waits in the queues of the nodes.
@@ -67,6 +70,8 @@ impl Cluster {
             changed: Notify::new(),
             published: Notify::new(),
             noted: Mutex::default(),
+            outage: Mutex::default(),
+            quorum_back: Notify::new(),
             created: Instant::now(),
             waiter: random.waiter(),
             random,
@@ -81,6 +86,11 @@ impl Cluster {
 
     pub(crate) fn membership(&self) -> MutexGuard<'_, Membership> {
         self.membership.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Since when no majority could be used.
+    pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time since this manager was built.
@@ -206,6 +216,19 @@ impl Cluster {
         self.members.iter().filter(votes).count() >= majority(self.size())
     }
 
+    /// Waits until a majority votes. Unlike [`majority_votes_by`](Self::majority_votes_by), this may be awaited by many: it does
+    /// not wake for every change.
+    pub(crate) async fn quorum_is_back(&self) {
+        loop {
+            // Asked for before the states are read, so that no change in between is missed.
+            let back = self.quorum_back.notified();
+            if self.has_quorum() {
+                return;
+            }
+            back.await;
+        }
+    }
+
     /// Waits until a majority votes by this roster, or a newer one.
     pub(crate) async fn majority_votes_by(&self, roster: u64) {
         loop {
@@ -285,7 +308,7 @@ mod tests {
         tokio::time::sleep(FIRST_CONTACT).await;
         nodes[1..].iter().for_each(|node| node.set_delay(HUNG));
         let asked = Instant::now();
-        assert!(matches!(locks.lock("r").acquire().await, Err(LockError::NoQuorum { .. })));
+        assert!(matches!(locks.lock("r").try_acquire().await, Err(LockError::NoQuorum { .. })));
         assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
     }
 

@@ -11,7 +11,7 @@ use super::cluster::NotedRoster;
 use super::{Cluster, MemberState, NodeSet};
 use crate::error::{NodeError, NotMember};
 use crate::node::{Inspection, NodeFuture};
-use crate::quorum::{Membership, MembershipStep, Standing};
+use crate::quorum::{Membership, MembershipStep, Outage, Standing};
 
 /// How long an inspection or a step may take, connecting included.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -82,6 +82,8 @@ impl Cluster {
             self.membership().observe(node, None, self.now());
             member.state.replace(MemberState::Joining);
         }
+        *self.outage() = Outage::default();
+        self.note_quorum();
     }
 
     /// Lets [`maintain_member`](Self::maintain_member) inspect a node now, and decide again when that has to be done next. What
@@ -245,7 +247,17 @@ impl Cluster {
                 self.set_state(node, state);
             }
         }
+        self.note_quorum();
         self.published.notify_waiters();
+    }
+
+    /// Notes whether a majority votes.
+    fn note_quorum(&self) {
+        let has_quorum = self.has_quorum();
+        self.outage().inspected(has_quorum, self.now());
+        if has_quorum {
+            self.quorum_back.notify_waiters();
+        }
     }
 
     /// Counts the rosters that this client counted by.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Engine, Grant, NodeReply, QueuePositions, Round};
+use super::{AttemptPlace, Engine, Grant, NodeReply, QueuePositions, Round};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, NotMember, Vote};
 use crate::node::{LockKeys, Operation, Position, QueuePosition, Reply};
@@ -41,6 +41,8 @@ impl Line {
 impl Engine {
     /// Makes one attempt to take a lock, with an owner id of its own, and reserves `tokens` tokens.
     ///
+    /// Its clock starts here: the time in line for the `place` is none of the lock's validity.
+    ///
     /// With `positions`, the caller waits: it enters the queue of every node that does not grant.
     ///
     /// If the members change meanwhile, so that nodes refuse to vote by the roster that the votes are counted by, the attempt is
@@ -52,6 +54,7 @@ impl Engine {
     /// position on that node. The other positions stay the caller's.
     pub(crate) async fn attempt(
         self: &Arc<Self>,
+        _place: &AttemptPlace<'_>,
         keys: &LockKeys,
         options: &LockOptions,
         tokens: u32,
@@ -59,6 +62,7 @@ impl Engine {
     ) -> Result<Grant, FailedAttempt> {
         let until = Instant::now() + self.node_timeout(options.ttl);
         loop {
+            let began = self.cluster.now();
             let mut attempt = Attempt::send(self, keys, options, tokens, positions.as_deref_mut());
             let verdict = match attempt.gather().await {
                 Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,
@@ -68,7 +72,10 @@ impl Engine {
             let is_overtaken = attempt.is_overtaken(&verdict, until).await;
             match attempt.settle(&verdict) {
                 Err(_) if is_overtaken => {}
-                outcome => return outcome,
+                outcome => {
+                    self.note_attempt(&outcome, began);
+                    return outcome;
+                }
             }
         }
     }

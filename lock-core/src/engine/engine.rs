@@ -5,6 +5,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::line::AttemptLines;
 use crate::cluster::Cluster;
 use crate::node::{Keyspace, LockNode};
 use crate::quorum::MembershipConfig;
@@ -23,6 +24,7 @@ pub(crate) struct Engine {
     pub(crate) tracker: TaskTracker,
     /// Cancelled when releases must not be retried any more: the manager was shut down.
     pub(crate) finished: CancellationToken,
+    pub(super) lines: AttemptLines,
     node_timeout: Option<Duration>,
     /// Where background work runs if its caller has no runtime: a guard may be dropped anywhere.
     runtime: Mutex<Option<Handle>>,
@@ -45,6 +47,7 @@ impl Engine {
             random,
             tracker: TaskTracker::new(),
             finished: CancellationToken::new(),
+            lines: AttemptLines::new(),
             node_timeout,
             runtime: Mutex::new(None),
             _stop: stop.drop_guard(),

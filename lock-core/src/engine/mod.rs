@@ -10,6 +10,7 @@
 mod attempt;
 mod engine;
 mod grant;
+mod line;
 mod queue_position;
 mod release;
 mod round;
@@ -17,6 +18,7 @@ mod round;
 pub(crate) use self::attempt::{FailedAttempt, Line};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::grant::Grant;
+pub(crate) use self::line::{AttemptKind, AttemptPlace};
 pub(crate) use self::queue_position::QueuePositions;
 pub(crate) use self::release::{Release, Unacknowledged};
 pub(crate) use self::round::{NodeReply, Round};

@@ -45,13 +45,17 @@ pub enum LockError {
         votes: Vec<NodeVote>,
     },
     /// Fewer than a majority of the nodes replied; or, to a release, too few to determine its result.
+    ///
+    /// A caller with a `wait` gets this when the quorum has been lost for a second, or when its `wait` is over. Until then it
+    /// tries again. After that second every caller is answered at once, until a majority is back.
     #[error("no majority of the nodes replied for {resource:?}: {}", list(votes))]
     NoQuorum {
         /// The resource.
         resource: String,
         /// How long the caller waited.
         waited: Duration,
-        /// The votes of the last attempt; for a release, those of the nodes that did not acknowledge it.
+        /// The votes of the last attempt; for a release, those of the nodes that did not acknowledge it. If the caller waited in
+        /// line until its time was over, each is [`Overloaded`](NodeError::Overloaded).
         votes: Vec<NodeVote>,
     },
     /// The lock was granted too late: too little of its validity was left, and it was released.

@@ -46,7 +46,7 @@ pub enum NodeError {
         /// The rest of the message.
         detail: String,
     },
-    /// Too many requests are queued for this node.
+    /// Too many requests are queued for this node, or were made by this manager at once.
     #[error("too many requests are queued for the node")]
     Overloaded,
     /// The reply is not one that the request allows.

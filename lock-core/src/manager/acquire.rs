@@ -1,19 +1,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::check::check_options;
 use super::manager::Inner;
 use crate::cluster::Member;
-use crate::engine::{FailedAttempt, Grant};
+use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant};
 use crate::error::{LockError, NodeVote, Vote};
 use crate::lease::{Lease, LeaseRegistry, LockGuard, run_renewer};
 use crate::node::LockKeys;
 use crate::options::LockOptions;
-use crate::quorum::Failure;
+use crate::quorum::{Failure, OUTAGE_GRACE};
 use crate::resource::Resource;
 use crate::waiting::{Entered, HandoverTerms, LastAttempt, LocalPermit, NotEntered, Woken};
+
+/// The first and the longest pause of a caller after an attempt without a majority; its pauses double.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
+/// The longest pause while no caller has a majority: all of them pause for as long as that has been so.
+const MAX_PAUSE: Duration = Duration::from_millis(250);
 
 impl Inner {
     /// Takes the lock on a resource.
@@ -46,9 +51,21 @@ impl Inner {
         Ok(guard)
     }
 
-    /// Makes one attempt. A caller that does not wait takes no place in the local queue.
+    /// Makes one attempt. A caller that does not wait takes no place in the local queue, and makes no second attempt.
     async fn try_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
-        self.engine.attempt(keys, caller.options, 1, None).await.map_err(|failed| caller.failed(failed))
+        let attempt = async {
+            let place = self.engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
+            self.engine.attempt(&place, keys, caller.options, 1, None).await
+        };
+        let failed = match attempt.await {
+            Ok(grant) => return Ok(grant),
+            Err(failed) => failed,
+        };
+        self.check_open(caller)?;
+        if failed.failure == Failure::NoQuorum {
+            let_others_run().await;
+        }
+        Err(caller.failed(failed))
     }
 
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
@@ -68,26 +85,64 @@ impl Inner {
                 permit
             }
         };
+        let (mut kind, mut pause) = (AttemptKind::New, BACKOFF.0);
         loop {
             self.check_open(caller)?;
-            let tokens = permit.tokens();
-            let failed = match self.engine.attempt(keys, options, tokens, Some(permit.begin_attempt())).await {
+            let (place, attempt) = match self.engine.enter_line(kind, until, options.ttl).await {
+                Ok(place) => {
+                    let tokens = permit.tokens();
+                    let attempt = self.engine.attempt(&place, keys, options, tokens, Some(permit.begin_attempt()));
+                    let attempt = attempt.await;
+                    (Some(place), attempt)
+                }
+                Err(failed) => (None, Err(failed)),
+            };
+            let failed = match attempt {
                 Ok(grant) => return Ok((grant, permit)),
                 Err(failed) => failed,
             };
             let free_in = match failed.failure {
+                Failure::NoQuorum if Instant::now() < until && !self.engine.outage_lasts() => {
+                    // With the place: the manager makes fewer attempts while the nodes do not keep up.
+                    self.ride_out(place, pause, until).await;
+                    pause = (pause * 2).min(BACKOFF.1);
+                    continue;
+                }
                 Failure::NoQuorum => {
-                    permit.report_no_quorum(&failed.votes, options.ttl);
+                    self.check_open(caller)?;
+                    if self.engine.outage_lasts() {
+                        permit.report_no_quorum(&failed.votes, options.ttl);
+                    }
+                    let_others_run().await;
                     return Err(caller.failed(failed));
                 }
                 Failure::Contended { free_in } => free_in,
                 Failure::Expired => Some(Duration::ZERO),
             };
+            drop(place);
             match permit.wait(&failed, free_in, until).await {
-                Woken::TryAgain => {}
+                Woken::TryAgain => kind = AttemptKind::Called,
                 Woken::TimedOut => return Err(caller.failed(failed)),
                 Woken::Closed => self.check_open(caller)?,
             }
+        }
+    }
+
+    /// Pauses before another attempt after one without a majority, and waits until a majority votes: not beyond the caller's time,
+    /// and not when the quorum has been lost for a second.
+    async fn ride_out(&self, _place: Option<AttemptPlace<'_>>, pause: Duration, until: Instant) {
+        let (cluster, now) = (&self.engine.cluster, self.engine.cluster.now());
+        let lost_for = now.saturating_sub(cluster.outage().lost_since(now).unwrap_or(now));
+        let pause = self.engine.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
+        let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
+        let quorum_is_back = async {
+            sleep(pause).await;
+            cluster.quorum_is_back().await;
+        };
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => {}
+            _ = timeout_at(until.min(answered_at), quorum_is_back) => {}
         }
     }
 
@@ -163,4 +218,10 @@ impl Caller<'_> {
             Failure::Expired => LockError::Expired { resource, waited, votes },
         }
     }
+}
+
+/// Lets other tasks run before a caller is answered that no majority can be used. The answer may have taken no time, and a caller
+/// that tries again at once, for ever, must not keep the runtime from reconnecting to the nodes.
+async fn let_others_run() {
+    tokio::task::yield_now().await;
 }

@@ -144,7 +144,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the default for [`LockRequest::wait`](crate::LockRequest::wait): how long callers wait for a lock.
+    /// Sets the default for [`LockRequest::wait`](crate::LockRequest::wait): how long callers wait for a lock, for
+    /// their turn in a burst of callers, and for a majority of the nodes that is gone for a moment.
     ///
     /// Up to one day; zero means to try once. Defaults to 2 s.
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -207,7 +208,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how long a node is given to reply.
+    /// Sets how long a node is given to reply, from when the request is written to the connection.
     ///
     /// From 1 ms to 10 s. Defaults to a twentieth of the time to live, but at least 5 ms and at most 50 ms.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {

@@ -111,6 +111,7 @@ impl LockManager {
     /// ```
     pub fn close(&self) {
         self.0.closing.cancel();
+        self.0.engine.close_lines();
     }
 
     /// Waits for a signal, whatever its output, and then [closes](Self::close) the manager. For axum's

@@ -42,7 +42,8 @@ impl LockRequest {
         self
     }
 
-    /// Sets how long to wait for a lock that is held. Zero means to try once.
+    /// Sets how long to wait for the lock: while another owner holds it, while many other callers of this manager are making
+    /// their attempts, and while a majority of the nodes is gone for a moment. Zero means to try once.
     ///
     /// Up to one day. Defaults to the manager's `wait`.
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -81,10 +82,15 @@ impl LockRequest {
     /// row and at most 20 ms, and then leaves it to the others. A caller that [does not wait](Self::try_acquire) takes no place
     /// in the queue.
     ///
+    /// A manager makes at most 64 attempts at once, so that a burst of callers does not flood the nodes; the others wait in line.
+    /// If no majority replies, the attempt is repeated inside `wait`, with growing pauses. Only when the quorum has been lost for
+    /// a second are callers answered at once, until a majority is back.
+    ///
     /// # Errors
     ///
     /// - [`Contended`](LockError::Contended) or [`Expired`](LockError::Expired) when the wait is over.
-    /// - [`NoQuorum`](LockError::NoQuorum) as soon as it is known that no majority of the nodes replies.
+    /// - [`NoQuorum`](LockError::NoQuorum) when the quorum has been lost for a second; or when the wait is over, if the last
+    ///   attempt had none, or never had its turn in the line.
     /// - [`QueueFull`](LockError::QueueFull), [`ShuttingDown`](LockError::ShuttingDown),
     ///   [`InvalidResource`](LockError::InvalidResource) and [`InvalidOptions`](LockError::InvalidOptions) immediately.
     /// - [`Lost`](LockError::Lost) inside the scope of the same lock, if that lock was lost.
@@ -109,7 +115,11 @@ impl LockRequest {
         self.locks.0.acquire(&self.resource, &self.options).await
     }
 
-    /// Acquires the lock if it is free, without waiting for a holder.
+    /// Acquires the lock if it is free, in a single attempt: it does not wait for a holder, and does not try again if no majority
+    /// of the nodes replies.
+    ///
+    /// In a burst of callers it may have to wait in line for its attempt, but at most for the node timeout. The answer comes
+    /// within two node timeouts, or three if its request had to wait for a connection.
     ///
     /// # Errors
     ///

@@ -26,6 +26,7 @@ mod acquisition;
 mod clock;
 mod majority;
 mod membership;
+mod outage;
 mod release;
 mod renewal;
 mod validity;
@@ -34,6 +35,7 @@ pub use self::acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step
 pub use self::clock::cluster_clock;
 pub use self::majority::majority;
 pub use self::membership::{Change, Membership, MembershipConfig, Standing, Step as MembershipStep, quarantine_length};
+pub use self::outage::{OUTAGE_GRACE, Outage};
 pub use self::release::{ReleaseTally, ReleaseVerdict, ReleaseVote};
 pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote};
 pub use self::validity::{drift, validity};

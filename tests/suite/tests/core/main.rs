@@ -4,6 +4,7 @@
 
 mod broken_acquisitions;
 mod broken_nodes;
+mod bursts;
 mod documentation;
 mod exclusion_and_fencing;
 mod lease_lifecycle;
@@ -11,6 +12,7 @@ mod local_queue;
 mod minority_faults;
 mod node_queues;
 mod node_timeouts;
+mod outages;
 mod roster_changes;
 mod scopes;
 mod settings;

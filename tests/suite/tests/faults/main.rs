@@ -5,3 +5,4 @@
 mod inventory;
 mod redis_exclusion;
 mod redis_faults;
+mod redis_outages;

@@ -54,7 +54,7 @@ async fn assert_no_quorum_in_time(locks: &LockManager) {
     let mut best = Duration::MAX;
     for _ in 0..5 {
         let started = Instant::now();
-        let error = locks.lock("r").wait(Duration::from_secs(5)).acquire().await.unwrap_err();
+        let error = locks.lock("r").try_acquire().await.unwrap_err();
         best = best.min(started.elapsed());
         let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
         let failed = votes.iter().filter(|vote| matches!(vote.vote, Vote::Failed(_))).count();

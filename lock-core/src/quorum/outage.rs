@@ -1,0 +1,157 @@
+use std::time::Duration;
+
+/// How long the quorum may be lost before callers that wait are answered.
+pub const OUTAGE_GRACE: Duration = Duration::from_secs(1);
+
+/// Since when no majority of the nodes could be used, as far as one client knows.
+///
+/// Two things show it: fewer than a majority of the nodes vote, by what inspections found out; or attempts end without a reply of
+/// a majority, which also happens where nodes hang that were in good order at their last inspection. Failed attempts show it only
+/// until a majority replies to any other attempt, because a node may just be slow. And they show it only for a while: what was
+/// true when the last one ended need not be true [a second](OUTAGE_GRACE) later.
+///
+/// Times are counted from any fixed moment.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lock_core::quorum::Outage;
+///
+/// let ms = Duration::from_millis;
+/// let mut outage = Outage::default();
+/// outage.attempt_ended(false, ms(0), ms(50));
+/// assert!(!outage.is_lasting(ms(50))); // worth another attempt
+/// outage.attempt_ended(false, ms(950), ms(1000));
+/// assert!(outage.is_lasting(ms(1000)));
+/// outage.attempt_ended(true, ms(1010), ms(1020));
+/// assert!(!outage.is_lasting(ms(1020)));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Outage {
+    /// Since when too few nodes vote; `None` while a majority does.
+    too_few_since: Option<Duration>,
+    failing: Option<Failing>,
+    /// When a majority could be used last.
+    used_at: Duration,
+}
+
+/// The attempts that had no majority, since the last one that had.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    /// When the first one began.
+    since: Duration,
+    /// When the last one ended.
+    last: Duration,
+}
+
+impl Outage {
+    /// An attempt that began at `began` has ended. `replied`: a majority replied, whatever it said.
+    pub fn attempt_ended(&mut self, replied: bool, began: Duration, now: Duration) {
+        if replied {
+            (self.failing, self.used_at) = (None, now);
+            return;
+        }
+        // What another attempt showed meanwhile counts for the time before.
+        let since = began.max(self.used_at);
+        self.failing = Some(match self.failing {
+            Some(before) if since <= before.last + OUTAGE_GRACE => {
+                Failing { since: before.since.min(since), last: now }
+            }
+            _ => Failing { since, last: now },
+        });
+    }
+
+    /// A majority of the nodes votes, or too few do.
+    pub fn inspected(&mut self, majority: bool, now: Duration) {
+        if !majority {
+            let since = self.lost_since(now).unwrap_or(now);
+            self.too_few_since.get_or_insert(since);
+        } else if self.too_few_since.take().is_some() {
+            (self.failing, self.used_at) = (None, now);
+        }
+    }
+
+    /// Since when the quorum has been lost, if it is.
+    #[must_use]
+    pub fn lost_since(&self, now: Duration) -> Option<Duration> {
+        let failing = self.failing.filter(|failing| now <= failing.last + OUTAGE_GRACE).map(|failing| failing.since);
+        match (self.too_few_since, failing) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Whether the quorum has been lost for so long that callers are answered at once.
+    #[must_use]
+    pub fn is_lasting(&self, now: Duration) -> bool {
+        self.lost_since(now).is_some_and(|since| now >= since + OUTAGE_GRACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn an_outage_lasts_when_attempts_have_failed_for_a_second() {
+        let mut outage = Outage::default();
+        assert_eq!(outage.lost_since(ms(100)), None);
+        for began in (100..1000).step_by(50) {
+            outage.attempt_ended(false, ms(began), ms(began + 50));
+            assert_eq!(outage.lost_since(ms(began + 50)), Some(ms(100)));
+            assert!(!outage.is_lasting(ms(began + 50)));
+        }
+        outage.attempt_ended(false, ms(1050), ms(1100));
+        assert!(outage.is_lasting(ms(1100)));
+    }
+
+    #[test]
+    fn a_majority_that_replies_to_any_attempt_ends_it() {
+        let mut outage = Outage::default();
+        outage.attempt_ended(false, ms(0), ms(900));
+        outage.attempt_ended(true, ms(950), ms(960));
+        assert_eq!(outage.lost_since(ms(960)), None);
+        // It began before, and says nothing of the time before that reply.
+        outage.attempt_ended(false, ms(940), ms(990));
+        assert_eq!(outage.lost_since(ms(990)), Some(ms(960)));
+    }
+
+    #[test]
+    fn failures_from_long_ago_do_not_count() {
+        let mut outage = Outage::default();
+        outage.attempt_ended(false, ms(0), ms(50));
+        assert_eq!(outage.lost_since(ms(1050)), Some(ms(0)));
+        assert_eq!(outage.lost_since(ms(1051)), None);
+        outage.attempt_ended(false, ms(60_000), ms(60_050));
+        assert_eq!(outage.lost_since(ms(60_050)), Some(ms(60_000)));
+    }
+
+    #[test]
+    fn an_outage_goes_on_between_attempts_while_too_few_nodes_vote() {
+        let mut outage = Outage::default();
+        outage.attempt_ended(false, ms(100), ms(150));
+        outage.inspected(false, ms(400));
+        outage.inspected(false, ms(60_000));
+        assert_eq!(outage.lost_since(ms(60_000)), Some(ms(100)));
+        assert!(outage.is_lasting(ms(60_000)));
+        outage.inspected(true, ms(60_001));
+        assert_eq!(outage.lost_since(ms(60_001)), None);
+        // The next outage has a second of its own.
+        outage.attempt_ended(false, ms(60_000), ms(60_050));
+        assert!(!outage.is_lasting(ms(60_050)));
+    }
+
+    #[test]
+    fn inspections_of_nodes_that_hang_do_not_end_it() {
+        let mut outage = Outage::default();
+        outage.attempt_ended(false, ms(0), ms(50));
+        outage.inspected(true, ms(60));
+        assert_eq!(outage.lost_since(ms(60)), Some(ms(0)));
+    }
+}

@@ -1,0 +1,126 @@
+//! A quorum that is lost for a moment is ridden out inside `wait`; one that is lost for longer is answered at once. In virtual
+//! time.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{LockError, LockManager, MemoryNode, Vote};
+use lock_support::{MemoryCluster, eventually_async};
+use tokio::time::{Instant, sleep};
+
+const WAIT: Duration = Duration::from_secs(10);
+const SECOND: Duration = Duration::from_secs(1);
+const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+const HANGS: Duration = Duration::from_secs(3600);
+
+type Fault = fn(&MemoryNode, bool);
+
+/// What makes a node useless, and good again.
+const FAULTS: [(&str, Fault); 3] = [
+    ("down", MemoryNode::set_down),
+    ("hung", |node, begins| node.set_delay(if begins { HANGS } else { Duration::ZERO })),
+    ("loses replies", MemoryNode::drop_replies),
+];
+
+async fn connected() -> (MemoryCluster, LockManager) {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    (cluster, locks)
+}
+
+fn strike(cluster: &MemoryCluster, fault: Fault, begins: bool) {
+    cluster.nodes[..3].iter().for_each(|node| fault(node, begins));
+}
+
+/// Runs `acquisition`, which has to fail with `NoQuorum` and the votes of the nodes, and returns how long it took.
+async fn no_quorum<T>(acquisition: impl Future<Output = Result<T, LockError>>) -> Duration {
+    let started = Instant::now();
+    let Err(error) = acquisition.await else { panic!("granted") };
+    let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
+    let failed = votes.iter().filter(|vote| matches!(vote.vote, Vote::Failed(_))).count();
+    assert!(votes.len() == 5 && failed >= 3, "{error}");
+    started.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quorum_lost_for_a_moment_is_ridden_out_inside_wait() {
+    for (name, fault) in FAULTS {
+        let (cluster, locks) = connected().await;
+        strike(&cluster, fault, true);
+        let ends = async {
+            sleep(Duration::from_millis(300)).await;
+            strike(&cluster, fault, false);
+        };
+        let started = Instant::now();
+        let acquiring = join_all((0..100).map(|number| locks.lock(format!("r{number}")).acquire()));
+        let (guards, ()) = tokio::join!(acquiring, ends);
+        assert!(guards.iter().all(Result::is_ok), "{name}: {:?}", guards.iter().find(|guard| guard.is_err()));
+        assert!(started.elapsed() < SECOND, "{name}: {:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_second_every_caller_is_answered_at_once_until_a_majority_is_back() {
+    for (name, fault) in FAULTS {
+        let (cluster, locks) = connected().await;
+        strike(&cluster, fault, true);
+        let callers = (0..1000).map(|number| no_quorum(locks.lock(format!("r{}", number % 500)).acquire()));
+        for took in join_all(callers).await {
+            assert!(took >= SECOND && took <= SECOND + 2 * NODE_TIMEOUT, "{name}: {took:?}");
+        }
+        for _ in 0..20 {
+            let callers = (0..100).map(|number| no_quorum(locks.lock(format!("r{number}")).acquire()));
+            for took in join_all(callers).await {
+                assert!(took <= NODE_TIMEOUT, "{name}: {took:?}");
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+        strike(&cluster, fault, false);
+        eventually_async("a majority votes again", async || locks.health().await.quorum).await;
+        assert!(locks.lock("r").acquire().await.is_ok(), "{name}");
+
+        // The next outage has a second of its own.
+        strike(&cluster, fault, true);
+        assert!(no_quorum(locks.lock("r").acquire()).await >= SECOND, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_without_a_wait_never_tries_again() {
+    for (name, fault) in FAULTS {
+        let (cluster, locks) = connected().await;
+        strike(&cluster, fault, true);
+        assert!(no_quorum(locks.lock("r").try_acquire()).await <= NODE_TIMEOUT, "{name}");
+        assert!(no_quorum(locks.lock("r").wait(Duration::ZERO).acquire()).await <= NODE_TIMEOUT, "{name}");
+        // A short wait ends before the outage has lasted for a second.
+        let wait = Duration::from_millis(200);
+        let took = no_quorum(locks.lock("r").wait(wait).acquire()).await;
+        assert!(took >= wait && took <= wait + NODE_TIMEOUT, "{name}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_time_out_while_others_succeed_are_no_outage() {
+    let (cluster, locks) = connected().await;
+    cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(20)));
+    // Its node timeout is a twentieth of the ttl, and so less than the nodes take.
+    let hasty = tokio::spawn(locks.lock("hasty").ttl(Duration::from_millis(200)).acquire());
+    let started = Instant::now();
+    while started.elapsed() < 3 * SECOND {
+        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+    }
+    cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
+    assert!(hasty.await.unwrap().is_ok(), "it went on trying");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_wakes_a_caller_that_rides_out_an_outage() {
+    let (cluster, locks) = connected().await;
+    cluster.nodes.iter().for_each(|node| node.set_down(true));
+    let riding = tokio::spawn(locks.lock("r").acquire());
+    sleep(SECOND / 2).await;
+    let closed = Instant::now();
+    locks.close();
+    assert!(matches!(riding.await.unwrap(), Err(LockError::ShuttingDown { .. })));
+    assert_eq!(closed.elapsed(), Duration::ZERO);
+}
