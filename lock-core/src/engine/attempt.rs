@@ -73,7 +73,7 @@ impl Engine {
             match attempt.settle(&verdict) {
                 Err(_) if is_overtaken => {}
                 outcome => {
-                    self.note_attempt(&outcome, began);
+                    self.note_attempt(&outcome, options.ttl, began);
                     return outcome;
                 }
             }

@@ -11,6 +11,10 @@ use crate::quorum::Failure;
 /// The most attempts of one manager, of each kind, that are in progress at once.
 const MAX_ATTEMPTS: usize = 64;
 
+/// While an outage lasts, one attempt is made in this time, with jitter. The other callers are answered with its votes: many
+/// processes whose callers try again at once would keep slow nodes from recovering.
+const PROBE_PAUSE: Duration = Duration::from_millis(200);
+
 /// Which attempts wait for each other.
 #[derive(Clone, Copy)]
 pub(crate) enum AttemptKind {
@@ -29,10 +33,18 @@ pub(crate) enum AttemptKind {
 pub(super) struct AttemptLines {
     new: Semaphore,
     called: Semaphore,
-    /// The votes of the last attempt without a majority.
-    failed: Mutex<Option<Vec<NodeVote>>>,
+    last_failure: Mutex<Option<LastFailure>>,
     /// Notified when an attempt failed and the outage lasts.
     outage: Notify,
+}
+
+/// The last attempt without a majority.
+struct LastFailure {
+    votes: Vec<NodeVote>,
+    /// How long the nodes were given. It says nothing to callers that give them longer.
+    node_timeout: Duration,
+    /// When the next attempt may be made while the outage lasts.
+    next_probe: Instant,
 }
 
 /// The right to make an attempt. Dropping it lets the next one in line make its own.
@@ -43,7 +55,7 @@ pub(crate) struct AttemptPlace<'a> {
 impl AttemptLines {
     pub(super) fn new() -> Self {
         let places = || Semaphore::new(MAX_ATTEMPTS);
-        Self { new: places(), called: places(), failed: Mutex::default(), outage: Notify::new() }
+        Self { new: places(), called: places(), last_failure: Mutex::default(), outage: Notify::new() }
     }
 
     fn places(&self, kind: AttemptKind) -> &Semaphore {
@@ -53,8 +65,8 @@ impl AttemptLines {
         }
     }
 
-    fn failed(&self) -> MutexGuard<'_, Option<Vec<NodeVote>>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_failure(&self) -> MutexGuard<'_, Option<LastFailure>> {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,8 +75,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Failure::NoQuorum`] in place of the attempt. If the time is over, each vote is [`NodeError::Overloaded`]. In an outage
-    /// that lasts, nobody waits here, and the votes are those of the last attempt. There are none if the line was closed.
+    /// [`Failure::NoQuorum`] in place of the attempt. If the time is over, each vote is [`NodeError::Overloaded`]. While an outage
+    /// lasts, the votes are those of the last attempt. There are none if the lines were closed.
     ///
     /// # Cancel safety
     ///
@@ -75,35 +87,55 @@ impl Engine {
         until: Instant,
         ttl: Duration,
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
-        let (lines, places) = (&self.lines, self.lines.places(kind));
+        let (places, node_timeout) = (self.lines.places(kind), self.node_timeout(ttl));
+        if let Some(votes) = self.votes_in_outage(node_timeout) {
+            return Err(FailedAttempt { failure: Failure::NoQuorum, votes });
+        }
         if let Ok(permit) = places.try_acquire() {
             return Ok(AttemptPlace { _permit: permit });
         }
-        let until = until.max(Instant::now() + self.node_timeout(ttl));
+        let until = until.max(Instant::now() + node_timeout);
+        let votes = tokio::select! {
+            biased;
+            permit = places.acquire() => match permit {
+                Ok(permit) => return Ok(AttemptPlace { _permit: permit }),
+                Err(_closed) => Vec::new(),
+            },
+            votes = self.outage_lasts_for(node_timeout) => votes,
+            () = sleep_until(until) => self.overloaded(),
+        };
+        Err(FailedAttempt { failure: Failure::NoQuorum, votes })
+    }
+
+    /// Waits until an attempt fails in an outage that lasts, and returns its votes.
+    async fn outage_lasts_for(&self, node_timeout: Duration) -> Vec<NodeVote> {
         loop {
-            // Asked for before the outage is read, so that none is missed.
-            let outage = lines.outage.notified();
-            if self.outage_lasts()
-                && let Some(votes) = lines.failed().clone()
-            {
-                return Err(FailedAttempt { failure: Failure::NoQuorum, votes });
-            }
-            tokio::select! {
-                biased;
-                permit = places.acquire() => {
-                    let closed = |_| FailedAttempt { failure: Failure::NoQuorum, votes: Vec::new() };
-                    return permit.map(|permit| AttemptPlace { _permit: permit }).map_err(closed);
-                }
-                () = outage => {}
-                () = sleep_until(until) => {
-                    let votes = self.cluster.members.iter().map(|member| NodeVote {
-                        node: member.node.name().to_owned(),
-                        vote: Vote::Failed(NodeError::Overloaded),
-                    });
-                    return Err(FailedAttempt { failure: Failure::NoQuorum, votes: votes.collect() });
-                }
+            self.lines.outage.notified().await;
+            if let Some(votes) = self.votes_in_outage(node_timeout) {
+                return votes;
             }
         }
+    }
+
+    /// The votes with which a caller is answered without an attempt, because an outage lasts and the last attempt was recent.
+    fn votes_in_outage(&self, node_timeout: Duration) -> Option<Vec<NodeVote>> {
+        if !self.outage_lasts() {
+            return None;
+        }
+        let now = Instant::now();
+        let mut last = self.lines.last_failure();
+        let last = last.as_mut().filter(|last| node_timeout <= last.node_timeout)?;
+        if now < last.next_probe {
+            return Some(last.votes.clone());
+        }
+        last.next_probe = now + self.random.jitter(PROBE_PAUSE);
+        None
+    }
+
+    fn overloaded(&self) -> Vec<NodeVote> {
+        let vote = || Vote::Failed(NodeError::Overloaded);
+        let members = self.cluster.members.iter();
+        members.map(|member| NodeVote { node: member.node.name().to_owned(), vote: vote() }).collect()
     }
 
     /// Ends the wait of everybody in line, and lets nobody in any more.
@@ -118,11 +150,13 @@ impl Engine {
     }
 
     /// Notes whether a majority replied to an attempt that began at this time.
-    pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, began: Duration) {
+    pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, ttl: Duration, began: Duration) {
         let failed = outcome.as_ref().err().filter(|failed| failed.failure == Failure::NoQuorum);
         self.cluster.outage().attempt_ended(failed.is_none(), began, self.cluster.now());
         if let Some(failed) = failed {
-            *self.lines.failed() = Some(failed.votes.clone());
+            let next_probe = Instant::now() + self.random.jitter(PROBE_PAUSE);
+            let (votes, node_timeout) = (failed.votes.clone(), self.node_timeout(ttl));
+            *self.lines.last_failure() = Some(LastFailure { votes, node_timeout, next_probe });
             if self.outage_lasts() {
                 self.lines.outage.notify_waiters();
             }

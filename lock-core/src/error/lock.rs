@@ -47,7 +47,8 @@ pub enum LockError {
     /// Fewer than a majority of the nodes replied; or, to a release, too few to determine its result.
     ///
     /// A caller with a `wait` gets this when the quorum has been lost for a second, or when its `wait` is over. Until then it
-    /// tries again. After that second every caller is answered at once, until a majority is back.
+    /// tries again. After that second every caller is answered at once, until a majority is back: with the votes of an attempt that
+    /// is made a few times a second.
     #[error("no majority of the nodes replied for {resource:?}: {}", list(votes))]
     NoQuorum {
         /// The resource.

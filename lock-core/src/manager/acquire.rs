@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::check::check_options;
 use super::manager::Inner;
@@ -19,6 +19,9 @@ use crate::waiting::{Entered, HandoverTerms, LastAttempt, LocalPermit, NotEntere
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
 /// The longest pause while no caller has a majority: all of them pause for as long as that has been so.
 const MAX_PAUSE: Duration = Duration::from_millis(250);
+/// How long it takes at least to answer that there is no quorum, with jitter. Nothing may have been sent for it, and callers that
+/// try again at once would leave no processor time for reconnecting to the nodes.
+const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
 
 impl Inner {
     /// Takes the lock on a resource.
@@ -63,7 +66,7 @@ impl Inner {
         };
         self.check_open(caller)?;
         if failed.failure == Failure::NoQuorum {
-            let_others_run().await;
+            sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
         }
         Err(caller.failed(failed))
     }
@@ -113,7 +116,7 @@ impl Inner {
                     if self.engine.outage_lasts() {
                         permit.report_no_quorum(&failed.votes, options.ttl);
                     }
-                    let_others_run().await;
+                    sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
                     return Err(caller.failed(failed));
                 }
                 Failure::Contended { free_in } => free_in,
@@ -218,10 +221,4 @@ impl Caller<'_> {
             Failure::Expired => LockError::Expired { resource, waited, votes },
         }
     }
-}
-
-/// Lets other tasks run before a caller is answered that no majority can be used. The answer may have taken no time, and a caller
-/// that tries again at once, for ever, must not keep the runtime from reconnecting to the nodes.
-async fn let_others_run() {
-    tokio::task::yield_now().await;
 }

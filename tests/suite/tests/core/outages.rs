@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::{LockError, LockManager, MemoryNode, Vote};
-use lock_support::{MemoryCluster, eventually_async};
+use lock_support::{MemoryCluster, Recorder, eventually_async};
 use tokio::time::{Instant, sleep};
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -76,8 +76,9 @@ async fn after_a_second_every_caller_is_answered_at_once_until_a_majority_is_bac
             sleep(Duration::from_millis(500)).await;
         }
         strike(&cluster, fault, false);
-        eventually_async("a majority votes again", async || locks.health().await.quorum).await;
-        assert!(locks.lock("r").acquire().await.is_ok(), "{name}");
+        let back = Instant::now();
+        eventually_async(name, async || locks.lock("r").acquire().await.is_ok()).await;
+        assert!(back.elapsed() <= SECOND, "{name}: {:?}", back.elapsed());
 
         // The next outage has a second of its own.
         strike(&cluster, fault, true);
@@ -123,4 +124,30 @@ async fn closing_wakes_a_caller_that_rides_out_an_outage() {
     locks.close();
     assert!(matches!(riding.await.unwrap(), Err(LockError::ShuttingDown { .. })));
     assert_eq!(closed.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_an_outage_lasts_few_attempts_are_made_however_many_callers_try_again() {
+    let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
+    let recorders: Vec<_> = nodes.iter().cloned().map(Recorder::new).collect();
+    let locks = LockManager::builder().nodes(recorders.clone()).wait(WAIT).connect().await.unwrap();
+    nodes[..3].iter().for_each(|node| node.set_delay(HANGS));
+    no_quorum(locks.lock("r").acquire()).await;
+    let (before, started) = (recorders[4].owners().len(), Instant::now());
+    let try_again = |number: usize| {
+        let locks = &locks;
+        async move {
+            let mut answers = 0;
+            while started.elapsed() < 2 * SECOND {
+                no_quorum(locks.lock(format!("r{number}")).acquire()).await;
+                answers += 1;
+            }
+            answers
+        }
+    };
+    let answers = join_all((0..100).map(try_again)).await;
+    let attempts = recorders[4].owners().len() - before;
+    assert!((5..=21).contains(&attempts), "{attempts} attempts");
+    // Quick, but not so quick that they keep a processor busy.
+    assert!(answers.iter().all(|answers| (200..=400).contains(answers)), "{answers:?}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{LockError, LockManager, Vote};
 use lock_support::{RedisCluster, RedisServer, alone, eventually_async};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,8 +39,8 @@ async fn an_acquire_just_after_all_connections_were_killed_is_granted() {
     let cluster = RedisCluster::start(5).await;
     let locks = connect(&cluster).await;
     for round in 0..10 {
-        let kill = |server: &RedisServer| server.query::<i64>("CLIENT KILL TYPE normal");
-        let killed = join_all(cluster.servers.iter().map(kill)).await;
+        let killing = cluster.servers.iter().map(|server| server.query::<i64>("CLIENT KILL TYPE normal"));
+        let killed = join_all(killing).await;
         assert!(killed.iter().all(|count| *count > 0), "{killed:?}");
         let started = Instant::now();
         let guard = locks.lock("r").wait(2 * SECOND).acquire().await;
@@ -84,8 +84,7 @@ async fn an_outage_is_answered_at_once_after_a_second_until_the_servers_return()
     times.sort_unstable();
     assert!(times[times.len() / 2] <= NODE_TIMEOUT + Duration::from_millis(50), "{:?}", times[times.len() / 2]);
     cluster.servers[..3].iter().for_each(RedisServer::cont);
-    eventually_async("a majority votes", async || locks.health().await.quorum).await;
-    timeout(SECOND, locks.lock("r").acquire()).await.unwrap().unwrap();
+    eventually_async("callers get locks", async || locks.lock("r").acquire().await.is_ok()).await;
 }
 
 /// How long it takes until a caller that would wait for long gets `NoQuorum`.
