@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::{LockError, LockManager, Vote};
-use lock_support::{RedisCluster, RedisServer, alone, eventually_async};
+use lock_support::{RedisCluster, RedisServer, all_nodes_vote, alone, eventually_async};
 use tokio::time::{Instant, sleep};
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -39,6 +39,7 @@ async fn an_acquire_just_after_all_connections_were_killed_is_granted() {
     let cluster = RedisCluster::start(5).await;
     let locks = connect(&cluster).await;
     for round in 0..10 {
+        all_nodes_vote(&locks).await;
         let killing = cluster.servers.iter().map(|server| server.query::<i64>("CLIENT KILL TYPE normal"));
         let killed = join_all(killing).await;
         assert!(killed.iter().all(|count| *count > 0), "{killed:?}");
