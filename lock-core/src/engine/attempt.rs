@@ -123,7 +123,7 @@ impl<'a> Attempt<'a> {
         let position = since.map_or(QueuePosition::None, |_| QueuePosition::Leave);
         let grant = Grant::tentative(engine, keys, ttl, NodeSet::all(cluster.size()), position);
         let timeout = engine.node_timeout(ttl);
-        let mut acquires = Round::until(cluster, keys, cluster.deadline(timeout)).from_when_written(timeout);
+        let mut acquires = Round::until(cluster, keys, cluster.deadline(timeout)).time_from_write(timeout);
         acquires.await_majority_but(0);
         let operation = Operation::Acquire { owner: grant.owner(), ttl, hint: cluster.clock(), tokens, since };
         for node in 0..cluster.size() {
@@ -168,7 +168,7 @@ impl<'a> Attempt<'a> {
         let (cluster, keys, owner) = (&self.engine.cluster, self.grant.keys().clone(), self.grant.owner());
         let timeout = self.engine.node_timeout(self.grant.ttl());
         let mut round = proposal.round;
-        let mut confirms = Round::new(cluster, &keys, timeout).from_when_written(timeout).by_roster_of(&self.acquires);
+        let mut confirms = Round::new(cluster, &keys, timeout).time_from_write(timeout).by_roster_of(&self.acquires);
         let mut step = Step::from(proposal);
         loop {
             match step {
@@ -176,7 +176,7 @@ impl<'a> Attempt<'a> {
                 Step::Confirm { round: next, token, nodes } => {
                     if next != round {
                         confirms =
-                            Round::new(cluster, &keys, timeout).from_when_written(timeout).by_roster_of(&self.acquires);
+                            Round::new(cluster, &keys, timeout).time_from_write(timeout).by_roster_of(&self.acquires);
                         round = next;
                     }
                     for node in nodes {

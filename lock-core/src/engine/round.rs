@@ -28,13 +28,13 @@ pub(crate) struct Round {
     waiting: Vec<WaitingRequest>,
     deadline: Instant,
     /// How much the deadline may be moved by requests that are written before it.
-    from_when_written: Option<FromWhenWritten>,
+    time_from_write: Option<TimeFromWrite>,
     /// Created when a reply has to be waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// The time of a node starts when the request to it is written.
-struct FromWhenWritten {
+struct TimeFromWrite {
     timeout: Duration,
     /// Requests count that are written by then.
     written_by: Instant,
@@ -63,7 +63,7 @@ impl Round {
             roster: VotesBy::First,
             waiting: Vec::new(),
             deadline,
-            from_when_written: None,
+            time_from_write: None,
             timer: None,
         }
     }
@@ -72,8 +72,8 @@ impl Round {
     ///
     /// A request may have to wait behind others before it is written, however fast the node is. One that is not written by the
     /// deadline is given up then: for all that time, the node has not replied to what was written before.
-    pub(crate) fn from_when_written(self, timeout: Duration) -> Self {
-        Self { from_when_written: Some(FromWhenWritten { timeout, written_by: self.deadline }), ..self }
+    pub(crate) fn time_from_write(self, timeout: Duration) -> Self {
+        Self { time_from_write: Some(TimeFromWrite { timeout, written_by: self.deadline }), ..self }
     }
 
     /// Also sends to nodes that vote by another roster than the first one.
@@ -211,7 +211,7 @@ impl Round {
         let deadline = self.deadline;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         ready!(timer.as_mut().poll(cx));
-        let Some(FromWhenWritten { timeout, written_by }) = self.from_when_written.take() else {
+        let Some(TimeFromWrite { timeout, written_by }) = self.time_from_write.take() else {
             return Poll::Ready(());
         };
         if let Some(written) = self.replies.last_written(written_by) {
