@@ -15,13 +15,13 @@ use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms}
 pub(crate) struct FailedAttempt {
     pub(crate) failure: Failure,
     pub(crate) votes: Vec<NodeVote>,
-    pub(crate) line: Line,
+    pub(crate) queue: QueueReport,
 }
 
 /// Where the nodes' queues have the caller that waits. Their queues differ only while requests are on their way: of what they
 /// reply, the most counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct QueueReport {
     /// How many waiters are before it.
     pub(crate) ahead: u32,
     /// How many others wait.
@@ -30,7 +30,7 @@ pub(crate) struct Line {
     pub(crate) first_behind_stranger: bool,
 }
 
-impl Line {
+impl QueueReport {
     fn add(&mut self, stranger: bool, position: Position) {
         self.ahead = self.ahead.max(position.ahead);
         self.others = self.others.max(position.ahead.saturating_add(position.behind));
@@ -90,7 +90,7 @@ struct Attempt<'a> {
     grant: Grant,
     acquisition: Acquisition,
     votes: Vec<Vote>,
-    line: Line,
+    queue: QueueReport,
     /// Lent by a caller that waits. While a node's reply is pending, its queue position is the grant's to give up.
     positions: Option<&'a mut QueuePositions>,
     /// The nodes that may have had a position before this attempt.
@@ -136,7 +136,7 @@ impl<'a> Attempt<'a> {
             grant,
             acquisition,
             votes,
-            line: Line::default(),
+            queue: QueueReport::default(),
             positions,
             queued_before,
             next_roster: None,
@@ -235,7 +235,7 @@ impl<'a> Attempt<'a> {
         }
         let names = self.engine.cluster.members.iter().map(|member| member.node.name().to_owned());
         let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();
-        Err(FailedAttempt { failure, votes, line: self.line })
+        Err(FailedAttempt { failure, votes, queue: self.queue })
     }
 
     /// Counts a reply to the acquire.
@@ -250,7 +250,7 @@ impl<'a> Attempt<'a> {
         self.notice_roster(reply.as_ref().err());
         let entered = match reply {
             Ok(Reply::Held { stranger, position: Some(position), .. }) => {
-                self.line.add(stranger, position);
+                self.queue.add(stranger, position);
                 true
             }
             // The queue is full, and the position is gone.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Engine, FailedAttempt};
+use super::{Engine, FailedAttempt, QueueReport};
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::quorum::Failure;
 
@@ -89,7 +89,7 @@ impl Engine {
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
         let (places, node_timeout) = (self.lines.places(kind), self.node_timeout(ttl));
         if let Some(votes) = self.votes_in_outage(node_timeout) {
-            return Err(FailedAttempt { failure: Failure::NoQuorum, votes });
+            return Err(FailedAttempt { failure: Failure::NoQuorum, votes, queue: QueueReport::default() });
         }
         if let Ok(permit) = places.try_acquire() {
             return Ok(AttemptPlace { _permit: permit });
@@ -104,7 +104,7 @@ impl Engine {
             votes = self.outage_lasts_for(node_timeout) => votes,
             () = sleep_until(until) => self.overloaded(),
         };
-        Err(FailedAttempt { failure: Failure::NoQuorum, votes })
+        Err(FailedAttempt { failure: Failure::NoQuorum, votes, queue: QueueReport::default() })
     }
 
     /// Waits until an attempt fails in an outage that lasts, and returns its votes.

@@ -15,7 +15,7 @@ mod queue_position;
 mod release;
 mod round;
 
-pub(crate) use self::attempt::{FailedAttempt, Line};
+pub(crate) use self::attempt::{FailedAttempt, QueueReport};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::grant::Grant;
 pub(crate) use self::line::{AttemptKind, AttemptPlace};

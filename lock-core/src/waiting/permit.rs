@@ -10,7 +10,7 @@ use super::local_queue::LocalQueue;
 use super::wakeups::PendingWakeups;
 use super::{LastAttempt, LocalQueues};
 use crate::cluster::NodeSet;
-use crate::engine::{Engine, FailedAttempt, Grant, Line, QueuePositions};
+use crate::engine::{Engine, FailedAttempt, Grant, QueuePositions, QueueReport};
 use crate::error::NodeVote;
 use crate::node::{LockKeys, RESERVATION_TTL};
 use crate::quorum::majority;
@@ -116,7 +116,7 @@ impl LocalPermit {
         let engine = &self.queues.engine;
         let quorum = majority(engine.cluster.size());
         let random = &engine.random;
-        let mut again = now + self.pause_for(failed.line, free_in);
+        let mut again = now + self.pause_for(failed.queue, free_in);
         let after_minority = random.jitter(RESERVATION_TTL / 2);
         self.pause = (self.pause * 2).min(BACKOFF.1);
         loop {
@@ -149,18 +149,18 @@ impl LocalPermit {
     }
 
     /// How long to wait for a wake-up before the next attempt.
-    fn pause_for(&self, line: Line, free_in: Option<Duration>) -> Duration {
+    fn pause_for(&self, queue: QueueReport, free_in: Option<Duration>) -> Duration {
         let Engine { random, cluster, .. } = &*self.queues.engine;
-        if line.first_behind_stranger {
+        if queue.first_behind_stranger {
             // Its release wakes nobody.
             return random.jitter(self.pause);
         }
-        if cluster.no_majority_wakes() && line.others > 0 {
+        if cluster.no_majority_wakes() && queue.others > 0 {
             // Faster than a reservation passes, near the head of the queue.
-            return (random.jitter(RESERVATION_TTL / 2) * (1 + line.ahead / 4)).min(MAX_POLL_PAUSE);
+            return (random.jitter(RESERVATION_TTL / 2) * (1 + queue.ahead / 4)).min(MAX_POLL_PAUSE);
         }
         // If the holder does not release it, the first in line comes when it expires, and the others one after another.
-        let expected = free_in.unwrap_or(MAX_PAUSE) + line.ahead.min(100) * JITTER + random.jitter(JITTER);
+        let expected = free_in.unwrap_or(MAX_PAUSE) + queue.ahead.min(100) * JITTER + random.jitter(JITTER);
         let longest = if self.was_woken { MAX_PAUSE } else { MAX_POLL_PAUSE };
         expected.max(random.jitter(self.pause)).min(longest)
     }
