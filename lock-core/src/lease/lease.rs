@@ -1,9 +1,11 @@
 use std::fmt;
+use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Grant, Release};
@@ -69,6 +71,14 @@ struct State {
 
 const ENDED: u64 = 0;
 
+/// Waits for a time; outside a runtime, where there are no timers, for ever.
+async fn pass(time: Duration) {
+    match Handle::try_current() {
+        Ok(_) => sleep(time).await,
+        Err(_) => pending().await,
+    }
+}
+
 impl Lease {
     /// The fencing token of this grant (not the latest of the resource).
     #[must_use]
@@ -102,6 +112,9 @@ impl Lease {
 
     /// Resolves when the lease has ended: it was lost, or released by its guard. Immediately if it has ended already.
     ///
+    /// It has a timer of its own, on the runtime that polls it. So it resolves in time whatever becomes of the runtime that
+    /// renews the lease. Polled outside a runtime, it depends on that one.
+    ///
     /// # Cancel safety
     ///
     /// The future can be dropped and created again at any time.
@@ -120,7 +133,17 @@ impl Lease {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.0.ended.clone().cancelled_owned()
+        let lease = self.clone();
+        async move {
+            // Renewals move the end, so it is looked for again when the timer fires.
+            while lease.is_valid() {
+                tokio::select! {
+                    biased;
+                    () = lease.0.ended.cancelled() => return,
+                    () = pass(lease.remaining()) => {}
+                }
+            }
+        }
     }
 
     /// Returns an error if the lease has ended. For use between the steps of long work.

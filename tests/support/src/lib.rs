@@ -9,6 +9,7 @@ mod polling;
 mod proxy;
 mod recorder;
 mod redis;
+mod stalled_runtime;
 mod statistics;
 mod wait;
 
@@ -18,5 +19,6 @@ pub use self::polling::{Polled, poll_times};
 pub use self::proxy::Proxy;
 pub use self::recorder::Recorder;
 pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, alone, free_port};
+pub use self::stalled_runtime::{Fate, StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};
 pub use self::statistics::executed;
 pub use self::wait::{all_nodes_vote, eventually, eventually_async, median};

@@ -13,6 +13,7 @@ mod minority_faults;
 mod node_queues;
 mod node_timeouts;
 mod outages;
+mod other_runtimes;
 mod roster_changes;
 mod scopes;
 mod settings;

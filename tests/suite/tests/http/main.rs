@@ -9,3 +9,4 @@ mod handlers;
 mod layer;
 mod layer_bodies;
 mod retry_after;
+mod stalled_runtimes;
