@@ -41,6 +41,7 @@
 //! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
 //! | `lock.release_given_up` | debug | could not deliver a release to a node; the key was left to expire |
 //! | `lock.shutdown_revoked` | warn | leases were revoked at the end of a shutdown's grace |
+//! | `lock.runtime_stalled` | warn | the runtime that kept the connections and renewed the leases did not run; another one took over |
 //! | `lock.node_admitted` | debug | a node votes |
 //! | `lock.node_away` | warn | a node is not reachable |
 //! | `lock.node_does_not_call` | warn | a node cannot wake waiters: the user has no permission for `BLPOP` |
@@ -65,6 +66,7 @@ mod options;
 pub mod quorum;
 mod random;
 mod resource;
+mod task;
 mod token;
 mod waiting;
 

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +37,8 @@ pub(crate) struct Cluster {
     /// The id under which this manager waits in the queues of the nodes.
     pub(crate) waiter: WaiterId,
     pub(crate) stop: CancellationToken,
-    run: Mutex<Option<Run>>,
+    /// When the first connections began to be made, on the present runtime.
+    began: Mutex<Option<Instant>>,
 }
 
 /// The roster that votes are counted by, and how many there have been.
@@ -46,12 +46,6 @@ pub(crate) struct Cluster {
 pub(super) struct NotedRoster {
     pub(super) roster: Option<(SetId, u64)>,
     pub(super) count: u64,
-}
-
-/// The membership task, and when it was started.
-struct Run {
-    task: JoinHandle<()>,
-    began: Instant,
 }
 
 impl Cluster {
@@ -76,7 +70,7 @@ impl Cluster {
             waiter: random.waiter(),
             random,
             stop,
-            run: Mutex::new(None),
+            began: Mutex::new(None),
         }
     }
 
@@ -98,17 +92,11 @@ impl Cluster {
         self.created.elapsed()
     }
 
-    /// Starts the membership task unless it is running. A runtime that is shut down takes the task with it; the next use on
-    /// another runtime starts it again. Returns whether it was started.
-    pub(crate) fn start(self: &Arc<Self>) -> bool {
-        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        if run.as_ref().is_some_and(|run| !run.task.is_finished()) || self.stop.is_cancelled() {
-            return false;
-        }
+    /// Begins on a runtime: gives up the connections that are left from another one, and forgets what was found out over them.
+    pub(crate) fn begin(&self) {
+        self.members.iter().for_each(|member| member.node.disconnect());
         self.forget_inspections();
-        let task = tokio::spawn(Arc::clone(self).maintain());
-        *run = Some(Run { task, began: Instant::now() });
-        true
+        *self.began() = Some(Instant::now());
     }
 
     /// Waits until a majority votes, or every first connection was made or failed, or a second has passed.
@@ -177,8 +165,11 @@ impl Cluster {
 
     /// How long first connections are awaited.
     fn first_contact_ends(&self) -> Instant {
-        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        run.as_ref().map_or_else(Instant::now, |run| run.began) + FIRST_CONTACT
+        self.began().unwrap_or_else(Instant::now) + FIRST_CONTACT
+    }
+
+    fn began(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reports an error that a node replied with, so that the node is inspected again where that may help.

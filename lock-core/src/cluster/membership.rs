@@ -26,7 +26,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(20);
 
 impl Cluster {
     /// Keeps the state of all nodes up to date until the manager is dropped.
-    pub(super) async fn maintain(self: Arc<Self>) {
+    pub(crate) async fn maintain(self: Arc<Self>) {
         let inspecting = join_all((0..self.size()).map(|node| self.maintain_member(node)));
         tokio::select! {
             biased;
@@ -80,6 +80,8 @@ impl Cluster {
             (last.error, last.was_inspected) = (None, false);
             drop(last);
             self.membership().observe(node, None, self.now());
+            // The task that paused it may be gone.
+            self.membership().pause(node, false);
             member.state.replace(MemberState::Joining);
         }
         *self.outage() = Outage::default();

@@ -1,10 +1,11 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::Home;
 use super::line::AttemptLines;
 use crate::cluster::Cluster;
 use crate::node::{Keyspace, LockNode};
@@ -25,9 +26,9 @@ pub(crate) struct Engine {
     /// Cancelled when releases must not be retried any more: the manager was shut down.
     pub(crate) finished: CancellationToken,
     pub(super) lines: AttemptLines,
+    /// Where the background work runs.
+    pub(crate) home: Arc<Home>,
     node_timeout: Option<Duration>,
-    /// Where background work runs if its caller has no runtime: a guard may be dropped anywhere.
-    runtime: Mutex<Option<Handle>>,
     /// Cancels [`Cluster::stop`] when the engine is dropped.
     _stop: DropGuard,
 }
@@ -42,25 +43,21 @@ impl Engine {
     ) -> Self {
         let (random, stop) = (Arc::new(random), CancellationToken::new());
         let cluster = Arc::new(Cluster::new(nodes, keyspace, config, Arc::clone(&random), stop.clone()));
+        let home = Arc::new(Home::new(Arc::clone(&cluster), stop.clone()));
+        home.add({
+            let cluster = Arc::clone(&cluster);
+            move || Arc::clone(&cluster).maintain()
+        });
         Self {
             cluster,
             random,
             tracker: TaskTracker::new(),
             finished: CancellationToken::new(),
             lines: AttemptLines::new(),
+            home,
             node_timeout,
-            runtime: Mutex::new(None),
             _stop: stop.drop_guard(),
         }
-    }
-
-    /// Makes sure that the membership task runs; starts it on the present runtime if not. Returns whether it was started.
-    pub(crate) fn start(&self) -> bool {
-        let started = self.cluster.start();
-        if started {
-            *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(Handle::current());
-        }
-        started
     }
 
     /// Cancelled when the engine is dropped.
@@ -68,11 +65,10 @@ impl Engine {
         self.cluster.stop.clone()
     }
 
-    /// Runs work in the background, tracked: on the runtime of the caller or, if there is none, on the runtime on which the
-    /// manager was first used. Does nothing if it never was used.
+    /// Runs work in the background, tracked: on the runtime of the caller or, if there is none, because a guard may be dropped
+    /// anywhere, on the home. Does nothing if the manager never was used.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let first = || self.runtime.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(runtime) = Handle::try_current().ok().or_else(first) {
+        if let Some(runtime) = Handle::try_current().ok().or_else(|| self.home.runtime()) {
             self.tracker.spawn_on(work, &runtime);
         }
     }

@@ -10,14 +10,17 @@
 mod attempt;
 mod engine;
 mod grant;
+mod home;
 mod line;
 mod queue_position;
 mod release;
 mod round;
+mod watcher;
 
 pub(crate) use self::attempt::{FailedAttempt, QueueReport};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::grant::Grant;
+pub(crate) use self::home::Home;
 pub(crate) use self::line::{AttemptKind, AttemptPlace};
 pub(crate) use self::queue_position::QueuePositions;
 pub(crate) use self::release::{Release, Unacknowledged};

@@ -289,7 +289,7 @@ mod tests {
         };
         let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
         let engine = Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1)));
-        engine.start();
+        engine.home.start();
         engine.cluster.all_joined().await;
         (nodes, engine)
     }

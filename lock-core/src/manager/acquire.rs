@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -8,7 +7,7 @@ use super::manager::Inner;
 use crate::cluster::Member;
 use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant};
 use crate::error::{LockError, NodeVote, Vote};
-use crate::lease::{Lease, LeaseRegistry, LockGuard, run_renewer};
+use crate::lease::{Lease, LeaseRegistry, LockGuard};
 use crate::node::LockKeys;
 use crate::options::LockOptions;
 use crate::quorum::{Failure, OUTAGE_GRACE};
@@ -39,7 +38,7 @@ impl Inner {
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
         let _in_progress = self.engine.tracker.token();
         self.check_open(&caller)?;
-        self.start();
+        self.engine.home.start();
         self.engine.cluster.first_contact().await;
         let keys = self.engine.cluster.keyspace.keys(&parsed);
         let (grant, permit) = if options.wait.is_zero() {
@@ -146,13 +145,6 @@ impl Inner {
             biased;
             () = self.closing.cancelled() => {}
             _ = timeout_at(until.min(answered_at), quorum_is_back) => {}
-        }
-    }
-
-    /// Makes sure that the background tasks run: the membership task and the renewer.
-    pub(super) fn start(&self) {
-        if self.engine.start() {
-            tokio::spawn(run_renewer(Arc::downgrade(&self.engine), Arc::clone(&self.leases), self.engine.stopped()));
         }
     }
 

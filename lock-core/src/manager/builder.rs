@@ -14,7 +14,7 @@ use super::{ConfigError, ConnectError, LockManager};
 use crate::cluster::MemberState;
 use crate::engine::Engine;
 use crate::error::{NodeError, NotMember};
-use crate::lease::LeaseRegistry;
+use crate::lease::{LeaseRegistry, run_renewer};
 use crate::node::{Keyspace, LockNode, RedisNode};
 use crate::options::{LockOptions, MAX_TTL, MIN_TTL, OutOfRange};
 use crate::quorum::{MembershipConfig, majority};
@@ -299,6 +299,11 @@ impl LockManagerBuilder {
         let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random));
         let closing = CancellationToken::new();
         let queues = LocalQueues::new(&engine, self.max_waiters, closing.clone());
+        let leases = Arc::new(LeaseRegistry::default());
+        engine.home.add({
+            let (engine, leases, stop) = (Arc::downgrade(&engine), Arc::clone(&leases), engine.stopped());
+            move || run_renewer(engine.clone(), Arc::clone(&leases), stop.clone())
+        });
         LockManager(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
@@ -307,7 +312,7 @@ impl LockManagerBuilder {
             buffers: BufferBudget::new(self.max_buffered_bytes),
             queues,
             closing,
-            leases: Arc::new(LeaseRegistry::default()),
+            leases,
         }))
     }
 
@@ -339,7 +344,7 @@ impl LockManagerBuilder {
     pub async fn connect(self) -> Result<LockManager, ConnectError> {
         let locks = self.connect_lazy()?;
         let Inner { engine, .. } = &*locks.0;
-        locks.0.start();
+        engine.home.start();
         engine.cluster.all_joined().await;
         let mut unreachable = Vec::new();
         for (node, member) in engine.cluster.members.iter().enumerate() {

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -42,9 +43,9 @@ pub struct NodeHealth {
     pub problem: Option<NodeError>,
 }
 
-pub(super) async fn check(cluster: &Cluster) -> Health {
+pub(super) async fn check(cluster: Arc<Cluster>) -> Health {
     cluster.all_joined().await;
-    let nodes = join_all((0..cluster.size()).map(|node| check_node(cluster, node))).await;
+    let nodes = join_all((0..cluster.size()).map(|node| check_node(&cluster, node))).await;
     let voting = nodes.iter().filter(|node| node.admitted).count();
     let generation = cluster.membership().roster().map(|roster| roster.generation);
     Health { quorum: voting >= majority(cluster.size()), generation, nodes }

@@ -15,9 +15,17 @@ use crate::waiting::LocalQueues;
 
 /// Distributed locks over a set of independent masters. Cheap to clone; clones share connections, leases and shutdown.
 ///
-/// The background tasks of a manager, which maintain the connections and renew the leases, run on the runtime on which it is
-/// first used. If that runtime is shut down, they are started again by the next use on another one; until then leases are not
-/// renewed.
+/// # Runtimes
+///
+/// A manager can be used on several tokio runtimes, one after another or at the same time. They need timers and I/O
+/// (`enable_all`).
+///
+/// The background tasks, which maintain the connections and renew the leases, run on the runtime on which the manager is first
+/// used. If that runtime is shut down, they move at once to another one on which it is used; if it is blocked, or nobody drives
+/// it, within a second. Requests that were not answered by then fail as if the connections had broken. If there is no other
+/// runtime, they are started again by the next use.
+///
+/// [`Lease::lost`](crate::Lease::lost) resolves in time on any runtime.
 ///
 /// # Examples
 ///
@@ -187,8 +195,8 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn health(&self) -> Health {
-        self.0.start();
-        health::check(&self.0.engine.cluster).await
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        home.run(|| health::check(Arc::clone(cluster))).await
     }
 
     /// Who the members of the set are, by asking each node now; `None` if no set was formed, or none is known. Takes up to two
@@ -212,8 +220,8 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn members(&self) -> Option<Members> {
-        self.0.start();
-        members::members(&self.0.engine.cluster).await
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        home.run(|| members::members(Arc::clone(cluster))).await
     }
 
     /// Lowers the longest time to live of the set, and for how long a master that joins grants nothing. This takes as long as the
@@ -246,7 +254,7 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn lower_max_ttl(&self, max_ttl: Duration) -> Result<(), OutOfRange> {
-        self.0.start();
+        self.0.engine.home.start();
         members::lower_max_ttl(&self.0.engine.cluster, self.0.max_ttl, max_ttl).await
     }
 

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -68,7 +69,7 @@ impl fmt::Display for SeatState {
 }
 
 /// Asks all nodes, and says who the members are; `None` if no set is known.
-pub(super) async fn members(cluster: &Cluster) -> Option<Members> {
+pub(super) async fn members(cluster: Arc<Cluster>) -> Option<Members> {
     cluster.all_joined().await;
     cluster.inspect_all().await;
     let state_of = |member: MemberId| match cluster.membership().node_of(member) {

@@ -65,13 +65,17 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///         self.node.submit(request, reply_to);
 ///     }
 ///
-///     // Both have defaults, which a wrapper has to replace.
+///     // These have defaults, which a wrapper has to replace.
 ///     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
 ///         self.node.wakeups(keyspace, waiter)
 ///     }
 ///
 ///     fn disconnected(&self) -> NodeFuture<()> {
 ///         self.node.disconnected()
+///     }
+///
+///     fn disconnect(&self) {
+///         self.node.disconnect();
 ///     }
 /// }
 ///
@@ -159,6 +163,11 @@ pub trait LockNode: Send + Sync + 'static {
     fn disconnected(&self) -> NodeFuture<()> {
         Box::pin(pending())
     }
+
+    /// Gives up the connection, as if it were lost: the runtime that moves its bytes does not run any more. What was not written
+    /// by now must not be written later, even if that runtime runs again. The next inspection opens a new connection, on the
+    /// runtime that polls it. The default implementation does nothing, which is right for a node without a connection.
+    fn disconnect(&self) {}
 }
 
 macro_rules! delegate {
@@ -188,6 +197,9 @@ macro_rules! delegate {
             }
             fn disconnected(&self) -> NodeFuture<()> {
                 (**self).disconnected()
+            }
+            fn disconnect(&self) {
+                (**self).disconnect();
             }
         }
     };

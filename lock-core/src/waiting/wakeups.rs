@@ -6,7 +6,6 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +30,6 @@ pub(super) struct Wakeups {
     stop: CancellationToken,
     /// Whether a permit has waited.
     wanted: OrderedWatch<bool>,
-    task: Mutex<Option<JoinHandle<()>>>,
     /// Whether it is known by now if a majority can wake this process.
     settled: AtomicBool,
     /// Whether it was logged that no majority can.
@@ -89,25 +87,24 @@ impl PendingWakeups {
 
 impl Wakeups {
     pub(super) fn new(engine: &Engine, queues: Weak<LocalQueues>) -> Arc<Self> {
-        Arc::new(Self {
+        let wakeups = Arc::new(Self {
             cluster: Arc::clone(&engine.cluster),
             queues,
             stop: engine.stopped(),
             wanted: OrderedWatch::new(false),
-            task: Mutex::default(),
             settled: AtomicBool::default(),
             logged: AtomicBool::default(),
-        })
+        });
+        engine.home.add({
+            let wakeups = Arc::clone(&wakeups);
+            move || Arc::clone(&wakeups).run()
+        });
+        wakeups
     }
 
     /// Makes sure that it listens.
-    pub(super) fn start(self: &Arc<Self>) {
+    pub(super) fn start(&self) {
         self.wanted.replace(true);
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        // A runtime that was shut down took the task with it.
-        if task.as_ref().is_none_or(JoinHandle::is_finished) {
-            *task = Some(tokio::spawn(Arc::clone(self).run()));
-        }
     }
 
     /// Listens to all nodes until the engine is dropped.
@@ -123,6 +120,8 @@ impl Wakeups {
     async fn listen_to(&self, node: usize) {
         let member = &self.cluster.members[node];
         let (mut failures, mut pause) = (0, BACKOFF.0);
+        // The work may have moved here from another runtime.
+        member.set_wakes(false);
         loop {
             self.wanted.wait_for(|wanted| *wanted).await;
             self.cluster.wait_until_reachable(node).await;

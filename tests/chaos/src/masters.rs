@@ -56,4 +56,8 @@ impl LockNode for NoQuarantine {
     fn disconnected(&self) -> NodeFuture<()> {
         self.0.disconnected()
     }
+
+    fn disconnect(&self) {
+        self.0.disconnect();
+    }
 }

@@ -73,6 +73,10 @@ impl LockNode for CountingNode {
     fn disconnected(&self) -> NodeFuture<()> {
         self.node.disconnected()
     }
+
+    fn disconnect(&self) {
+        self.node.disconnect();
+    }
 }
 
 /// What a write of a node's record is for.

@@ -72,4 +72,8 @@ impl<N: LockNode> LockNode for Recorder<N> {
     fn disconnected(&self) -> NodeFuture<()> {
         self.node.disconnected()
     }
+
+    fn disconnect(&self) {
+        self.node.disconnect();
+    }
 }

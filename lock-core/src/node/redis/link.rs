@@ -9,12 +9,14 @@ use super::inspect;
 use super::pipeline::Handle;
 use crate::node::{FenceReading, Inspection, Keyspace, NodeError, NodeRecord, RecordWrite};
 use crate::random::Epoch;
+use crate::task::Task;
 
 /// The life of one connection that carries requests.
 #[derive(Clone)]
 pub(super) struct Link {
     pub(super) connection: MultiplexedConnection,
     requests: Handle,
+    worker: Task,
     gone: CancellationToken,
     found: Arc<Mutex<Found>>,
 }
@@ -35,14 +37,20 @@ impl Link {
     /// Starts to use a connection, and loads the script. The connection cancels `gone` if it can tell that it was lost.
     pub(super) async fn open(connected: Connected, gone: CancellationToken) -> Result<Self, NodeError> {
         let Connected { mut connection, driver } = connected;
-        let requests = Handle::spawn(connection.clone(), driver, gone.clone());
+        let (requests, worker) = Handle::spawn(connection.clone(), driver, gone.clone());
         inspect::load_script(&mut connection).await?;
-        Ok(Self { connection, requests, gone, found: Arc::default() })
+        Ok(Self { connection, requests, worker, gone, found: Arc::default() })
     }
 
     /// Cancelled when the connection is known to be lost.
     pub(super) fn gone(&self) -> &CancellationToken {
         &self.gone
+    }
+
+    /// Gives the connection up. What was not written by now never is.
+    pub(super) fn close(&self) {
+        self.gone.cancel();
+        self.worker.end();
     }
 
     pub(super) async fn inspect(&mut self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {

@@ -224,6 +224,14 @@ impl LockNode for RedisNode {
             }
         })
     }
+
+    fn disconnect(&self) {
+        // Taken out first: to end its worker drops requests, and the lock must not be held meanwhile.
+        let link = self.0.link().take();
+        if let Some(link) = link {
+            link.close();
+        }
+    }
 }
 
 impl fmt::Debug for RedisNode {

@@ -83,6 +83,10 @@ impl LockNode for BrokenNode {
     fn disconnected(&self) -> NodeFuture<()> {
         self.node.disconnected()
     }
+
+    fn disconnect(&self) {
+        self.node.disconnect();
+    }
 }
 
 /// Two managers over nodes with the same flaw.

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use lock_core::{LockError, LossReason};
-use lock_support::{MemoryCluster, StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};
+use lock_support::{
+    MemoryCluster, StalledRuntime, ends_in_time, eventually_async, on_one_thread, whatever_becomes_of_it,
+};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -37,6 +39,66 @@ fn work_ends_with_its_lease_whatever_the_first_runtime_does() {
             });
             let ended = async { assert!(matches!(work.await, Err(LockError::Lost { .. }))) };
             ends_in_time(ended, async { begins.await.unwrap() }).await;
+        });
+    });
+}
+
+#[test]
+fn a_lease_goes_on_being_renewed_whatever_the_first_runtime_does() {
+    whatever_becomes_of_it(|fate| {
+        let cluster = MemoryCluster::new(3);
+        let locks = cluster.manager();
+        let (_, mut stalled) = StalledRuntime::after(fate, locks.health());
+        let ttl = Duration::from_secs(2);
+        let live = on_one_thread();
+        let guard = live.block_on(async {
+            let guard = locks.lock("r").ttl(ttl).acquire().await.unwrap();
+            sleep(ttl + ttl / 4).await;
+            assert!(guard.is_valid(), "beyond its time to live");
+            guard
+        });
+        // Its stale tasks change nothing.
+        let renewing = std::thread::spawn(move || {
+            live.block_on(async { sleep(ttl).await });
+            live
+        });
+        stalled.run_again(ttl / 2);
+        let live = renewing.join().unwrap();
+        assert!(guard.is_valid());
+        assert_eq!(live.block_on(guard.release()), Ok(true));
+        assert_eq!(cluster.holding(), 0);
+    });
+}
+
+#[test]
+fn a_waiter_is_served_whatever_the_first_runtime_does() {
+    whatever_becomes_of_it(|fate| {
+        let cluster = MemoryCluster::new(3);
+        let locks = cluster.manager();
+        let (_, _stalled) = StalledRuntime::after(fate, locks.health());
+        on_one_thread().block_on(async {
+            let other = cluster.manager();
+            let holder = other.lock("r").acquire().await.unwrap();
+            let releasing = async {
+                // Until it waits in the queues.
+                sleep(SHORT).await;
+                holder.release().await.unwrap();
+            };
+            let waiting = locks.lock("r").wait(Duration::from_secs(20)).acquire();
+            let (guard, ()) = tokio::join!(waiting, releasing);
+            drop(guard.unwrap());
+        });
+    });
+}
+
+#[test]
+fn the_health_is_asked_for_on_the_runtime_that_runs() {
+    whatever_becomes_of_it(|fate| {
+        let locks = MemoryCluster::new(3).manager();
+        let (_, _stalled) = StalledRuntime::after(fate, locks.health());
+        on_one_thread().block_on(async {
+            eventually_async("all nodes vote", async || locks.health().await.nodes.iter().all(|node| node.admitted))
+                .await;
         });
     });
 }

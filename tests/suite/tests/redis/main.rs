@@ -8,6 +8,7 @@ mod data_loss;
 mod dead_waiters;
 mod membership;
 mod mixed_fleets;
+mod moving_runtimes;
 mod queued_locks;
 mod regressions;
 mod runtimes;

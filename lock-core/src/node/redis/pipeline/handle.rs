@@ -1,5 +1,6 @@
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
+use tokio::runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
@@ -7,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::message::Message;
 use super::worker::Worker;
 use crate::node::{NodeError, ReplySender, Request};
+use crate::task::Task;
 
 /// How many requests may wait to be written. Beyond it the node is not keeping up, and further requests fail at once.
 const CAPACITY: usize = 8192;
@@ -19,16 +21,16 @@ pub(in crate::node::redis) struct Handle {
 
 impl Handle {
     /// Starts a worker on `connection`. It ends, and cancels `gone`, when the connection is lost or stalls, or when all handles
-    /// were dropped and every request is answered.
+    /// were dropped and every request is answered. It runs on the present runtime.
     pub(in crate::node::redis) fn spawn(
         connection: MultiplexedConnection,
         driver: BoxFuture<'static, ()>,
         gone: CancellationToken,
-    ) -> Self {
+    ) -> (Self, Task) {
         let (sender, messages) = mpsc::channel(CAPACITY);
         // Unconstrained: the worker lets other tasks run before each write, and ends every pass by waiting for the socket.
-        tokio::spawn(unconstrained(Worker::new(connection, gone).run(driver, messages)));
-        Self { messages: sender }
+        let worker = unconstrained(Worker::new(connection, gone).run(driver, messages));
+        (Self { messages: sender }, Task::spawn_on(&runtime::Handle::current(), worker))
     }
 
     /// Submits a request. It has its place in the order when this returns.

@@ -1,0 +1,229 @@
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::watcher::Watcher;
+use crate::cluster::Cluster;
+use crate::task::Task;
+
+/// The runtime on which the background work of a manager runs: connections, membership, renewals, wake-ups.
+///
+/// It is the first runtime on which the manager is used. If that is shut down, or does not run for about half a second because
+/// something blocks it or nobody drives it, another one on which the manager is used takes the work over: it ends the old tasks,
+/// gives the connections up as if they were lost, and starts again.
+///
+/// Each runtime has one small task that watches the home. It asks, and the home answers: so nothing is done, and no timer runs,
+/// while only one runtime uses the manager.
+pub(crate) struct Home {
+    /// Tells homes apart.
+    id: u64,
+    cluster: Arc<Cluster>,
+    pub(super) stop: CancellationToken,
+    /// What to start on a new home.
+    works: Mutex<Vec<Box<Work>>>,
+    state: Mutex<State>,
+    /// Whether there is no home: there was none so far, or it was shut down.
+    is_vacant: AtomicBool,
+    /// Held during a move, so that there is one at a time.
+    moving: Mutex<()>,
+    /// Notified when the work has moved, or its home was shut down.
+    pub(super) changed: Notify,
+    /// Notified when another runtime asks whether the home runs.
+    pub(super) asked: Notify,
+    pub(super) answers: AtomicU64,
+}
+
+type Work = dyn Fn() -> BoxFuture<'static, ()> + Send + Sync;
+
+#[derive(Default)]
+struct State {
+    /// Counts the moves.
+    tenure: u64,
+    runtime: Option<Handle>,
+    /// The background tasks. Those that are finished are forgotten when one is added.
+    tasks: Vec<Task>,
+    /// The runtimes that watch.
+    watching: HashSet<Id>,
+}
+
+thread_local! {
+    /// The home that was last started on this thread, and on which runtime: it is being watched from there.
+    static STARTED: Cell<Option<(u64, Id)>> = const { Cell::new(None) };
+}
+
+impl Home {
+    pub(super) fn new(cluster: Arc<Cluster>, stop: CancellationToken) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            cluster,
+            stop,
+            works: Mutex::default(),
+            state: Mutex::default(),
+            is_vacant: AtomicBool::new(true),
+            moving: Mutex::default(),
+            changed: Notify::new(),
+            asked: Notify::new(),
+            answers: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds background work, which is started on every new home. It must end when the engine is dropped.
+    pub(crate) fn add<F>(&self, work: impl Fn() -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut works = self.works.lock().unwrap_or_else(PoisonError::into_inner);
+        works.push(Box::new(move || Box::pin(work())));
+    }
+
+    /// Makes sure that the background work runs, and that the present runtime watches it. Outside a runtime it does nothing.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        // The common case, without a lock: every acquisition passes here.
+        let here = Some((self.id, runtime.id()));
+        let is_watched = STARTED.get() == here && !self.is_vacant();
+        if is_watched || self.stop.is_cancelled() {
+            return;
+        }
+        let (is_new, tenure) = {
+            let mut state = self.lock();
+            (state.watching.insert(runtime.id()), state.tenure)
+        };
+        if self.is_vacant() {
+            self.move_to(&runtime, tenure);
+        }
+        if is_new {
+            runtime.spawn(Watcher::new(Arc::clone(self), runtime.id()).watch());
+        }
+        STARTED.set(here);
+    }
+
+    /// The runtime that is the home, if there ever was one.
+    pub(super) fn runtime(&self) -> Option<Handle> {
+        self.lock().runtime.clone()
+    }
+
+    /// Runs work on the home, because it may open connections. Begins it again if the home moves meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the work goes on.
+    pub(crate) async fn run<T, F>(self: &Arc<Self>, work: impl Fn() -> F) -> T
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        loop {
+            // Asked for before the state is read, so that no change in between is missed.
+            let changed = self.changed.notified();
+            self.start();
+            if self.is_vacant() {
+                // Outside a runtime, or just shut down.
+                return work().await;
+            }
+            let (sender, output) = oneshot::channel();
+            let work = work();
+            self.spawn(async move { _ = sender.send(work.await) });
+            if let Ok(output) = output.await {
+                return output;
+            }
+            changed.await;
+        }
+    }
+
+    /// Starts a task on the home, which ends when the home moves.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut state = self.lock();
+        let Some(runtime) = state.runtime.clone() else { return };
+        state.tasks.retain(|task| !task.is_finished());
+        state.tasks.push(Task::spawn_on(&runtime, work));
+    }
+
+    /// Moves the work to another runtime, unless it was moved meanwhile. Returns whether it did.
+    pub(super) fn move_to(self: &Arc<Self>, runtime: &Handle, from: u64) -> bool {
+        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tenure, before) = {
+            let mut state = self.lock();
+            if state.tenure != from || self.stop.is_cancelled() {
+                return false;
+            }
+            state.tenure += 1;
+            state.runtime = Some(runtime.clone());
+            (state.tenure, take(&mut state.tasks))
+        };
+        self.is_vacant.store(false, Ordering::Release);
+        // In this order: nothing is sent over an old connection when there is a new one, even if the old home runs again.
+        before.iter().for_each(Task::end);
+        self.cluster.begin();
+        let mut tasks = vec![Task::spawn_on(runtime, Occupied { home: Arc::clone(self), tenure }.answer())];
+        for work in &*self.works.lock().unwrap_or_else(PoisonError::into_inner) {
+            tasks.push(Task::spawn_on(runtime, work()));
+        }
+        self.lock().tasks.append(&mut tasks);
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// How often the work has moved, and where it is.
+    pub(super) fn tenure(&self) -> (u64, Option<Id>) {
+        let state = self.lock();
+        (state.tenure, state.runtime.as_ref().map(Handle::id))
+    }
+
+    pub(super) fn is_vacant(&self) -> bool {
+        self.is_vacant.load(Ordering::Acquire)
+    }
+
+    /// A runtime does not watch any more.
+    pub(super) fn forget(&self, runtime: Id) {
+        self.lock().watching.remove(&runtime);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Exists while the home of this tenure runs, or may run again. A runtime that is shut down drops it.
+struct Occupied {
+    home: Arc<Home>,
+    tenure: u64,
+}
+
+impl Occupied {
+    /// Answers the runtimes that ask whether this one runs.
+    async fn answer(self) {
+        let home = &self.home;
+        loop {
+            tokio::select! {
+                biased;
+                () = home.stop.cancelled() => return,
+                () = home.asked.notified() => {}
+            }
+            home.answers.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        let state = self.home.lock();
+        if state.tenure == self.tenure {
+            self.home.is_vacant.store(true, Ordering::Release);
+            drop(state);
+            self.home.changed.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::sleep;
+
+use super::*;
+use crate::MemoryNode;
+use crate::engine::watcher::ASK_EVERY;
+use crate::node::{Keyspace, LockNode};
+use crate::quorum::MembershipConfig;
+use crate::random::Random;
+
+/// A home over one node.
+fn home() -> Arc<Home> {
+    let node = MemoryNode::new();
+    let config = MembershipConfig {
+        names: vec![node.name().to_owned()],
+        max_ttl: Duration::from_secs(60),
+        set_name: String::new(),
+        form_with_missing: false,
+        assume_durable: false,
+    };
+    let (random, stop) = (Arc::new(Random::from_seed(1)), CancellationToken::new());
+    let cluster = Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, stop.clone());
+    let home = Arc::new(Home::new(Arc::new(cluster), stop));
+    home.add(std::future::pending);
+    home
+}
+
+fn on_one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn a_home_that_runs_stays_however_fast_another_runtimes_clock_goes() {
+    let home = home();
+    let (started, is_started) = mpsc::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = thread::spawn({
+        let home = Arc::clone(&home);
+        move || {
+            on_one_thread().block_on(async {
+                home.start();
+                started.send(()).unwrap();
+                _ = stopped.await;
+            });
+        }
+    });
+    is_started.recv().unwrap();
+    let paused = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    paused.block_on(async {
+        home.start();
+        sleep(Duration::from_secs(3600)).await;
+    });
+    assert_eq!(home.lock().tenure, 1);
+    stop.send(()).unwrap();
+    running.join().unwrap();
+}
+
+#[test]
+fn a_runtime_that_is_shut_down_is_replaced_at_once_and_forgotten() {
+    let home = home();
+    for tenure in 1..4 {
+        on_one_thread().block_on(async { home.start() });
+        assert_eq!(home.lock().tenure, tenure);
+        assert!(home.lock().watching.is_empty());
+    }
+}
+
+#[test]
+fn a_runtime_that_stalls_is_replaced_once_and_comes_back_as_another_one() {
+    let home = home();
+    let (first, second) = (on_one_thread(), on_one_thread());
+    first.block_on(async { home.start() });
+    second.block_on(async {
+        home.start();
+        while home.lock().tenure == 1 {
+            home.changed.notified().await;
+        }
+    });
+    let before = home.lock().tasks.len();
+    // The old home does not take it back while the new one runs.
+    let running = thread::spawn(move || second.block_on(async { sleep(ASK_EVERY * 8).await }));
+    first.block_on(async { sleep(ASK_EVERY * 6).await });
+    {
+        let state = home.lock();
+        assert_eq!((state.tenure, state.tasks.len(), state.watching.len()), (2, before, 2));
+    }
+    running.join().unwrap();
+}

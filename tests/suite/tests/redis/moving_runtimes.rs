@@ -1,0 +1,121 @@
+//! Connections and renewals move from a runtime that does not run any more to one that does. In real time, by nature.
+
+use std::time::Duration;
+
+use lock_core::{LockManager, RedisNode};
+use lock_support::{Fate, RedisCluster, StalledRuntime, eventually_async, on_one_thread, whatever_becomes_of_it};
+use tokio::time::{Instant, sleep};
+
+/// Generous: a second is promised for the move, and the servers may be slow.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A manager that was used on a runtime that does not run any more.
+fn used_elsewhere(fate: Fate, cluster: &RedisCluster) -> (LockManager, StalledRuntime) {
+    let locks = cluster.builder().node_timeout(Duration::from_millis(200)).connect_lazy().unwrap();
+    let used = async {
+        let guard = locks.lock("first").acquire().await.unwrap();
+        assert!(guard.release().await.unwrap());
+    };
+    let ((), stalled) = StalledRuntime::after(fate, used);
+    (locks, stalled)
+}
+
+/// Acquires and releases until that succeeds.
+async fn succeeds_soon(locks: &LockManager, resource: &str) {
+    let asked = Instant::now();
+    eventually_async("a lock is acquired", async || match locks.lock(resource).wait(SOON).acquire().await {
+        Ok(guard) => guard.release().await.is_ok(),
+        Err(_) => false,
+    })
+    .await;
+    assert!(asked.elapsed() < SOON, "{:?}", asked.elapsed());
+}
+
+#[test]
+fn locks_are_acquired_whatever_the_first_runtime_does() {
+    whatever_becomes_of_it(|fate| {
+        let live = on_one_thread();
+        let cluster = live.block_on(RedisCluster::start(3));
+        let (locks, mut stalled) = used_elsewhere(fate, &cluster);
+        live.block_on(async {
+            succeeds_soon(&locks, "r").await;
+            for _ in 0..100 {
+                assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap(), "it has moved");
+            }
+        });
+        // Its stale tasks change nothing.
+        let going_on = std::thread::spawn(move || {
+            live.block_on(async {
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_secs(1) {
+                    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+                }
+            });
+        });
+        stalled.run_again(Duration::from_millis(800));
+        going_on.join().unwrap();
+        // The servers end with their last owner, which needs no runtime.
+        drop(cluster);
+    });
+}
+
+#[test]
+fn a_lease_on_real_servers_goes_on_being_renewed_whatever_the_first_runtime_does() {
+    whatever_becomes_of_it(|fate| {
+        let live = on_one_thread();
+        let cluster = live.block_on(RedisCluster::start(3));
+        let locks = cluster.builder().connect_lazy().unwrap();
+        let ttl = Duration::from_secs(3);
+        let (guard, _stalled) = StalledRuntime::after(fate, locks.lock("r").ttl(ttl).acquire());
+        let guard = guard.unwrap();
+        live.block_on(async {
+            // The manager is used here, too.
+            locks.lock("s").acquire().await.ok();
+            sleep(ttl + ttl / 2).await;
+            assert!(guard.is_valid());
+            assert_eq!(guard.release().await, Ok(true));
+            cluster.no_lock_is_left().await;
+        });
+    });
+}
+
+#[test]
+fn a_release_that_was_not_written_is_sent_again_whatever_the_first_runtime_does() {
+    whatever_becomes_of_it(|fate| {
+        let live = on_one_thread();
+        let cluster = live.block_on(RedisCluster::start(3));
+        let locks = cluster.builder().connect_lazy().unwrap();
+        let long = Duration::from_secs(60);
+        let (guard, _stalled) = StalledRuntime::after(fate, locks.lock("r").ttl(long).acquire());
+        let guard = guard.unwrap();
+        live.block_on(async {
+            // Given to the old connection.
+            _ = guard.release().await;
+            succeeds_soon(&locks, "s").await;
+            cluster.no_lock_is_left().await;
+        });
+    });
+}
+
+#[test]
+fn connections_from_a_factory_move_whatever_the_first_runtime_does() {
+    whatever_becomes_of_it(|fate| {
+        let live = on_one_thread();
+        let cluster = live.block_on(RedisCluster::start(3));
+        let nodes = cluster.servers.iter().map(|server| {
+            let client = redis::Client::open(server.url()).unwrap();
+            let connect = move || {
+                let client = client.clone();
+                async move { client.get_multiplexed_async_connection().await }
+            };
+            RedisNode::from_factory(server.address(), connect)
+        });
+        let locks = LockManager::builder().nodes(nodes).connect_lazy().unwrap();
+        let (guard, _stalled) = StalledRuntime::after(fate, locks.lock("r").acquire());
+        live.block_on(async {
+            _ = guard.unwrap().release().await;
+            succeeds_soon(&locks, "r").await;
+            cluster.no_lock_is_left().await;
+        });
+    });
+}
