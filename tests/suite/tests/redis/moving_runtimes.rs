@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// A manager that was used on a runtime that does not run any more.
 fn used_elsewhere(fate: Fate, cluster: &RedisCluster) -> (LockManager, StalledRuntime) {
-    let locks = cluster.builder().node_timeout(Duration::from_millis(200)).connect_lazy().unwrap();
+    let locks = cluster.builder().connect_lazy().unwrap();
     let used = async {
         let guard = locks.lock("first").acquire().await.unwrap();
         assert!(guard.release().await.unwrap());
