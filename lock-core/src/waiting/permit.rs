@@ -21,6 +21,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause of a process that no majority can wake.
 const MAX_POLL_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause of the first in line behind a stranger.
+const MAX_STRANGER_PAUSE: Duration = Duration::from_millis(32);
 /// Spreads out processes that were given the same time.
 const JITTER: Duration = Duration::from_millis(10);
 
@@ -152,8 +154,8 @@ impl LocalPermit {
     fn pause_for(&self, queue: QueueReport, free_in: Option<Duration>) -> Duration {
         let Engine { random, cluster, .. } = &*self.queues.engine;
         if queue.first_behind_stranger {
-            // Its release wakes nobody.
-            return random.jitter(self.pause);
+            // Its release wakes nobody. Other Redlocks pause for about as long.
+            return random.jitter(self.pause.min(MAX_STRANGER_PAUSE));
         }
         if cluster.no_majority_wakes() && queue.others > 0 {
             // Faster than a reservation passes, near the head of the queue.

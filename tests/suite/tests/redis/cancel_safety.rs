@@ -192,6 +192,10 @@ async fn a_waiter_that_leaves_notifies_each_node_once() {
     let holders = cluster.builder().ttl(TTL).connect().await.unwrap();
     let recorders: Vec<_> = cluster.nodes.iter().cloned().map(Recorder::new).collect();
     let locks = LockManager::builder().nodes(recorders.clone()).ttl(TTL).connect().await.unwrap();
+    // A first wait, so that it is known that the nodes can wake this manager. Before that, it enters no queue.
+    let holder = holders.lock("first").acquire().await.unwrap();
+    assert!(timeout(TTL / 50, locks.lock("first").acquire()).await.is_err());
+    holder.release().await.unwrap();
     // Long enough to cover the first attempts and the pauses between them.
     for late in 0..120 {
         let (key, case) = (format!("r{late}"), format!("left after {late} ms"));
