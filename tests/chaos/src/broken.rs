@@ -1,11 +1,9 @@
 //! The broken variants: the nemesis exceeds the limits of the guarantees, or acts unseen by the histories, and the
 //! checks must find it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::node::{Keyspace, LockKeys};
 use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
@@ -18,9 +16,11 @@ const DELETE_PAUSE: Duration = Duration::from_millis(1);
 
 impl Nemesis<'_, '_> {
     /// Takes a resource on all servers for `length`, whoever holds it. The histories record a quiet phase.
+    ///
+    /// The first in line polls for it, because the release of a stranger wakes nobody. It gets nothing before the keys expire.
     pub(super) async fn stranger(&mut self, length: Duration) {
         self.phase(QUIET);
-        let take = format!("SET {} stranger PX {}", keys(QUICK_RESOURCE).lock_key(), length.as_millis());
+        let take = format!("SET {PREFIX}{} stranger PX {}", resource(QUICK_RESOURCE), length.as_millis());
         for server in &self.world.servers {
             server.query::<String>(&take).await;
         }
@@ -32,9 +32,8 @@ impl Nemesis<'_, '_> {
     pub(super) async fn no_queues(&mut self, length: Duration) {
         self.phase(QUIET);
         let mut delete = redis::cmd("DEL");
-        for keys in (0..RESOURCES).map(keys) {
-            let related = |what: &str| format!("{{{}}}:{what}", keys.lock_key());
-            delete.arg(related("queue")).arg(related("turn"));
+        for keys in (0..RESOURCES).map(|index| format!("{PREFIX}{{{}}}", resource(index))) {
+            delete.arg(format!("{keys}:queue")).arg(format!("{keys}:reserved"));
         }
         let began = Instant::now();
         let deleting = self.world.servers.iter().map(async |server| {
@@ -49,8 +48,4 @@ impl Nemesis<'_, '_> {
             self.world.problems.extend(deleted.err().map(|error| format!("could not delete the queues: {error}")));
         }
     }
-}
-
-fn keys(index: usize) -> LockKeys {
-    LockKeys::new(&Arc::new(Keyspace::new(PREFIX)), &resource(index))
 }

@@ -50,6 +50,20 @@ impl Cycle {
         }
     }
 
+    /// Everybody in the crowd waits for long. A third of them hold for so long that others can be hit meanwhile.
+    pub(super) fn draw_in_crowd(dice: &mut Dice) -> Self {
+        let (from, to) = if dice.roll(3) == 0 { (250, 400) } else { (0, 10) };
+        Self {
+            ttl: MAX_TTL,
+            wait: LONG_WAIT,
+            dropped_after: Duration::MAX,
+            renew: true,
+            max_hold: Duration::from_secs(20),
+            work: Duration::from_millis(from + dice.roll(to - from)),
+            ignores_loss: false,
+        }
+    }
+
     pub(super) fn apply(&self, request: LockRequest) -> LockRequest {
         request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
     }

@@ -3,24 +3,32 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::LONG_WAIT;
 use super::grants::{Grant, Process};
 use super::handovers::{HandoverChain, chains};
 use super::liveness::Finding;
 use super::waits::Wait;
 use super::windows::Window;
-use super::{LONG_WAIT, SERVICES};
 
 /// How many reservations a process may miss because the machine is busy: it is woken, and does not come for 100 ms.
 const MAX_MISSED: usize = 3;
-/// How many chains of other processes may pass a waiting process: one of each process that came before it, and one more
-/// of each for every reservation that it missed. It keeps its queue position, which depends on when it began to wait.
-const MAX_PASSED: usize = (SERVICES - 1) * (1 + MAX_MISSED);
+/// How many chains of other processes may pass a waiting process of so many in all: one of each process that came before it, and
+/// one more of each for every reservation that it missed. It keeps its queue position, which depends on when it began to wait.
+const fn max_passed(processes: usize) -> usize {
+    (processes - 1) * (1 + MAX_MISSED)
+}
 /// A caller that began this much later is behind in the local queue. Within less, its task may have been interrupted on
 /// the way.
 const CLEARLY_LATER: Duration = Duration::from_millis(100);
 
-/// No process waits while others take the lock again and again.
-pub(super) fn no_process_starves(grants: &[Grant], waits: &[Wait], windows: &[Window]) -> Finding<usize> {
+/// No process waits while others take the lock again and again. So many processes want it in all.
+pub(super) fn no_process_starves(
+    grants: &[Grant],
+    waits: &[Wait],
+    windows: &[Window],
+    processes: usize,
+) -> Finding<usize> {
+    let max_passed = max_passed(processes);
     let mut found = Finding::<usize>::default();
     let mut chains = chains(grants);
     chains.values_mut().for_each(|chains| chains.sort_by_key(|chain| chain.first.granted));
@@ -28,7 +36,7 @@ pub(super) fn no_process_starves(grants: &[Grant], waits: &[Wait], windows: &[Wi
         let chains = chains.get(wait.resource.as_str()).map_or(&[][..], Vec::as_slice);
         for window in windows {
             let most = wait.longest_within(*window).map_or(&[][..], |most| begun_within(chains, most));
-            found.exercised += u64::from(most.len() > MAX_PASSED);
+            found.exercised += u64::from(most.len() > max_passed);
             let Some(waiting) = wait.within(*window) else { continue };
             let mut passed = 0;
             for chain in begun_within(chains, waiting) {
@@ -38,7 +46,7 @@ pub(super) fn no_process_starves(grants: &[Grant], waits: &[Wait], windows: &[Wi
                     passed = 0;
                 }
                 found.worst = found.worst.max(passed);
-                if passed == MAX_PASSED + 1 {
+                if passed == max_passed + 1 {
                     found
                         .violations
                         .push(format!("passed over by {passed} chains of other processes: {wait:?} in {window:?}"));
@@ -84,10 +92,12 @@ pub(super) fn local_queues_are_fifo(waits: &[Wait], windows: &[Window]) -> Findi
 
 #[cfg(test)]
 mod tests {
+    use super::super::SERVICES;
     use super::super::grants::Holder;
     use super::*;
     use lock_history::Moment;
 
+    const MAX_PASSED: usize = max_passed(SERVICES);
     const HEALTHY: Window = Window { from: Moment(1_000_000), to: Moment(20_000_000) };
 
     fn wait(process: usize, began: u64, ended: u64) -> Wait {
@@ -115,7 +125,8 @@ mod tests {
 
     #[test]
     fn starvation_is_found() {
-        let starves = |services: &[usize], wait: Wait| no_process_starves(&chains_of(services), &[wait], &[HEALTHY]);
+        let starves =
+            |services: &[usize], wait: Wait| no_process_starves(&chains_of(services), &[wait], &[HEALTHY], SERVICES);
         let too_many = vec![1; MAX_PASSED + 1];
         assert_eq!(starves(&too_many, wait(0, 1_500, 5_000)).violations.len(), 1);
         assert_eq!(starves(&too_many, wait(0, 2_005, 5_000)).violations, Vec::<String>::new(), "it came later");
@@ -132,14 +143,15 @@ mod tests {
         without_wait.holder.may_wait = false;
         let mut grants = chains_of(&too_many);
         grants[1] = Grant { token: grants[1].token, granted: grants[1].granted, ..without_wait };
-        let found = no_process_starves(&grants, &[wait(0, 1_500, 5_000)], &[HEALTHY]);
+        let found = no_process_starves(&grants, &[wait(0, 1_500, 5_000)], &[HEALTHY], SERVICES);
         assert_eq!(found.worst, MAX_PASSED, "a caller that does not wait does not count");
     }
 
     #[test]
     fn a_wait_counts_if_others_had_enough_chains() {
-        let exercised =
-            |chains| no_process_starves(&chains_of(&vec![1; chains]), &[wait(0, 1_500, 1_510)], &[HEALTHY]).exercised;
+        let exercised = |chains| {
+            no_process_starves(&chains_of(&vec![1; chains]), &[wait(0, 1_500, 1_510)], &[HEALTHY], SERVICES).exercised
+        };
         assert_eq!((exercised(MAX_PASSED), exercised(MAX_PASSED + 1)), (0, 1));
     }
 

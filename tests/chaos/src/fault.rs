@@ -40,6 +40,8 @@ pub(super) enum Kind {
     /// `SIGSTOP`, later `SIGCONT`.
     StopService,
     CutLink,
+    /// The connection for requests only.
+    CutRequests,
     DelayLink,
     HoldRequests,
     HoldReplies,
@@ -52,7 +54,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::KillServer,
         Self::RestartServer,
         Self::ReloadServer,
@@ -63,6 +65,7 @@ impl Kind {
         Self::KillService,
         Self::StopService,
         Self::CutLink,
+        Self::CutRequests,
         Self::DelayLink,
         Self::HoldRequests,
         Self::HoldReplies,
@@ -89,6 +92,7 @@ impl Kind {
             Self::KillService => "kill_service",
             Self::StopService => "stop_service",
             Self::CutLink => "cut_link",
+            Self::CutRequests => "cut_requests",
             Self::DelayLink => "delay_link",
             Self::HoldRequests => "hold_requests",
             Self::HoldReplies => "hold_replies",
@@ -108,7 +112,7 @@ impl Kind {
     /// The mode of the link under this fault, if it is a fault of a link.
     pub(super) fn mode(self, duration: Duration) -> Option<Mode> {
         Some(match self {
-            Self::CutLink | Self::CutWakeups => Mode::Cut,
+            Self::CutLink | Self::CutRequests | Self::CutWakeups => Mode::Cut,
             Self::DelayLink => Mode::Delay(duration / 8),
             Self::HoldRequests => Mode::HoldBack(Direction::ToServer),
             Self::HoldReplies | Self::HoldWakeups => Mode::HoldBack(Direction::ToService),

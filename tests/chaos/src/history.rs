@@ -103,9 +103,6 @@ impl Journal {
     }
 }
 
-/// How many bytes at the end of a history are read to see what a process holds.
-const TAIL: u64 = 16 * 1024;
-
 /// Reads the history of one process. The last line may be cut off if the process was killed; all others must parse.
 pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -114,17 +111,25 @@ pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
     complete.lines().map(line).collect()
 }
 
+/// How many bytes at the end of a history are read to see what a process holds, and where its only task stands.
+const TAIL: (u64, u64) = (16 * 1024, 2 * 1024);
+
+/// The end of a history.
+fn tail(path: &Path, bytes: u64) -> std::io::Result<Vec<Record>> {
+    let mut file = File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(bytes);
+    file.seek(SeekFrom::Start(start))?;
+    let mut end = Vec::new();
+    file.take(bytes).read_to_end(&mut end)?;
+    // The first of these lines may be cut off, and the last one, too.
+    Ok(end.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}
+
 /// Whether a process holds a lock, by the end of its history. Locks of the quick resource do not count: they are
 /// released before anybody can act on the answer.
 pub(super) fn holds(path: &Path) -> std::io::Result<bool> {
-    let mut file = File::open(path)?;
-    let start = file.metadata()?.len().saturating_sub(TAIL);
-    file.seek(SeekFrom::Start(start))?;
-    let mut end = Vec::new();
-    file.take(TAIL).read_to_end(&mut end)?;
     let (mut held, now) = (HashSet::new(), Moment::now());
-    // The first of these lines may be cut off, and the last one, too.
-    for record in end.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Record>(line).ok()) {
+    for record in tail(path, TAIL.0)? {
         match record.event {
             Event::Granted { resource, until, .. } | Event::Renewed { resource, until, .. }
                 if until > now && resource != super::resource(QUICK_RESOURCE) =>
@@ -138,6 +143,30 @@ pub(super) fn holds(path: &Path) -> std::io::Result<bool> {
         }
     }
     Ok(!held.is_empty())
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Waits { since: Moment },
+    Holds { since: Moment },
+    Neither,
+}
+
+/// Where the only task of a process stands, by the end of its history.
+pub(super) fn standing(path: &Path) -> std::io::Result<Standing> {
+    let mut standing = Standing::Neither;
+    for Record { at, event } in tail(path, TAIL.1)? {
+        standing = match event {
+            Event::Attempt { .. } => Standing::Waits { since: at },
+            Event::Granted { .. } => Standing::Holds { since: at },
+            Event::Rejected { .. } | Event::Dropped { .. } | Event::Lost { .. } | Event::Releasing { .. } => {
+                Standing::Neither
+            }
+            _ => standing,
+        };
+    }
+    Ok(standing)
 }
 
 #[cfg(test)]
@@ -175,5 +204,21 @@ mod tests {
         assert!(!holds(&path).unwrap());
         journal.write(Event::Granted { attempt: 8, resource: "r".into(), token: 9, until: Moment::now() });
         assert!(!holds(&path).unwrap(), "its validity is over");
+    }
+
+    #[test]
+    fn a_task_waits_until_it_is_granted_and_holds_until_it_releases() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("history");
+        let journal = Journal::create(&path).unwrap();
+        let resource = || "r".to_owned();
+        journal.write(Event::Attempt { attempt: 1, resource: resource(), wait: Duration::ZERO });
+        assert!(matches!(standing(&path).unwrap(), Standing::Waits { .. }));
+        journal.write(Event::Granted { attempt: 1, resource: resource(), token: 1, until: Moment::MAX });
+        journal.write(Event::Writing { resource: resource(), token: 1 });
+        assert!(matches!(standing(&path).unwrap(), Standing::Holds { .. }));
+        journal.write(Event::Releasing { resource: resource(), token: 1 });
+        journal.write(Event::Released { resource: resource(), token: 1, outcome: "ours".into() });
+        assert_eq!(standing(&path).unwrap(), Standing::Neither);
     }
 }

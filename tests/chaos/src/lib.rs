@@ -13,6 +13,7 @@
 //! | `grants`, `handovers`, `waits` | the histories as grants ([`lock_history::Grant`]), handover chains and waits |
 //! | `safety` | what must hold at all times, beside [`lock_history::check`] |
 //! | `windows`, `liveness`, `fairness` | when the system is healthy, and that waiters make progress then, in order |
+//! | `crowd` | a phase of a run: many processes in line for one resource, of which some are killed or frozen |
 //! | `run`, `report`, `queue_stats` | a run from end to end, and its report |
 //! | `membership` | another kind of run, about who the masters are |
 //! | `probe`, `race` | what its services also do: show whether locks can be acquired, and lock at the same moment |
@@ -27,6 +28,7 @@
 
 mod broken;
 mod budget;
+mod crowd;
 mod cycle;
 mod fairness;
 mod fault;
@@ -59,6 +61,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+pub use self::crowd::CrowdStats;
 pub use self::queue_stats::QueueStats;
 pub use self::report::{Report, Writes};
 pub use self::run::run;
@@ -85,7 +88,8 @@ pub struct Plan {
 pub enum Broken {
     /// The services write without the fence, so updates are lost.
     Unfenced,
-    /// A client that records no history holds a resource. To the checks it looks free, and its waiters do not get it.
+    /// A client that is none of ours, and records no history, holds a resource. To the checks it looks free, and its waiters do
+    /// not get it.
     Stranger,
     /// The servers keep losing their queues. Whoever asks when a lock is released gets it, and others starve.
     NoQueues,
@@ -95,7 +99,7 @@ pub enum Broken {
 
 /// How many servers there are.
 const SERVERS: usize = 5;
-/// How many services there are.
+/// How many services there are, besides the [crowd](crowd::MEMBERS).
 const SERVICES: usize = 3;
 /// How many resources there are.
 const RESOURCES: usize = 3;

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::wakeups::{Counters, Tap};
+use super::wakeups::{Counters, Tap, Traffic};
 
 /// A proxy from a port of its own to a server.
 pub(super) struct Link {
@@ -24,11 +24,17 @@ struct Modes {
     all: Mode,
     /// Of the connections for wake-ups, while `all` is [`Mode::Pass`].
     wakeups: Mode,
+    /// Of the connections for requests, while `all` is [`Mode::Pass`].
+    requests: Mode,
 }
 
 impl Modes {
     fn of(self, tap: &Tap) -> Mode {
-        if self.all == Mode::Pass && tap.carries_wakeups() { self.wakeups } else { self.all }
+        match tap.traffic() {
+            Some(Traffic::Wakeups) if self.all == Mode::Pass => self.wakeups,
+            Some(Traffic::Requests) if self.all == Mode::Pass => self.requests,
+            _ => self.all,
+        }
     }
 }
 
@@ -75,9 +81,12 @@ impl Link {
         self.modes.send_modify(|modes| modes.all = mode);
     }
 
-    /// Sets the mode of the connections for wake-ups only.
-    pub(super) fn set_wakeups(&self, mode: Mode) {
-        self.modes.send_modify(|modes| modes.wakeups = mode);
+    /// Sets the mode of those connections only that carry this.
+    pub(super) fn set_only(&self, traffic: Traffic, mode: Mode) {
+        self.modes.send_modify(|modes| match traffic {
+            Traffic::Wakeups => modes.wakeups = mode,
+            Traffic::Requests => modes.requests = mode,
+        });
     }
 }
 
@@ -145,8 +154,7 @@ async fn pump(
     };
     tokio::select! {
         () = pumping => {}
-        // A connection that turns out to be for wake-ups only now is cut, too: its request is not passed on, and the
-        // server ends it.
+        // A connection whose kind turns out only now is cut, too: its request is not passed on, and the server ends it.
         _ = cut.wait_for(|modes| modes.of(tap) == Mode::Cut) => if direction == Direction::ToService { tap.cut() },
     }
 }
@@ -178,7 +186,7 @@ mod tests {
 
     async fn echoed(client: &mut TcpStream, what: &str) -> std::io::Result<usize> {
         client.write_all(what.as_bytes()).await.unwrap();
-        tokio::time::timeout(Duration::from_millis(50), client.read(&mut [0; 8])).await?
+        tokio::time::timeout(Duration::from_millis(50), client.read(&mut [0; 16])).await?
     }
 
     #[tokio::test]
@@ -211,16 +219,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fault_of_wakeups_leaves_other_connections_alone() {
+    async fn a_fault_of_one_kind_of_connections_leaves_the_others_alone() {
+        let kinds = [(Traffic::Wakeups, "SUBSCRIBE"), (Traffic::Requests, "SCRIPT")];
         for mode in [Mode::Cut, Mode::Lose(Direction::ToService), Mode::HoldBack(Direction::ToServer)] {
-            let (link, mut wakeups) = echo().await;
-            let mut other = TcpStream::connect(("127.0.0.1", link.port)).await.unwrap();
-            assert_eq!(echoed(&mut wakeups, "BLPOP").await.unwrap(), 5);
-            link.set_wakeups(mode);
-            assert!(!matches!(echoed(&mut wakeups, "BLPOP").await, Ok(1..)), "{mode:?}");
-            assert_eq!(echoed_byte(&mut other).await.unwrap(), 1, "{mode:?}");
-            // A connection that becomes one for wake-ups later fares no better.
-            assert!(!matches!(echoed(&mut other, "BLPOP").await, Ok(1..)), "{mode:?}");
+            for (traffic, command) in kinds {
+                let (link, mut hit) = echo().await;
+                let mut other = TcpStream::connect(("127.0.0.1", link.port)).await.unwrap();
+                assert_eq!(echoed(&mut hit, command).await.unwrap(), command.len());
+                link.set_only(traffic, mode);
+                assert!(!matches!(echoed(&mut hit, command).await, Ok(1..)), "{mode:?}");
+                assert_eq!(echoed_byte(&mut other).await.unwrap(), 1, "{mode:?}");
+                // A connection that becomes one of them later fares no better.
+                assert!(!matches!(echoed(&mut other, command).await, Ok(1..)), "{mode:?}");
+            }
         }
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn free_locks_are_taken(grants: &[Grant], waits: &[Wait], windows: &[
 }
 
 /// The spans in which nobody could hold a resource, by its grants in the order in which they were granted.
-fn free(grants: &[&Grant]) -> Vec<Window> {
+pub(super) fn free(grants: &[&Grant]) -> Vec<Window> {
     let (mut free, mut from) = (Vec::new(), Moment(0));
     for grant in grants {
         free.extend((from < grant.granted).then_some(Window { from, to: grant.granted }));

@@ -126,6 +126,11 @@ impl<'a, 'b> Nemesis<'a, 'b> {
     /// Ends all faults and waits until everything has recovered.
     pub(super) async fn recover(&mut self) {
         self.phase("recovery");
+        self.end_all_faults().await;
+    }
+
+    /// Ends all faults and waits until everything has recovered, in the present phase.
+    pub(super) async fn end_all_faults(&mut self) {
         let began = Instant::now();
         for active_fault in &mut self.active_faults {
             active_fault.until = active_fault.until.min(began);
@@ -157,7 +162,7 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         sleep(length.saturating_sub(began.elapsed())).await;
     }
 
-    async fn begin(&mut self, fault: Fault) {
+    pub(super) async fn begin(&mut self, fault: Fault) {
         self.world.inject(&fault).await;
         if fault.kind.forgets() || !fault.duration.is_zero() {
             self.active_faults.push(ActiveFault { fault, until: Instant::now() + fault.duration, recovering: false });

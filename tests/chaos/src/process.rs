@@ -31,6 +31,9 @@ impl ServiceProcess {
         if args.no_quarantine {
             command.arg("--no-quarantine");
         }
+        if args.crowd {
+            command.arg("--crowd");
+        }
         if args.probes {
             command.arg("--probes");
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::crowd::MEMBERS;
 use super::grants::{Grant, Process};
 use super::handovers::chains;
 use super::history::{Event, Record};
@@ -95,6 +96,10 @@ impl QueueStats {
             let Event::Fault { kind, service: Some(service), generation: Some(generation), .. } = event else {
                 continue;
             };
+            // What happens to the crowd is counted elsewhere.
+            if MEMBERS.contains(service) {
+                continue;
+            }
             let queues = || in_queues((*service, *generation), *at, grants, waits);
             match kind.as_str() {
                 "kill_service" => stats.killed_in_queue += queues(),
@@ -106,7 +111,7 @@ impl QueueStats {
     }
 
     /// What a run must contain, and what to report if it does not.
-    pub(super) fn effects(&self) -> [(u64, &'static str); 13] {
+    pub(super) fn effects(&self) -> [(u64, &'static str); 14] {
         let Self { wakeups, exercised: [free, served, passed, order], .. } = *self;
         [
             (self.given_up, "no waiter gave up"),
@@ -118,6 +123,7 @@ impl QueueStats {
             (wakeups.reserved.min(wakeups.next), "the servers did not send both kinds of wake-ups"),
             (wakeups.lost.min(wakeups.late), "no wake-up was lost, or none was late"),
             (wakeups.cut, "no connection for wake-ups was cut"),
+            (wakeups.requests_cut, "no connection for requests was cut"),
             (free, "nobody waited for long enough to show that a resource stays free"),
             (served, "nobody waited for the quick resource for long enough to show that waiters are not served"),
             (passed, "nobody waited through enough chains to show that a process starves"),
@@ -151,8 +157,9 @@ impl fmt::Display for QueueStats {
         )?;
         let (killed, stopped) = (self.killed_in_queue, self.stopped_in_queue);
         writeln!(f, "queues      {killed} in which a process was killed, {stopped} in which one was stopped")?;
-        let Wakeups { reserved, next, late, lost, cut } = self.wakeups;
-        writeln!(f, "wake-ups    {reserved} reserved, {next} next, {late} late, {lost} lost, {cut} connections cut")?;
+        let Wakeups { reserved, next, late, lost, cut, requests_cut } = self.wakeups;
+        write!(f, "wake-ups    {reserved} reserved, {next} next, {late} late, {lost} lost; ")?;
+        writeln!(f, "{cut} of their connections cut, and {requests_cut} of those for requests")?;
         let Self { longest_free, longest_wait, most_passed, most_overtaken, exercised, .. } = self;
         write!(
             f,

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::crowd::CrowdStats;
 use super::grants::Grant;
 use super::history::{Event, Record, Write};
 use super::queue_stats::QueueStats;
@@ -43,6 +44,8 @@ pub struct Report {
     pub stopped_while_holding: u64,
     /// Statistics of waiting.
     pub queues: QueueStats,
+    /// What happened to the crowd.
+    pub crowd: CrowdStats,
     /// The events that the engine logged.
     pub events: Counts,
     /// The milliseconds until all resources had been locked and written, in each quiet phase.
@@ -75,7 +78,7 @@ impl Report {
         self.violations.is_empty() && self.without_effect.is_empty()
     }
 
-    pub(super) fn count(&mut self, histories: &[Vec<Record>], grants: &[Grant], queues: QueueStats) {
+    pub(super) fn count(&mut self, histories: &[Vec<Record>], grants: &[Grant], queues: QueueStats, crowd: CrowdStats) {
         let mut add = |counts: fn(&mut Self) -> &mut Counts, name: &str| {
             *counts(self).entry(name.to_owned()).or_default() += 1;
         };
@@ -120,7 +123,7 @@ impl Report {
                 _ => {}
             }
         }
-        self.queues = queues;
+        (self.queues, self.crowd) = (queues, crowd);
         self.check_effects();
     }
 
@@ -136,7 +139,11 @@ impl Report {
             (count(&self.events, "lock.member_replaced"), "no server was quarantined"),
             (self.renewals, "no lease was renewed"),
         ];
-        let missing = effects.into_iter().chain(self.queues.effects()).filter(|(count, _)| *count == 0);
+        let missing = effects
+            .into_iter()
+            .chain(self.queues.effects())
+            .chain(self.crowd.effects())
+            .filter(|(count, _)| *count == 0);
         self.without_effect.extend(missing.map(|(_, missing)| missing.to_owned()));
     }
 }
@@ -160,7 +167,7 @@ impl fmt::Display for Report {
         writeln!(f, "{failed} failed, {unknown} unknown because of a kill")?;
         let (killed, stopped) = (self.killed_while_holding, self.stopped_while_holding);
         writeln!(f, "holders     {killed} killed, {stopped} stopped")?;
-        write!(f, "{}", self.queues)?;
+        write!(f, "{}{}", self.queues, self.crowd)?;
         writeln!(f, "events      {}", list(&self.events))?;
         writeln!(f, "progress    every resource written after {:?} ms without faults", self.progress)?;
         self.without_effect.iter().try_for_each(|missing| writeln!(f, "NO EFFECT   {missing}"))?;
@@ -178,13 +185,14 @@ mod tests {
     #[test]
     fn a_run_without_faults_shows_nothing() {
         let mut report = Report::default();
-        report.count(&[], &[], QueueStats::default());
+        report.count(&[], &[], QueueStats::default(), CrowdStats::default());
         assert!(!report.is_clean(), "{report}");
         for missing in [
             "no service was killed",
             "no lock was handed over",
             "the servers did not send both kinds of wake-ups",
             "nobody waited for long enough",
+            "nobody of the crowd was frozen",
         ] {
             assert!(report.to_string().contains(missing), "{report}");
         }
@@ -197,7 +205,12 @@ mod tests {
             let (kind, generation) = ("kill_service".to_owned(), Some(generation));
             let event = Event::Fault { kind, server: None, service: Some(2), generation };
             let mut report = Report::default();
-            report.count(&[vec![Record { at: Moment(at), event }]], &[of(7)], QueueStats::default());
+            report.count(
+                &[vec![Record { at: Moment(at), event }]],
+                &[of(7)],
+                QueueStats::default(),
+                CrowdStats::default(),
+            );
             report.killed_while_holding
         };
         assert_eq!((killed(15, 7), killed(15, 8), killed(20, 7), killed(9, 7)), (1, 0, 0, 0));

@@ -10,7 +10,7 @@ use super::report::Report;
 use super::waits::waits;
 use super::windows::{NO_WAKEUPS, QUIET, windows};
 use super::world::World;
-use super::{Broken, MAX_TTL, Plan, fairness, grants, handovers, history, liveness, safety};
+use super::{Broken, MAX_TTL, Plan, SERVICES, crowd, fairness, grants, handovers, history, liveness, safety};
 
 /// How long faults are injected before a quiet phase.
 const FAULTS_LENGTH: Duration = Duration::from_secs(8);
@@ -60,8 +60,8 @@ pub async fn run(plan: &Plan) -> Report {
     report
 }
 
-/// Faults within the limits of the guarantees, recovery, a phase without wake-ups, an unavailable majority; again and
-/// again.
+/// Faults within the limits of the guarantees, recovery, a phase without wake-ups, an unavailable majority, a crowd; again
+/// and again.
 async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
     let began = Instant::now();
     loop {
@@ -70,10 +70,11 @@ async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
         nemesis.quiet(LONG_QUIET).await;
         nemesis.without_wakeups(NO_WAKEUPS_LENGTH).await;
         nemesis.outage().await;
+        nemesis.recover().await;
+        nemesis.crowd().await;
         if began.elapsed() >= length {
             return;
         }
-        nemesis.recover().await;
         nemesis.quiet(SHORT_QUIET).await;
     }
 }
@@ -101,11 +102,12 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let findings = Findings {
         free: liveness::free_locks_are_taken(&all, &waiting, &healthy),
         served: liveness::the_quick_resource_is_served(&waiting, &quiet),
-        passed: fairness::no_process_starves(&all, &waiting, &quiet),
+        passed: fairness::no_process_starves(&all, &waiting, &quiet, SERVICES),
         order: fairness::local_queues_are_fifo(&waiting, &quiet),
     };
     let queues = QueueStats::count(nemesis, &all, &waiting, &findings, world.wakeups.read());
-    report.count(&histories, &all, queues);
+    let (crowd, crowd_violations) = crowd::judge(&histories, &all, &waiting);
+    report.count(&histories, &all, queues, crowd);
     let (counters, rows) = (world.ledger.counters().unwrap(), world.ledger.rows().unwrap());
     let checks = [
         safety::grants_keep_the_guarantees(&all),
@@ -116,6 +118,7 @@ fn judge(world: &World<'_>, report: &mut Report) {
         findings.served.violations,
         findings.passed.violations,
         findings.order.violations,
+        crowd_violations,
     ];
     report.violations.extend(checks.into_iter().flatten());
 }

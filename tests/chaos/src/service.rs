@@ -10,6 +10,7 @@ use lock_core::LockManager;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::crowd::CROWD_RESOURCE;
 use super::history::{Event, Journal};
 use super::ledger::Ledger;
 use super::log::Log;
@@ -59,6 +60,9 @@ pub struct ServiceArgs {
     /// Let masters vote without a quarantine.
     #[arg(long)]
     pub no_quarantine: bool,
+    /// Lock what the crowd wants, instead of the resources.
+    #[arg(long)]
+    pub crowd: bool,
     /// Probe whether locks can be acquired, and race with the other services.
     #[arg(long)]
     pub probes: bool,
@@ -94,12 +98,15 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     let shared = Arc::new(Shared { service: args.service, locks: locks.clone(), ledger: Mutex::new(ledger), journal });
     let mut dice = Dice::new(args.seed);
     let mut tasks = JoinSet::new();
-    for task in 0..args.resources * args.tasks {
-        let (resource, dice) = (resource(task % args.resources), Dice::new(dice.roll(u64::MAX)));
+    let wanted = if args.crowd { vec![CROWD_RESOURCE.to_owned()] } else { (0..args.resources).map(resource).collect() };
+    for task in 0..wanted.len() * args.tasks {
+        let (resource, dice) = (wanted[task % wanted.len()].clone(), Dice::new(dice.roll(u64::MAX)));
         tasks.spawn(Worker::new(Arc::clone(&shared), resource, task, dice).work(stopped.clone()));
     }
-    if args.probes {
+    if args.probes || args.crowd {
         watch_for_stalls(&shared.journal);
+    }
+    if args.probes {
         tasks.spawn(probe(Arc::clone(&shared), stopped.clone()));
         tasks.spawn(race(Arc::clone(&shared), stopped.clone()));
     }

@@ -1,14 +1,14 @@
-//! Recognizes the connections that carry wake-ups, and counts the wake-ups on them.
+//! Recognizes the connections that carry wake-ups and those that carry requests, and counts the wake-ups.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Serialize;
 
 use super::PREFIX;
 use super::link::Mode;
 
-/// Counters of the wake-ups that went through the links.
+/// Counters of the wake-ups that went through the links, and of the connections that were cut.
 #[derive(Default)]
 pub(super) struct Counters {
     reserved: AtomicU64,
@@ -16,14 +16,15 @@ pub(super) struct Counters {
     late: AtomicU64,
     lost: AtomicU64,
     cut: AtomicU64,
+    requests_cut: AtomicU64,
 }
 
 /// How many wake-ups the servers sent.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Wakeups {
-    /// `WakeupKind::Reserved`.
+    /// For a waiter that the key is reserved for at once.
     pub reserved: u64,
-    /// `WakeupKind::Next`.
+    /// For a waiter that the key is reserved for after others.
     pub next: u64,
     /// Those of either kind that a link held back.
     pub late: u64,
@@ -31,63 +32,110 @@ pub struct Wakeups {
     pub lost: u64,
     /// Connections for wake-ups that were cut.
     pub cut: u64,
+    /// Connections for requests that were cut.
+    pub requests_cut: u64,
 }
 
-/// Observes one connection. It carries wake-ups if the service ever sent a `BLPOP` on it, which it does on no other.
+/// What a connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Traffic {
+    /// The service sent a `SUBSCRIBE`, which it does on no other.
+    Wakeups,
+    /// The service loaded its script, which it does on no other.
+    Requests,
+}
+
+/// Observes one connection.
 pub(super) struct Tap {
-    carries_wakeups: AtomicBool,
+    traffic: OnceLock<Traffic>,
+    /// The last line of the server, as far as it has arrived, if the connection carries wake-ups.
+    line: Mutex<Vec<u8>>,
     counters: Arc<Counters>,
 }
 
 impl Counters {
     pub(super) fn read(&self) -> Wakeups {
-        let [reserved, next, late, lost, cut] =
-            [&self.reserved, &self.next, &self.late, &self.lost, &self.cut].map(|counter| counter.load(Relaxed));
-        Wakeups { reserved, next, late, lost, cut }
-    }
-}
-
-impl Tap {
-    pub(super) fn new(counters: &Arc<Counters>) -> Self {
-        Self { carries_wakeups: AtomicBool::new(false), counters: Arc::clone(counters) }
-    }
-
-    pub(super) fn carries_wakeups(&self) -> bool {
-        self.carries_wakeups.load(Relaxed)
-    }
-
-    /// Observes bytes that the service sent.
-    pub(super) fn observe_request(&self, sent: &[u8]) {
-        if contains(sent, "BLPOP") {
-            self.carries_wakeups.store(true, Relaxed);
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        Wakeups {
+            reserved: read(&self.reserved),
+            next: read(&self.next),
+            late: read(&self.late),
+            lost: read(&self.lost),
+            cut: read(&self.cut),
+            requests_cut: read(&self.requests_cut),
         }
     }
 
-    /// Observes bytes that the server sent, on a link in this mode. They contain at most one wake-up: the service
-    /// requests one at a time.
-    pub(super) fn observe_reply(&self, sent: &[u8], mode: Mode) {
-        let is = |kind: &str| contains(sent, &format!("\r\n{kind}{PREFIX}"));
-        let counter = match (is("T"), is("S")) {
-            (true, _) => &self.counters.reserved,
-            (_, true) => &self.counters.next,
-            _ => return,
-        };
+    /// Counts a line that the server sent, if it is the payload of a wake-up.
+    fn count(&self, line: &[u8], mode: Mode) {
+        let Some(before) = reservations_before(line) else { return };
+        let counter = if before == 0 { &self.reserved } else { &self.next };
         let counters: &[&AtomicU64] = match mode {
             Mode::Pass | Mode::Delay(_) => &[counter],
-            Mode::HoldBack(_) => &[counter, &self.counters.late],
-            Mode::Cut | Mode::Lose(_) => &[&self.counters.lost],
+            Mode::HoldBack(_) => &[counter, &self.late],
+            Mode::Cut | Mode::Lose(_) => &[&self.lost],
         };
         for counter in counters {
             counter.fetch_add(1, Relaxed);
         }
     }
+}
+
+impl Tap {
+    pub(super) fn new(counters: &Arc<Counters>) -> Self {
+        Self { traffic: OnceLock::new(), line: Mutex::default(), counters: Arc::clone(counters) }
+    }
+
+    /// What the connection carries, if that is known already.
+    pub(super) fn traffic(&self) -> Option<Traffic> {
+        self.traffic.get().copied()
+    }
+
+    /// Observes bytes that the service sent.
+    pub(super) fn observe_request(&self, sent: &[u8]) {
+        if self.traffic().is_some() {
+            return;
+        }
+        let known = [("SUBSCRIBE", Traffic::Wakeups), ("SCRIPT", Traffic::Requests)];
+        if let Some((_, traffic)) = known.into_iter().find(|(command, _)| contains(sent, command)) {
+            // A connection has one reader, so nobody else has set it.
+            _ = self.traffic.set(traffic);
+        }
+    }
+
+    /// Observes bytes that the server sent, on a link in this mode. A message may come in pieces, or together with others.
+    pub(super) fn observe_reply(&self, sent: &[u8], mode: Mode) {
+        if self.traffic() != Some(Traffic::Wakeups) {
+            return;
+        }
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        for byte in sent {
+            match byte {
+                b'\n' => {
+                    self.counters.count(&line, mode);
+                    line.clear();
+                }
+                byte => line.push(*byte),
+            }
+        }
+    }
 
     /// Records that the connection was cut.
     pub(super) fn cut(&self) {
-        if self.carries_wakeups() {
-            self.counters.cut.fetch_add(1, Relaxed);
-        }
+        let counter = match self.traffic() {
+            Some(Traffic::Wakeups) => &self.counters.cut,
+            Some(Traffic::Requests) => &self.counters.requests_cut,
+            None => return,
+        };
+        counter.fetch_add(1, Relaxed);
     }
+}
+
+/// For how many waiters the key is reserved before the one that is woken by this line: `<number> <lock key>`, the payload of a
+/// message. No other line is like that.
+fn reservations_before(line: &[u8]) -> Option<u32> {
+    let (before, lock_key) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    lock_key.starts_with(PREFIX).then(|| before.parse().ok())?
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {
@@ -99,30 +147,59 @@ mod tests {
     use super::super::link::Direction;
     use super::*;
 
-    /// The reply of a server to `BLPOP`.
-    fn wakeup(what: &str) -> Vec<u8> {
-        format!("*2\r\n$18\r\n{PREFIX}{{node}}:calls:1f\r\n$15\r\n{what}\r\n").into_bytes()
+    /// A message of a server.
+    fn wakeup(payload: &str) -> Vec<u8> {
+        let (channel, length) = (format!("{PREFIX}{{node}}:wakeups:1f"), payload.len());
+        format!("*3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n${length}\r\n{payload}\r\n", channel.len()).into_bytes()
+    }
+
+    fn subscribed(counters: &Arc<Counters>) -> Tap {
+        let tap = Tap::new(counters);
+        tap.observe_request(b"*2\r\n$9\r\nSUBSCRIBE\r\n");
+        tap
     }
 
     #[test]
     fn wakeups_are_counted_by_kind_and_by_fate() {
         let counters = Arc::default();
-        let tap = Tap::new(&counters);
-        tap.observe_reply(&wakeup("Tlock:account-0"), Mode::Pass);
-        tap.observe_reply(&wakeup("Slock:account-0"), Mode::Pass);
-        tap.observe_reply(b"*-1\r\n", Mode::Pass);
-        tap.observe_reply(&wakeup("Tlock:account-0"), Mode::HoldBack(Direction::ToService));
-        tap.observe_reply(&wakeup("Tlock:account-0"), Mode::Lose(Direction::ToService));
-        let Wakeups { reserved, next, late, lost, cut } = counters.read();
-        assert_eq!((reserved, next, late, lost, cut), (2, 1, 1, 1, 0));
+        let tap = subscribed(&counters);
+        tap.observe_reply(b"*3\r\n$9\r\nsubscribe\r\n$20\r\nlock:{node}:wakeups:1f\r\n:1\r\n", Mode::Pass);
+        tap.observe_reply(&[wakeup("0 lock:account-0"), wakeup("0 lock:account-0")].concat(), Mode::Pass);
+        tap.observe_reply(&wakeup("4 lock:account-0"), Mode::HoldBack(Direction::ToService));
+        tap.observe_reply(&wakeup("0 lock:account-0"), Mode::Lose(Direction::ToService));
+        let Wakeups { reserved, next, late, lost, .. } = counters.read();
+        assert_eq!((reserved, next, late, lost), (2, 1, 1, 1));
     }
 
     #[test]
-    fn a_connection_for_wakeups_is_recognized_by_its_requests() {
-        let tap = Tap::new(&Arc::default());
-        tap.observe_request(b"*3\r\n$7\r\nEVALSHA\r\n");
-        assert!(!tap.carries_wakeups());
-        tap.observe_request(b"*3\r\n$5\r\nBLPOP\r\n");
-        assert!(tap.carries_wakeups());
+    fn a_wakeup_that_arrives_in_pieces_is_counted_once() {
+        let counters = Arc::default();
+        let (tap, wakeup) = (subscribed(&counters), wakeup("1 lock:account-0"));
+        wakeup.chunks(3).for_each(|piece| tap.observe_reply(piece, Mode::Pass));
+        assert_eq!((counters.read().reserved, counters.read().next), (0, 1));
+    }
+
+    #[test]
+    fn what_a_connection_carries_is_recognized_by_its_requests() {
+        let carries = |requests: &[&str]| {
+            let tap = Tap::new(&Arc::default());
+            requests.iter().for_each(|request| tap.observe_request(request.as_bytes()));
+            tap.traffic()
+        };
+        assert_eq!(carries(&["CLIENT SETINFO"]), None);
+        assert_eq!(carries(&["CLIENT SETINFO", "SUBSCRIBE"]), Some(Traffic::Wakeups));
+        assert_eq!(carries(&["SCRIPT", "EVALSHA"]), Some(Traffic::Requests));
+    }
+
+    #[test]
+    fn cut_connections_are_counted_by_what_they_carry() {
+        let counters = Arc::default();
+        subscribed(&counters).cut();
+        let requests = Tap::new(&counters);
+        requests.cut();
+        requests.observe_request(b"SCRIPT");
+        requests.cut();
+        let Wakeups { cut, requests_cut, .. } = counters.read();
+        assert_eq!((cut, requests_cut), (1, 1));
     }
 }

@@ -6,6 +6,7 @@ use lock_core::node::RESERVATION_TTL;
 
 use super::MAX_TTL;
 use super::fault::Kind;
+use super::grants::Process;
 use super::history::{Event, Record};
 use lock_history::Moment;
 
@@ -43,9 +44,39 @@ impl Window {
         (self.from < to).then_some(Self { to, ..self })
     }
 
+    /// The part that lies in another one, if there is one.
+    pub(super) fn within(self, other: Self) -> Option<Self> {
+        self.after(other.from)?.before(other.to)
+    }
+
     pub(super) fn contains(self, moment: Moment) -> bool {
         self.from <= moment && moment < self.to
     }
+}
+
+/// The spans of such phases, from the history of the nemesis.
+pub(super) fn phases(nemesis: &[Record], phase: &str) -> Vec<Window> {
+    let (mut windows, mut began) = (Vec::new(), None);
+    for Record { at, event } in nemesis {
+        if let Event::Phase { name } = event {
+            windows.extend(began.take().map(|from| Window { from, to: *at }));
+            began = (name == phase).then_some(*at);
+        }
+    }
+    windows
+}
+
+/// When the process of a history stood still, if it recorded that.
+pub(super) fn stalls(history: &[Record]) -> Vec<(Option<Process>, Window)> {
+    let process = history.first().and_then(|first| match first.event {
+        Event::Started { service, generation } => Some((service, generation)),
+        _ => None,
+    });
+    let stall = |record: &Record| match record.event {
+        Event::Stalled { from } => Some((process, Window { from, to: record.at })),
+        _ => None,
+    };
+    history.iter().filter_map(stall).collect()
 }
 
 /// The spans that consist of such phases only, after the effects of earlier faults are over. From the history of the

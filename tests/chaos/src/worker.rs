@@ -7,6 +7,7 @@ use lock_core::{Lease, LockError, LockGuard};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::crowd::CROWD_RESOURCE;
 use super::cycle::Cycle;
 use super::history::{Event, SHUTTING_DOWN, Write};
 use super::ledger::Ledger;
@@ -38,7 +39,11 @@ impl Worker {
             if *stopped.borrow() {
                 return;
             }
-            let cycle = Cycle::draw(&mut self.dice, self.resource == resource(QUICK_RESOURCE));
+            let cycle = if self.resource == CROWD_RESOURCE {
+                Cycle::draw_in_crowd(&mut self.dice)
+            } else {
+                Cycle::draw(&mut self.dice, self.resource == resource(QUICK_RESOURCE))
+            };
             let pause = match self.cycle(&cycle).await {
                 Ok(()) => 20,
                 Err(_) => 60,

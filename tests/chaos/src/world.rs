@@ -1,5 +1,6 @@
 //! The servers, the services, and the links between them.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +8,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
+use super::crowd::{CROWD, CROWD_RESOURCE, MEMBERS};
 use super::fault::{Fault, Kind};
-use super::history::{self, Event, Journal};
+use super::history::{self, Event, Journal, Standing};
 use super::ledger::Ledger;
 use super::link::{Link, Mode};
+use super::probe::watch_for_stalls;
 use super::process::ServiceProcess;
 use super::service::ServiceArgs;
-use super::wakeups::Counters;
+use super::wakeups::{Counters, Traffic};
 use super::{Broken, PREFIX, Plan, RESOURCES, SERVERS, SERVICES, TASKS, resource};
 use lock_support::{RedisCluster, RedisServer};
 
@@ -24,7 +27,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(40);
 
 pub(super) struct World<'a> {
     plan: &'a Plan,
-    pub(super) journal: Journal,
+    pub(super) journal: Arc<Journal>,
     pub(super) ledger: Ledger,
     pub(super) servers: Vec<RedisServer>,
     services: Vec<Service>,
@@ -46,11 +49,13 @@ impl<'a> World<'a> {
     /// Starts everything.
     pub(super) async fn start(plan: &'a Plan) -> Self {
         let journal = Journal::create(&plan.directory.join("nemesis.jsonl")).expect("the directory is new");
+        let journal = Arc::new(journal);
         let ledger = Ledger::open(&plan.directory.join("ledger.sqlite"), true).unwrap();
-        ledger.add_counters((0..RESOURCES).map(resource).collect::<Vec<_>>().iter()).unwrap();
+        let crowd = CROWD_RESOURCE.to_owned();
+        ledger.add_counters((0..RESOURCES).map(resource).chain([crowd]).collect::<Vec<_>>().iter()).unwrap();
         let servers = RedisCluster::start(SERVERS).await.servers;
         let (mut services, wakeups) = (Vec::new(), Arc::default());
-        for _ in 0..SERVICES {
+        for _ in 0..SERVICES + CROWD {
             let open = |server: &RedisServer| Link::open(server.address(), Arc::clone(&wakeups));
             let links = join_all(servers.iter().map(open)).await;
             services.push(Service { links, process: None, starts: 0 });
@@ -58,6 +63,7 @@ impl<'a> World<'a> {
         let histories = vec![plan.directory.join("nemesis.jsonl")];
         let mut world = Self { plan, journal, ledger, servers, services, wakeups, histories, problems: Vec::new() };
         (0..SERVICES).for_each(|service| world.start_service(service));
+        watch_for_stalls(&world.journal);
         world
     }
 
@@ -74,10 +80,11 @@ impl<'a> World<'a> {
             ledger: self.plan.directory.join("ledger.sqlite"),
             history: history.clone(),
             resources: RESOURCES,
-            tasks: TASKS,
+            tasks: if MEMBERS.contains(&index) { 1 } else { TASKS },
             lifetime: self.plan.seconds * 2 + 300,
             unfenced: self.plan.broken == Some(Broken::Unfenced),
             no_quarantine: self.plan.broken == Some(Broken::NoQuarantine),
+            crowd: MEMBERS.contains(&index),
             probes: false,
         };
         service.process = Some(ServiceProcess::start(self.plan, &args));
@@ -133,8 +140,9 @@ impl<'a> World<'a> {
     fn set(&self, fault: &Fault, mode: Mode) {
         let links = &self.services[fault.service.unwrap()].links;
         match fault.server {
+            Some(server) if fault.kind == Kind::CutRequests => links[server].set_only(Traffic::Requests, mode),
             Some(server) => links[server].set(mode),
-            None => links.iter().for_each(|link| link.set_wakeups(mode)),
+            None => links.iter().for_each(|link| link.set_only(Traffic::Wakeups, mode)),
         }
     }
 
@@ -149,6 +157,12 @@ impl<'a> World<'a> {
         } else {
             process.kill();
         }
+    }
+
+    /// Where a service of the crowd stands now.
+    pub(super) fn standing(&self, service: usize) -> Standing {
+        let Some(generation) = self.services[service].starts.checked_sub(1) else { return Standing::Neither };
+        history::standing(&self.plan.directory.join(history_name(service, generation))).unwrap_or(Standing::Neither)
     }
 
     /// Whether a service holds a lock now.
@@ -177,9 +191,24 @@ impl<'a> World<'a> {
 
     /// Ends all services.
     pub(super) async fn end(&mut self) {
-        let processes = self.services.iter_mut().filter_map(|service| service.process.take());
-        let ended = join_all(processes.map(|process| process.end(END_TIMEOUT))).await;
-        for (index, ended) in ended.into_iter().enumerate() {
+        self.end_services(0..self.services.len()).await;
+    }
+
+    /// Ends some services, and starts others.
+    pub(super) async fn replace_services(&mut self, ended: Range<usize>, started: Range<usize>) {
+        self.end_services(ended).await;
+        for service in started {
+            self.start_service(service);
+            let kind = Kind::KillService.name().to_owned();
+            self.journal.write(Event::Healed { kind, server: None, service: Some(service) });
+        }
+    }
+
+    async fn end_services(&mut self, range: Range<usize>) {
+        let services = self.services.iter_mut().enumerate().filter(|(index, _)| range.contains(index));
+        let running = services.filter_map(|(index, service)| Some((index, service.process.take()?)));
+        let ended = join_all(running.map(async |(index, process)| (index, process.end(END_TIMEOUT).await))).await;
+        for (index, ended) in ended {
             self.problems.extend(ended.err().map(|problem| format!("service {index}: {problem}")));
         }
     }

@@ -96,6 +96,7 @@ impl<'a> Fleet<'a> {
             lifetime: self.plan.seconds * 2 + 600,
             unfenced: false,
             no_quarantine: self.plan.broken == Some(Broken::NoQuarantine),
+            crowd: false,
             probes: true,
         };
         self.histories.lock().unwrap().push(history);

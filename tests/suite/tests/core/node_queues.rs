@@ -14,6 +14,7 @@ use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_support::MemoryCluster;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 const WAIT: Duration = Duration::from_secs(30);
 /// Not a whole number of seconds, so that no timer fires at the same time.
@@ -204,6 +205,8 @@ type BeforeLeaving = Box<dyn FnOnce() + Send>;
 struct HookedNode {
     node: MemoryNode,
     mute: bool,
+    /// Cancelled to end the wake-ups. No others begin.
+    cut: CancellationToken,
     before_leaving: Arc<Mutex<Option<BeforeLeaving>>>,
 }
 
@@ -237,7 +240,11 @@ impl LockNode for HookedNode {
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        if self.mute { Box::pin(pending()) } else { self.node.wakeups(keyspace, waiter) }
+        if self.mute || self.cut.is_cancelled() {
+            return Box::pin(pending());
+        }
+        let (wakeups, cut) = (self.node.wakeups(keyspace, waiter), self.cut.clone());
+        Box::pin(async move { Ok(wakeups.await?.take_until(cut.cancelled_owned()).boxed()) })
     }
 }
 
@@ -249,6 +256,22 @@ async fn a_process_that_cannot_be_woken_polls() {
     let held = one.lock("r").acquire().await.unwrap();
     let waiting = tokio::spawn(other.lock("r").acquire());
     sleep(HOLD).await;
+    drop(held);
+    let released = Instant::now();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(released.elapsed() <= Duration::from_millis(260), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_polls_as_soon_as_it_cannot_be_woken_any_more() {
+    let nodes: Vec<_> = (0..5).map(|_| HookedNode::default()).collect();
+    let connect = async || LockManager::builder().nodes(nodes.clone()).wait(WAIT).connect().await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    let held = one.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("r").acquire());
+    sleep(HOLD).await;
+    nodes.iter().for_each(|node| node.cut.cancel());
+    sleep(Duration::from_millis(10)).await;
     drop(held);
     let released = Instant::now();
     waiting.await.unwrap().unwrap().release().await.unwrap();
