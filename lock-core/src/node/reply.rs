@@ -10,7 +10,7 @@ pub enum Reply {
     },
     /// To an acquire: another owner holds the lock, or it is kept for another waiter.
     Held {
-        /// How much longer; `None` for a key that does not expire.
+        /// How much longer, or until the caller's own reservation begins. `None` for a key that does not expire.
         remaining: Option<Duration>,
         /// Whether the holder is a stranger: its value is not one that this library writes, so its release wakes nobody.
         stranger: bool,

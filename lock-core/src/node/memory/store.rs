@@ -199,7 +199,10 @@ impl Store {
         }
         let remaining = match (holder, reservation) {
             (Some((_, remaining)), _) => remaining,
-            (None, Some((first, remaining))) if !is_caller(first) => remaining,
+            (None, Some((first, remaining))) if !is_caller(first) => {
+                let turn = since.and_then(|_| self.queue(keys).until_turn(waiter.0, now));
+                turn.unwrap_or(remaining)
+            }
             (None, _) => return None,
         };
         let position = since.and_then(|since| self.queue(keys).enter(waiter, since, now));

@@ -70,6 +70,28 @@ fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
 }
 
 #[test]
+fn a_waiter_that_comes_too_early_is_told_when_its_own_reservation_begins() {
+    let mut node = Fixture::new();
+    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since };
+    let wait = |node: &mut Fixture, place: u64| {
+        let request = node.request(acquire(B, NonZeroU64::new(place)));
+        let request = Request { waiter: WaiterId::from_bits(place.into()), polls: true, ..request };
+        match node.store.execute(&request, node.now) {
+            Ok(Reply::Held { remaining, .. }) => remaining.unwrap().as_millis(),
+            other => panic!("{other:?}"),
+        }
+    };
+    node.execute(acquire(A, None)).unwrap();
+    assert_eq!([5, 6, 7].map(|place| wait(&mut node, place)), [TTL.as_millis(); 3]);
+    node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
+    node.now = Duration::from_millis(30);
+    assert_eq!([6, 7].map(|place| wait(&mut node, place)), [70, 170]);
+    assert_eq!(wait(&mut node, 8), 270, "it came later, and has no reservation");
+    node.now = Duration::from_millis(130);
+    assert_eq!([5, 7].map(|place| wait(&mut node, place)), [170, 70], "the first let its turn pass");
+}
+
+#[test]
 fn a_fence_that_is_used_up_grants_nothing() {
     let mut node = Fixture::new();
     let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None };

@@ -77,6 +77,14 @@ local function is_caller(waiter) return waiter == WOKEN or waiter == POLLING end
 
 local function is_reserved_for_caller(reserved) return reserved and is_caller(reserved[reserved.now]) end
 
+-- For how many ms the key is reserved before it is the caller's turn; or before it is free, if the caller's does not come.
+local function until_turn(reserved)
+  for n = reserved.now + 1, #reserved do
+    if is_caller(reserved[n]) then return reserved.remaining - (#reserved + 1 - n) * RESERVATION_TTL end
+  end
+  return reserved.remaining
+end
+
 local function end_reservations(lock_key)
   reservations[lock_key] = false
   try('DEL', key(lock_key, 'reserved'))
@@ -157,8 +165,8 @@ local function leave(lock_key, holder, field)
   released(lock_key, holder, 'leave')
 end
 
--- Nothing if the caller can have the lock. Otherwise the reply: for how many ms the lock is held, or kept for others, and which
--- position the caller has in the queue. A caller that waits, and has to, enters the queue.
+-- Nothing if the caller can have the lock. Otherwise the reply: for how many ms the lock is held, or kept for those before the
+-- caller, and which position the caller has in the queue. A caller that waits, and has to, enters the queue.
 local function blocked(lock_key, holder, since)
   local waits, remaining, ahead, behind = since ~= '0', nil, nil, nil
   waited[lock_key] = waits
@@ -173,7 +181,7 @@ local function blocked(lock_key, holder, since)
       reserved = offer(lock_key)
     end
     if not reserved or waits and is_reserved_for_caller(reserved) then return end
-    remaining = reserved.remaining
+    remaining = waits and until_turn(reserved) or reserved.remaining
   end
   local reply = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX and 'S' or 'H'
   if waits and not ahead then ahead, behind = enter(lock_key, since) end
