@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{Member, MemberState, VotesBy};
+use super::{Member, MemberState, NodeSet, VotesBy};
 use crate::error::NodeError;
 use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetId};
 use crate::quorum::{Change, Membership, MembershipConfig, Outage, cluster_clock, majority};
@@ -140,7 +140,7 @@ impl Cluster {
         let epoch = member.state.borrow().epoch_for(roster);
         match epoch {
             Ok(epoch) => {
-                let (keys, waiter, polls) = (keys.clone(), self.waiter, member.is_silent());
+                let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
                 member.node.submit(Request { keys, epoch, waiter, polls, operation }, reply_to);
             }
             Err(error) => reply_to.send(Err(error)),
@@ -232,9 +232,16 @@ impl Cluster {
         }
     }
 
+    /// The nodes that can wake this process.
+    pub(crate) fn waking_nodes(&self) -> NodeSet {
+        let mut nodes = NodeSet::default();
+        (0..self.size()).filter(|node| self.members[*node].wakes()).for_each(|node| nodes.insert(node));
+        nodes
+    }
+
     /// Whether a majority can wake this process.
     pub(crate) fn majority_wakes(&self) -> bool {
-        self.members.iter().filter(|member| member.wakes()).count() >= majority(self.size())
+        self.waking_nodes().len() >= majority(self.size())
     }
 
     /// Whether so many nodes are known not to be able to wake this process that no majority can.

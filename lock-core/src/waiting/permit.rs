@@ -38,8 +38,8 @@ pub(crate) struct LocalPermit {
     since: Option<NonZeroU64>,
     /// Where wake-ups arrive.
     wakeups: Arc<PendingWakeups>,
-    /// Whether a majority could wake this process when the last attempt began.
-    was_woken: bool,
+    /// The nodes that could wake this process when the last attempt began: on the others, its position says that it polls.
+    waking: NodeSet,
     pause: Duration,
 }
 
@@ -63,7 +63,7 @@ impl LocalPermit {
             positions: QueuePositions::default(),
             since: None,
             wakeups,
-            was_woken: false,
+            waking: NodeSet::default(),
             pause: BACKOFF.0,
         }
     }
@@ -74,9 +74,9 @@ impl LocalPermit {
     pub(crate) fn begin_attempt(&mut self) -> &mut QueuePositions {
         self.wakeups.clear();
         let cluster = &self.queues.engine.cluster;
-        self.was_woken = cluster.majority_wakes();
+        self.waking = cluster.waking_nodes();
         self.since = self.since.or_else(|| NonZeroU64::new(cluster.clock()));
-        self.positions.since = self.since.filter(|_| !self.queues.wakeups.is_connecting());
+        self.positions.since = self.since.filter(|_| self.may_enter());
         &mut self.positions
     }
 
@@ -120,13 +120,18 @@ impl LocalPermit {
         let random = &engine.random;
         let mut again = now + self.pause_for(failed.queue, free_in);
         let after_minority = random.jitter(RESERVATION_TTL / 2);
+        let after_change = now + random.jitter(RESERVATION_TTL / 2);
         self.pause = (self.pause * 2).min(BACKOFF.1);
         loop {
             // Asked for before the state is read, so that no change in between is missed.
             let changed = self.wakeups.changed();
             let state = self.wakeups.state();
-            if state.reserved.len() >= quorum || self.may_enter() {
+            if state.reserved.len() >= quorum || self.positions.since.is_none() && self.may_enter() {
                 return Woken::TryAgain;
+            }
+            if engine.cluster.waking_nodes() != self.waking {
+                // An attempt tells each node whether it can wake us. Not at once, because other nodes may follow.
+                again = again.min(after_change);
             }
             if let Some(reserved_at) = state.reserved_at {
                 // A wake-up was lost, or a minority is free while the majority is not.
@@ -144,10 +149,9 @@ impl LocalPermit {
         }
     }
 
-    /// Whether another attempt could enter the queues, as the last one could not.
+    /// Whether attempts enter the queues.
     fn may_enter(&self) -> bool {
-        let enters = self.since.is_some() && !self.queues.wakeups.is_connecting();
-        enters && (self.positions.since.is_none() || !self.was_woken && self.queues.engine.cluster.majority_wakes())
+        self.since.is_some() && !self.queues.wakeups.is_connecting()
     }
 
     /// How long to wait for a wake-up before the next attempt.
@@ -157,13 +161,14 @@ impl LocalPermit {
             // Its release wakes nobody. Other Redlocks pause for about as long.
             return random.jitter(self.pause.min(MAX_STRANGER_PAUSE));
         }
-        if cluster.no_majority_wakes() && queue.others > 0 {
+        let is_woken = self.waking.len() >= majority(cluster.size());
+        if !is_woken && queue.others > 0 {
             // Faster than a reservation passes, near the head of the queue.
             return (random.jitter(RESERVATION_TTL / 2) * (1 + queue.ahead / 4)).min(MAX_POLL_PAUSE);
         }
         // If the holder does not release it, the first in line comes when it expires, and the others one after another.
         let expected = free_in.unwrap_or(MAX_PAUSE) + queue.ahead.min(100) * JITTER + random.jitter(JITTER);
-        let longest = if self.was_woken { MAX_PAUSE } else { MAX_POLL_PAUSE };
+        let longest = if is_woken { MAX_PAUSE } else { MAX_POLL_PAUSE };
         expected.max(random.jitter(self.pause)).min(longest)
     }
 
@@ -243,7 +248,7 @@ impl Drop for LocalPermit {
             positions,
             wakeups,
             since: self.since,
-            was_woken: self.was_woken,
+            waking: self.waking,
             pause: self.pause,
         })));
     }

@@ -135,6 +135,7 @@ impl Wakeups {
                         self.receive(node, wakeup);
                     }
                     member.set_wakes(false);
+                    self.wake_waiting();
                 }
                 Err(error) => {
                     failures += 1;
@@ -171,14 +172,19 @@ impl Wakeups {
         !self.settled.load(Ordering::Relaxed)
     }
 
-    /// It changed whether a node can wake this process. Those that wait may have to enter the queues, or enter them again.
+    /// A node can wake this process, or is known not to be able to.
     fn node_changed(&self) {
         if self.cluster.majority_wakes() {
             self.logged.store(false, Ordering::Relaxed);
-        } else if !self.cluster.no_majority_wakes() {
-            return;
+            self.settled.store(true, Ordering::Relaxed);
+        } else if self.cluster.no_majority_wakes() {
+            self.settled.store(true, Ordering::Relaxed);
         }
-        self.settled.store(true, Ordering::Relaxed);
+        self.wake_waiting();
+    }
+
+    /// Those that wait may have to enter the queues, or enter them again.
+    fn wake_waiting(&self) {
         let Some(queues) = self.queues.upgrade() else { return };
         let waiting: Vec<_> = queues.lock().values().map(|queue| Arc::clone(&queue.wakeups)).collect();
         waiting.iter().for_each(|pending| pending.changed.notify_waiters());

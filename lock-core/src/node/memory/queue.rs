@@ -49,13 +49,13 @@ impl NodeQueue {
         Some((*waiter, reserved.began + all - now))
     }
 
-    /// How much longer the key is reserved before it is this waiter's turn; or before it is free, if the waiter's does not come.
-    pub(super) fn until_turn(&self, waiter: WaiterId, now: Duration) -> Option<Duration> {
+    /// How much longer the key is reserved before it is for this waiter; or before it is free, if it never is.
+    pub(super) fn until_reserved(&self, waiter: WaiterId, now: Duration) -> Option<Duration> {
         let (_, remaining) = self.reservation(now)?;
         let reserved = self.reserved.as_ref()?;
-        let turn = reserved.waiters.iter().skip(reserved.index(now) + 1).rev().position(|other| *other == waiter);
-        let from_turn_on = turn.map_or(0, |behind| u32::try_from(behind + 1).unwrap_or(u32::MAX));
-        Some(remaining - from_turn_on * RESERVATION_TTL)
+        let behind = reserved.waiters.iter().skip(reserved.index(now) + 1).rev().position(|other| *other == waiter);
+        let from_then_on = behind.map_or(0, |behind| u32::try_from(behind + 1).unwrap_or(u32::MAX));
+        Some(remaining - from_then_on * RESERVATION_TTL)
     }
 
     pub(super) fn first(&self) -> Option<WaiterId> {

@@ -200,8 +200,8 @@ impl Store {
         let remaining = match (holder, reservation) {
             (Some((_, remaining)), _) => remaining,
             (None, Some((first, remaining))) if !is_caller(first) => {
-                let turn = since.and_then(|_| self.queue(keys).until_turn(waiter.0, now));
-                turn.unwrap_or(remaining)
+                let until = since.and_then(|_| self.queue(keys).until_reserved(waiter.0, now));
+                until.unwrap_or(remaining)
             }
             (None, _) => return None,
         };

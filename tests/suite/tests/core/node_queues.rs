@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -207,6 +208,10 @@ struct HookedNode {
     mute: bool,
     /// Cancelled to end the wake-ups. No others begin.
     cut: CancellationToken,
+    /// How long it takes until there are wake-ups.
+    wakes_after: Duration,
+    /// Whether the last caller that waited said that it polls.
+    polled: Arc<AtomicBool>,
     before_leaving: Arc<Mutex<Option<BeforeLeaving>>>,
 }
 
@@ -236,6 +241,9 @@ impl LockNode for HookedNode {
             let hook = self.before_leaving.lock().unwrap().take();
             hook.into_iter().for_each(|hook| hook());
         }
+        if matches!(request.operation, Operation::Acquire { since: Some(_), .. }) {
+            self.polled.store(request.polls, Relaxed);
+        }
         self.node.submit(request, reply_to);
     }
 
@@ -243,8 +251,12 @@ impl LockNode for HookedNode {
         if self.mute || self.cut.is_cancelled() {
             return Box::pin(pending());
         }
-        let (wakeups, cut) = (self.node.wakeups(keyspace, waiter), self.cut.clone());
-        Box::pin(async move { Ok(wakeups.await?.take_until(cut.cancelled_owned()).boxed()) })
+        let (node, keyspace, cut) = (self.node.clone(), Arc::clone(keyspace), self.cut.clone());
+        let connecting = sleep(self.wakes_after);
+        Box::pin(async move {
+            connecting.await;
+            Ok(node.wakeups(&keyspace, waiter).await?.take_until(cut.cancelled_owned()).boxed())
+        })
     }
 }
 
@@ -276,6 +288,27 @@ async fn a_process_polls_as_soon_as_it_cannot_be_woken_any_more() {
     let released = Instant::now();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     assert!(released.elapsed() <= Duration::from_millis(260), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_node_soon_knows_whether_it_can_wake_a_process() {
+    let wakes_after = |node| Duration::from_millis(if node < 3 { 0 } else { 200 });
+    let nodes: Vec<_> =
+        (0..5).map(|node| HookedNode { wakes_after: wakes_after(node), ..HookedNode::default() }).collect();
+    let connect = async || LockManager::builder().nodes(nodes.clone()).wait(WAIT).connect().await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    let held = one.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("r").acquire());
+    let polled = || nodes.iter().map(|node| node.polled.load(Relaxed)).collect::<Vec<_>>();
+    sleep(Duration::from_millis(60)).await;
+    assert_eq!(polled(), [false, false, false, true, true]);
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(polled(), [false; 5]);
+    nodes[..2].iter().for_each(|node| node.cut.cancel());
+    sleep(Duration::from_millis(60)).await;
+    assert_eq!(polled(), [true, true, false, false, false]);
+    drop(held);
+    waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,7 +88,7 @@ fn a_waiter_that_comes_too_early_is_told_when_its_own_reservation_begins() {
     assert_eq!([6, 7].map(|place| wait(&mut node, place)), [70, 170]);
     assert_eq!(wait(&mut node, 8), 270, "it came later, and has no reservation");
     node.now = Duration::from_millis(130);
-    assert_eq!([5, 7].map(|place| wait(&mut node, place)), [170, 70], "the first let its turn pass");
+    assert_eq!([5, 7].map(|place| wait(&mut node, place)), [170, 70], "the first let its reservation pass");
 }
 
 #[test]

@@ -77,8 +77,8 @@ local function is_caller(waiter) return waiter == WOKEN or waiter == POLLING end
 
 local function is_reserved_for_caller(reserved) return reserved and is_caller(reserved[reserved.now]) end
 
--- For how many ms the key is reserved before it is the caller's turn; or before it is free, if the caller's does not come.
-local function until_turn(reserved)
+-- For how many ms the key is reserved before it is for the caller; or before it is free, if it never is.
+local function until_reserved(reserved)
   for n = reserved.now + 1, #reserved do
     if is_caller(reserved[n]) then return reserved.remaining - (#reserved + 1 - n) * RESERVATION_TTL end
   end
@@ -181,7 +181,7 @@ local function blocked(lock_key, holder, since)
       reserved = offer(lock_key)
     end
     if not reserved or waits and is_reserved_for_caller(reserved) then return end
-    remaining = waits and until_turn(reserved) or reserved.remaining
+    remaining = waits and until_reserved(reserved) or reserved.remaining
   end
   local reply = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX and 'S' or 'H'
   if waits and not ahead then ahead, behind = enter(lock_key, since) end
