@@ -27,6 +27,20 @@ impl Nemesis<'_, '_> {
         sleep(length).await;
     }
 
+    /// Lets the crowd work while somebody listens on the channels of all waiters, of dead ones as well.
+    pub(super) async fn ghosts(&mut self) {
+        let listening = self.world.servers.iter().map(async |server| {
+            let client = redis::Client::open(format!("redis://{}", server.address()))?;
+            let mut listener = client.get_async_pubsub().await?;
+            listener.psubscribe(format!("{PREFIX}{{node}}:wakeups:*")).await?;
+            RedisResult::Ok(listener)
+        });
+        let listening: Vec<_> = join_all(listening).await;
+        self.crowd().await;
+        let failed = listening.into_iter().filter_map(Result::err);
+        self.world.problems.extend(failed.map(|error| format!("could not listen: {error}")));
+    }
+
     /// Deletes the queues and the reservations on all servers for `length`, faster than anyone could use them. No lock
     /// is lost by it, and the histories record a quiet phase.
     pub(super) async fn no_queues(&mut self, length: Duration) {

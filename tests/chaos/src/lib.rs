@@ -93,6 +93,8 @@ pub enum Broken {
     Stranger,
     /// The servers keep losing their queues. Whoever asks when a lock is released gets it, and others starve.
     NoQueues,
+    /// Somebody listens on the channels of all waiters, so the servers keep the lock for dead ones, one after another.
+    Ghosts,
     /// Masters that forgot vote at once, so two holders are valid at a time. In a run about membership.
     NoQuarantine,
 }

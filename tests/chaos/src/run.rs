@@ -42,6 +42,7 @@ pub async fn run(plan: &Plan) -> Report {
         Some(Broken::Unfenced | Broken::NoQuarantine) => nemesis.inject_faults(Duration::from_secs(plan.seconds)).await,
         Some(Broken::Stranger) => nemesis.stranger(TAMPERING).await,
         Some(Broken::NoQueues) => nemesis.no_queues(TAMPERING).await,
+        Some(Broken::Ghosts) => nemesis.ghosts().await,
         None => all_phases(&mut nemesis, Duration::from_secs(plan.seconds)).await,
     }
     nemesis.recover().await;

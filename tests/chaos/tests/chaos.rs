@@ -92,6 +92,12 @@ async fn when_the_servers_lose_their_queues_starvation_is_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
+async fn when_dead_waiters_seem_to_listen_a_free_lock_is_found() {
+    finds(Broken::Ghosts, "crowd was free for").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
 async fn when_masters_that_forgot_vote_at_once_two_valid_holders_are_found() {
     for seed in 1..=3 {
         let (report, _) = membership_chaos(seed, 15, Some(Broken::NoQuarantine)).await;

@@ -12,8 +12,8 @@ use lock_history::Moment;
 
 /// How long the faults of a round last.
 const ROUND: Duration = Duration::from_millis(900);
-/// How long nothing is hurt between two rounds: a whole turn of the line.
-const REST: Duration = Duration::from_millis(500);
+/// Within this time, a process that was started has its connections.
+const CONNECTED: Duration = Duration::from_millis(700);
 /// A holder that has held the lock for this long will do so for a while, and nobody's attempt is under way any more. Whoever is
 /// hit then leaves no key behind.
 pub(super) const ESTABLISHED: Duration = Duration::from_millis(40);
@@ -57,6 +57,8 @@ impl Nemesis<'_, '_> {
     pub(in super::super) async fn crowd(&mut self) {
         self.phase("crowd comes");
         self.world.replace_services(0..SERVICES, MEMBERS).await;
+        // A process that is killed before the masters can wake it counts as one that polls, and they cannot know that it is gone.
+        sleep(CONNECTED).await;
         self.phase(CROWD_PHASE);
         let first = self.dice.index(ROUNDS.len());
         for round in 0..ROUNDS.len() {
@@ -70,8 +72,8 @@ impl Nemesis<'_, '_> {
     async fn round(&mut self, strike: Strike, trouble: Trouble) {
         let mut line = self.line_behind_a_holder().await;
         let count = (1 + self.dice.index(MAX_HIT)).min(line.len().saturating_sub(2));
-        // Usually from the head of the line.
-        if self.dice.roll(3) == 0 {
+        // From the head of the line, or anywhere in it.
+        if matches!(strike, Strike::Kill) && self.dice.roll(2) == 0 {
             let behind = self.dice.index(line.len().max(1));
             line.rotate_left(behind);
         }
@@ -89,7 +91,7 @@ impl Nemesis<'_, '_> {
         }
         sleep(ROUND).await;
         self.end_all_faults().await;
-        sleep(REST).await;
+        sleep(CONNECTED).await;
     }
 
     /// Waits until one of the crowd holds the lock for a while. Returns those that wait meanwhile, the first in line first.
