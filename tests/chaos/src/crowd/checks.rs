@@ -1,3 +1,4 @@
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use lock_core::node::RESERVATION_TTL;
@@ -23,6 +24,8 @@ const MARGIN: Duration = NODE_TIMEOUT.saturating_add(Duration::from_millis(100))
 const LEFT_BEHIND: Duration = MAX_TTL.saturating_add(NODE_TIMEOUT);
 /// How long a killed process may still be in line.
 const REMEMBERED: Duration = Duration::from_secs(2);
+/// Within this time, two waiters may enter the line in any order.
+const AT_THE_SAME_TIME: Duration = Duration::from_millis(20);
 /// The third waiter that is frozen is followed by one that is not woken, so that its reservation passes as well.
 const FIRST_UNWOKEN: usize = 3;
 
@@ -82,14 +85,16 @@ impl Crowd<'_> {
     fn free_locks_are_taken(&self) -> Finding<(Duration, Duration)> {
         let mut found = Finding::<(Duration, Duration)>::default();
         for free in self.windows.iter().flat_map(|window| self.free.iter().filter_map(|free| free.within(*window))) {
-            // Of all that wait, the one that waited for the longest of this time.
+            // Of all that wait, the one that waited for the longest of this time; if there are several, the first in line.
             let waiting = self.waits.iter().filter(|wait| wait.began < free.to && free.from < wait.ended);
             let able = waiting.filter_map(|wait| Some((*wait, wait.within(free)?)));
             let able = able.filter(|(wait, within)| {
                 !self.absences.iter().any(|it| it.process == wait.process && it.overlaps(*within))
             });
-            let Some((wait, within)) = able.max_by_key(|(_, within)| within.length()) else { continue };
-            let (length, passing) = (within.length(), self.reservations_that_pass(within));
+            let Some((wait, within)) = able.max_by_key(|(wait, within)| (within.length(), Reverse(wait.began))) else {
+                continue;
+            };
+            let (length, passing) = (within.length(), self.reservations_that_pass(within, wait));
             found.exercised += u64::from(passing > 0 && length > RESERVATION_TTL / 2);
             let expected = RESERVATION_TTL * passing + self.stalled(within);
             let margin = length.saturating_sub(expected);
@@ -103,14 +108,14 @@ impl Crowd<'_> {
         found
     }
 
-    /// How many reservations may pass before the lock is taken: one for each that was frozen in line, one for any that were killed,
-    /// which are found out at once or after all others, and one for a waiter that is not woken.
-    fn reservations_that_pass(&self, free: Window) -> u32 {
-        let hit = |kind: Kind, window: Window| {
-            let absences = self.absences.iter().filter(move |it| it.kind == kind && it.overlaps(window));
-            absences.filter(|it| is_in_line(&self.waits, it)).count()
+    /// How many reservations may pass before this waiter has the lock: one for each that is frozen before it, one for any that
+    /// were killed, which are found out at once or after all others, and one for a waiter that is not woken.
+    fn reservations_that_pass(&self, free: Window, waiter: &Wait) -> u32 {
+        let before = |it: &&Absence| {
+            in_line(&self.waits, it).is_some_and(|wait| wait.began <= waiter.began.plus(AT_THE_SAME_TIME))
         };
-        let frozen = hit(Kind::Frozen, free);
+        let frozen =
+            self.absences.iter().filter(|it| it.kind == Kind::Frozen && it.overlaps(free)).filter(before).count();
         let lately =
             Window { from: Moment(free.from.0.saturating_sub(u64::try_from(REMEMBERED.as_micros()).unwrap())), ..free };
         let killed = self.absences.iter().any(|it| it.kind == Kind::Killed && lately.contains(it.window.from));
@@ -153,9 +158,10 @@ impl Crowd<'_> {
     }
 }
 
-/// Whether a process waited when it was hit.
-pub(super) fn is_in_line(waits: &[&Wait], absence: &Absence) -> bool {
-    waits.iter().any(|wait| wait.process == absence.process && wait.was_open_at(absence.window.from))
+/// The wait that a process was in when it was hit, if it was in line.
+pub(super) fn in_line<'a>(waits: &[&'a Wait], absence: &Absence) -> Option<&'a Wait> {
+    let open = |wait: &&&Wait| wait.process == absence.process && wait.was_open_at(absence.window.from);
+    waits.iter().find(open).copied()
 }
 
 /// The times in which no master can have had a key of the lock: a process that was hit while nobody else had held the lock for a
@@ -164,7 +170,7 @@ fn certainly_free(grants: &[Grant], waits: &[&Wait], absences: &[Absence]) -> Ve
     let mut sorted: Vec<&Grant> = grants.iter().collect();
     sorted.sort_by_key(|grant| grant.granted);
     let mut spans = free(&sorted);
-    for absence in absences.iter().filter(|absence| absence.kind != Kind::Cut && is_in_line(waits, absence)) {
+    for absence in absences.iter().filter(|absence| absence.kind != Kind::Cut && in_line(waits, absence).is_some()) {
         let at = absence.window.from;
         let holds = |grant: &&Grant| {
             grant.holder.process != absence.process && grant.granted.plus(ESTABLISHED) <= at && at < grant.ends()
@@ -230,6 +236,17 @@ mod tests {
         nemesis.extend(stall.map(|(from, to)| record(to, Event::Stalled { from: at(from) })));
         nemesis.push(phase(9_500, "end"));
         judge(&[nemesis], &grants(next), &[wait(0, 9_000, false), wait(1, next, true)])
+    }
+
+    #[test]
+    fn a_process_that_is_frozen_behind_another_explains_nothing() {
+        let phase = |millis, name: &str| record(millis, Event::Phase { name: name.to_owned() });
+        let (kind, service) = ("stop_service".to_owned(), Some(member(0).0));
+        let fault = record(1_500, Event::Fault { kind, server: None, service, generation: Some(0) });
+        let nemesis = vec![phase(500, CROWD_PHASE), fault, phase(9_500, "end")];
+        let frozen = |began| Wait { began: at(began), ..wait(0, 9_000, false) };
+        let found = |began| judge(&[nemesis.clone()], &grants(2_290), &[frozen(began), wait(1, 2_290, true)]).1.len();
+        assert_eq!((found(1_100), found(1_400)), (0, 1));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::super::waits::Wait;
 use super::absence::{Absence, Kind};
-use super::checks::is_in_line;
+use super::checks::in_line;
 
 /// What happened to the crowd.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -32,7 +32,7 @@ pub struct CrowdStats {
 
 impl CrowdStats {
     pub(super) fn count(absences: &[Absence], waits: &[&Wait]) -> Self {
-        let in_line = |kind| absences.iter().filter(move |it| it.kind == kind && is_in_line(waits, it));
+        let in_line = |kind| absences.iter().filter(move |it| it.kind == kind && in_line(waits, it).is_some());
         let first = |absence: &&Absence| {
             let open = waits.iter().filter(|wait| wait.was_open_at(absence.window.from));
             // Killed processes are in no line.
