@@ -19,7 +19,7 @@ use crate::quorum::majority;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
 /// The longest pause, whatever the nodes reply.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause of a process that no majority can wake.
+/// The longest pause of a process that no majority can wake, and of one of which that is not known yet.
 const MAX_POLL_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause of the first in line behind a stranger.
 const MAX_STRANGER_PAUSE: Duration = Duration::from_millis(32);
@@ -162,12 +162,14 @@ impl LocalPermit {
             return random.jitter(self.pause.min(MAX_STRANGER_PAUSE));
         }
         let is_woken = self.waking.len() >= majority(cluster.size());
-        if !is_woken && queue.others > 0 {
+        if !is_woken && !self.positions.nodes.is_empty() {
             // Faster than a reservation passes, near the head of the queue.
-            return (random.jitter(RESERVATION_TTL / 2) * (1 + queue.ahead / 4)).min(MAX_POLL_PAUSE);
+            let pause = if queue.others == 0 { RESERVATION_TTL } else { RESERVATION_TTL / 2 * (1 + queue.ahead / 4) };
+            return random.jitter(pause).min(MAX_POLL_PAUSE);
         }
-        // If the holder does not release it, the first in line comes when it expires, and the others one after another.
-        let expected = free_in.unwrap_or(MAX_PAUSE) + queue.ahead.min(100) * JITTER + random.jitter(JITTER);
+        // If the holder does not release it, the first in line come when it expires, and the others one after another.
+        let behind = if queue.ahead < 9 { 0 } else { queue.ahead.min(100) };
+        let expected = free_in.unwrap_or(MAX_PAUSE) + behind * JITTER + random.jitter(JITTER);
         let longest = if is_woken { MAX_PAUSE } else { MAX_POLL_PAUSE };
         expected.max(random.jitter(self.pause)).min(longest)
     }

@@ -155,14 +155,13 @@ impl Wakeups {
     fn receive(&self, node: usize, Wakeup { lock_key, before }: Wakeup) {
         let Some(queues) = self.queues.upgrade() else { return };
         let pending = queues.lock().get_mut(lock_key.as_str()).map(|queue| Arc::clone(&queue.wakeups));
-        match (pending, before) {
-            (Some(pending), before) => pending.add(node, before),
-            (None, 0) => {
+        match pending {
+            Some(pending) => pending.add(node, before),
+            None => {
                 let mut nodes = NodeSet::default();
                 nodes.insert(node);
                 queues.engine.leave_queues(&self.cluster.keyspace.keys_of(&lock_key), nodes);
             }
-            (None, _) => {}
         }
     }
 

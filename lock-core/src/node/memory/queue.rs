@@ -15,16 +15,25 @@ pub(super) struct NodeQueue {
     reserved: Option<Reserved>,
 }
 
-/// The waiters for which the free key is reserved, one after another.
+/// The waiters for which the free key is reserved, one after another, and whether each knows of it.
 struct Reserved {
-    waiters: Vec<WaiterId>,
+    waiters: Vec<(WaiterId, bool)>,
     began: Duration,
+    /// Those that let their reservation pass and came later.
+    late: Vec<WaiterId>,
 }
 
 impl Reserved {
     /// For which of them it is reserved now: an index, which is behind the last when all have passed.
     fn index(&self, now: Duration) -> usize {
         usize::try_from((now - self.began).as_millis() / RESERVATION_TTL.as_millis()).unwrap_or(usize::MAX)
+    }
+
+    /// Those of the first that knew of their reservation and did not come.
+    fn passed(self, now: Duration) -> impl Iterator<Item = WaiterId> {
+        let count = self.index(now);
+        let knew = self.waiters.into_iter().take(count).filter(|(_, knows)| *knows).map(|(waiter, _)| waiter);
+        knew.filter(move |waiter| !self.late.contains(waiter))
     }
 }
 
@@ -35,8 +44,8 @@ impl NodeQueue {
             self.waiters.clear();
         }
         self.reserved = self.reserved.take().filter(|reserved| now < reserved.began + RESERVED_TTL);
-        if let Some(passed) = self.reserved.take_if(|reserved| reserved.index(now) >= reserved.waiters.len()) {
-            passed.waiters.into_iter().for_each(|waiter| self.remove(waiter));
+        if let Some(reserved) = self.reserved.take_if(|reserved| reserved.index(now) >= reserved.waiters.len()) {
+            reserved.passed(now).for_each(|waiter| self.remove(waiter));
         }
         self.reserved.is_some() || !self.waiters.is_empty()
     }
@@ -44,7 +53,7 @@ impl NodeQueue {
     /// For which waiter the key is reserved, and how much longer it is for this one and those behind it.
     pub(super) fn reservation(&self, now: Duration) -> Option<(WaiterId, Duration)> {
         let reserved = self.reserved.as_ref()?;
-        let waiter = reserved.waiters.get(reserved.index(now))?;
+        let (waiter, _) = reserved.waiters.get(reserved.index(now))?;
         let all = u32::try_from(reserved.waiters.len()).unwrap_or(u32::MAX) * RESERVATION_TTL;
         Some((*waiter, reserved.began + all - now))
     }
@@ -53,7 +62,8 @@ impl NodeQueue {
     pub(super) fn until_reserved(&self, waiter: WaiterId, now: Duration) -> Option<Duration> {
         let (_, remaining) = self.reservation(now)?;
         let reserved = self.reserved.as_ref()?;
-        let behind = reserved.waiters.iter().skip(reserved.index(now) + 1).rev().position(|other| *other == waiter);
+        let behind =
+            reserved.waiters.iter().skip(reserved.index(now) + 1).rev().position(|(other, _)| *other == waiter);
         let from_then_on = behind.map_or(0, |behind| u32::try_from(behind + 1).unwrap_or(u32::MAX));
         Some(remaining - from_then_on * RESERVATION_TTL)
     }
@@ -70,6 +80,12 @@ impl NodeQueue {
         now: Duration,
     ) -> Option<Position> {
         self.remove(waiter);
+        if let Some(reserved) = &mut self.reserved {
+            let mut passed = reserved.waiters.iter().take(reserved.index(now));
+            if passed.any(|(other, _)| *other == waiter) {
+                reserved.late.push(waiter);
+            }
+        }
         self.expires = now + QUEUE_TTL;
         let entry = (since, polls, waiter);
         let ahead = self.waiters.partition_point(|other| *other < entry);
@@ -93,8 +109,7 @@ impl NodeQueue {
     pub(super) fn acquired(&mut self, waiter: WaiterId, now: Duration) {
         self.remove(waiter);
         if let Some(reserved) = self.reserved.take() {
-            let passed = reserved.index(now).min(reserved.waiters.len());
-            reserved.waiters.into_iter().take(passed).for_each(|waiter| self.remove(waiter));
+            reserved.passed(now).for_each(|waiter| self.remove(waiter));
         }
     }
 
@@ -106,14 +121,15 @@ impl NodeQueue {
             let before = waiters.len();
             let (_, polls, waiter) = self.waiters[before];
             let is_last = before + 1 == MAX_RESERVATIONS.min(self.waiters.len());
-            if is_woken(before, is_last) && waiter != caller && !polls && !wake(waiter, before) {
+            let is_woken = is_woken(before, is_last);
+            if is_woken && waiter != caller && !polls && !wake(waiter, before) {
                 self.waiters.remove(before);
                 gone += 1;
             } else {
-                waiters.push(waiter);
+                waiters.push((waiter, is_woken || polls));
             }
         }
-        self.reserved = (!waiters.is_empty()).then_some(Reserved { waiters, began: now });
+        self.reserved = (!waiters.is_empty()).then_some(Reserved { waiters, began: now, late: Vec::new() });
     }
 
     fn remove(&mut self, waiter: WaiterId) {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::node::MemberId;
+use crate::node::{MemberId, Position};
 use crate::random::Epoch;
 
 const TTL: Duration = Duration::from_secs(1);
@@ -89,6 +89,31 @@ fn a_waiter_that_comes_too_early_is_told_when_its_own_reservation_begins() {
     assert_eq!(wait(&mut node, 8), 270, "it came later, and has no reservation");
     node.now = Duration::from_millis(130);
     assert_eq!([5, 7].map(|place| wait(&mut node, place)), [170, 70], "the first let its reservation pass");
+}
+
+#[test]
+fn of_those_that_let_their_reservation_pass_only_the_silent_ones_lose_their_position() {
+    let mut node = Fixture::new();
+    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since };
+    let attempt = |node: &mut Fixture, number: u64| {
+        let request = node.request(acquire(B, NonZeroU64::new(number)));
+        let request = Request { waiter: WaiterId::from_bits(number.into()), polls: true, ..request };
+        node.store.execute(&request, node.now).unwrap()
+    };
+    node.execute(acquire(A, None)).unwrap();
+    [5, 6, 7].map(|number| attempt(&mut node, number));
+    node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
+    node.now = Duration::from_millis(230);
+    let late = attempt(&mut node, 5);
+    assert!(matches!(late, Reply::Held { position: Some(Position { ahead: 0, behind: 2 }), .. }), "{late:?}");
+    assert!(matches!(attempt(&mut node, 7), Reply::Granted { .. }));
+    node.execute(Operation::Release { owner: B, position: QueuePosition::None }).unwrap();
+    let queue = node.store.queues.get_mut(node.keys.lock_key()).unwrap();
+    assert_eq!(queue.reservation(node.now).map(|(first, _)| first), Some(WaiterId::from_bits(5)));
+    node.now += Duration::from_millis(10);
+    assert!(matches!(attempt(&mut node, 5), Reply::Granted { .. }));
+    node.execute(Operation::Release { owner: B, position: QueuePosition::None }).unwrap();
+    assert!(!node.store.queues.get_mut(node.keys.lock_key()).unwrap().expire(node.now), "6 never came");
 }
 
 #[test]

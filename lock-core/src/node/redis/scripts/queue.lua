@@ -6,7 +6,8 @@
 --   prefix{lock}:queue      the waiters, a sorted set by the time since when they wait. A waiter that the node cannot wake is
 --                           written with a 'p' before its id: it polls.
 --   prefix{lock}:reserved   the waiters with a reservation, in order. Each lasts RESERVATION_TTL ms, counted from when the key was
---                           written, and passes by itself. They stay in the queue until one of them takes the lock.
+--                           written, and passes by itself. They stay in the queue until one of them takes the lock. A waiter
+--                           that let its own pass and came later is replaced by '-'.
 --   q123 in the record      until when the locks with the fence 123 may have one of the two: ms since the Unix epoch
 --
 -- A waiter is woken by a message on the channel prefix{node}:wakeups:WAITER: for how many waiters the key is reserved before it, and
@@ -52,6 +53,20 @@ local function unmark(lock_key)
   if now() > tonumber(marks[lock_key]) then try('HDEL', RECORD, fields[lock_key]) end
 end
 
+-- Not all waiters with a reservation need be woken: if those before one are frozen, and it does not know, its own passes as well.
+local function is_woken(before, is_last) return before < 3 or before == 4 or is_last end
+
+-- Those of the first `count` that knew of their reservation and did not come: they are frozen, or do not want the lock any more.
+local function passed_of(reserved, count)
+  local passed = {}
+  for n = 1, count do
+    local waiter = reserved[n]
+    local knew = is_woken(n - 1, n == #reserved) or string.byte(waiter) == string.byte('p')
+    if knew and waiter ~= '-' then passed[#passed + 1] = waiter end
+  end
+  return passed
+end
+
 -- The waiters for which the key is reserved, which of them it is now (`now`), and for how many ms it is for any; or false.
 local reservations = {}
 local function reserved_for(lock_key)
@@ -64,8 +79,8 @@ local function reserved_for(lock_key)
     reserved.now = math.floor(elapsed / RESERVATION_TTL) + 1
     reserved.remaining = #reserved * RESERVATION_TTL - elapsed
     if reserved.remaining <= 0 then
-      -- All have let it pass: they are frozen, or do not want it any more.
-      try('ZREM', key(lock_key, 'queue'), unpack(reserved))
+      local passed = passed_of(reserved, #reserved)
+      if passed[1] then try('ZREM', key(lock_key, 'queue'), unpack(passed)) end
       try('DEL', reserved_key)
     end
   end
@@ -90,9 +105,21 @@ local function end_reservations(lock_key)
   try('DEL', key(lock_key, 'reserved'))
 end
 
+-- The caller comes after its reservation: it is alive, and keeps its position.
+local function came_late(lock_key)
+  local reserved = reservations[lock_key]
+  for n = 1, reserved and reserved.now - 1 or 0 do
+    if is_caller(reserved[n]) then
+      reserved[n] = '-'
+      try('SET', key(lock_key, 'reserved'), table.concat(reserved, ' '), 'KEEPTTL')
+    end
+  end
+end
+
 -- Enters the queue. Returns how many are ahead and how many behind, or nothing if there is no room.
 local function enter(lock_key, since)
   local queue = key(lock_key, 'queue')
+  came_late(lock_key)
   mark(lock_key)
   local added = try('ZADD', queue, since, WAITER)
   if type(added) == 'table' then return end
@@ -126,9 +153,7 @@ local function offer(lock_key)
       if gone == MAX_GONE then break end
       local before = #reserved
       local is_last = before + 1 == math.min(MAX_RESERVATIONS, count)
-      -- Not all need be woken: if those before it are frozen, the reservation of one that does not know of it passes as well.
-      local is_woken = before < 3 or before == 4 or is_last
-      if is_woken and not hears(waiter, before, lock_key) then
+      if is_woken(before, is_last) and not hears(waiter, before, lock_key) then
         removed[#removed + 1] = waiter
         count, gone = count - 1, gone + 1
       else
@@ -169,8 +194,11 @@ end
 -- caller, and which position the caller has in the queue. A caller that waits, and has to, enters the queue.
 local function blocked(lock_key, holder, since)
   local waits, remaining, ahead, behind = since ~= '0', nil, nil, nil
+  local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
   waited[lock_key] = waits
   if holder then
+    -- It took no notice of reservations, and nobody let any pass.
+    if stranger and marks[lock_key] then end_reservations(lock_key) end
     remaining = call('PTTL', lock_key)
   else
     local reserved = reserved_for(lock_key)
@@ -183,7 +211,7 @@ local function blocked(lock_key, holder, since)
     if not reserved or waits and is_reserved_for_caller(reserved) then return end
     remaining = waits and until_reserved(reserved) or reserved.remaining
   end
-  local reply = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX and 'S' or 'H'
+  local reply = stranger and 'S' or 'H'
   if waits and not ahead then ahead, behind = enter(lock_key, since) end
   return reply .. remaining .. (ahead and ' ' .. ahead .. ' ' .. behind or '')
 end
@@ -191,9 +219,9 @@ end
 -- The lock is acquired. A caller that waited needs no position any longer, and those that let their reservation pass lose theirs.
 local function acquired(lock_key)
   if not waited[lock_key] or not marks[lock_key] then return end
-  local reserved, done = reservations[lock_key], {WOKEN, POLLING}
-  for n = 1, reserved and reserved.now - 1 or 0 do done[#done + 1] = reserved[n] end
-  try('ZREM', key(lock_key, 'queue'), unpack(done))
+  local reserved = reservations[lock_key]
+  local passed = reserved and passed_of(reserved, reserved.now - 1) or {}
+  try('ZREM', key(lock_key, 'queue'), WOKEN, POLLING, unpack(passed))
   if reserved then end_reservations(lock_key) end
 end
 
