@@ -56,6 +56,7 @@ mod run;
 mod setting;
 mod state;
 mod symmetry;
+mod turns;
 
 pub use self::action::{Action, Delivery, Request};
 pub use self::coverage::{Coverage, CoveragePoint};
@@ -69,10 +70,11 @@ pub use self::nodes::Nodes;
 pub use self::properties::{
     MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
 };
-pub use self::queue::{NO_STARVATION, QueueModel, QueueMutant, QueueSetting, REFINEMENT};
+pub use self::queue::{Line, Queue, QueueModel, QueueMutant, QueueSetting, REFINEMENT, Waiter};
 pub use self::report::{ModelSetting, report};
-pub use self::run::{Outcome, Violation, explore, explore_membership, explore_queue};
+pub use self::run::{Outcome, Violation, explore, explore_membership, explore_queue, explore_turns};
 pub use self::setting::{Mutant, Setting, Time};
 pub use self::state::{
     Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, ReplyKind, ReplySlot, State, Vote,
 };
+pub use self::turns::{BOUNDED_OVERTAKING, FREE_KEYS_RESERVED, ONE_ORDER, TAKEN_IN_TIME, TurnsModel, TurnsSetting};

@@ -11,6 +11,7 @@ use super::membership::{MembershipModel, MembershipSetting};
 use super::model::LockModel;
 use super::queue::{QueueModel, QueueSetting};
 use super::setting::Setting;
+use super::turns::{TurnsModel, TurnsSetting};
 
 /// The result of exploring all states of a setting.
 #[derive(Debug)]
@@ -72,6 +73,12 @@ pub fn explore(setting: Setting, target: Option<&'static str>, progress: impl Fn
 #[must_use]
 pub fn explore_queue(setting: QueueSetting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
     run_checker(QueueModel::new(setting), Arc::default(), target, progress)
+}
+
+/// Like [`explore`], for the model of the turns.
+#[must_use]
+pub fn explore_turns(setting: TurnsSetting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
+    run_checker(TurnsModel::new(setting), Arc::default(), target, progress)
 }
 
 /// Like [`explore`], for the model of the membership.

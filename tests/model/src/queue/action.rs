@@ -1,6 +1,5 @@
 use super::model::QueueModel;
 use super::node::{QueuePosition, process_of};
-use super::setting::QueueMutant;
 use super::state::{PROCESSES, ProcessPhase, QueueState};
 use crate::state::NODES;
 
@@ -61,12 +60,12 @@ pub enum QueueAction {
         /// The node.
         node: usize,
     },
-    /// A reservation lapses.
-    Lapse {
+    /// A reservation passes to the next.
+    Pass {
         /// The node.
         node: usize,
     },
-    /// A node loses a position in its queue.
+    /// A node loses a position in its queue, or removes it because nobody hears.
     LosePosition {
         /// The node.
         node: usize,
@@ -100,11 +99,11 @@ impl QueueModel {
                     actions.push(QueueAction::Expire { node });
                 }
             }
-            if target.reservation.is_some() && self.setting.mutant != Some(QueueMutant::ReservationNeverLapses) {
-                actions.push(QueueAction::Lapse { node });
+            if target.queue.reservation().is_some() {
+                actions.push(QueueAction::Pass { node });
             }
             let may_lose = state.lost_positions < self.setting.lost_positions;
-            for process in (0..PROCESSES).filter(|process| may_lose && target.queue & 1 << process != 0) {
+            for process in (0..PROCESSES).filter(|process| may_lose && target.queue.has(*process)) {
                 actions.push(QueueAction::LosePosition { node, process });
             }
         }

@@ -3,14 +3,12 @@
 //!
 //! A process makes one attempt after another, each with an owner id of its own, and waits in between. It may leave or die at
 //! any step. It decides with the shipped [`Acquisition`](lock_core::quorum::Acquisition). Acquires, confirms and releases may
-//! be executed late or never, releases more than once. Reservations lapse and positions in a queue are lost at any step. Keys
+//! be executed late or never, releases more than once. Reservations pass and positions in a queue are lost at any step. Keys
 //! expire at any step, or only when their attempt has ended ([`QueueSetting::validity_holds`]).
 //!
-//! Two properties are checked in addition to those of the lock:
-//!
-//! - [`REFINEMENT`]: with a queue, a node grants nothing that it would not grant without one. So everything that holds for
-//!   nodes without a queue still holds.
-//! - [`NO_STARVATION`]: everyone who waits acquires the lock once faults stop.
+//! One property is checked in addition to those of the lock, [`REFINEMENT`]: with a queue, a node grants nothing that it would not
+//! grant without one. So everything that holds for nodes without a queue still holds, whatever becomes of the queue. Who gets the
+//! lock when is in the model of the turns ([`TurnsModel`](crate::TurnsModel)), which has the same [`Queue`].
 //!
 //! # Reductions
 //!
@@ -28,12 +26,15 @@
 //! [`QueueSetting`].
 
 mod action;
+mod line;
 mod model;
 mod node;
+mod rules;
 mod setting;
-mod starvation;
 mod state;
 mod symmetry;
 
-pub use self::model::{NO_STARVATION, QueueModel, REFINEMENT};
+pub use self::line::Line;
+pub use self::model::{QueueModel, REFINEMENT};
+pub use self::rules::{Queue, Waiter};
 pub use self::setting::{QueueMutant, QueueSetting};

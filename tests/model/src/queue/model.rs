@@ -1,5 +1,4 @@
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
 
 use lock_core::quorum::{AcquireVote, Step};
 use stateright::{Model, Property};
@@ -7,7 +6,6 @@ use stateright::{Model, Property};
 use super::action::{QueueAction, QueueRequest};
 use super::node::{QueuePosition, key};
 use super::setting::{QueueMutant, QueueSetting};
-use super::starvation::Quiescent;
 use super::state::{ATTEMPTS, Attempt, ProcessPhase, QueueState};
 use crate::client::to_u8;
 use crate::decider::{Decider, Decision};
@@ -18,22 +16,18 @@ use crate::state::{NODES, Vote};
 
 /// A node with a queue refines a node without one.
 pub const REFINEMENT: &str = "a node with a queue grants nothing that it would not grant without";
-/// Freedom from starvation.
-pub const NO_STARVATION: &str = "everyone who waits acquires the lock once faults stop";
 
 /// The model of a lock whose nodes keep a queue.
 #[derive(Clone, Debug)]
 pub struct QueueModel {
     pub(super) setting: QueueSetting,
-    /// A cache of the states from which everyone is known to be served.
-    pub(super) served: Arc<Mutex<HashSet<Quiescent>>>,
 }
 
 impl QueueModel {
     /// The model with this setting.
     #[must_use]
     pub fn new(setting: QueueSetting) -> Self {
-        Self { setting, served: Arc::default() }
+        Self { setting }
     }
 
     pub(super) fn owner(&self, process: usize, attempt: usize) -> usize {
@@ -229,9 +223,9 @@ impl Model for QueueModel {
             }
             QueueAction::WakeUp { process, node } => self.wake_up(&mut state, process, node),
             QueueAction::Expire { node } => state.nodes[node].lock.key = None,
-            QueueAction::Lapse { node } => state.nodes[node].lapse(self.setting.mutant),
+            QueueAction::Pass { node } => state.nodes[node].queue.pass(self.setting.mutant),
             QueueAction::LosePosition { node, process } => {
-                state.nodes[node].queue &= !(1 << process);
+                state.nodes[node].queue.remove(u8::try_from(process).unwrap_or(u8::MAX));
                 state.lost_positions += 1;
             }
         }
@@ -250,7 +244,6 @@ impl Model for QueueModel {
             Property::<Self>::always(MAJORITY_GRANTS, |_, state| !state.token_without_majority),
             Property::<Self>::always(OWN_KEYS_ONLY, |_, state| !state.foreign_key_changed),
             Property::<Self>::always(REFINEMENT, |_, state| !state.breaks_refinement),
-            Property::<Self>::always(NO_STARVATION, QueueModel::is_starvation_free),
         ];
         if self.setting.validity_holds {
             properties.push(Property::<Self>::always(MUTUAL_EXCLUSION, |_, state| {

@@ -1,21 +1,21 @@
-//! How a node with a queue executes a request: the rules of [`lock_core::node::Operation`].
+//! How a node with a queue executes a request.
 
 use lock_core::quorum::AcquireVote;
 
+use super::line::MAX_LINE;
+use super::rules::{Queue, Waiter};
 use super::setting::QueueMutant;
 use super::state::ATTEMPTS;
 use crate::node::HELD;
 use crate::state::{Key, Node};
 
-/// A node, its queue and its reservation.
+/// A node and its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QueueNode {
     /// The node without its queue.
     pub lock: Node,
-    /// The waiting processes, one bit for each. Lower bits have waited for longer.
-    pub queue: u8,
-    /// The process for which the free key is reserved.
-    pub reservation: Option<usize>,
+    /// The waiting processes, and for whom the free key is reserved.
+    pub queue: Queue,
     /// The processes to which a wake-up was sent, one bit for each. It may arrive at any time.
     pub wakeups: u8,
 }
@@ -39,82 +39,66 @@ pub(super) fn key(owner: usize) -> Key {
     Key { owner, expires: 1 }
 }
 
+/// A process as a waiter. They began to wait in the order of their numbers.
+fn waiter(process: usize) -> Waiter {
+    let id = u8::try_from(process).unwrap_or(u8::MAX);
+    Waiter { since: id, id, polls: false }
+}
+
 impl QueueNode {
-    /// Whether there is a queue or a reservation.
-    fn has_queue(&self) -> bool {
-        self.reservation.is_some() || self.queue != 0
-    }
-
-    fn first(&self) -> Option<usize> {
-        (self.queue != 0).then(|| self.queue.trailing_zeros() as usize)
-    }
-
-    pub(super) fn acquire(&mut self, owner: usize, waiter: usize, mutant: Option<QueueMutant>) -> AcquireVote {
-        let held_by_caller = self.lock.is_held_by(owner);
-        if !held_by_caller && (self.lock.key.is_some() || self.has_queue()) {
-            self.queue |= 1 << waiter;
-        }
-        let kept_for_another = match self.reservation {
-            Some(reserved_for) => reserved_for != waiter,
-            None => self.queue != 0 && self.first() != Some(waiter),
-        };
-        if !held_by_caller && self.lock.key.is_none() && kept_for_another {
-            if self.reservation.is_none() {
-                self.offer(mutant);
+    pub(super) fn acquire(&mut self, owner: usize, process: usize, mutant: Option<QueueMutant>) -> AcquireVote {
+        let caller = waiter(process);
+        if !self.lock.is_held_by(owner) {
+            if self.lock.key.is_none()
+                && self.queue.reservation().is_none()
+                && self.queue.begins_with_another(Some(caller.id))
+            {
+                self.queue.enter(caller, MAX_LINE, mutant);
+                self.offer(caller.id, mutant);
             }
-            return HELD;
+            let is_reserved_for_another = self.queue.reservation().is_some_and(|first| first != caller.id);
+            if self.lock.key.is_some() || is_reserved_for_another {
+                self.queue.enter(caller, MAX_LINE, mutant);
+                return HELD;
+            }
+            self.queue.acquired(caller.id, mutant);
         }
-        let vote = self.lock.acquire(key(owner), self.lock.epoch, 1).unwrap_or(AcquireVote::NoReply);
-        if !held_by_caller && vote != HELD {
-            self.reservation = None;
-            self.queue &= !(1 << waiter);
-        }
-        vote
+        self.lock.acquire(key(owner), self.lock.epoch, 1).unwrap_or(AcquireVote::NoReply)
     }
 
     /// Without an `owner`, only the position in the queue is given up.
     pub(super) fn release(
         &mut self,
         owner: Option<usize>,
-        waiter: usize,
+        process: usize,
         position: QueuePosition,
         mutant: Option<QueueMutant>,
     ) {
+        let caller = waiter(process);
         let holder = self.lock.key.map(|key| key.owner);
         match owner {
-            _ if mutant == Some(QueueMutant::ReleaseByWaiterId) && holder.map(process_of) == Some(waiter) => {
+            _ if mutant == Some(QueueMutant::ReleaseByWaiterId) && holder.map(process_of) == Some(process) => {
                 self.lock.key = None;
             }
             Some(owner) => self.lock.release(owner, None),
             None => {}
         }
-        if !self.has_queue() && position == QueuePosition::Leave {
-            return;
-        }
         match position {
-            QueuePosition::Keep => self.queue |= 1 << waiter,
-            QueuePosition::Leave => {
-                self.queue &= !(1 << waiter);
-                self.reservation = self.reservation.filter(|reservation| *reservation != waiter);
-            }
+            QueuePosition::Keep => _ = self.queue.enter(caller, MAX_LINE, mutant),
+            QueuePosition::Leave if self.queue.is_empty() => return,
+            QueuePosition::Leave => self.queue.leave(caller.id),
         }
-        if self.lock.key.is_none() && self.reservation.is_none() {
-            self.offer(mutant);
+        if self.lock.key.is_none() && self.queue.reservation().is_none() {
+            self.offer(caller.id, mutant);
         }
     }
 
-    fn offer(&mut self, mutant: Option<QueueMutant>) {
-        let Some(first) = self.first() else { return };
-        self.reservation = Some(first);
-        self.wakeups |= 1 << first;
-        if mutant != Some(QueueMutant::OfferKeepsPosition) {
-            self.queue &= !(1 << first);
-        }
-    }
-
-    pub(super) fn lapse(&mut self, mutant: Option<QueueMutant>) {
-        if mutant != Some(QueueMutant::ReservationNeverLapses) {
-            self.reservation = None;
-        }
+    fn offer(&mut self, caller: u8, mutant: Option<QueueMutant>) {
+        let wakeups = &mut self.wakeups;
+        let wake = |id: u8, _before: u8| {
+            *wakeups |= 1 << id;
+            true
+        };
+        self.queue.offer(caller, wake, mutant);
     }
 }

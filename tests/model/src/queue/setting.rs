@@ -9,12 +9,28 @@ pub enum QueueMutant {
     WakeupsAsVotes,
     /// A release deletes the key of any attempt of its process.
     ReleaseByWaiterId,
-    /// A reservation never lapses.
-    ReservationNeverLapses,
     /// All attempts of a process use one owner id.
     SharedOwnerId,
-    /// The waiter to which the free key is offered stays at the head of the queue.
-    OfferKeepsPosition,
+    /// A waiter that nobody listens for is not removed when the key is offered.
+    GoneAreKept,
+    /// A reservation does not pass to the next waiter.
+    ReservationsDoNotPass,
+    /// All waiters are removed when one of them takes the lock.
+    GrantEmptiesQueue,
+    /// The reservations are not ended when one takes the lock.
+    GrantKeepsReservations,
+    /// Of waiters that began at the same time, the one that arrived first comes first.
+    TiesByArrival,
+    /// A waiter that polls is removed when the key is offered, because it does not hear.
+    PollersAreRemoved,
+    /// A full queue drops its oldest waiter, not its youngest.
+    FullDropsOldest,
+    /// A caller that does not wait takes a key that is reserved.
+    TakesReserved,
+    /// A process that reconnects begins to wait anew.
+    SinceIsLost,
+    /// A process that is woken for a lock that it does not want keeps silent.
+    LeaveIsNotSent,
 }
 
 /// The bounds of a model with a queue.

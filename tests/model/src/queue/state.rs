@@ -107,11 +107,7 @@ impl fmt::Display for QueueState {
             if let Some(key) = node.lock.key {
                 write!(f, " L={}.{}", key.owner / ATTEMPTS, key.owner % ATTEMPTS)?;
             }
-            if let Some(reservation) = node.reservation {
-                write!(f, " reserved for {reservation}")?;
-            }
-            let waiting = (0..PROCESSES).filter(|process| node.queue & 1 << process != 0);
-            write!(f, " queue {:?}; ", waiting.collect::<Vec<_>>())?;
+            write!(f, " {:?}; ", node.queue)?;
         }
         for (index, process) in self.processes.iter().enumerate() {
             let phase = match &process.phase {

@@ -1,0 +1,169 @@
+//! The queue of a lock on a node, and its reservations: the rules of [`lock_core::node::Operation`], with time in the hands of the
+//! model.
+
+use std::fmt;
+
+use super::line::{Line, MAX_LINE};
+use super::setting::QueueMutant;
+
+/// A waiter in a queue. They are ordered as the fields are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiter {
+    /// When it began to wait.
+    pub since: u8,
+    /// Its id.
+    pub id: u8,
+    /// Whether it polls, because the node cannot wake it.
+    pub polls: bool,
+}
+
+impl Waiter {
+    /// In one byte, which has the same order.
+    pub(crate) fn packed(self) -> u8 {
+        self.since << 4 | self.id << 1 | u8::from(self.polls)
+    }
+
+    pub(crate) fn from_packed(packed: u8) -> Self {
+        Self { since: packed >> 4, id: packed >> 1 & 7, polls: packed & 1 != 0 }
+    }
+}
+
+/// The queue of a node.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Queue {
+    /// Those that wait, each of them packed.
+    pub waiters: Line,
+    /// The ids of those for which the free key is reserved, one after another.
+    pub reserved: Line,
+    /// How many of them have let it pass.
+    pub passed: u8,
+}
+
+impl Queue {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Waiter> + '_ {
+        self.waiters.iter().map(Waiter::from_packed)
+    }
+
+    /// Whether nobody waits and nothing is reserved.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.len() + self.reserved.len() == 0
+    }
+
+    pub(crate) fn place(&self, id: u8) -> Option<usize> {
+        self.iter().position(|waiter| waiter.id == id)
+    }
+
+    pub(crate) fn has(&self, process: usize) -> bool {
+        self.iter().any(|waiter| usize::from(waiter.id) == process)
+    }
+
+    /// For which waiter the key is reserved.
+    pub(crate) fn reservation(&self) -> Option<u8> {
+        self.reserved.get(self.passed.into())
+    }
+
+    /// Whether the key is kept for others than this caller, and not reserved for anyone.
+    pub(crate) fn begins_with_another(&self, id: Option<u8>) -> bool {
+        self.waiters.len() > 0 && self.iter().next().map(|first| first.id) != id
+    }
+
+    /// Enters the queue, which has room for `room`. Returns who was refused, the caller or a younger one.
+    pub(crate) fn enter(&mut self, waiter: Waiter, room: usize, mutant: Option<QueueMutant>) -> Option<u8> {
+        self.remove(waiter.id);
+        let at = self.iter().filter(|other| match mutant {
+            Some(QueueMutant::TiesByArrival) => other.since <= waiter.since,
+            _ => *other < waiter,
+        });
+        let at = at.count();
+        if self.waiters.len() < room.min(MAX_LINE) {
+            self.waiters.insert(at, waiter.packed());
+            return None;
+        }
+        if mutant == Some(QueueMutant::FullDropsOldest) {
+            let dropped = Waiter::from_packed(self.waiters.remove(0)).id;
+            self.waiters.insert(at.saturating_sub(1), waiter.packed());
+            return Some(dropped);
+        }
+        if at == self.waiters.len() {
+            return Some(waiter.id);
+        }
+        let dropped = Waiter::from_packed(self.waiters.remove(self.waiters.len() - 1)).id;
+        self.waiters.insert(at, waiter.packed());
+        Some(dropped)
+    }
+
+    /// Gives up the position and the reservation.
+    pub(crate) fn leave(&mut self, id: u8) {
+        self.remove(id);
+        if self.reservation() == Some(id) {
+            self.end_reservations();
+        }
+    }
+
+    /// A waiter takes the lock: it needs no position any longer, and those that let their reservation pass lose theirs.
+    pub(crate) fn acquired(&mut self, id: u8, mutant: Option<QueueMutant>) {
+        self.remove(id);
+        let passed = self.reserved;
+        passed.iter().take(self.passed.into()).for_each(|id| self.remove(id));
+        if mutant != Some(QueueMutant::GrantKeepsReservations) {
+            self.end_reservations();
+        }
+        if mutant == Some(QueueMutant::GrantEmptiesQueue) {
+            self.waiters = Line::default();
+        }
+    }
+
+    /// Reserves the key for the first waiters: `wake` says whether a waiter hears how many are before it. Those that nobody
+    /// listens for are removed. The caller need not be woken, nor does one that polls.
+    pub(crate) fn offer(&mut self, caller: u8, mut wake: impl FnMut(u8, u8) -> bool, mutant: Option<QueueMutant>) {
+        self.end_reservations();
+        let mut before = 0;
+        while let Some(Waiter { id, polls, .. }) = self.waiters.get(before.into()).map(Waiter::from_packed) {
+            let polls = polls && mutant != Some(QueueMutant::PollersAreRemoved);
+            let hears = polls || id == caller || wake(id, before);
+            if hears || mutant == Some(QueueMutant::GoneAreKept) {
+                self.reserved.push(id);
+                before += 1;
+            } else {
+                self.waiters.remove(before.into());
+            }
+        }
+    }
+
+    /// The time of one reservation is over.
+    pub(crate) fn pass(&mut self, mutant: Option<QueueMutant>) {
+        if mutant == Some(QueueMutant::ReservationsDoNotPass) || self.reserved.len() == 0 {
+            return;
+        }
+        self.passed += 1;
+        if self.reservation().is_none() {
+            let all = self.reserved;
+            all.iter().for_each(|id| self.remove(id));
+            self.end_reservations();
+        }
+    }
+
+    fn end_reservations(&mut self) {
+        (self.reserved, self.passed) = (Line::default(), 0);
+    }
+
+    pub(crate) fn remove(&mut self, id: u8) {
+        if let Some(at) = self.place(id) {
+            self.waiters.remove(at);
+        }
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for Waiter { since, id, polls } in self.iter() {
+            write!(f, " {id}@{since}{}", if polls { "p" } else { "" })?;
+        }
+        f.write_str(" ]")?;
+        if self.reserved.len() > 0 {
+            write!(f, " reserved for {:?}, {} passed", self.reserved, self.passed)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+use stateright::{Model, Property};
+
+use super::action::TurnsAction;
+use super::node::{STRANGER, Sender, TTL, TurnsKey, TurnsReply, TurnsRequest};
+use super::properties;
+use super::setting::TurnsSetting;
+use super::state::{TurnsPhase, TurnsProcess, TurnsState, to_u8};
+use crate::nodes::Nodes;
+use crate::queue::{Queue, QueueMutant};
+use crate::state::NODES;
+
+/// The model of the turns that waiters get.
+#[derive(Clone, Debug)]
+pub struct TurnsModel {
+    pub(super) setting: TurnsSetting,
+}
+
+impl TurnsModel {
+    /// The model with this setting.
+    #[must_use]
+    pub fn new(setting: TurnsSetting) -> Self {
+        Self { setting }
+    }
+
+    fn begin_to_wait(state: &mut TurnsState, process: usize, at_once: bool) {
+        let latest = state.processes.iter().map(|other| other.since).max().unwrap_or_default();
+        let since = if at_once && latest > 0 { latest } else { state.latest() + 1 };
+        state.waits += 1;
+        (state.processes[process].since, state.processes[process].began) = (since, since);
+    }
+
+    fn execute(&self, state: &mut TurnsState, index: usize, at: usize) {
+        let request = state.processes[index].requests[at].remove(0);
+        let id = to_u8(index);
+        let sender = Sender { id, polls: !state.processes[index].hears.contains(at) };
+        let before = state.nodes[at].queue;
+        let (node, processes) = (&mut state.nodes[at], &mut state.processes);
+        let wake = |waiter: u8, before: u8| {
+            let woken = &mut processes[usize::from(waiter)];
+            let hears = woken.hears.contains(at);
+            if hears {
+                woken.wakeups[at] = Some(before);
+            }
+            hears
+        };
+        let mut refused = None;
+        let mut placed_since = None;
+        let reply = match request {
+            TurnsRequest::Acquire(since) => {
+                let reply = node.acquire(sender, since, &self.setting, wake, &mut refused);
+                placed_since = since.filter(|_| reply != TurnsReply::Granted);
+                Some(reply)
+            }
+            TurnsRequest::Release(since) => {
+                node.release(sender, request, &self.setting, wake, &mut refused);
+                placed_since = since;
+                None
+            }
+            TurnsRequest::Leave => {
+                node.release(sender, request, &self.setting, wake, &mut refused);
+                None
+            }
+        };
+        state.withdraw_claims(at, &before);
+        let process = &mut state.processes[index];
+        if process.is_waiting() && placed_since == Some(process.since) {
+            process.placed.insert(at);
+        }
+        if let Some(refused) = refused.filter(|_| self.setting.mutant != Some(QueueMutant::FullDropsOldest)) {
+            state.processes[usize::from(refused)].placed.remove(at);
+        }
+        if let Some(reply) = reply
+            && state.processes[index].reply(at, reply)
+        {
+            properties::acquired(state, index, self.setting.max_passed);
+        }
+        self.wake_at_once(state);
+    }
+
+    /// Wake-ups need time only where they may be lost.
+    fn wake_at_once(&self, state: &mut TurnsState) {
+        let answers = self.setting.mutant != Some(QueueMutant::LeaveIsNotSent);
+        for process in state.processes.iter_mut().filter(|process| !process.frozen && self.setting.lost_wakeups == 0) {
+            for node in 0..NODES {
+                if let Some(before) = process.wakeups[node].take() {
+                    process.wake(node, before, answers);
+                }
+            }
+        }
+    }
+
+    fn kill(state: &mut TurnsState, index: usize) {
+        let process = &mut state.processes[index];
+        process.stop(TurnsPhase::Dead);
+        (process.hears, process.frozen, process.is_late) = (Nodes::default(), false, false);
+        process.wakeups = Default::default();
+        process.requests = Default::default();
+        for key in state.nodes.iter_mut().filter_map(|node| node.key.as_mut()) {
+            if usize::from(key.owner) == index && key.left.is_none() {
+                key.left = Some(TTL);
+            }
+        }
+        state.faults.kills += 1;
+    }
+
+    fn tick(&self, state: &mut TurnsState) {
+        properties::count_idle(state, self.setting.max_idle);
+        for at in 0..NODES {
+            let before = state.nodes[at].queue;
+            state.nodes[at].tick(&self.setting);
+            state.withdraw_claims(at, &before);
+        }
+        state.processes.iter_mut().for_each(TurnsProcess::tick);
+    }
+}
+
+impl Model for TurnsModel {
+    type State = TurnsState;
+    type Action = TurnsAction;
+
+    fn init_states(&self) -> Vec<TurnsState> {
+        let mut state = TurnsState::default();
+        for (index, process) in state.processes.iter_mut().enumerate().take(self.setting.processes) {
+            let hears = if index < self.setting.pollers { Nodes::default() } else { Nodes::all() };
+            *process = TurnsProcess::new(hears);
+        }
+        state.processes[self.setting.processes..].iter_mut().for_each(|absent| absent.phase = TurnsPhase::Dead);
+        vec![state]
+    }
+
+    fn actions(&self, state: &TurnsState, actions: &mut Vec<TurnsAction>) {
+        self.enabled_actions(state, actions);
+    }
+
+    fn next_state(&self, before: &TurnsState, action: TurnsAction) -> Option<TurnsState> {
+        let mut state = before.clone();
+        match action {
+            TurnsAction::Begin(index) | TurnsAction::BeginAtOnce(index) => {
+                if state.processes[index].phase == TurnsPhase::Idle {
+                    Self::begin_to_wait(&mut state, index, matches!(action, TurnsAction::BeginAtOnce(_)));
+                }
+                state.processes[index].begin(true);
+                state.processes[index].is_late = !self.setting.splits;
+            }
+            TurnsAction::Try(index) => {
+                state.processes[index].begin(false);
+                state.processes[index].is_late = !self.setting.splits;
+            }
+            TurnsAction::Release(index) | TurnsAction::Abandon(index) => state.processes[index].leave(),
+            TurnsAction::Execute(index, node) => self.execute(&mut state, index, node),
+            TurnsAction::Wake(index, node) => {
+                let before = state.processes[index].wakeups[node].take()?;
+                let answers = self.setting.mutant != Some(QueueMutant::LeaveIsNotSent);
+                state.processes[index].wake(node, before, answers);
+            }
+            TurnsAction::LoseWakeup(index, node) => {
+                state.processes[index].wakeups[node] = None;
+                state.processes[index].placed.remove(node);
+                state.faults.lost_wakeups += 1;
+            }
+            TurnsAction::LoseLeave(index, node) => {
+                let process = &mut state.processes[index];
+                process.requests[node].remove(0);
+                state.faults.lost_leaves += 1;
+            }
+            TurnsAction::Kill(index) => Self::kill(&mut state, index),
+            TurnsAction::Freeze(index) => {
+                state.processes[index].frozen = true;
+                state.processes[index].placed = Nodes::default();
+                state.faults.freezes += 1;
+            }
+            TurnsAction::Thaw(index) => {
+                state.processes[index].frozen = false;
+                self.wake_at_once(&mut state);
+            }
+            TurnsAction::Cut(index, node) => {
+                let process = &mut state.processes[index];
+                process.hears.remove(node);
+                process.placed.remove(node);
+                process.wakeups[node] = None;
+                state.faults.cuts += 1;
+            }
+            TurnsAction::Reconnect(index, node) => {
+                if self.setting.mutant == Some(QueueMutant::SinceIsLost) && state.processes[index].since > 0 {
+                    state.processes[index].since = state.latest() + 1;
+                }
+                state.processes[index].reconnect(node);
+            }
+            TurnsAction::StrangerTakes => {
+                for node in state.nodes.iter_mut().filter(|node| node.key.is_none()) {
+                    node.key = Some(TurnsKey { owner: STRANGER, left: None });
+                }
+                state.idle = 0;
+            }
+            TurnsAction::StrangerReleases => {
+                for node in &mut state.nodes {
+                    node.key = node.key.filter(|key| key.owner != STRANGER);
+                }
+            }
+            TurnsAction::Tick => self.tick(&mut state),
+        }
+        state.forget_claims();
+        state.processes.iter_mut().for_each(|process| process.is_late &= process.is_busy());
+        let state = state.representative(&self.setting);
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::all()
+    }
+}
+
+impl TurnsState {
+    /// The latest time at which anyone began to wait, as far as anyone knows.
+    pub(super) fn latest(&self) -> u8 {
+        self.times().into_iter().max().unwrap_or_default()
+    }
+
+    /// A waiter has no claim on a node any more whose queue it left because it let its reservation pass.
+    fn withdraw_claims(&mut self, at: usize, before: &Queue) {
+        let after = self.nodes[at].queue;
+        let has_passed = before.reserved.iter().take(usize::from(before.passed) + 1);
+        for id in has_passed.filter(|id| Some(*id) != after.reservation() && after.place(*id).is_none()) {
+            self.processes[usize::from(id)].placed.remove(at);
+        }
+    }
+
+    /// Counts nothing against waiters that are not in line.
+    fn forget_claims(&mut self) {
+        for process in &mut self.processes {
+            if !process.is_in_line() {
+                process.passed = 0;
+            }
+        }
+    }
+}
