@@ -29,6 +29,8 @@
 //!   random; in every order of events, they need not.
 //! - A process is frozen while it waits, not while it asks or holds. It is killed at any time, except while a node reserves the key
 //!   for it, and gives up likewise: in both cases the reservation passes.
+//! - The bounds of [`TIES`](TurnsSetting::TIES), [`FROZEN`](TurnsSetting::FROZEN), [`CUT`](TurnsSetting::CUT) and
+//!   [`FULL`](TurnsSetting::FULL) hold for that many waits. With one more, nodes that reserve for different waiters break them.
 //! - Waiters behind the third are not in the model, and so not that some of them are not woken.
 
 mod action;
