@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
 use lock_core::node::{
     FenceReading, Inspection, Keyspace, NodeError, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender,
     Request, WaiterId, Wakeups,
@@ -9,7 +10,7 @@ use lock_core::{LockNode, RedisNode};
 use super::history::Event;
 use super::world::World;
 
-/// A node whose requests are counted: a run in which nothing is extended or replaced would prove nothing about that.
+/// A node whose requests and wake-ups are counted: a run in which nothing is extended or replaced would prove nothing about that.
 pub(super) struct CountingNode {
     node: RedisNode,
     world: World,
@@ -41,7 +42,7 @@ impl LockNode for CountingNode {
         Box::pin(async move {
             let written = written.await;
             if let Ok(Some(record)) = &written {
-                world.count_request(kind);
+                world.count(kind);
                 let generation = record.roster.as_ref().map_or(0, |roster| roster.generation);
                 world.record(Event::RecordWritten { client, server, kind, generation });
             }
@@ -50,12 +51,13 @@ impl LockNode for CountingNode {
     }
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        self.world.count_request("read the fences");
+        self.world.count("read the fences");
         self.node.read_fences(keyspace)
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.world.count_request(match request.operation {
+        self.world.count(match request.operation {
+            Operation::Acquire { .. } if request.polls => "acquire, polling",
             Operation::Acquire { .. } => "acquire",
             Operation::Confirm { .. } => "confirm",
             Operation::Extend { .. } => "extend",
@@ -67,7 +69,11 @@ impl LockNode for CountingNode {
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        self.node.wakeups(keyspace, waiter)
+        let (listening, world) = (self.node.wakeups(keyspace, waiter), self.world.clone());
+        Box::pin(async move {
+            let counted = listening.await?.inspect(move |_| world.count("wake-up taken"));
+            Ok(Box::pin(counted) as Wakeups)
+        })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

@@ -80,7 +80,7 @@ fn outcome(plan: &Plan, world: &World, servers: &[FakeRedis], nemesis: &Nemesis,
     violations.extend(overdue_waits(&history, plan));
     violations.extend(failures);
     let mut text = format!("{plan:?}\n{history}");
-    let mut activity = world.requests();
+    let mut activity = world.activity();
     for redis in servers {
         _ = writeln!(text, "{:016x}", redis.digest());
         for (name, times) in redis.done() {

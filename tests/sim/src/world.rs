@@ -22,7 +22,7 @@ struct Shared {
     starts: Vec<u64>,
     finished: Vec<bool>,
     pauses: Vec<(usize, Duration)>,
-    requests: BTreeMap<&'static str, u64>,
+    activity: BTreeMap<&'static str, u64>,
     /// Opens the connections of each client.
     uplinks: Vec<Option<UnboundedSender<Dial>>>,
     /// The servers that each client has as masters when it starts.
@@ -37,7 +37,7 @@ impl World {
             starts: vec![0; plan.clients],
             finished: vec![false; plan.clients],
             pauses: Vec::new(),
-            requests: BTreeMap::new(),
+            activity: BTreeMap::new(),
             uplinks: vec![None; plan.clients],
             lists: vec![(0..plan.masters).collect(); plan.clients],
         };
@@ -119,14 +119,14 @@ impl World {
         self.lock().uplinks[client].clone()
     }
 
-    /// Counts a request of a client, by its kind.
-    pub(super) fn count_request(&self, kind: &'static str) {
-        *self.lock().requests.entry(kind).or_default() += 1;
+    /// Counts a request or a wake-up of a client, by its kind.
+    pub(super) fn count(&self, kind: &'static str) {
+        *self.lock().activity.entry(kind).or_default() += 1;
     }
 
-    /// How many requests of each kind the clients sent.
-    pub(super) fn requests(&self) -> BTreeMap<&'static str, u64> {
-        self.lock().requests.clone()
+    /// How many requests of each kind the clients sent, and how many wake-ups they got.
+    pub(super) fn activity(&self) -> BTreeMap<&'static str, u64> {
+        self.lock().activity.clone()
     }
 
     /// Takes the history, and the resources as they are at the end of the run.

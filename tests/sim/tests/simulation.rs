@@ -42,7 +42,7 @@ fn assert_kept(report: &Report, faults: &[&str]) {
 }
 
 /// What clients request and servers do in every range of seeds.
-const ACTIVITY: [&str; 16] = [
+const ACTIVITY: [&str; 17] = [
     "acquire",
     "extend",
     "replace",
@@ -58,6 +58,7 @@ const ACTIVITY: [&str; 16] = [
     "install or admit",
     "wake-up sent",
     "wake-up taken",
+    "wake-up to nobody",
     "handed over",
 ];
 

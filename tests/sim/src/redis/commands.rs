@@ -7,7 +7,6 @@ use tokio::sync::Notify;
 use super::clock::NodeClock;
 use super::database::{Database, NOT_AN_INTEGER, flag, integer, time, upper};
 use super::flaw::Flaw;
-use super::lists::Blocked;
 use super::resp::Reply;
 use super::scripts::Script;
 
@@ -22,8 +21,6 @@ pub(super) struct State {
     pub(super) flaw: Option<Flaw>,
     /// The patterns of the flaw that scripts had so far.
     pub(super) flaws: BTreeSet<&'static str>,
-    /// The connections that wait for an element of a list, in the order in which they came.
-    pub(super) blocked: Vec<Blocked>,
 }
 
 /// The scripts that a server knows, by their hash.
@@ -41,18 +38,8 @@ pub(super) struct Session {
 const VERSION: &str = "7.0.15";
 
 impl State {
-    /// Executes a command, at `now` of true time. `None` if the session is blocked by it.
-    pub(super) fn execute(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Option<Reply> {
-        let millis = self.clock.millis(now);
-        let reply = match words {
-            [name, list, timeout] if upper(name) == "BLPOP" => self.blpop(session, list, timeout, millis),
-            _ => Some(self.reply(session, words, now)),
-        };
-        self.serve_blocked(millis);
-        reply
-    }
-
-    fn reply(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Reply {
+    /// Executes a command, at `now` of true time.
+    pub(super) fn execute(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Reply {
         let Some((name, arguments)) = words.split_first() else { return Reply::error("ERR empty command") };
         let name = upper(name);
         if let Some(reply) = self.on_channels(session, &name, arguments) {
@@ -119,11 +106,10 @@ impl State {
     fn info(&self) -> String {
         let aof = u8::from(self.durable);
         format!(
-            "# Server\r\nredis_version:{VERSION}\r\nrun_id:{}\r\n\r\n# Clients\r\nblocked_clients:{}\r\n\r\n\
+            "# Server\r\nredis_version:{VERSION}\r\nrun_id:{}\r\n\r\n\
              # Memory\r\nmaxmemory_policy:noeviction\r\n\r\n# Persistence\r\naof_enabled:{aof}\r\n\r\n\
              # Replication\r\nrole:master\r\n",
-            self.run_id,
-            self.blocked.len()
+            self.run_id
         )
     }
 

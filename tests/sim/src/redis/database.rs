@@ -10,7 +10,7 @@ use super::store::{Store, WrongType};
 pub(super) struct Database {
     pub(super) store: Store,
     pub(super) channels: Channels,
-    /// How many wake-ups the scripts sent, and how many were taken.
+    /// How many wake-ups somebody listened to, and how many nobody.
     pub(super) done: Tally,
 }
 
@@ -20,7 +20,7 @@ pub(super) type Tally = BTreeMap<&'static str, u64>;
 pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub(super) const SYNTAX_ERROR: &str = "ERR syntax error";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
-const KNOWN: [&str; 30] = [
+const KNOWN: [&str; 25] = [
     "GET",
     "SET",
     "MGET",
@@ -40,11 +40,6 @@ const KNOWN: [&str; 30] = [
     "ZSCORE",
     "ZCARD",
     "ZPOPMAX",
-    "RPUSH",
-    "LPOP",
-    "LRANGE",
-    "LLEN",
-    "BLPOP",
     "TIME",
     "PUBLISH",
     "SUBSCRIBE",
@@ -97,9 +92,6 @@ impl Database {
         if NOT_IN_SCRIPTS.contains(&name.as_str()) {
             return Reply::error("ERR This Redis command is not allowed from script");
         }
-        if name == "RPUSH" || name == "PUBLISH" {
-            self.count("wake-up sent");
-        }
         match self.on_keys(&name, arguments, now / 1000) {
             Ok(Some(reply)) => reply,
             Ok(None) if KNOWN.contains(&name.as_str()) => {
@@ -145,60 +137,16 @@ impl Database {
                 Reply::Map(pairs.map(|(name, value)| (Reply::text(name), Reply::text(value))).collect())
             }
             ("HDEL", [key, fields @ ..]) if !fields.is_empty() => Reply::length(store.delete_fields(key, fields, now)?),
-            ("RPUSH", [key, elements @ ..]) if !elements.is_empty() => {
-                let mut length = 0;
-                for element in elements {
-                    length = store.push(key, element, now)?;
-                }
-                Reply::length(length)
-            }
-            ("LPOP", [key]) => self.pop(key, now)?.map_or(Reply::Nil, Reply::text),
-            ("LPOP", [key, most]) => self.pop_many(key, most, now)?,
-            ("LRANGE", [key, from, to]) => match (integer(from), integer(to)) {
-                (Some(from), Some(to)) => range(store.list(key, now)?, from, to),
-                _ => Reply::error(NOT_AN_INTEGER),
-            },
-            ("LLEN", [key]) => Reply::length(store.list(key, now)?.len()),
-            ("PUBLISH", [channel, message]) => Reply::length(self.channels.publish(channel, message)),
+            ("PUBLISH", [channel, message]) => self.publish(channel, message),
             _ => return self.on_sorted_sets(name, arguments, now),
         }))
     }
 
-    /// Removes and returns the first element of a list.
-    pub(super) fn pop(&mut self, list: &[u8], now: i64) -> Result<Option<Vec<u8>>, WrongType> {
-        let element = self.store.pop(list, now)?;
-        if element.is_some() {
-            self.count("wake-up taken");
-        }
-        Ok(element)
-    }
-
-    /// `LPOP list most`
-    fn pop_many(&mut self, list: &[u8], most: &[u8], now: i64) -> Result<Reply, WrongType> {
-        let Some(most) = integer(most) else { return Ok(Reply::error(NOT_AN_INTEGER)) };
-        let Ok(most) = usize::try_from(most) else {
-            return Ok(Reply::error("ERR value is out of range, must be positive"));
-        };
-        let length = self.store.list(list, now)?.len();
-        if length == 0 {
-            return Ok(Reply::NoList);
-        }
-        let mut elements = Vec::new();
-        for _ in 0..most.min(length) {
-            elements.extend(self.pop(list, now)?.map(Reply::text));
-        }
-        Ok(Reply::List(elements))
-    }
-
-    /// Takes the messages for the subscriptions of a session.
-    pub(super) fn take_messages(&mut self, session: u64) -> Vec<Reply> {
-        let messages = self.channels.take_messages(session);
-        messages.iter().for_each(|_| self.count("wake-up taken"));
-        messages
-    }
-
-    fn count(&mut self, what: &'static str) {
+    fn publish(&mut self, channel: &[u8], message: &[u8]) -> Reply {
+        let listening = self.channels.publish(channel, message);
+        let what = if listening > 0 { "wake-up sent" } else { "wake-up to nobody" };
         *self.done.entry(what).or_default() += 1;
+        Reply::length(listening)
     }
 }
 
@@ -240,13 +188,7 @@ fn set(store: &mut Store, key: &[u8], value: &[u8], options: &[Vec<u8>], now: i6
     Reply::Status("OK".into())
 }
 
-/// `LRANGE`
-fn range<'a>(elements: impl ExactSizeIterator<Item = &'a Vec<u8>>, from: i64, to: i64) -> Reply {
-    let Range { start, end } = places(elements.len(), from, to);
-    Reply::List(elements.take(end).skip(start).map(Reply::text).collect())
-}
-
-/// Where two indices point to in a list of this length: both ends are included, and negative indices count from the end.
+/// Where two indices point to in a sorted set of this length: both ends are included, and negative indices count from the end.
 pub(super) fn places(length: usize, from: i64, to: i64) -> Range<usize> {
     let signed = i64::try_from(length).unwrap_or(i64::MAX);
     let place = |index: i64| {

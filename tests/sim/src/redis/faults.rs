@@ -23,7 +23,6 @@ impl FakeRedis {
         life.hangs_until = Duration::ZERO;
         state.run_id = format!("{}-run-{}", life.name, life.starts);
         state.scripts.clear();
-        state.blocked.clear();
         state.database.channels.clear();
         match memory {
             Memory::Kept => {}
@@ -61,6 +60,5 @@ impl FakeRedis {
     /// Sets the clock forward or back, by microseconds.
     pub fn jump(&self, micros: i64) {
         self.state().clock.offset += micros;
-        self.notify_blocked();
     }
 }

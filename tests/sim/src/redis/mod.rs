@@ -3,9 +3,8 @@
 //!
 //! From the bottom up: `clock` (the server's wall clock), `double` (numbers with a fraction), `store` (keys that expire),
 //! `database` (the commands on keys, for connections and scripts), `sorted_sets` (those on sorted sets), `scripts` (Lua),
-//! `commands` (all other commands of a connection), `channels` (publish and subscribe), `lists` (blocking for an element of a
-//! list), `resp` (the protocol), `server` (the server and its connections), `faults` (what a test can do to it), `flaw`
-//! (scripts that are wrong on purpose).
+//! `commands` (all other commands of a connection), `channels` (publish and subscribe), `resp` (the protocol), `server` (the
+//! server and its connections), `faults` (what a test can do to it), `flaw` (scripts that are wrong on purpose).
 
 mod channels;
 mod clock;
@@ -14,7 +13,6 @@ mod database;
 mod double;
 mod faults;
 mod flaw;
-mod lists;
 mod resp;
 mod scripts;
 mod server;

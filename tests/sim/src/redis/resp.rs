@@ -17,8 +17,6 @@ pub(super) enum Reply {
     /// A number with a fraction: text in RESP2.
     Double(f64),
     Nil,
-    /// A null array, which RESP2 tells from a null string.
-    NoList,
     List(Vec<Reply>),
     Map(Vec<(Reply, Reply)>),
     /// Members of a sorted set with their scores: a list of pairs in RESP3.
@@ -52,9 +50,8 @@ impl Reply {
             Self::Status(status) => line('+', status),
             Self::Error(error) => line('-', error),
             Self::Number(number) => line(':', &number.to_string()),
-            Self::Nil | Self::NoList if resp3 => line('_', ""),
+            Self::Nil if resp3 => line('_', ""),
             Self::Nil => line('$', "-1"),
-            Self::NoList => line('*', "-1"),
             Self::Text(text) => {
                 line('$', &text.len().to_string());
                 out.extend_from_slice(text);
@@ -164,16 +161,5 @@ mod tests {
         };
         assert_eq!(bytes(2), b"*2\r\n$1\r\na\r\n$3\r\n0.5\r\n");
         assert_eq!(bytes(3), b"*1\r\n*2\r\n$1\r\na\r\n,0.5\r\n");
-    }
-
-    #[test]
-    fn a_null_array_is_a_plain_null_in_the_newer_protocol() {
-        let bytes = |reply: Reply, protocol| {
-            let mut out = Vec::new();
-            reply.write(protocol, &mut out);
-            out
-        };
-        assert_eq!((bytes(Reply::NoList, 2), bytes(Reply::NoList, 3)), (b"*-1\r\n".to_vec(), b"_\r\n".to_vec()));
-        assert_eq!((bytes(Reply::Nil, 2), bytes(Reply::Nil, 3)), (b"$-1\r\n".to_vec(), b"_\r\n".to_vec()));
     }
 }

@@ -10,7 +10,6 @@ use super::clock::NodeClock;
 use super::commands::{Scripts, Session, State};
 use super::database::Database;
 use super::flaw::Flaw;
-use super::lists::Look;
 use super::resp::{Reply, Words, take_command};
 use super::store::Store;
 
@@ -23,8 +22,6 @@ struct Shared {
     life: Mutex<Life>,
     /// Notified to cut all connections. Not a `watch`: that wakes its receivers in random order.
     cut: Notify,
-    /// Notifies the blocked connections that they have to poll again.
-    look: Notify,
 }
 
 /// What happened to the server.
@@ -56,12 +53,11 @@ impl FakeRedis {
             scripts: Scripts::new(),
             flaw,
             flaws: BTreeSet::new(),
-            blocked: Vec::new(),
         };
         let saved = Store::default();
         let life = Life { name, starts: 1, sessions: 0, hangs_until: Duration::ZERO, saved, digest: 0, received: None };
         let (state, life) = (Mutex::new(state), Mutex::new(life));
-        Self(Arc::new(Shared { state, life, cut: Notify::new(), look: Notify::new() }))
+        Self(Arc::new(Shared { state, life, cut: Notify::new() }))
     }
 
     /// Serves a client until it hangs up or is cut off. `time` returns true time.
@@ -94,22 +90,7 @@ impl FakeRedis {
                 if words.is_empty() {
                     continue;
                 }
-                let reply = match self.execute(session, &words, time()) {
-                    Some(reply) => reply,
-                    None => {
-                        stream.write_all(&output).await?;
-                        output.clear();
-                        let unblocked = self.unblocked(session, &mut stream, &mut input, &time);
-                        tokio::select! {
-                            biased;
-                            () = &mut cut => return Ok(()),
-                            reply = unblocked => match reply? {
-                                Some(reply) => reply,
-                                None => return Ok(()),
-                            },
-                        }
-                    }
-                };
+                let reply = self.execute(session, &words, time());
                 self.write_messages(session, &mut output);
                 reply.write(session.protocol, &mut output);
             }
@@ -120,38 +101,8 @@ impl FakeRedis {
 
     /// Appends the messages for the subscriptions of a session.
     fn write_messages(&self, session: &Session, output: &mut Vec<u8>) {
-        let messages = self.state().database.take_messages(session.id);
+        let messages = self.state().database.channels.take_messages(session.id);
         messages.iter().for_each(|message| message.write(session.protocol, output));
-    }
-
-    /// The reply to a session that is blocked, once there is one; `None` if the client hangs up. What the client sends
-    /// meanwhile is kept for later.
-    async fn unblocked<S>(
-        &self,
-        session: &Session,
-        stream: &mut S,
-        input: &mut Vec<u8>,
-        time: &impl Fn() -> Duration,
-    ) -> io::Result<Option<Reply>>
-    where
-        S: AsyncRead + Unpin,
-    {
-        loop {
-            let look = self.0.look.notified();
-            self.hang_on(time).await;
-            let left = match self.state().look(session, time()) {
-                Look::Done(reply) => return Ok(Some(reply)),
-                Look::Again(left) => left,
-            };
-            tokio::select! {
-                biased;
-                () = look => {}
-                () = tokio::time::sleep(left) => {}
-                read = stream.read_buf(input) => if read? == 0 {
-                    return Ok(None);
-                }
-            }
-        }
     }
 
     /// Begins a connection.
@@ -172,7 +123,7 @@ impl FakeRedis {
         self.life().hangs_until.checked_sub(now).filter(|left| !left.is_zero())
     }
 
-    fn execute(&self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Option<Reply> {
+    fn execute(&self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Reply {
         {
             let mut life = self.life();
             let mut hash = |bytes: &[u8]| {
@@ -186,12 +137,7 @@ impl FakeRedis {
                 received.push(words.to_vec());
             }
         }
-        let mut state = self.state();
-        let reply = state.execute(session, words, now);
-        if state.has_served() {
-            self.0.look.notify_waiters();
-        }
-        reply
+        self.state().execute(session, words, now)
     }
 
     /// Whether every write is on disk before it is acknowledged.
@@ -223,7 +169,7 @@ impl FakeRedis {
         keys.filter(|key| key.starts_with(prefix) && !key.contains('{')).collect()
     }
 
-    /// How many wake-ups its scripts sent, and how many were taken.
+    /// How many wake-ups its scripts sent, and how many of a waiter that nobody listens for.
     #[must_use]
     pub fn done(&self) -> BTreeMap<&'static str, u64> {
         self.state().database.done.clone()
@@ -253,11 +199,6 @@ impl FakeRedis {
         self.0.cut.notify_waiters();
     }
 
-    /// Makes the blocked connections poll again.
-    pub(super) fn notify_blocked(&self) {
-        self.0.look.notify_waiters();
-    }
-
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -267,7 +208,7 @@ impl FakeRedis {
     }
 }
 
-/// A connection. Its end also ends its subscriptions, and what it was blocked on.
+/// A connection. Its end also ends its subscriptions.
 struct Visit<'a> {
     server: &'a FakeRedis,
     session: Session,
@@ -275,8 +216,6 @@ struct Visit<'a> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        let mut state = self.server.state();
-        state.database.channels.disconnect(self.session.id);
-        state.blocked.retain(|blocked| blocked.session != self.session.id);
+        self.server.state().database.channels.disconnect(self.session.id);
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::sorted_sets::SortedSet;
@@ -24,8 +24,6 @@ enum Value {
     /// Never empty: the key is deleted with the last field. Shared with what is on the disk until it is written to: a node's
     /// record has thousands of fields.
     Hash(Arc<Fields>),
-    /// Never empty: the key is deleted with the last element.
-    List(VecDeque<Vec<u8>>),
     /// Never empty: the key is deleted with the last member.
     SortedSet(SortedSet),
 }
@@ -93,39 +91,6 @@ impl Store {
             self.keys.remove(key);
         }
         Ok(deleted)
-    }
-
-    /// The elements of a list.
-    pub(super) fn list(&mut self, key: &[u8], now: i64) -> Result<impl ExactSizeIterator<Item = &Vec<u8>>, WrongType> {
-        static NONE: VecDeque<Vec<u8>> = VecDeque::new();
-        match self.entry(key, now).map(|entry| &entry.value) {
-            None => Ok(NONE.iter()),
-            Some(Value::List(list)) => Ok(list.iter()),
-            Some(_) => Err(WrongType),
-        }
-    }
-
-    /// Appends an element to a list. Returns the new length.
-    pub(super) fn push(&mut self, key: &[u8], element: &[u8], now: i64) -> Result<usize, WrongType> {
-        _ = self.list(key, now)?;
-        let empty = || Entry { value: Value::List(VecDeque::new()), expires: None };
-        let entry = self.keys.entry(key.to_vec()).or_insert_with(empty);
-        let Value::List(list) = &mut entry.value else { return Err(WrongType) };
-        list.push_back(element.to_vec());
-        Ok(list.len())
-    }
-
-    /// Removes and returns the first element of a list.
-    pub(super) fn pop(&mut self, key: &[u8], now: i64) -> Result<Option<Vec<u8>>, WrongType> {
-        let (first, last) = match self.entry(key, now).map(|entry| &mut entry.value) {
-            None => (None, false),
-            Some(Value::List(list)) => (list.pop_front(), list.is_empty()),
-            Some(_) => return Err(WrongType),
-        };
-        if last {
-            self.keys.remove(key);
-        }
-        Ok(first)
     }
 
     /// Reads or changes a sorted set: an empty one, if the key does not exist.
@@ -197,16 +162,6 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_ends_with_its_last_element() {
-        let mut store = Store::default();
-        assert_eq!((store.push(b"l", b"a", 1).unwrap(), store.push(b"l", b"b", 1).unwrap()), (1, 2));
-        assert_eq!(store.pop(b"l", 1).unwrap(), Some(b"a".to_vec()));
-        assert!(store.get(b"l", 1).is_err() && store.exists(b"l", 1));
-        assert_eq!(store.pop(b"l", 1).unwrap(), Some(b"b".to_vec()));
-        assert!(!store.exists(b"l", 1) && store.pop(b"l", 1).unwrap().is_none());
-    }
 
     #[test]
     fn a_hash_ends_with_its_last_field_and_a_copy_of_it_does_not() {

@@ -1,15 +1,19 @@
 //! What the replies of the two servers must have in common, and how many there were of each kind.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use lock_core::node::RESERVATION_TTL;
 use redis::{RedisResult, Value};
 
-/// How far two times to live, in milliseconds, may be apart on a busy machine.
+/// How far two times, in milliseconds, may be apart on a busy machine.
 const TOLERANCE: i64 = 5_000;
-/// Larger numbers than this may be times, in microseconds.
-const LONG_AGO: u64 = 1_600_000_000_000_000;
+/// Numbers in these ranges may be times, in microseconds and in milliseconds.
+const MICROS: Range<u64> = 1_600_000_000_000_000..1 << 53;
+const MILLIS: Range<u64> = 1_600_000_000_000..9_000_000_000_000;
+/// The most waiters for whom a free key is reserved.
+const MAX_RESERVATIONS: u32 = 9;
 
 /// Compares two replies. `Err` names the difference.
 pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisResult<Value>) -> Result<(), String> {
@@ -34,48 +38,58 @@ pub(crate) fn compare(words: &[String], real: &RedisResult<Value>, fake: &RedisR
 fn alike(real: &Value, fake: &Value) -> bool {
     let (real, fake) = match (real, fake) {
         (Value::BulkString(real), Value::BulkString(fake)) => (real, fake),
-        // The reply to a write of the record.
-        (Value::Array(real), Value::Array(fake)) if real.len() == 3 => {
+        // The reply to a write of the record, or the fields of one.
+        (Value::Array(real), Value::Array(fake)) => {
             let text = |value: &Value| redis::from_redis_value_ref::<String>(value).unwrap_or_default();
-            return fake.len() == 3
-                && (0..3).all(|at| real[at] == fake[at] || same_text(&text(&real[at]), &text(&fake[at])));
+            let same = |at: usize| real[at] == fake[at] || same_text(&text(&real[at]), &text(&fake[at]));
+            return real.len() == fake.len() && (0..real.len()).all(same);
         }
         _ => return real == fake,
     };
     let [real, fake] = [real, fake].map(|text| std::str::from_utf8(text).unwrap().split('\n').collect::<Vec<_>>());
-    let same = |at: usize| {
-        let time = |line: &str| line.strip_prefix(real[at].get(..1)?)?.parse().ok();
-        match (time(real[at]), time(fake[at])) {
-            (Some(one), Some(other)) if real[at].starts_with('H') => one == other || near(one, other),
-            _ => real[at] == fake[at],
-        }
+    let same = |at: usize| match (held(real[at]), held(fake[at])) {
+        (Some((one, as_one)), Some((other, as_other))) => as_one == as_other && (one == other || near(one, other)),
+        _ => real[at] == fake[at],
     };
     real.len() == fake.len() && (0..real.len()).all(same)
+}
+
+/// For how long a lock is held or kept, and all else that the line says: by whom, and the caller's position.
+fn held(line: &str) -> Option<(i64, (&str, &str))> {
+    let (letter, detail) = line.split_at_checked(1).filter(|(letter, _)| matches!(*letter, "H" | "S"))?;
+    let (remaining, position) = detail.split_once(' ').unwrap_or((detail, ""));
+    Some((remaining.parse().ok()?, (letter, position)))
 }
 
 /// Whether two texts are the same but for the times in them, which may differ a little.
 fn same_text(real: &str, fake: &str) -> bool {
     let words = |text: &str| text.split(['-', ' ']).map(ToOwned::to_owned).collect::<Vec<_>>();
     let (real, fake) = (words(real), words(fake));
-    let same = |(real, fake): (&String, &String)| {
-        let times = [real, fake].map(|word| word.parse().ok().filter(|number: &u64| *number > LONG_AGO));
-        real == fake
-            || matches!(times, [Some(real), Some(fake)] if real.abs_diff(fake) < TOLERANCE.unsigned_abs() * 1000)
-    };
+    let same = |(real, fake): (&String, &String)| real == fake || same_time(real, fake);
     real.len() == fake.len() && real.iter().zip(&fake).all(same)
+}
+
+/// Whether two texts are times that differ only a little.
+fn same_time(real: &str, fake: &str) -> bool {
+    let [Ok(real), Ok(fake)] = [real, fake].map(str::parse::<u64>) else { return false };
+    [(MICROS, TOLERANCE * 1000), (MILLIS, TOLERANCE)].into_iter().any(|(range, tolerance)| {
+        range.contains(&real) && range.contains(&fake) && real.abs_diff(fake) < tolerance.unsigned_abs()
+    })
 }
 
 /// Whether two hashes have the same fields, but for the times in them.
 fn same_fields(real: &BTreeMap<String, String>, fake: &BTreeMap<String, String>) -> bool {
     let same = |(real, fake): ((&String, &String), (&String, &String))| {
-        real.0 == fake.0 && (real.1 == fake.1 || real.0.parse::<u64>().is_err() && same_text(real.1, fake.1))
+        // A fence is not a time.
+        let may_differ = real.0.parse::<u64>().is_err();
+        real.0 == fake.0 && (real.1 == fake.1 || may_differ && same_text(real.1, fake.1))
     };
     real.len() == fake.len() && real.iter().zip(fake).all(same)
 }
 
-/// Whether two times to live, both of a lock or both of a reservation, are near each other.
+/// Whether two times to live, both of a lock or both of reservations, are near each other.
 fn near(real: i64, fake: i64) -> bool {
-    let reservation = 10..=millis(RESERVATION_TTL);
+    let reservation = 1..=millis(RESERVATION_TTL * MAX_RESERVATIONS);
     let both = |real_one: &dyn Fn(&i64) -> bool| real_one(&real) && real_one(&fake);
     both(&|time| reservation.contains(time)) || (both(&|time| *time > 1_000) && (real - fake).abs() < TOLERANCE)
 }
@@ -122,6 +136,7 @@ pub(crate) fn call_kinds(answer: &RedisResult<Value>) -> Vec<String> {
             format!("failed: {}", code.unwrap_or(error))
         }
         Some((digit, _)) if digit.parse::<u8>().is_ok() => "a number".to_owned(),
+        Some((letter, detail)) if detail.contains(' ') => format!("{letter} with a position"),
         Some((letter, _)) => letter.to_owned(),
         None => "nothing at all".to_owned(),
     };

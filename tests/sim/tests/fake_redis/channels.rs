@@ -91,3 +91,19 @@ async fn a_subscription_ends_as_on_redis() {
     drop(listener);
     caller.until_nobody_listens("a").await;
 }
+
+/// The engine sends such commands to a server, so that redis-rs takes messages for replies.
+#[tokio::test]
+async fn a_command_without_a_word_is_skipped_as_on_redis() {
+    let servers = Servers::start(None).await;
+    for protocol in ["2", "3"] {
+        let mut pair = servers.connect_raw().await;
+        pair.greet(protocol).await;
+        let without_reply = pair.ask(&[]).await.unwrap();
+        assert_eq!(without_reply, "$6\r\nmark-2\r\n", "only that to the next command");
+        pair.ask(&words(&["SUBSCRIBE", "a"])).await.unwrap();
+        let ping = pair.ask(&words(&["PING"])).await.unwrap();
+        let without_reply = pair.ask(&[]).await.unwrap();
+        assert!(without_reply.len() < ping.len(), "{without_reply:?} after {ping:?}");
+    }
+}

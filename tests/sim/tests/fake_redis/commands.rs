@@ -15,9 +15,10 @@ pub(crate) struct Lock {
     pub(crate) resource: String,
     pub(crate) lock: String,
     pub(crate) queue: String,
-    reservation: String,
-    /// The field of the node's record.
+    pub(crate) reserved: String,
+    /// The fields of the node's record.
     pub(crate) fence: String,
+    queue_field: String,
 }
 
 pub(crate) static KEYSPACE: LazyLock<Arc<Keyspace>> = LazyLock::new(|| Arc::new(Keyspace::new("lock:")));
@@ -30,17 +31,18 @@ pub(crate) static LOCKS: LazyLock<[Lock; 4]> = LazyLock::new(|| {
     ["r", "s", "u", &neighbour].map(|resource| {
         let keys = LockKeys::new(&KEYSPACE, resource);
         let lock = keys.lock_key().to_owned();
-        let (queue, reservation) = (format!("{{{lock}}}:queue"), format!("{{{lock}}}:turn"));
-        Lock { resource: resource.to_owned(), lock, queue, reservation, fence: keys.fence().to_string() }
+        let [queue, reserved] = ["queue", "reserved"].map(|name| format!("lock:{{{resource}}}:{name}"));
+        let (fence, queue_field) = (keys.fence().to_string(), format!("q{}", keys.fence()));
+        Lock { resource: resource.to_owned(), lock, queue, reserved, fence, queue_field }
     })
 });
 
 pub(crate) const RECORD: &str = "lock:{node}";
-const QUEUED: &str = "lock:{node}:queued";
 pub(crate) const WAITERS: [WaiterId; 3] =
     [WaiterId::from_bits(0xaa), WaiterId::from_bits(0xbb), WaiterId::from_bits(0xcc)];
-/// The lists of the waiters' wake-ups.
-pub(crate) static WAKEUPS: LazyLock<[String; 3]> = LazyLock::new(|| WAITERS.map(|waiter| KEYSPACE.wakeups(waiter)));
+/// The channels on which the waiters are woken.
+pub(crate) static WAKEUPS: LazyLock<[String; 3]> =
+    LazyLock::new(|| WAITERS.map(|waiter| KEYSPACE.wakeup_channel(waiter)));
 
 /// A command or a call of the engine, and how long to wait after it.
 #[derive(Clone, Debug)]
@@ -91,9 +93,8 @@ pub(crate) fn one_of(words: &'static [&'static str]) -> impl Strategy<Value = &'
 }
 
 pub(crate) fn key() -> impl Strategy<Value = &'static str> {
-    let Lock { lock, queue, reservation, .. } = &LOCKS[0];
-    let one_each = [queue, reservation, RECORD, QUEUED, WAKEUPS[0].as_str(), WAKEUPS[1].as_str()];
-    prop::sample::select([&[lock.as_str(); 4][..], &one_each].concat())
+    let Lock { lock, queue, reserved, .. } = &LOCKS[0];
+    prop::sample::select([&[lock.as_str(); 4][..], &[queue, reserved, RECORD]].concat())
 }
 
 fn waiter() -> impl Strategy<Value = String> {
@@ -130,24 +131,7 @@ fn ttl_command() -> impl Strategy<Value = Step> {
     prop_oneof![4 => set, 2 => expire, 1 => keep]
 }
 
-/// Commands on lists, some of them on other types. None blocks for long.
-fn list_command() -> impl Strategy<Value = Step> {
-    let lists = || [&WAKEUPS[0], &WAKEUPS[1], &WAKEUPS[2]].map(String::as_str);
-    let list = move || prop_oneof![8 => prop::sample::select(lists().to_vec()), 1 => Just(LOCKS[0].lock.as_str())];
-    let place = || one_of(&["0", "1", "-1", "-2", "5", "-9"]);
-    let command = prop_oneof![
-        2 => (list(), one_of(&["Tx", "Sx"])).prop_map(|(list, element)| words(&["RPUSH", list, element])),
-        1 => list().prop_map(|list| words(&["RPUSH", list, "T1", "S2"])),
-        1 => list().prop_map(|list| words(&["LPOP", list])),
-        2 => (list(), one_of(&["64", "1", "0", "-1", "x"])).prop_map(|(list, most)| words(&["LPOP", list, most])),
-        2 => (list(), place(), place()).prop_map(|(list, from, to)| words(&["LRANGE", list, from, to])),
-        1 => list().prop_map(|list| words(&["LLEN", list])),
-        2 => (list(), one_of(&["0.005", "-1", "x"])).prop_map(|(list, timeout)| words(&["BLPOP", list, timeout])),
-    ];
-    command.prop_map(Step::command)
-}
-
-/// Commands on sorted sets, in place of whatever the scripts expect, and messages to waiters.
+/// Commands on sorted sets, in place of whatever the scripts expect, and messages to waiters that wake nobody.
 fn queue_command() -> impl Strategy<Value = Step> {
     let since = || one_of(&["1", "2", "3", "1700000000000000"]);
     let command = prop_oneof![
@@ -157,30 +141,33 @@ fn queue_command() -> impl Strategy<Value = Step> {
         1 => (key(), waiter()).prop_map(|(key, waiter)| words(&["ZREM", key, &waiter])),
         1 => key().prop_map(|key| words(&["ZRANGE", key, "0", "-1", "WITHSCORES"])),
         1 => key().prop_map(|key| words(&["ZPOPMAX", key])),
-        2 => prop::sample::select(&WAKEUPS[..]).prop_map(|channel| words(&["PUBLISH", &channel, "0 lock:r"])),
+        2 => prop::sample::select(&WAKEUPS[..]).prop_map(|channel| words(&["PUBLISH", &channel, "text"])),
     ];
     command.prop_map(Step::command)
 }
 
 /// A command that changes what votes depend on, to what a node may have and to what it should not.
 fn disturbance() -> impl Strategy<Value = Vec<String>> {
-    let Lock { lock, queue, reservation, fence, .. } = &LOCKS[0];
+    let Lock { lock, queue, reserved, fence, queue_field, .. } = &LOCKS[0];
     let [a, b, c] = WAITERS.map(|waiter| waiter.to_string());
     let queues = [
         format!("1 {a}"),
         format!("1 {a} 2 {b}"),
         format!("2 {b} 2 {c} 3 {a}"),
-        format!("x 1  {a} 2 b 9 zz 3 4 {c}"),
-        String::new(),
+        format!("1 p{a} 2 {b} 9 zz 3 p{c} 4 {c} -1 p"),
     ];
-    let queues = prop_oneof![3 => prop::sample::select(queues.to_vec()), 1 => text().prop_map(ToOwned::to_owned)];
+    let reservations = [a.clone(), format!("{b} {a}"), format!("  p{a} zz {c} "), String::new()];
+    // As long as the scripts know for whom a key was reserved, and without an end.
+    let ends = [&["PX", "10000"][..], &["PX", "10000"], &[]];
     prop_oneof![
         2 => (key(), text()).prop_map(|(key, value)| words(&["SET", key, value])),
-        3 => queues.prop_map(move |line| words(&["SET", queue, &line])),
-        2 => waiter().prop_map(move |waiter| words(&["SET", reservation, &waiter])),
-        3 => one_of(&["*", "\nlock:r\nlock:s\n", "\nlock:u\n", "lock:r\n"])
-            .prop_map(|list| words(&["SET", QUEUED, list])),
-        1 => Just(words(&["DEL", QUEUED])),
+        3 => prop::sample::select(queues.to_vec())
+            .prop_map(move |entries| words(&[&["ZADD", queue][..], &entries.split(' ').collect::<Vec<_>>()].concat())),
+        2 => (prop::sample::select(reservations.to_vec()), prop::sample::select(ends.to_vec()))
+            .prop_map(move |(waiters, end)| words(&[&["SET", reserved, &waiters][..], end].concat())),
+        2 => one_of(&["9999999999999", "1000000000000", "0", "x"])
+            .prop_map(move |until| words(&["HSET", RECORD, queue_field, until])),
+        1 => Just(words(&["HDEL", RECORD, queue_field])),
         1 => Just(words(&["DEL", RECORD])),
         2 => text().prop_map(move |number| words(&["HSET", RECORD, fence, number])),
         1 => Just(words(&["HSET", RECORD, fence, "x"])),
@@ -193,10 +180,10 @@ fn disturbance() -> impl Strategy<Value = Vec<String>> {
 /// Any other command.
 fn command() -> impl Strategy<Value = Vec<String>> {
     let names = one_of(&["GET", "DEL", "EXISTS", "PTTL"]);
-    let Lock { lock, queue, reservation, fence, .. } = &LOCKS[0];
+    let Lock { lock, queue, reserved, fence, .. } = &LOCKS[0];
     prop_oneof![
         6 => (names, key()).prop_map(|(name, key)| words(&[name, key])),
-        2 => Just(words(&["MGET", lock, queue, reservation, RECORD])),
+        2 => Just(words(&["MGET", lock, queue, reserved, RECORD])),
         1 => key().prop_map(|key| words(&["HGET", key, "epoch"])),
         2 => key().prop_map(move |key| words(&["HMGET", key, "epoch", fence])),
         2 => Just(words(&["HMGET", RECORD, fence, "epoch", "set_name", fence])),
@@ -207,7 +194,7 @@ fn command() -> impl Strategy<Value = Vec<String>> {
         1 => Just(words(&["SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "x"])),
         1 => Just(words(&["EVALSHA", "E0E1F9FABFC9D4800C877A703B823AC0578FF8DB", "0"])),
         1 => Just(words(&["SCRIPT", "FLUSH"])),
-        1 => one_of(&["FLUSHALL", "PING", "GET", "TIME", "INFO", "LPOP", "HMGET", "HGETALL", "HDEL"]).prop_map(|name| words(&[name])),
+        1 => one_of(&["FLUSHALL", "PING", "GET", "TIME", "INFO", "ZPOPMAX", "HMGET", "HGETALL", "HDEL"]).prop_map(|name| words(&[name])),
         1 => Just(words(&["CONFIG", "GET", "appendfsync"])),
         1 => one_of(&["0", "99", "x"]).prop_map(|database| words(&["SELECT", database])),
         1 => Just(words(&["CLIENT", "SETINFO", "LIB-NAME", "redis-rs"])),
@@ -225,8 +212,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::call(read_fences())),
         8 => snippet().prop_map(Step::command),
         7 => ttl_command(),
-        7 => list_command(),
-        5 => queue_command(),
+        8 => queue_command(),
         10 => disturbance().prop_map(Step::command),
         10 => command().prop_map(Step::command),
         1 => outlast,

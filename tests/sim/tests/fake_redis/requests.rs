@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use lock_core::node::{
     Ballot, Epoch, LockKeys, MemberId, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Request, Roster,
-    Seat, SetId,
+    Seat, SetId, WaiterId,
 };
 use lock_core::{LockNode as _, RedisNode};
 use lock_sim::redis::{FakeRedis, NodeClock};
@@ -34,7 +34,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 enum What {
     /// Requests on locks, by their places in [`LOCKS`].
-    Requests { waiter: usize, requests: Vec<(usize, Operation)> },
+    Requests { waiter: usize, polls: bool, requests: Vec<(usize, Operation)> },
     /// A write of the record.
     Write(Write),
     /// The highest fence is read.
@@ -154,10 +154,10 @@ fn spoilt() -> impl Strategy<Value = Option<(Index, &'static str)>> {
 pub(crate) fn call() -> impl Strategy<Value = Call> {
     let requests = (select(&TOGETHER[..]), common())
         .prop_flat_map(|(locks, common)| locks.iter().map(|lock| on_lock(*lock, common)).collect::<Vec<_>>());
-    let wrong_epoch = prop::bool::weighted(0.1);
-    (any::<bool>(), wrong_epoch, 0..WAITERS.len(), requests, spoilt()).prop_map(
-        |(by_source, wrong_epoch, waiter, requests, spoilt)| Call {
-            what: What::Requests { waiter, requests: requests.concat() },
+    let (wrong_epoch, waiter) = (prop::bool::weighted(0.1), (0..WAITERS.len(), prop::bool::weighted(0.2)));
+    (any::<bool>(), wrong_epoch, waiter, requests, spoilt()).prop_map(
+        |(by_source, wrong_epoch, (waiter, polls), requests, spoilt)| Call {
+            what: What::Requests { waiter, polls, requests: requests.concat() },
             by_source,
             wrong_epoch,
             spoilt,
@@ -202,7 +202,7 @@ const FIRST: Write =
 pub(crate) fn held_lock(waiter: usize, owner: u128, since: Option<u64>) -> Call {
     let (owner, since) = (OwnerId::from_bits(owner), since.and_then(NonZeroU64::new));
     let acquire = Operation::Acquire { owner, ttl: MINUTE, hint: 5, tokens: 1, since };
-    Call::plain(What::Requests { waiter, requests: vec![(0, acquire)] })
+    Call::plain(What::Requests { waiter, polls: false, requests: vec![(0, acquire)] })
 }
 
 /// Encodes calls as the engine does: a node of the engine, connected to a server that only records them.
@@ -238,15 +238,15 @@ impl Encoder {
     pub(crate) async fn encode(&mut self, call: &Call) -> Vec<Vec<String>> {
         self.received();
         match &call.what {
-            What::Requests { waiter, requests } => self.submit(*waiter, requests).await,
+            What::Requests { waiter, polls, requests } => self.submit(WAITERS[*waiter], *polls, requests).await,
             What::Write(write) => self.write(*write).await,
             What::ReadFences => _ = self.node.read_fences(&KEYSPACE).await.unwrap(),
         }
         self.received().into_iter().map(|command| self.change(call, command)).collect()
     }
 
-    async fn submit(&self, waiter: usize, requests: &[(usize, Operation)]) {
-        let request = |keys, operation| Request { keys, epoch: EPOCH, waiter: WAITERS[waiter], operation };
+    async fn submit(&self, waiter: WaiterId, polls: bool, requests: &[(usize, Operation)]) {
+        let request = |keys, operation| Request { keys, epoch: EPOCH, waiter, polls, operation };
         // The engine sends the first of several requests on its own, and the others together. So the first is another one.
         let first = (requests.len() > 1)
             .then(|| ask(&self.node, request(LockKeys::new(&KEYSPACE, "first"), Operation::LeaveQueue)));

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lock_sim::redis::{FakeRedis, Flaw, NodeClock};
 use lock_support::RedisServer;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, RedisResult, Value};
 use tokio::io::DuplexStream;
 use tokio::net::TcpStream;
 
-use super::commands::words;
 use super::raw::RawPair;
 
 /// Both servers.
@@ -51,11 +50,6 @@ impl Servers {
         tokio::spawn(async move { fake.serve(far, || since.elapsed()).await });
         near
     }
-
-    /// How many wake-ups the simulated server sent: it sends one with each reservation.
-    pub(crate) fn wakeups(&self) -> u64 {
-        self.fake.done().get("wake-up sent").copied().unwrap_or_default()
-    }
 }
 
 impl Pair {
@@ -64,35 +58,6 @@ impl Pair {
         let mut command = Cmd::new();
         command.arg(words);
         (command.query_async(&mut self.real).await, command.query_async(&mut self.fake).await)
-    }
-
-    /// Waits for a wake-up as the engine does, without a timeout. Both replies, once both have arrived.
-    pub(crate) fn listen(&self, list: &str) -> impl Future<Output = [RedisResult<Vec<Value>>; 2]> + Send + use<> {
-        let mut pipeline = Pipeline::new();
-        pipeline.cmd("BLPOP").arg(list).arg(0);
-        pipeline.cmd("LPOP").arg(list).arg(64);
-        let (mut real, mut fake) = (self.real.clone(), self.fake.clone());
-        async move {
-            let answers =
-                tokio::join!(real.send_packed_commands(&pipeline, 0, 2), fake.send_packed_commands(&pipeline, 0, 2));
-            answers.into()
-        }
-    }
-
-    /// Waits until this number of connections of each server is blocked.
-    pub(crate) async fn until_blocked(&mut self, count: usize) {
-        let line = format!("blocked_clients:{count}\r");
-        let blocked = |info: RedisResult<Value>| {
-            let info: String = redis::from_redis_value(info.unwrap()).unwrap();
-            info.contains(&line)
-        };
-        loop {
-            let (real, fake) = self.ask(&words(&["INFO", "clients"])).await;
-            if blocked(real) && blocked(fake) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Short scripts that try what Redis gives to a script, and what it makes of what the script rereservations.
+//! Short scripts that try what Redis gives to a script, and what it makes of what the script returns.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -31,7 +31,7 @@ const SNIPPETS: [&str; 50] = [
     "return {redis.call('GET', 'none') == false, type(redis.call('EXISTS', KEYS[1]))}",
     "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 60000)",
     "return redis.call('SET', 'script', ARGV[1]).ok",
-    "return redis.call('LRANGE', KEYS[1], 0, -1)",
+    "return redis.call('ZRANGE', KEYS[1], 0, -1)",
     "return redis.call('DEL', KEYS[1], KEYS[2])",
     "return redis.pcall('HGET', KEYS[1], 'epoch')",
     "local all = redis.call('HGETALL', KEYS[1]) table.sort(all) return all",
@@ -48,7 +48,7 @@ const SNIPPETS: [&str; 50] = [
        redis.call('HSET', unpack(fields)) \
      end \
      return {#redis.call('HGETALL', 'script:big'), redis.call('HGET', 'script:big', 16383)}",
-    "local reply = redis.pcall('LLEN', KEYS[1]) return type(reply) == 'table' and reply.err or reply",
+    "local reply = redis.pcall('ZCARD', KEYS[1]) return type(reply) == 'table' and reply.err or reply",
     // How numbers are sent.
     "redis.call('SET', 'script', 2^53 - 1) return redis.call('GET', 'script')",
     "redis.call('SET', 'script', 0.1) return redis.call('GET', 'script')",

@@ -54,7 +54,7 @@ fn command() -> impl Strategy<Value = Vec<String>> {
         2 => key().prop_map(|key| words(&["ZCARD", key])),
         2 => key().prop_map(|key| words(&["ZPOPMAX", key])),
         3 => (key(), one_of(&["1", "2", "9", "0", "-1", "x"])).prop_map(|(key, most)| words(&["ZPOPMAX", key, most])),
-        1 => (one_of(&["EXISTS", "DEL", "PTTL", "GET", "HGETALL", "LLEN", "MGET"]), key())
+        1 => (one_of(&["EXISTS", "DEL", "PTTL", "GET", "HGETALL", "MGET"]), key())
             .prop_map(|(name, key)| words(&[name, key])),
         1 => key().prop_map(|key| words(&["HDEL", key, "field"])),
         1 => (key(), one_of(&["0", "-1"])).prop_map(|(key, ttl)| words(&["PEXPIRE", key, ttl])),

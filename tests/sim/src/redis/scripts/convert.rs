@@ -16,7 +16,7 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
         Reply::Text(text) => Value::String(lua.create_string(text)?),
         Reply::Report(text) => Value::String(lua.create_string(text)?),
         Reply::Number(number) => Value::Number(float(*number)),
-        Reply::Nil | Reply::NoList => Value::Boolean(false),
+        Reply::Nil => Value::Boolean(false),
         Reply::Status(status) => single("ok", status)?,
         Reply::Error(error) => single("err", error)?,
         Reply::Double(number) => Value::String(lua.create_string(double::print(*number))?),
