@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::LocalQueues;
+use super::local_queue::LocalQueue;
 use crate::cluster::{Cluster, NodeSet, OrderedWatch};
 use crate::engine::Engine;
 use crate::error::{NodeError, Refusal};
@@ -185,8 +186,11 @@ impl Wakeups {
     /// Those that wait may have to enter the queues, or enter them again.
     fn wake_waiting(&self) {
         let Some(queues) = self.queues.upgrade() else { return };
-        let waiting: Vec<_> = queues.lock().values().map(|queue| Arc::clone(&queue.wakeups)).collect();
-        waiting.iter().for_each(|pending| pending.changed.notify_waiters());
+        let pending = |(lock_key, queue): (&Arc<str>, &LocalQueue)| (Arc::clone(lock_key), Arc::clone(&queue.wakeups));
+        let mut waiting: Vec<_> = queues.lock().iter().map(pending).collect();
+        // In the same order in every run, so that a simulation replays.
+        waiting.sort_by(|(one, _), (other, _)| one.cmp(other));
+        waiting.iter().for_each(|(_, pending)| pending.changed.notify_waiters());
     }
 
     /// A node answers, and cannot wake this process. That is logged when so many cannot that this process has to poll.
