@@ -207,3 +207,8 @@ fn a_server_that_repeats_fences_is_caught() {
 fn a_server_that_forgets_fences_is_caught() {
     assert_caught(Flaw::ForgetsFences, "an acquisition began after");
 }
+
+#[test]
+fn a_server_that_reserves_for_too_long_is_caught() {
+    assert_caught(Flaw::ReservesForSeconds, "in line for");
+}

@@ -17,11 +17,13 @@ pub enum Flaw {
     RepeatsFences,
     /// The fence is lost together with the lock, and the node keeps voting: only its clock still orders tokens.
     ForgetsFences,
+    /// A free key is reserved for a waiter for seconds, even if that one is dead or frozen.
+    ReservesForSeconds,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ReleasesForAnyone,
         Self::VotesInAnyEpoch,
         Self::EndsQuarantinesAtOnce,
@@ -30,6 +32,7 @@ impl Flaw {
         Self::IgnoresReleases,
         Self::RepeatsFences,
         Self::ForgetsFences,
+        Self::ReservesForSeconds,
     ];
 
     /// The texts of scripts that the flaw replaces, and by what. They follow lock-core's scripts: a change there may need a
@@ -46,6 +49,9 @@ impl Flaw {
             Self::IgnoresReleases => &[("if count > 0 then call('DEL', unpack(deleted)) end", "")],
             Self::RepeatsFences => &[("if token - fence < tokens then", "token, last = 1, '1' if false then")],
             Self::ForgetsFences => &[("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'")],
+            Self::ReservesForSeconds => {
+                &[("local elapsed = RESERVED_TTL - call('PTTL', reserved_key)", "local elapsed = 0")]
+            }
         }
     }
 
