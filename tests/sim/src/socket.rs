@@ -57,7 +57,11 @@ impl Sockets {
         let mut accepted = lock(&self.accepted);
         // The server accepts a connection before its client has it.
         let carried = match end {
-            End::Server => Arc::clone(accepted.entry((peer, local)).insert_entry(Arc::default()).get()),
+            End::Server => {
+                let carried = Arc::default();
+                accepted.insert((peer, local), Arc::clone(&carried));
+                carried
+            }
             End::Client => accepted.remove(&(local, peer)).unwrap_or_default(),
         };
         let stream = Arc::new(Mutex::new(Some(stream)));

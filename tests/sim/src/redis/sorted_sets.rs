@@ -109,7 +109,7 @@ impl Database {
 
 /// The pairs of `ZADD`. Its options are not simulated.
 fn scored(pairs: &[Vec<u8>]) -> Result<Vec<(f64, &[u8])>, Reply> {
-    if pairs.len() % 2 > 0 {
+    if !pairs.len().is_multiple_of(2) {
         return Err(Reply::error(SYNTAX_ERROR));
     }
     let scores = pairs.chunks(2).map(|pair| Some((double::parse(&pair[0])?, pair[1].as_slice())));
