@@ -166,6 +166,7 @@ fn the_simulated_server_replies_as_redis_does() {
 #[test]
 fn a_flawed_server_is_told_from_the_real_one() {
     for flaw in Flaw::ALL {
-        assert!(compare_sequences(250, Some(flaw)).is_err(), "{flaw:?} makes no difference");
+        // The first difference ends it. On a busy machine most sequences are cut short, so it may take many.
+        assert!(compare_sequences(2_000, Some(flaw)).is_err(), "{flaw:?} makes no difference");
     }
 }
