@@ -44,7 +44,7 @@
 //! | `lock.runtime_stalled` | warn | the runtime that kept the connections and renewed the leases did not run; another one took over |
 //! | `lock.node_admitted` | debug | a node votes |
 //! | `lock.node_away` | warn | a node is not reachable |
-//! | `lock.node_does_not_call` | warn | a node cannot wake waiters: the user has no permission for `BLPOP` |
+//! | `lock.node_does_not_call` | warn | no majority of the nodes can wake this process, which polls instead; the event names the nodes and the reason |
 //! | `lock.roster_changed` | info | the members of the set changed, or its `max_ttl`; debug when they are first known |
 //! | `lock.member_replaced` | warn | a node joined the set, and grants no locks for a while |
 //! | `lock.not_a_member` | warn | a node does not belong to the set; the event names the reason and the remedy |

@@ -10,7 +10,7 @@ pub(super) const MAX_WAITERS: usize = 4096;
 /// How long it is known for whom a key was reserved: longer than all reservations together.
 pub(super) const RESERVED_TTL: Duration = Duration::from_secs(10);
 /// For how many waiters a free key is reserved, one after another.
-pub(super) const MAX_RESERVATIONS: usize = 9;
+pub(crate) const MAX_RESERVATIONS: u32 = 9;
 /// How many waiters that nobody listens for are removed at once, when a key is free.
 pub(super) const MAX_GONE: usize = 64;
 /// The largest token, 2^53 - 1. Beyond it, Lua and JavaScript cannot tell a number from the next one.

@@ -12,7 +12,7 @@ use super::{LastAttempt, LocalQueues};
 use crate::cluster::NodeSet;
 use crate::engine::{Engine, FailedAttempt, Grant, QueuePositions, QueueReport};
 use crate::error::NodeVote;
-use crate::node::{LockKeys, RESERVATION_TTL};
+use crate::node::{LockKeys, MAX_RESERVATIONS, RESERVATION_TTL};
 use crate::quorum::majority;
 
 /// The first and the longest pause of a caller that knows nothing better, as after a split vote; pauses double.
@@ -97,7 +97,7 @@ impl LocalPermit {
         });
     }
 
-    /// Another process holds the lock: waits for the next turn. `free_in` is when the holder's key expires, if that is known;
+    /// Another process holds the lock: waits until the next attempt is due. `free_in` is when the holder's key expires, if that is known;
     /// `until` is when the caller gives up. The last attempt is made at that time, not before.
     ///
     /// # Cancel safety
@@ -168,7 +168,7 @@ impl LocalPermit {
             return random.jitter(pause).min(MAX_POLL_PAUSE);
         }
         // If the holder does not release it, the first in line come when it expires, and the others one after another.
-        let behind = if queue.ahead < 9 { 0 } else { queue.ahead.min(100) };
+        let behind = if queue.ahead < MAX_RESERVATIONS { 0 } else { queue.ahead.min(100) };
         let expected = free_in.unwrap_or(MAX_PAUSE) + behind * JITTER + random.jitter(JITTER);
         let longest = if is_woken { MAX_PAUSE } else { MAX_POLL_PAUSE };
         expected.max(random.jitter(self.pause)).min(longest)

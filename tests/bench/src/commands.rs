@@ -10,9 +10,8 @@ use lock_support::{RedisCluster, RedisServer, executed};
 
 /// Commands that clients send and no script calls. Servers count the commands inside of scripts as well, under the same
 /// names. Of the commands that locks use, only `SET` is ambiguous: whether it counts depends on the contender.
-const FROM_CLIENTS: [&str; 20] = [
+const FROM_CLIENTS: [&str; 18] = [
     "auth",
-    "blpop",
     "client",
     "config",
     "eval",
@@ -22,7 +21,6 @@ const FROM_CLIENTS: [&str; 20] = [
     "fcall",
     "hello",
     "info",
-    "lpop",
     "ping",
     "psubscribe",
     "script",

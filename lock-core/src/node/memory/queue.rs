@@ -117,10 +117,11 @@ impl NodeQueue {
     /// Those that nobody listens for are removed. The caller need not be woken, nor does one that polls.
     pub(super) fn offer(&mut self, caller: WaiterId, now: Duration, mut wake: impl FnMut(WaiterId, usize) -> bool) {
         let (mut waiters, mut gone) = (Vec::new(), 0);
-        while waiters.len() < MAX_RESERVATIONS.min(self.waiters.len()) && gone < MAX_GONE {
+        let most = |queued: usize| queued.min(MAX_RESERVATIONS as usize);
+        while waiters.len() < most(self.waiters.len()) && gone < MAX_GONE {
             let before = waiters.len();
             let (_, polls, waiter) = self.waiters[before];
-            let is_last = before + 1 == MAX_RESERVATIONS.min(self.waiters.len());
+            let is_last = before + 1 == most(self.waiters.len());
             let is_woken = is_woken(before, is_last);
             if is_woken && waiter != caller && !polls && !wake(waiter, before) {
                 self.waiters.remove(before);

@@ -19,7 +19,7 @@ pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
         ("MAX_WAITERS", MAX_WAITERS as u128),
         ("RESERVATION_TTL", RESERVATION_TTL.as_millis()),
         ("RESERVED_TTL", RESERVED_TTL.as_millis()),
-        ("MAX_RESERVATIONS", MAX_RESERVATIONS as u128),
+        ("MAX_RESERVATIONS", u128::from(MAX_RESERVATIONS)),
         ("MAX_GONE", MAX_GONE as u128),
     ]);
     let queue_constants = format!("{queue_constants}local OWNER_PREFIX = '{}'\n", OwnerId::PREFIX);

@@ -245,7 +245,9 @@ mod tests {
         let fault = record(1_500, Event::Fault { kind, server: None, service, generation: Some(0) });
         let nemesis = vec![phase(500, CROWD_PHASE), fault, phase(9_500, "end")];
         let frozen = |began| Wait { began: at(began), ..wait(0, 9_000, false) };
-        let found = |began| judge(&[nemesis.clone()], &grants(2_290), &[frozen(began), wait(1, 2_290, true)]).1.len();
+        let found = |began| {
+            judge(std::slice::from_ref(&nemesis), &grants(2_290), &[frozen(began), wait(1, 2_290, true)]).1.len()
+        };
         assert_eq!((found(1_100), found(1_400)), (0, 1));
     }
 

@@ -16,7 +16,7 @@ async fn processes_that_cannot_be_called_share_a_lock_and_say_why_once() {
     let mut masters = Vec::new();
     for server in &cluster.servers {
         // All that a client may need to be called is missing.
-        let user = "ACL SETUSER deaf on >secret ~* &* +@all -subscribe -psubscribe -blpop -brpop -xread";
+        let user = "ACL SETUSER deaf on >secret ~* &* +@all -subscribe -psubscribe";
         assert_eq!(server.query::<String>(user).await, "OK");
         masters.push(format!("redis://deaf:secret@{}", server.address()));
     }

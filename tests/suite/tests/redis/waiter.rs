@@ -70,9 +70,5 @@ pub(crate) async fn eventually_queued(cluster: &RedisCluster, waiters: usize) {
 
 async fn queued(server: &RedisServer) -> usize {
     let [queue] = &server.keys("*:queue").await[..] else { return 0 };
-    if server.query::<String>(&format!("TYPE {queue}")).await == "zset" {
-        return server.query(&format!("ZCARD {queue}")).await;
-    }
-    // `since waiter since waiter ...`
-    server.query::<Option<String>>(&format!("GET {queue}")).await.map_or(0, |queue| queue.split(' ').count() / 2)
+    server.query(&format!("ZCARD {queue}")).await
 }

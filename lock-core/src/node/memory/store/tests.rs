@@ -101,7 +101,9 @@ fn of_those_that_let_their_reservation_pass_only_the_silent_ones_lose_their_posi
         node.store.execute(&request, node.now).unwrap()
     };
     node.execute(acquire(A, None)).unwrap();
-    [5, 6, 7].map(|number| attempt(&mut node, number));
+    for number in [5, 6, 7] {
+        attempt(&mut node, number);
+    }
     node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
     node.now = Duration::from_millis(230);
     let late = attempt(&mut node, 5);

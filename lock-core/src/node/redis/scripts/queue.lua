@@ -50,7 +50,7 @@ end
 
 -- The lock has no waiters. Another lock with the same field may have some, so the field stays until it is outdated.
 local function unmark(lock_key)
-  if now() > tonumber(marks[lock_key]) then try('HDEL', RECORD, fields[lock_key]) end
+  if now() > (tonumber(marks[lock_key]) or 0) then try('HDEL', RECORD, fields[lock_key]) end
 end
 
 -- Not all waiters with a reservation need be woken: if those before one are frozen, and it does not know, its own passes as well.
