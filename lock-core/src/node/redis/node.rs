@@ -35,7 +35,7 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> +
 ///
 /// # Permissions
 ///
-/// With ACLs, the user needs the keys and the channels under the prefix (`~lock:* &lock:*`), and:
+/// With ACLs, the user needs the keys and the channels under the prefix (`~lock:* resetchannels &lock:*`), and:
 /// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +zadd +zrem
 /// +zrange +zrank +zcard +publish +subscribe` (`+select` only for a database other than 0).
 ///

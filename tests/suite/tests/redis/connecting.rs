@@ -115,7 +115,7 @@ fn documented_permissions() -> Vec<String> {
 }
 
 /// The keys and channels in the README.
-const DOCUMENTED_KEYS: &str = "~lock:* &lock:*";
+const DOCUMENTED_KEYS: &str = "~lock:* resetchannels &lock:*";
 
 #[test]
 fn the_readme_and_the_documentation_of_the_node_list_the_same_permissions() {
