@@ -169,11 +169,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use crate::error::NodeError;
-    use crate::node::{
-        FenceReading, Inspection, Keyspace, LockNode, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender,
-        Request,
-    };
+    use crate::node::{LockNode, Operation, ReplySender, Request};
     use crate::{LockManager, MemoryNode};
 
     /// A node that takes a while to accept a release, and counts the releases that it has accepted.
@@ -185,25 +181,7 @@ mod tests {
     }
 
     impl LockNode for SlowToAccept {
-        fn name(&self) -> &str {
-            self.node.name()
-        }
-
-        fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-            self.node.inspect(keyspace)
-        }
-
-        fn write_record(
-            &self,
-            keyspace: &Arc<Keyspace>,
-            write: RecordWrite,
-        ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-            self.node.write_record(keyspace, write)
-        }
-
-        fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-            self.node.read_fences(keyspace)
-        }
+        crate::forward_to_node!(self => self.node; name inspect write_record read_fences);
 
         fn submit(&self, request: Request, reply_to: ReplySender) {
             let releases = matches!(request.operation, Operation::Release { .. });

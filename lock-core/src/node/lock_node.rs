@@ -170,37 +170,75 @@ pub trait LockNode: Send + Sync + 'static {
     fn disconnect(&self) {}
 }
 
+/// Forwards methods of [`LockNode`] to a node inside: `forward_to_node!(self => self.node; name inspect submit);`. A wrapper writes
+/// out only what it changes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! forward_to_node {
+    ($this:ident => $node:expr; $($method:ident)*) => {
+        $($crate::forward_to_node!(@$method $this $node);)*
+    };
+    (@name $this:ident $node:expr) => {
+        fn name(&$this) -> &str {
+            $node.name()
+        }
+    };
+    (@inspect $this:ident $node:expr) => {
+        fn inspect(
+            &$this,
+            keyspace: &std::sync::Arc<$crate::node::Keyspace>,
+        ) -> $crate::node::NodeFuture<Result<$crate::node::Inspection, $crate::NodeError>> {
+            $node.inspect(keyspace)
+        }
+    };
+    (@write_record $this:ident $node:expr) => {
+        fn write_record(
+            &$this,
+            keyspace: &std::sync::Arc<$crate::node::Keyspace>,
+            write: $crate::node::RecordWrite,
+        ) -> $crate::node::NodeFuture<Result<Option<$crate::node::NodeRecord>, $crate::NodeError>> {
+            $node.write_record(keyspace, write)
+        }
+    };
+    (@read_fences $this:ident $node:expr) => {
+        fn read_fences(
+            &$this,
+            keyspace: &std::sync::Arc<$crate::node::Keyspace>,
+        ) -> $crate::node::NodeFuture<Result<Option<$crate::node::FenceReading>, $crate::NodeError>> {
+            $node.read_fences(keyspace)
+        }
+    };
+    (@submit $this:ident $node:expr) => {
+        fn submit(&$this, request: $crate::node::Request, reply_to: $crate::node::ReplySender) {
+            $node.submit(request, reply_to);
+        }
+    };
+    (@wakeups $this:ident $node:expr) => {
+        fn wakeups(
+            &$this,
+            keyspace: &std::sync::Arc<$crate::node::Keyspace>,
+            waiter: $crate::node::WaiterId,
+        ) -> $crate::node::NodeFuture<Result<$crate::node::Wakeups, $crate::NodeError>> {
+            $node.wakeups(keyspace, waiter)
+        }
+    };
+    (@disconnected $this:ident $node:expr) => {
+        fn disconnected(&$this) -> $crate::node::NodeFuture<()> {
+            $node.disconnected()
+        }
+    };
+    (@disconnect $this:ident $node:expr) => {
+        fn disconnect(&$this) {
+            $node.disconnect();
+        }
+    };
+}
+
 macro_rules! delegate {
     ($pointer:ident) => {
         impl<T: LockNode + ?Sized> LockNode for $pointer<T> {
-            fn name(&self) -> &str {
-                (**self).name()
-            }
-            fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-                (**self).inspect(keyspace)
-            }
-            fn write_record(
-                &self,
-                keyspace: &Arc<Keyspace>,
-                write: RecordWrite,
-            ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-                (**self).write_record(keyspace, write)
-            }
-            fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-                (**self).read_fences(keyspace)
-            }
-            fn submit(&self, request: Request, reply_to: ReplySender) {
-                (**self).submit(request, reply_to);
-            }
-            fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-                (**self).wakeups(keyspace, waiter)
-            }
-            fn disconnected(&self) -> NodeFuture<()> {
-                (**self).disconnected()
-            }
-            fn disconnect(&self) {
-                (**self).disconnect();
-            }
+            forward_to_node!(self => (**self);
+                name inspect write_record read_fences submit wakeups disconnected disconnect);
         }
     };
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::node::{
-    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request, WaiterId, Wakeups,
-};
+use lock_core::node::{Keyspace, NodeFuture, NodeRecord, RecordWrite};
 use lock_core::{LockManager, LockManagerBuilder, LockNode, NodeError, RedisNode};
 
 use super::{MAX_TTL, NODE_TIMEOUT, PREFIX};
@@ -24,13 +22,7 @@ pub(super) fn builder(masters: &[String], no_quarantine: bool) -> LockManagerBui
 struct NoQuarantine(RedisNode);
 
 impl LockNode for NoQuarantine {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        self.0.inspect(keyspace)
-    }
+    lock_core::forward_to_node!(self => self.0; name inspect read_fences submit wakeups disconnected disconnect);
 
     fn write_record(
         &self,
@@ -39,25 +31,5 @@ impl LockNode for NoQuarantine {
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
         write.begin.iter_mut().for_each(|(_, length)| *length = Duration::ZERO);
         self.0.write_record(keyspace, write)
-    }
-
-    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        self.0.read_fences(keyspace)
-    }
-
-    fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.0.submit(request, reply_to);
-    }
-
-    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        self.0.wakeups(keyspace, waiter)
-    }
-
-    fn disconnected(&self) -> NodeFuture<()> {
-        self.0.disconnected()
-    }
-
-    fn disconnect(&self) {
-        self.0.disconnect();
     }
 }

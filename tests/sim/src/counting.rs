@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use lock_core::node::{
-    FenceReading, Inspection, Keyspace, NodeError, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender,
-    Request, WaiterId, Wakeups,
+    FenceReading, Keyspace, NodeError, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender, Request, WaiterId,
+    Wakeups,
 };
 use lock_core::{LockNode, RedisNode};
 
@@ -24,13 +24,7 @@ impl CountingNode {
 }
 
 impl LockNode for CountingNode {
-    fn name(&self) -> &str {
-        self.node.name()
-    }
-
-    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        self.node.inspect(keyspace)
-    }
+    lock_core::forward_to_node!(self => self.node; name inspect disconnected disconnect);
 
     fn write_record(
         &self,
@@ -74,14 +68,6 @@ impl LockNode for CountingNode {
             let counted = listening.await?.inspect(move |_| world.count("wake-up taken"));
             Ok(Box::pin(counted) as Wakeups)
         })
-    }
-
-    fn disconnected(&self) -> NodeFuture<()> {
-        self.node.disconnected()
-    }
-
-    fn disconnect(&self) {
-        self.node.disconnect();
     }
 }
 

@@ -1,10 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lock_core::node::{
-    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, RecordWrite, ReplySender, Request,
-    WaiterId, Wakeups,
-};
-use lock_core::{LockNode, NodeError};
+use lock_core::LockNode;
+use lock_core::node::{Operation, OwnerId, ReplySender, Request};
 
 /// A node that records the requests it gets.
 #[derive(Clone)]
@@ -40,40 +37,10 @@ impl<N: LockNode> Recorder<N> {
 }
 
 impl<N: LockNode> LockNode for Recorder<N> {
-    fn name(&self) -> &str {
-        self.node.name()
-    }
-
-    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        self.node.inspect(keyspace)
-    }
-
-    fn write_record(
-        &self,
-        keyspace: &Arc<Keyspace>,
-        write: RecordWrite,
-    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        self.node.write_record(keyspace, write)
-    }
-
-    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        self.node.read_fences(keyspace)
-    }
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences wakeups disconnected disconnect);
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.operation);
         self.node.submit(request, reply_to);
-    }
-
-    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        self.node.wakeups(keyspace, waiter)
-    }
-
-    fn disconnected(&self) -> NodeFuture<()> {
-        self.node.disconnected()
-    }
-
-    fn disconnect(&self) {
-        self.node.disconnect();
     }
 }

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::node::{
-    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply,
-    ReplySender, Request,
+    Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request,
 };
 use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_history::Referee;
@@ -36,13 +35,7 @@ struct BrokenNode {
 }
 
 impl LockNode for BrokenNode {
-    fn name(&self) -> &str {
-        self.node.name()
-    }
-
-    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        self.node.inspect(keyspace)
-    }
+    lock_core::forward_to_node!(self => self.node; name inspect read_fences disconnected disconnect);
 
     fn write_record(
         &self,
@@ -53,10 +46,6 @@ impl LockNode for BrokenNode {
             write.begin.iter_mut().for_each(|(_, length)| *length = Duration::ZERO);
         }
         self.node.write_record(keyspace, write)
-    }
-
-    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        self.node.read_fences(keyspace)
     }
 
     fn submit(&self, mut request: Request, reply_to: ReplySender) {
@@ -78,14 +67,6 @@ impl LockNode for BrokenNode {
             }
             reply_to.send(reply);
         });
-    }
-
-    fn disconnected(&self) -> NodeFuture<()> {
-        self.node.disconnected()
-    }
-
-    fn disconnect(&self) {
-        self.node.disconnect();
     }
 }
 

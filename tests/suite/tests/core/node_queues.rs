@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use lock_core::node::{
-    FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, Position, RESERVATION_TTL,
-    RecordWrite, Reply, ReplySender, Request, WaiterId, Wakeups,
+    Keyspace, NodeFuture, Operation, OwnerId, Position, RESERVATION_TTL, Reply, ReplySender, Request, WaiterId, Wakeups,
 };
 use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_support::MemoryCluster;
@@ -216,25 +215,7 @@ struct HookedNode {
 }
 
 impl LockNode for HookedNode {
-    fn name(&self) -> &str {
-        self.node.name()
-    }
-
-    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        self.node.inspect(keyspace)
-    }
-
-    fn write_record(
-        &self,
-        keyspace: &Arc<Keyspace>,
-        write: RecordWrite,
-    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        self.node.write_record(keyspace, write)
-    }
-
-    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        self.node.read_fences(keyspace)
-    }
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences);
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         if matches!(request.operation, Operation::LeaveQueue) {

@@ -1,9 +1,8 @@
 //! From when on a node has its time to reply. In virtual time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::node::{FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request};
+use lock_core::node::{ReplySender, Request};
 use lock_core::{LockError, LockManager, LockNode, MemoryNode, NodeError};
 use tokio::time::{Instant, sleep};
 
@@ -16,25 +15,7 @@ struct Congested {
 }
 
 impl LockNode for Congested {
-    fn name(&self) -> &str {
-        self.node.name()
-    }
-
-    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        self.node.inspect(keyspace)
-    }
-
-    fn write_record(
-        &self,
-        keyspace: &Arc<Keyspace>,
-        write: RecordWrite,
-    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        self.node.write_record(keyspace, write)
-    }
-
-    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        self.node.read_fences(keyspace)
-    }
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences);
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         let (node, written_after) = (self.node.clone(), self.written_after);
