@@ -52,11 +52,11 @@ mod nodes;
 mod properties;
 mod queue;
 mod report;
+mod reservations;
 mod run;
 mod setting;
 mod state;
 mod symmetry;
-mod turns;
 
 pub use self::action::{Action, Delivery, Request};
 pub use self::coverage::{Coverage, CoveragePoint};
@@ -72,9 +72,11 @@ pub use self::properties::{
 };
 pub use self::queue::{Line, Queue, QueueModel, QueueMutant, QueueSetting, REFINEMENT, Waiter};
 pub use self::report::{ModelSetting, report};
-pub use self::run::{Outcome, Violation, explore, explore_membership, explore_queue, explore_turns};
+pub use self::reservations::{
+    BOUNDED_OVERTAKING, FREE_KEYS_RESERVED, ONE_ORDER, ReservationsModel, ReservationsSetting, TAKEN_IN_TIME,
+};
+pub use self::run::{Outcome, Violation, explore, explore_membership, explore_queue, explore_reservations};
 pub use self::setting::{Mutant, Setting, Time};
 pub use self::state::{
     Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, ReplyKind, ReplySlot, State, Vote,
 };
-pub use self::turns::{BOUNDED_OVERTAKING, FREE_KEYS_RESERVED, ONE_ORDER, TAKEN_IN_TIME, TurnsModel, TurnsSetting};

@@ -10,7 +10,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use lock_model::{MembershipSetting, ModelSetting, QueueSetting, Setting, TurnsSetting, report};
+use lock_model::{MembershipSetting, ModelSetting, QueueSetting, ReservationsSetting, Setting, report};
 
 /// Explores all states of a model of the protocol and checks its properties in each of them. The exit code is 1 if a
 /// property is violated.
@@ -51,7 +51,7 @@ fn main() -> io::Result<ExitCode> {
     }
     if wanted(Which::Queue) {
         models.extend(QueueSetting::long().into_iter().map(ModelSetting::Queue));
-        models.extend(TurnsSetting::long().into_iter().map(ModelSetting::Turns));
+        models.extend(ReservationsSetting::long().into_iter().map(ModelSetting::Reservations));
     }
     if wanted(Which::Membership) {
         models.extend(MembershipSetting::long().into_iter().map(ModelSetting::Membership));

@@ -3,9 +3,9 @@ use std::io::{self, Write};
 
 use super::membership::MembershipSetting;
 use super::queue::QueueSetting;
-use super::run::{Outcome, explore, explore_membership, explore_queue, explore_turns};
+use super::reservations::ReservationsSetting;
+use super::run::{Outcome, explore, explore_membership, explore_queue, explore_reservations};
 use super::setting::Setting;
-use super::turns::TurnsSetting;
 
 /// The setting of one of the models.
 #[derive(Clone, Debug)]
@@ -14,8 +14,8 @@ pub enum ModelSetting {
     Lock(Setting),
     /// A setting of the model with a queue.
     Queue(QueueSetting),
-    /// A setting of the model of the turns.
-    Turns(TurnsSetting),
+    /// A setting of the model of the reservations.
+    Reservations(ReservationsSetting),
     /// A setting of the model of the membership.
     Membership(MembershipSetting),
 }
@@ -25,7 +25,7 @@ impl ModelSetting {
         match self {
             Self::Lock(setting) => explore(setting.clone(), None, progress),
             Self::Queue(setting) => explore_queue(setting.clone(), None, progress),
-            Self::Turns(setting) => explore_turns(setting.clone(), None, progress),
+            Self::Reservations(setting) => explore_reservations(setting.clone(), None, progress),
             Self::Membership(setting) => explore_membership(setting.clone(), None, progress),
         }
     }
@@ -36,7 +36,7 @@ impl fmt::Display for ModelSetting {
         match self {
             Self::Lock(setting) => setting.fmt(f),
             Self::Queue(setting) => setting.fmt(f),
-            Self::Turns(setting) => setting.fmt(f),
+            Self::Reservations(setting) => setting.fmt(f),
             Self::Membership(setting) => setting.fmt(f),
         }
     }

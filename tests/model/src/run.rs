@@ -10,8 +10,8 @@ use super::coverage::{Coverage, CoveragePoint};
 use super::membership::{MembershipModel, MembershipSetting};
 use super::model::LockModel;
 use super::queue::{QueueModel, QueueSetting};
+use super::reservations::{ReservationsModel, ReservationsSetting};
 use super::setting::Setting;
-use super::turns::{TurnsModel, TurnsSetting};
 
 /// The result of exploring all states of a setting.
 #[derive(Debug)]
@@ -75,10 +75,14 @@ pub fn explore_queue(setting: QueueSetting, target: Option<&'static str>, progre
     run_checker(QueueModel::new(setting), Arc::default(), target, progress)
 }
 
-/// Like [`explore`], for the model of the turns.
+/// Like [`explore`], for the model of the reservations.
 #[must_use]
-pub fn explore_turns(setting: TurnsSetting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
-    run_checker(TurnsModel::new(setting), Arc::default(), target, progress)
+pub fn explore_reservations(
+    setting: ReservationsSetting,
+    target: Option<&'static str>,
+    progress: impl Fn(usize, usize),
+) -> Outcome {
+    run_checker(ReservationsModel::new(setting), Arc::default(), target, progress)
 }
 
 /// Like [`explore`], for the model of the membership.

@@ -11,7 +11,7 @@ pub struct Line {
 }
 
 impl Line {
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = u8> + '_ {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = u8> + ExactSizeIterator + '_ {
         self.items[..self.len()].iter().copied()
     }
 

@@ -8,7 +8,7 @@
 //!
 //! One property is checked in addition to those of the lock, [`REFINEMENT`]: with a queue, a node grants nothing that it would not
 //! grant without one. So everything that holds for nodes without a queue still holds, whatever becomes of the queue. Who gets the
-//! lock when is in the model of the turns ([`TurnsModel`](crate::TurnsModel)), which has the same [`Queue`].
+//! lock when is in the model of the reservations ([`ReservationsModel`](crate::ReservationsModel)), which has the same [`Queue`].
 //!
 //! # Reductions
 //!

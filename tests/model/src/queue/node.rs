@@ -99,6 +99,6 @@ impl QueueNode {
             *wakeups |= 1 << id;
             true
         };
-        self.queue.offer(caller, wake, mutant);
+        self.queue.offer(caller, |_, _| true, wake, mutant);
     }
 }

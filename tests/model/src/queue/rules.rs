@@ -35,8 +35,10 @@ pub struct Queue {
     pub waiters: Line,
     /// The ids of those for which the free key is reserved, one after another.
     pub reserved: Line,
-    /// How many of them have let it pass.
+    /// How many of the reservations have passed.
     pub passed: u8,
+    /// Which of those waiters know of it and have not come late, one bit for each. They lose their position with it.
+    pub expected: u8,
 }
 
 impl Queue {
@@ -70,6 +72,9 @@ impl Queue {
     /// Enters the queue, which has room for `room`. Returns who was refused, the caller or a younger one.
     pub(crate) fn enter(&mut self, waiter: Waiter, room: usize, mutant: Option<QueueMutant>) -> Option<u8> {
         self.remove(waiter.id);
+        if mutant != Some(QueueMutant::LateAreRemoved) {
+            self.came_late(waiter.id);
+        }
         let at = self.iter().filter(|other| match mutant {
             Some(QueueMutant::TiesByArrival) => other.since <= waiter.since,
             _ => *other < waiter,
@@ -103,8 +108,7 @@ impl Queue {
     /// A waiter takes the lock: it needs no position any longer, and those that let their reservation pass lose theirs.
     pub(crate) fn acquired(&mut self, id: u8, mutant: Option<QueueMutant>) {
         self.remove(id);
-        let passed = self.reserved;
-        passed.iter().take(self.passed.into()).for_each(|id| self.remove(id));
+        self.remove_passed(mutant);
         if mutant != Some(QueueMutant::GrantKeepsReservations) {
             self.end_reservations();
         }
@@ -113,16 +117,24 @@ impl Queue {
         }
     }
 
-    /// Reserves the key for the first waiters: `wake` says whether a waiter hears how many are before it. Those that nobody
-    /// listens for are removed. The caller need not be woken, nor does one that polls.
-    pub(crate) fn offer(&mut self, caller: u8, mut wake: impl FnMut(u8, u8) -> bool, mutant: Option<QueueMutant>) {
+    /// Reserves the key for the waiters, and wakes some of them: `wake` says whether a waiter hears how many are before it. Those
+    /// that nobody listens for are removed. The caller need not be woken, nor does one that polls.
+    pub(crate) fn offer(
+        &mut self,
+        caller: u8,
+        is_woken: impl Fn(usize, bool) -> bool,
+        mut wake: impl FnMut(u8, u8) -> bool,
+        mutant: Option<QueueMutant>,
+    ) {
         self.end_reservations();
         let mut before = 0;
         while let Some(Waiter { id, polls, .. }) = self.waiters.get(before.into()).map(Waiter::from_packed) {
             let polls = polls && mutant != Some(QueueMutant::PollersAreRemoved);
-            let hears = polls || id == caller || wake(id, before);
+            let is_woken = is_woken(before.into(), usize::from(before) + 1 == self.waiters.len());
+            let hears = !is_woken || polls || id == caller || wake(id, before);
             if hears || mutant == Some(QueueMutant::GoneAreKept) {
                 self.reserved.push(id);
+                self.expected |= u8::from(is_woken || polls) << before;
                 before += 1;
             } else {
                 self.waiters.remove(before.into());
@@ -137,14 +149,36 @@ impl Queue {
         }
         self.passed += 1;
         if self.reservation().is_none() {
-            let all = self.reserved;
-            all.iter().for_each(|id| self.remove(id));
+            self.remove_passed(mutant);
             self.end_reservations();
         }
     }
 
-    fn end_reservations(&mut self) {
-        (self.reserved, self.passed) = (Line::default(), 0);
+    /// How many reservations come before that of a waiter; or how many are left, if it has none.
+    pub(crate) fn reservations_before(&self, id: Option<u8>) -> usize {
+        let mut left = self.reserved.iter().skip(self.passed.into());
+        let left_over = left.len();
+        left.position(|other| Some(other) == id).unwrap_or(left_over)
+    }
+
+    /// A waiter that comes after its reservation is alive, and keeps its position.
+    fn came_late(&mut self, id: u8) {
+        let passed = self.reserved.iter().take(self.passed.into());
+        if let Some(at) = passed.enumerate().find_map(|(at, other)| (other == id).then_some(at)) {
+            self.expected &= !(1 << at);
+        }
+    }
+
+    /// Removes those that knew of their reservation, let it pass, and did not come.
+    fn remove_passed(&mut self, mutant: Option<QueueMutant>) {
+        let (reserved, expected) = (self.reserved, self.expected);
+        let passed = reserved.iter().take(self.passed.into()).enumerate();
+        let all = mutant == Some(QueueMutant::UnwokenAreRemoved);
+        passed.filter(|(at, _)| all || expected & 1 << at != 0).for_each(|(_, id)| self.remove(id));
+    }
+
+    pub(crate) fn end_reservations(&mut self) {
+        (self.reserved, self.passed, self.expected) = (Line::default(), 0, 0);
     }
 
     pub(crate) fn remove(&mut self, id: u8) {
@@ -162,7 +196,7 @@ impl fmt::Debug for Queue {
         }
         f.write_str(" ]")?;
         if self.reserved.len() > 0 {
-            write!(f, " reserved for {:?}, {} passed", self.reserved, self.passed)?;
+            write!(f, " reserved for {:?}, {} passed, {:b} expected", self.reserved, self.passed, self.expected)?;
         }
         Ok(())
     }

@@ -31,6 +31,12 @@ pub enum QueueMutant {
     SinceIsLost,
     /// A process that is woken for a lock that it does not want keeps silent.
     LeaveIsNotSent,
+    /// A waiter that was not woken for its reservation loses its position when it lets it pass.
+    UnwokenAreRemoved,
+    /// A waiter that comes after its reservation loses its position all the same.
+    LateAreRemoved,
+    /// A waiter is told how long all reservations last, not how long those before its own do.
+    ToldTheEnd,
 }
 
 /// The bounds of a model with a queue.

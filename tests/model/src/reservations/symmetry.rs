@@ -1,18 +1,18 @@
 use std::hash::{Hash, Hasher};
 use std::mem::take;
 
-use super::node::{TurnsKey, TurnsRequest};
-use super::setting::TurnsSetting;
-use super::state::{PROCESSES, TurnsPhase, TurnsState, to_u8};
+use super::node::{ReservationsKey, ReservationsRequest};
+use super::setting::ReservationsSetting;
+use super::state::{PROCESSES, ReservationsPhase, ReservationsState, to_u8};
 use crate::nodes::Nodes;
 use crate::queue::Waiter;
 use crate::state::NODES;
 use crate::symmetry::{Mix, order_of};
 
-impl TurnsState {
+impl ReservationsState {
     /// The representative of all states that differ only in the names of the nodes, in how much time passed between the
     /// beginnings of two waits and, if they are symmetric, in the names of the processes.
-    pub(super) fn representative(mut self, setting: &TurnsSetting) -> Self {
+    pub(super) fn representative(mut self, setting: &ReservationsSetting) -> Self {
         self.rank_times();
         if setting.is_symmetric() {
             self.order_processes();
@@ -44,7 +44,7 @@ impl TurnsState {
         for process in &mut self.processes {
             (process.since, process.began) = (rank(process.since), rank(process.began));
             for request in process.requests.iter_mut().flatten() {
-                if let TurnsRequest::Acquire(Some(since)) | TurnsRequest::Release(Some(since)) = request {
+                if let ReservationsRequest::Acquire(Some(since)) | ReservationsRequest::Release(Some(since)) = request {
                     *since = rank(*since);
                 }
             }
@@ -69,11 +69,19 @@ impl TurnsState {
                     node.queue.place(to_u8(index)),
                     node.queue.reserved.iter().position(|id| usize::from(id) == index),
                 );
-                (owns, place, &process.requests[at], process.wakeups[at], process.hears.contains(at)).hash(&mut hasher);
+                (
+                    owns,
+                    place,
+                    &process.requests[at],
+                    process.wakeups[at],
+                    process.hears.contains(at),
+                    process.waking.contains(at),
+                )
+                    .hash(&mut hasher);
                 hasher.finish().rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15)
             });
             (
-                process.phase == TurnsPhase::Dead,
+                process.phase == ReservationsPhase::Dead,
                 process.since,
                 process.began,
                 hasher.finish(),
@@ -85,7 +93,7 @@ impl TurnsState {
         let mut old = take(&mut self.processes);
         self.processes = order.map(|index| take(&mut old[index]));
         for node in &mut self.nodes {
-            node.key = node.key.map(|key| TurnsKey { owner: renamed(key.owner), ..key });
+            node.key = node.key.map(|key| ReservationsKey { owner: renamed(key.owner), ..key });
             node.queue.reserved = node.queue.reserved.map(renamed);
             node.queue.waiters = node.queue.waiters.map(|packed| {
                 let waiter = Waiter::from_packed(packed);
@@ -99,18 +107,18 @@ impl TurnsState {
         let mut hasher = Mix::default();
         self.nodes[node].hash(&mut hasher);
         for process in &self.processes {
-            let sets = [process.hears, process.positions, process.placed];
+            let sets = [process.hears, process.waking, process.positions, process.placed];
             sets.map(|nodes| nodes.contains(node)).hash(&mut hasher);
             (&process.requests[node], process.wakeups[node]).hash(&mut hasher);
             match process.phase {
-                TurnsPhase::Acquiring(attempt) => {
+                ReservationsPhase::Acquiring(attempt) => {
                     let sets = [attempt.granted, attempt.held, attempt.reserved];
                     (sets.map(|nodes| nodes.contains(node)), attempt.remaining[node]).hash(&mut hasher);
                 }
-                TurnsPhase::Waiting { reserved: nodes, .. } | TurnsPhase::Holding { held: nodes } => {
+                ReservationsPhase::Waiting { reserved: nodes, .. } | ReservationsPhase::Holding { held: nodes } => {
                     nodes.contains(node).hash(&mut hasher);
                 }
-                TurnsPhase::Idle | TurnsPhase::Dead => {}
+                ReservationsPhase::Idle | ReservationsPhase::Dead => {}
             }
         }
         hasher.finish()
@@ -121,24 +129,28 @@ impl TurnsState {
         self.nodes = order.map(|node| self.nodes[node]);
         for process in &mut self.processes {
             let rename = |nodes: &mut Nodes| *nodes = nodes.renamed(order);
-            [&mut process.hears, &mut process.positions, &mut process.placed].into_iter().for_each(rename);
+            [&mut process.hears, &mut process.waking, &mut process.positions, &mut process.placed]
+                .into_iter()
+                .for_each(rename);
             process.wakeups = order.map(|node| process.wakeups[node]);
             process.requests = order.map(|node| take(&mut process.requests[node]));
             match &mut process.phase {
-                TurnsPhase::Acquiring(attempt) => {
+                ReservationsPhase::Acquiring(attempt) => {
                     [&mut attempt.granted, &mut attempt.held, &mut attempt.reserved].into_iter().for_each(rename);
                     attempt.remaining = order.map(|node| attempt.remaining[node]);
                 }
-                TurnsPhase::Waiting { reserved: nodes, .. } | TurnsPhase::Holding { held: nodes } => rename(nodes),
-                TurnsPhase::Idle | TurnsPhase::Dead => {}
+                ReservationsPhase::Waiting { reserved: nodes, .. } | ReservationsPhase::Holding { held: nodes } => {
+                    rename(nodes);
+                }
+                ReservationsPhase::Idle | ReservationsPhase::Dead => {}
             }
         }
     }
 }
 
-fn time_of(request: &TurnsRequest) -> Option<u8> {
+fn time_of(request: &ReservationsRequest) -> Option<u8> {
     match request {
-        TurnsRequest::Acquire(since) | TurnsRequest::Release(since) => *since,
-        TurnsRequest::Leave => None,
+        ReservationsRequest::Acquire(since) | ReservationsRequest::Release(since) => *since,
+        ReservationsRequest::Leave => None,
     }
 }

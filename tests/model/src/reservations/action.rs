@@ -1,12 +1,12 @@
-use super::model::TurnsModel;
-use super::node::{STRANGER, TurnsRequest};
-use super::state::{TurnsPhase, TurnsProcess, TurnsState};
+use super::model::ReservationsModel;
+use super::node::{ReservationsRequest, STRANGER};
+use super::state::{ReservationsPhase, ReservationsProcess, ReservationsState};
 use crate::nodes::Nodes;
 use crate::state::NODES;
 
 /// An action of the model: one step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TurnsAction {
+pub enum ReservationsAction {
     /// A process begins an attempt that waits, and to wait if it did not.
     Begin(usize),
     /// A process begins to wait at the same time as the one before.
@@ -43,102 +43,102 @@ pub enum TurnsAction {
     Tick,
 }
 
-impl TurnsModel {
+impl ReservationsModel {
     /// Every action that is possible in a state.
-    pub(super) fn enabled_actions(&self, state: &TurnsState, actions: &mut Vec<TurnsAction>) {
+    pub(super) fn enabled_actions(&self, state: &ReservationsState, actions: &mut Vec<ReservationsAction>) {
         let mut is_urgent = false;
         for (index, process) in state.processes.iter().enumerate().take(self.setting.processes) {
-            is_urgent |= process.is_busy() || matches!(process.phase, TurnsPhase::Holding { .. });
+            is_urgent |= process.is_busy() || matches!(process.phase, ReservationsPhase::Holding { .. });
             self.own_actions(state, index, actions);
             self.network_actions(state, index, actions);
         }
         if self.setting.stranger {
             if !is_urgent && state.nodes.iter().all(|node| node.key.is_none()) {
-                actions.push(TurnsAction::StrangerTakes);
+                actions.push(ReservationsAction::StrangerTakes);
             }
             if !is_urgent && state.nodes.iter().any(|node| node.key.is_some_and(|key| key.owner == STRANGER)) {
-                actions.push(TurnsAction::StrangerReleases);
+                actions.push(ReservationsAction::StrangerReleases);
             }
         }
         if !is_urgent {
-            actions.push(TurnsAction::Tick);
+            actions.push(ReservationsAction::Tick);
         }
     }
 
-    fn own_actions(&self, state: &TurnsState, index: usize, actions: &mut Vec<TurnsAction>) {
+    fn own_actions(&self, state: &ReservationsState, index: usize, actions: &mut Vec<ReservationsAction>) {
         let (process, setting, faults) = (&state.processes[index], &self.setting, state.faults);
-        if process.phase == TurnsPhase::Dead {
+        if process.phase == ReservationsPhase::Dead {
             return;
         }
         if process.frozen {
-            actions.push(TurnsAction::Thaw(index));
+            actions.push(ReservationsAction::Thaw(index));
             return;
         }
         let is_ready = process.requests.iter().all(|requests| requests.len() <= setting.late_requests);
         match process.phase {
-            TurnsPhase::Idle if is_ready => {
+            ReservationsPhase::Idle if is_ready => {
                 if !setting.splits && !state.is_orderly(index) {
                     return;
                 }
-                if state.waits < setting.waits {
-                    actions.push(TurnsAction::Begin(index));
+                if setting.waits.is_none_or(|waits| state.waits < waits) {
+                    actions.push(ReservationsAction::Begin(index));
                     if setting.ties {
-                        actions.push(TurnsAction::BeginAtOnce(index));
+                        actions.push(ReservationsAction::BeginAtOnce(index));
                     }
                 }
                 if setting.tries {
-                    actions.push(TurnsAction::Try(index));
+                    actions.push(ReservationsAction::Try(index));
                 }
             }
-            TurnsPhase::Waiting { timer: 0, .. } if is_ready => actions.push(TurnsAction::Begin(index)),
-            TurnsPhase::Holding { .. } if state.processes.iter().all(|other| !other.is_late) => {
-                actions.push(TurnsAction::Release(index));
+            ReservationsPhase::Waiting { timer: 0, .. } if is_ready => actions.push(ReservationsAction::Begin(index)),
+            ReservationsPhase::Holding { .. } if state.processes.iter().all(|other| !other.is_late) => {
+                actions.push(ReservationsAction::Release(index));
             }
             _ => {}
         }
-        if matches!(process.phase, TurnsPhase::Waiting { .. }) {
+        if matches!(process.phase, ReservationsPhase::Waiting { .. }) {
             if setting.abandons && !state.is_reserved_for(index) {
-                actions.push(TurnsAction::Abandon(index));
+                actions.push(ReservationsAction::Abandon(index));
             }
             if faults.freezes < setting.freezes {
-                actions.push(TurnsAction::Freeze(index));
+                actions.push(ReservationsAction::Freeze(index));
             }
         }
-        if faults.kills < setting.kills && process.phase != TurnsPhase::Idle && !state.is_reserved_for(index) {
-            actions.push(TurnsAction::Kill(index));
+        if faults.kills < setting.kills && process.phase != ReservationsPhase::Idle && !state.is_reserved_for(index) {
+            actions.push(ReservationsAction::Kill(index));
         }
     }
 
-    fn network_actions(&self, state: &TurnsState, index: usize, actions: &mut Vec<TurnsAction>) {
+    fn network_actions(&self, state: &ReservationsState, index: usize, actions: &mut Vec<ReservationsAction>) {
         let (process, setting, faults) = (&state.processes[index], &self.setting, state.faults);
         for node in 0..NODES {
             if let Some(next) = process.requests[node].first() {
-                actions.push(TurnsAction::Execute(index, node));
-                if *next == TurnsRequest::Leave && faults.lost_leaves < setting.lost_leaves {
-                    actions.push(TurnsAction::LoseLeave(index, node));
+                actions.push(ReservationsAction::Execute(index, node));
+                if *next == ReservationsRequest::Leave && faults.lost_leaves < setting.lost_leaves {
+                    actions.push(ReservationsAction::LoseLeave(index, node));
                 }
             }
             if process.wakeups[node].is_some() && !process.frozen {
-                actions.push(TurnsAction::Wake(index, node));
+                actions.push(ReservationsAction::Wake(index, node));
                 if faults.lost_wakeups < setting.lost_wakeups {
-                    actions.push(TurnsAction::LoseWakeup(index, node));
+                    actions.push(ReservationsAction::LoseWakeup(index, node));
                 }
             }
-            if process.phase == TurnsPhase::Dead || index < setting.pollers {
+            if process.phase == ReservationsPhase::Dead || index < setting.pollers {
                 continue;
             }
             if !process.hears.contains(node) {
-                actions.push(TurnsAction::Reconnect(index, node));
+                actions.push(ReservationsAction::Reconnect(index, node));
             } else if faults.cuts < setting.cuts {
-                actions.push(TurnsAction::Cut(index, node));
+                actions.push(ReservationsAction::Cut(index, node));
             }
         }
     }
 }
 
-impl TurnsProcess {
+impl ReservationsProcess {
     /// A process that no node has heard of.
     pub(super) fn new(hears: Nodes) -> Self {
-        Self { hears, ..Self::default() }
+        Self { hears, waking: hears, ..Self::default() }
     }
 }

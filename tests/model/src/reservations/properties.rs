@@ -2,9 +2,9 @@
 
 use stateright::Property;
 
-use super::model::TurnsModel;
-use super::node::{STRANGER, TurnsNode};
-use super::state::{TurnsPhase, TurnsProcess, TurnsState, to_u8};
+use super::model::ReservationsModel;
+use super::node::{ReservationsNode, STRANGER};
+use super::state::{ReservationsPhase, ReservationsProcess, ReservationsState, to_u8};
 use crate::nodes::Nodes;
 use crate::properties::MUTUAL_EXCLUSION;
 
@@ -18,25 +18,26 @@ pub const TAKEN_IN_TIME: &str = "a free lock with someone in line is taken in ti
 /// A reservation ends when a waiter takes the lock.
 pub const FREE_KEYS_RESERVED: &str = "a node reserves no key that a process holds";
 
-pub(super) fn all() -> Vec<Property<TurnsModel>> {
+pub(super) fn all() -> Vec<Property<ReservationsModel>> {
     vec![
-        Property::<TurnsModel>::always(BOUNDED_OVERTAKING, |model, state| {
+        Property::<ReservationsModel>::always(BOUNDED_OVERTAKING, |model, state| {
             state.processes.iter().all(|process| process.passed <= model.setting.max_passed)
         }),
-        Property::<TurnsModel>::always(ONE_ORDER, |_, state| has_one_order(state)),
-        Property::<TurnsModel>::always(TAKEN_IN_TIME, |model, state| state.idle <= model.setting.max_idle),
-        Property::<TurnsModel>::always(FREE_KEYS_RESERVED, |_, state| {
-            let is_held = |node: &TurnsNode| node.key.is_some_and(|key| key.owner != STRANGER);
+        Property::<ReservationsModel>::always(ONE_ORDER, |_, state| has_one_order(state)),
+        Property::<ReservationsModel>::always(TAKEN_IN_TIME, |model, state| state.idle <= model.setting.max_idle),
+        Property::<ReservationsModel>::always(FREE_KEYS_RESERVED, |_, state| {
+            let is_held = |node: &ReservationsNode| node.key.is_some_and(|key| key.owner != STRANGER);
             state.nodes.iter().all(|node| !is_held(node) || node.queue.reservation().is_none())
         }),
-        Property::<TurnsModel>::always(MUTUAL_EXCLUSION, |_, state| {
-            state.processes.iter().filter(|process| matches!(process.phase, TurnsPhase::Holding { .. })).count() <= 1
+        Property::<ReservationsModel>::always(MUTUAL_EXCLUSION, |_, state| {
+            state.processes.iter().filter(|process| matches!(process.phase, ReservationsPhase::Holding { .. })).count()
+                <= 1
         }),
     ]
 }
 
 /// Whether any two waiters, and any two nodes that both have entered, agree on which of them comes first.
-fn has_one_order(state: &TurnsState) -> bool {
+fn has_one_order(state: &ReservationsState) -> bool {
     let places = |one: usize, other: usize| {
         let mut orders = state.nodes.iter().enumerate().filter_map(move |(at, node)| {
             let is_placed = |id: usize| state.processes[id].placed.contains(at);
@@ -50,7 +51,7 @@ fn has_one_order(state: &TurnsState) -> bool {
 }
 
 /// A process has acquired the lock: it has passed all that are in line and came before it.
-pub(super) fn acquired(state: &mut TurnsState, index: usize, max: u8) {
+pub(super) fn acquired(state: &mut ReservationsState, index: usize, max: u8) {
     let winner = state.processes[index].began;
     for (other, process) in state.processes.iter_mut().enumerate() {
         let came_before = winner == 0 || (process.began, other) < (winner, index);
@@ -65,10 +66,10 @@ pub(super) fn acquired(state: &mut TurnsState, index: usize, max: u8) {
 }
 
 /// A tick passes: counts it if the lock is free, and someone is in line.
-pub(super) fn count_idle(state: &mut TurnsState, max: u8) {
-    let is_held = state.processes.iter().any(|process| matches!(process.phase, TurnsPhase::Holding { .. }));
+pub(super) fn count_idle(state: &mut ReservationsState, max: u8) {
+    let is_held = state.processes.iter().any(|process| matches!(process.phase, ReservationsPhase::Holding { .. }));
     let free = state.nodes.iter().filter(|node| node.key.is_none()).count();
-    let is_wanted = state.processes.iter().any(TurnsProcess::is_in_line);
+    let is_wanted = state.processes.iter().any(ReservationsProcess::is_in_line);
     let is_idle = !is_held && free > state.nodes.len() / 2 && is_wanted;
     state.idle = if is_idle { (state.idle + 1).min(max + 1) } else { 0 };
 }

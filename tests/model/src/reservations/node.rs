@@ -1,4 +1,4 @@
-use super::setting::TurnsSetting;
+use super::setting::ReservationsSetting;
 use super::state::to_u8;
 use crate::queue::{Queue, QueueMutant, Waiter};
 
@@ -9,9 +9,9 @@ pub(super) const TTL: u8 = 4;
 
 /// A node: who holds the lock, and who waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TurnsNode {
+pub struct ReservationsNode {
     /// The key of the lock.
-    pub key: Option<TurnsKey>,
+    pub key: Option<ReservationsKey>,
     /// Its queue.
     pub queue: Queue,
     /// Whether the first half of the present reservation is over.
@@ -20,7 +20,7 @@ pub struct TurnsNode {
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TurnsKey {
+pub struct ReservationsKey {
     /// The process, or the stranger.
     pub owner: u8,
     /// For how many ticks it lives, if nobody extends or releases it any more.
@@ -29,7 +29,7 @@ pub struct TurnsKey {
 
 /// A request. They arrive in order on each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TurnsRequest {
+pub enum ReservationsRequest {
     /// Takes the lock, or enters the queue with this beginning of the wait.
     Acquire(Option<u8>),
     /// Deletes the key. With a beginning of the wait, the position in the queue is kept.
@@ -40,16 +40,15 @@ pub enum TurnsRequest {
 
 /// A reply to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum TurnsReply {
+pub(super) enum ReservationsReply {
     Granted,
-    Held { remaining: u8, stranger: bool, position: Option<TurnsPosition> },
+    Held { remaining: u8, stranger: bool, position: Option<ReservationsPosition> },
 }
 
 /// A position in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TurnsPosition {
+pub(super) struct ReservationsPosition {
     pub(super) first: bool,
-    pub(super) alone: bool,
 }
 
 /// Who sends a request.
@@ -59,16 +58,21 @@ pub(super) struct Sender {
     pub(super) polls: bool,
 }
 
-impl TurnsNode {
+impl ReservationsNode {
     pub(super) fn acquire(
         &mut self,
         sender: Sender,
         since: Option<u8>,
-        setting: &TurnsSetting,
+        setting: &ReservationsSetting,
         wake: impl FnMut(u8, u8) -> bool,
         refused: &mut Option<u8>,
-    ) -> TurnsReply {
+    ) -> ReservationsReply {
         let waits = since.is_some();
+        let is_strange = self.key.is_some_and(|key| key.owner == STRANGER);
+        if is_strange {
+            self.queue.end_reservations();
+            self.half = false;
+        }
         if self.key.is_none() {
             if self.queue.reservation().is_none() && self.queue.begins_with_another(since.map(|_| sender.id)) {
                 self.enter(sender, since, setting, refused);
@@ -81,29 +85,28 @@ impl TurnsNode {
                     self.queue.acquired(sender.id, setting.mutant);
                     self.half = false;
                 }
-                self.key = Some(TurnsKey { owner: sender.id, left: None });
-                return TurnsReply::Granted;
+                self.key = Some(ReservationsKey { owner: sender.id, left: None });
+                return ReservationsReply::Granted;
             }
         }
         self.enter(sender, since, setting, refused);
         let place = self.queue.place(sender.id).filter(|_| waits);
-        let alone = self.queue.waiters.len() == 1;
-        let stranger = self.key.is_some_and(|key| key.owner == STRANGER);
-        let position = place.map(|ahead| TurnsPosition { first: ahead == 0, alone });
-        TurnsReply::Held { remaining: self.remaining(), stranger, position }
+        let position = place.map(|ahead| ReservationsPosition { first: ahead == 0 });
+        let waiter = since.filter(|_| setting.mutant != Some(QueueMutant::ToldTheEnd)).map(|_| sender.id);
+        ReservationsReply::Held { remaining: self.remaining(waiter), stranger: is_strange, position }
     }
 
     /// A release, or a request to leave the queue.
     pub(super) fn release(
         &mut self,
         sender: Sender,
-        request: TurnsRequest,
-        setting: &TurnsSetting,
+        request: ReservationsRequest,
+        setting: &ReservationsSetting,
         wake: impl FnMut(u8, u8) -> bool,
         refused: &mut Option<u8>,
     ) {
         let keeps = match request {
-            TurnsRequest::Release(since) => {
+            ReservationsRequest::Release(since) => {
                 self.key = self.key.filter(|key| key.owner != sender.id || key.left.is_some());
                 since
             }
@@ -122,7 +125,7 @@ impl TurnsNode {
         &mut self,
         Sender { id, polls }: Sender,
         since: Option<u8>,
-        setting: &TurnsSetting,
+        setting: &ReservationsSetting,
         refused: &mut Option<u8>,
     ) {
         if let Some(since) = since {
@@ -130,21 +133,22 @@ impl TurnsNode {
         }
     }
 
-    fn offer(&mut self, caller: u8, wake: impl FnMut(u8, u8) -> bool, setting: &TurnsSetting) {
+    fn offer(&mut self, caller: u8, wake: impl FnMut(u8, u8) -> bool, setting: &ReservationsSetting) {
         self.half = false;
-        self.queue.offer(caller, wake, setting.mutant);
+        let is_woken = |before, is_last| before == 0 || is_last || !setting.sparse;
+        self.queue.offer(caller, is_woken, wake, setting.mutant);
     }
 
-    /// For how many ticks the lock is held, or reserved.
-    fn remaining(&self) -> u8 {
+    /// For how many ticks the lock is held, or reserved for others before this waiter.
+    fn remaining(&self, waiter: Option<u8>) -> u8 {
         match self.key {
             Some(key) => key.left.unwrap_or(TTL),
-            None => 2 * (to_u8(self.queue.reserved.len()) - self.queue.passed) - u8::from(self.half),
+            None => 2 * to_u8(self.queue.reservations_before(waiter)) - u8::from(self.half),
         }
     }
 
     /// A tick passes.
-    pub(super) fn tick(&mut self, setting: &TurnsSetting) {
+    pub(super) fn tick(&mut self, setting: &ReservationsSetting) {
         self.key = self.key.filter(|key| key.left != Some(1));
         if let Some(left) = self.key.as_mut().and_then(|key| key.left.as_mut()) {
             *left -= 1;

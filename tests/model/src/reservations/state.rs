@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::node::{TurnsNode, TurnsRequest};
+use super::node::{ReservationsNode, ReservationsRequest};
 use crate::nodes::Nodes;
 use crate::state::NODES;
 
@@ -12,13 +12,13 @@ pub(super) fn to_u8(number: usize) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }
 
-/// A state of the model of the turns.
+/// A state of the model of the reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TurnsState {
+pub struct ReservationsState {
     /// The nodes.
-    pub nodes: [TurnsNode; NODES],
+    pub nodes: [ReservationsNode; NODES],
     /// The processes.
-    pub processes: [TurnsProcess; PROCESSES],
+    pub processes: [ReservationsProcess; PROCESSES],
     /// How many times a process began to wait.
     pub waits: u8,
     /// The faults so far.
@@ -44,9 +44,9 @@ pub struct Faults {
 
 /// A process, which has one waiter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TurnsProcess {
+pub struct ReservationsProcess {
     /// What it is doing.
-    pub phase: TurnsPhase,
+    pub phase: ReservationsPhase,
     /// Whether it has something to do since before the present holder acquired the lock.
     pub is_late: bool,
     /// Whether it is frozen.
@@ -57,10 +57,12 @@ pub struct TurnsProcess {
     pub began: u8,
     /// The nodes that can wake it.
     pub hears: Nodes,
+    /// Those that could when its last attempt began. The others are told that it polls.
+    pub waking: Nodes,
     /// The nodes that it believes to have its position.
     pub positions: Nodes,
     /// Its requests under way to each node.
-    pub requests: [Vec<TurnsRequest>; NODES],
+    pub requests: [Vec<ReservationsRequest>; NODES],
     /// The wake-up under way from each node: how many come before it.
     pub wakeups: [Option<u8>; NODES],
     /// The nodes that it has a claim on: it entered their queues, and no fault has undone that.
@@ -71,18 +73,16 @@ pub struct TurnsProcess {
 
 /// What a process is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum TurnsPhase {
+pub enum ReservationsPhase {
     /// It does not want the lock.
     #[default]
     Idle,
     /// It makes an attempt.
-    Acquiring(TurnsAttempt),
+    Acquiring(ReservationsAttempt),
     /// It waits for the next attempt.
     Waiting {
         /// In how many ticks it tries again at the latest.
         timer: u8,
-        /// Whether it goes by the timer alone.
-        polls: bool,
         /// The nodes whose reservation it was told of.
         reserved: Nodes,
     },
@@ -97,7 +97,7 @@ pub enum TurnsPhase {
 
 /// An attempt in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TurnsAttempt {
+pub struct ReservationsAttempt {
     /// Whether it is made by one that waits.
     pub waits: bool,
     /// The nodes that granted.
@@ -108,15 +108,13 @@ pub struct TurnsAttempt {
     pub remaining: [u8; NODES],
     /// Whether it is the first behind a stranger.
     pub behind_stranger: bool,
-    /// Whether others wait.
-    pub others: bool,
     /// The nodes that woke it since it began.
     pub reserved: Nodes,
-    /// In how many ticks it will be its turn, as nodes said since it began.
+    /// In how many ticks its reservation begins, as nodes said since it began.
     pub next_in: Option<u8>,
 }
 
-impl TurnsState {
+impl ReservationsState {
     /// Whether a node reserves the key for a process.
     pub(super) fn is_reserved_for(&self, index: usize) -> bool {
         self.nodes.iter().any(|node| node.queue.reservation().is_some_and(|id| usize::from(id) == index))
@@ -124,19 +122,19 @@ impl TurnsState {
 
     /// Whether a process that begins to wait finds others before it, or nobody.
     pub(super) fn is_orderly(&self, index: usize) -> bool {
-        let is_held = |process: &TurnsProcess| matches!(process.phase, TurnsPhase::Holding { .. });
-        let is_alone = |(other, process): (usize, &TurnsProcess)| other == index || !process.is_busy();
+        let is_held = |process: &ReservationsProcess| matches!(process.phase, ReservationsPhase::Holding { .. });
+        let is_alone = |(other, process): (usize, &ReservationsProcess)| other == index || !process.is_busy();
         self.processes.iter().any(|process| is_held(process) || process.is_in_line())
             || self.processes.iter().enumerate().all(is_alone)
     }
 }
 
-impl TurnsProcess {
+impl ReservationsProcess {
     /// Whether it waits for the lock, and is able to take it.
     pub(super) fn is_waiting(&self) -> bool {
         let waits = match self.phase {
-            TurnsPhase::Waiting { .. } => true,
-            TurnsPhase::Acquiring(attempt) => attempt.waits,
+            ReservationsPhase::Waiting { .. } => true,
+            ReservationsPhase::Acquiring(attempt) => attempt.waits,
             _ => false,
         };
         waits && !self.frozen
@@ -144,7 +142,7 @@ impl TurnsProcess {
 
     /// Whether something has to happen before time passes.
     pub(super) fn is_busy(&self) -> bool {
-        let is_ready = matches!(self.phase, TurnsPhase::Waiting { timer: 0, .. }) && !self.frozen;
+        let is_ready = matches!(self.phase, ReservationsPhase::Waiting { timer: 0, .. }) && !self.frozen;
         let is_woken = self.wakeups.iter().any(Option::is_some) && !self.frozen;
         is_ready || is_woken || self.requests.iter().any(|requests| !requests.is_empty())
     }
@@ -155,7 +153,7 @@ impl TurnsProcess {
     }
 }
 
-impl fmt::Display for TurnsState {
+impl fmt::Display for ReservationsState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, node) in self.nodes.iter().enumerate() {
             write!(f, "node {index}")?;

@@ -1,38 +1,38 @@
 use stateright::{Model, Property};
 
-use super::action::TurnsAction;
-use super::node::{STRANGER, Sender, TTL, TurnsKey, TurnsReply, TurnsRequest};
+use super::action::ReservationsAction;
+use super::node::{ReservationsKey, ReservationsReply, ReservationsRequest, STRANGER, Sender, TTL};
 use super::properties;
-use super::setting::TurnsSetting;
-use super::state::{TurnsPhase, TurnsProcess, TurnsState, to_u8};
+use super::setting::ReservationsSetting;
+use super::state::{ReservationsPhase, ReservationsProcess, ReservationsState, to_u8};
 use crate::nodes::Nodes;
 use crate::queue::{Queue, QueueMutant};
 use crate::state::NODES;
 
-/// The model of the turns that waiters get.
+/// The model of the reservations that waiters get.
 #[derive(Clone, Debug)]
-pub struct TurnsModel {
-    pub(super) setting: TurnsSetting,
+pub struct ReservationsModel {
+    pub(super) setting: ReservationsSetting,
 }
 
-impl TurnsModel {
+impl ReservationsModel {
     /// The model with this setting.
     #[must_use]
-    pub fn new(setting: TurnsSetting) -> Self {
+    pub fn new(setting: ReservationsSetting) -> Self {
         Self { setting }
     }
 
-    fn begin_to_wait(state: &mut TurnsState, process: usize, at_once: bool) {
+    fn begin_to_wait(&self, state: &mut ReservationsState, process: usize, at_once: bool) {
         let latest = state.processes.iter().map(|other| other.since).max().unwrap_or_default();
         let since = if at_once && latest > 0 { latest } else { state.latest() + 1 };
-        state.waits += 1;
+        state.waits += u8::from(self.setting.waits.is_some());
         (state.processes[process].since, state.processes[process].began) = (since, since);
     }
 
-    fn execute(&self, state: &mut TurnsState, index: usize, at: usize) {
+    fn execute(&self, state: &mut ReservationsState, index: usize, at: usize) {
         let request = state.processes[index].requests[at].remove(0);
         let id = to_u8(index);
-        let sender = Sender { id, polls: !state.processes[index].hears.contains(at) };
+        let sender = Sender { id, polls: !state.processes[index].waking.contains(at) };
         let before = state.nodes[at].queue;
         let (node, processes) = (&mut state.nodes[at], &mut state.processes);
         let wake = |waiter: u8, before: u8| {
@@ -46,17 +46,17 @@ impl TurnsModel {
         let mut refused = None;
         let mut placed_since = None;
         let reply = match request {
-            TurnsRequest::Acquire(since) => {
+            ReservationsRequest::Acquire(since) => {
                 let reply = node.acquire(sender, since, &self.setting, wake, &mut refused);
-                placed_since = since.filter(|_| reply != TurnsReply::Granted);
+                placed_since = since.filter(|_| reply != ReservationsReply::Granted);
                 Some(reply)
             }
-            TurnsRequest::Release(since) => {
+            ReservationsRequest::Release(since) => {
                 node.release(sender, request, &self.setting, wake, &mut refused);
                 placed_since = since;
                 None
             }
-            TurnsRequest::Leave => {
+            ReservationsRequest::Leave => {
                 node.release(sender, request, &self.setting, wake, &mut refused);
                 None
             }
@@ -78,7 +78,7 @@ impl TurnsModel {
     }
 
     /// Wake-ups need time only where they may be lost.
-    fn wake_at_once(&self, state: &mut TurnsState) {
+    fn wake_at_once(&self, state: &mut ReservationsState) {
         let answers = self.setting.mutant != Some(QueueMutant::LeaveIsNotSent);
         for process in state.processes.iter_mut().filter(|process| !process.frozen && self.setting.lost_wakeups == 0) {
             for node in 0..NODES {
@@ -89,9 +89,9 @@ impl TurnsModel {
         }
     }
 
-    fn kill(state: &mut TurnsState, index: usize) {
+    fn kill(state: &mut ReservationsState, index: usize) {
         let process = &mut state.processes[index];
-        process.stop(TurnsPhase::Dead);
+        process.stop(ReservationsPhase::Dead);
         (process.hears, process.frozen, process.is_late) = (Nodes::default(), false, false);
         process.wakeups = Default::default();
         process.requests = Default::default();
@@ -103,101 +103,102 @@ impl TurnsModel {
         state.faults.kills += 1;
     }
 
-    fn tick(&self, state: &mut TurnsState) {
+    fn tick(&self, state: &mut ReservationsState) {
         properties::count_idle(state, self.setting.max_idle);
         for at in 0..NODES {
             let before = state.nodes[at].queue;
             state.nodes[at].tick(&self.setting);
             state.withdraw_claims(at, &before);
         }
-        state.processes.iter_mut().for_each(TurnsProcess::tick);
+        state.processes.iter_mut().for_each(ReservationsProcess::tick);
     }
 }
 
-impl Model for TurnsModel {
-    type State = TurnsState;
-    type Action = TurnsAction;
+impl Model for ReservationsModel {
+    type State = ReservationsState;
+    type Action = ReservationsAction;
 
-    fn init_states(&self) -> Vec<TurnsState> {
-        let mut state = TurnsState::default();
+    fn init_states(&self) -> Vec<ReservationsState> {
+        let mut state = ReservationsState::default();
         for (index, process) in state.processes.iter_mut().enumerate().take(self.setting.processes) {
             let hears = if index < self.setting.pollers { Nodes::default() } else { Nodes::all() };
-            *process = TurnsProcess::new(hears);
+            *process = ReservationsProcess::new(hears);
         }
-        state.processes[self.setting.processes..].iter_mut().for_each(|absent| absent.phase = TurnsPhase::Dead);
+        state.processes[self.setting.processes..].iter_mut().for_each(|absent| absent.phase = ReservationsPhase::Dead);
         vec![state]
     }
 
-    fn actions(&self, state: &TurnsState, actions: &mut Vec<TurnsAction>) {
+    fn actions(&self, state: &ReservationsState, actions: &mut Vec<ReservationsAction>) {
         self.enabled_actions(state, actions);
     }
 
-    fn next_state(&self, before: &TurnsState, action: TurnsAction) -> Option<TurnsState> {
+    fn next_state(&self, before: &ReservationsState, action: ReservationsAction) -> Option<ReservationsState> {
         let mut state = before.clone();
         match action {
-            TurnsAction::Begin(index) | TurnsAction::BeginAtOnce(index) => {
-                if state.processes[index].phase == TurnsPhase::Idle {
-                    Self::begin_to_wait(&mut state, index, matches!(action, TurnsAction::BeginAtOnce(_)));
+            ReservationsAction::Begin(index) | ReservationsAction::BeginAtOnce(index) => {
+                if state.processes[index].phase == ReservationsPhase::Idle {
+                    self.begin_to_wait(&mut state, index, matches!(action, ReservationsAction::BeginAtOnce(_)));
                 }
                 state.processes[index].begin(true);
                 state.processes[index].is_late = !self.setting.splits;
             }
-            TurnsAction::Try(index) => {
+            ReservationsAction::Try(index) => {
                 state.processes[index].begin(false);
                 state.processes[index].is_late = !self.setting.splits;
             }
-            TurnsAction::Release(index) | TurnsAction::Abandon(index) => state.processes[index].leave(),
-            TurnsAction::Execute(index, node) => self.execute(&mut state, index, node),
-            TurnsAction::Wake(index, node) => {
+            ReservationsAction::Release(index) | ReservationsAction::Abandon(index) => state.processes[index].leave(),
+            ReservationsAction::Execute(index, node) => self.execute(&mut state, index, node),
+            ReservationsAction::Wake(index, node) => {
                 let before = state.processes[index].wakeups[node].take()?;
                 let answers = self.setting.mutant != Some(QueueMutant::LeaveIsNotSent);
                 state.processes[index].wake(node, before, answers);
             }
-            TurnsAction::LoseWakeup(index, node) => {
+            ReservationsAction::LoseWakeup(index, node) => {
                 state.processes[index].wakeups[node] = None;
                 state.processes[index].placed.remove(node);
                 state.faults.lost_wakeups += 1;
             }
-            TurnsAction::LoseLeave(index, node) => {
+            ReservationsAction::LoseLeave(index, node) => {
                 let process = &mut state.processes[index];
                 process.requests[node].remove(0);
                 state.faults.lost_leaves += 1;
             }
-            TurnsAction::Kill(index) => Self::kill(&mut state, index),
-            TurnsAction::Freeze(index) => {
+            ReservationsAction::Kill(index) => Self::kill(&mut state, index),
+            ReservationsAction::Freeze(index) => {
                 state.processes[index].frozen = true;
-                state.processes[index].placed = Nodes::default();
                 state.faults.freezes += 1;
             }
-            TurnsAction::Thaw(index) => {
+            ReservationsAction::Thaw(index) => {
                 state.processes[index].frozen = false;
                 self.wake_at_once(&mut state);
             }
-            TurnsAction::Cut(index, node) => {
+            ReservationsAction::Cut(index, node) => {
                 let process = &mut state.processes[index];
                 process.hears.remove(node);
                 process.placed.remove(node);
                 process.wakeups[node] = None;
                 state.faults.cuts += 1;
+                state.processes[index].tell_change();
             }
-            TurnsAction::Reconnect(index, node) => {
+            ReservationsAction::Reconnect(index, node) => {
                 if self.setting.mutant == Some(QueueMutant::SinceIsLost) && state.processes[index].since > 0 {
                     state.processes[index].since = state.latest() + 1;
                 }
-                state.processes[index].reconnect(node);
+                state.processes[index].hears.insert(node);
+                state.processes[index].tell_change();
             }
-            TurnsAction::StrangerTakes => {
+            ReservationsAction::StrangerTakes => {
                 for node in state.nodes.iter_mut().filter(|node| node.key.is_none()) {
-                    node.key = Some(TurnsKey { owner: STRANGER, left: None });
+                    node.key = Some(ReservationsKey { owner: STRANGER, left: None });
                 }
                 state.idle = 0;
             }
-            TurnsAction::StrangerReleases => {
+            ReservationsAction::StrangerReleases => {
                 for node in &mut state.nodes {
                     node.key = node.key.filter(|key| key.owner != STRANGER);
                 }
             }
-            TurnsAction::Tick => self.tick(&mut state),
+            ReservationsAction::Tick => self.tick(&mut state),
         }
         state.forget_claims();
         state.processes.iter_mut().for_each(|process| process.is_late &= process.is_busy());
@@ -210,16 +211,18 @@ impl Model for TurnsModel {
     }
 }
 
-impl TurnsState {
+impl ReservationsState {
     /// The latest time at which anyone began to wait, as far as anyone knows.
     pub(super) fn latest(&self) -> u8 {
         self.times().into_iter().max().unwrap_or_default()
     }
 
-    /// A waiter has no claim on a node any more whose queue it left because it let its reservation pass.
+    /// A waiter has no claim on a node any more whose queue it left because it let a reservation pass that it knew of.
     fn withdraw_claims(&mut self, at: usize, before: &Queue) {
         let after = self.nodes[at].queue;
-        let has_passed = before.reserved.iter().take(usize::from(before.passed) + 1);
+        let had_it = |at: usize| at == usize::from(before.passed) || before.expected & 1 << at != 0;
+        let reserved = before.reserved.iter().enumerate().take(usize::from(before.passed) + 1);
+        let has_passed = reserved.filter(|(at, _)| had_it(*at)).map(|(_, id)| id);
         for id in has_passed.filter(|id| Some(*id) != after.reservation() && after.place(*id).is_none()) {
             self.processes[usize::from(id)].placed.remove(at);
         }

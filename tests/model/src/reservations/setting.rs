@@ -3,17 +3,19 @@ use std::fmt;
 use super::state::PROCESSES;
 use crate::queue::QueueMutant;
 
-/// The bounds of a model of the turns, and what is promised within them.
+/// The bounds of a model of the reservations, and what is promised within them.
 #[derive(Clone, Debug)]
-pub struct TurnsSetting {
+pub struct ReservationsSetting {
     /// The mutant to explore instead of the protocol.
     pub mutant: Option<QueueMutant>,
     /// How many processes there are.
     pub processes: usize,
     /// How many of them, the first ones, cannot be woken by any node.
     pub pollers: usize,
-    /// How many times a process begins to wait, in all.
-    pub waits: u8,
+    /// How many times a process begins to wait, in all. Without a bound, as often as it likes.
+    pub waits: Option<u8>,
+    /// Whether only the first and the last waiter are woken, as some of those in between are not when many wait.
+    pub sparse: bool,
     /// How many earlier requests of a process may be under way to a node when it begins an attempt.
     pub late_requests: usize,
     /// Whether processes may begin to wait for a free lock at once, so that votes are split.
@@ -44,7 +46,7 @@ pub struct TurnsSetting {
     pub max_idle: u8,
 }
 
-impl TurnsSetting {
+impl ReservationsSetting {
     /// This many processes, and no faults.
     #[must_use]
     pub const fn new(processes: usize) -> Self {
@@ -53,7 +55,8 @@ impl TurnsSetting {
             mutant: None,
             processes,
             pollers: 0,
-            waits: 4,
+            waits: None,
+            sparse: false,
             late_requests: 0,
             splits: false,
             ties: false,
@@ -72,38 +75,36 @@ impl TurnsSetting {
     }
 
     /// Three processes, and no faults.
-    pub const ORDERLY: Self = Self { waits: 6, ..Self::new(3) };
+    pub const ORDERLY: Self = Self::new(3);
     /// Two processes that may begin at the same time, while the lock is free. Where votes are split, and nodes reserve the key for
     /// different waiters, only the timers help.
-    pub const TIES: Self = Self { splits: true, ties: true, max_passed: 2, max_idle: 4, ..Self::new(2) };
+    pub const TIES: Self = Self { splits: true, ties: true, max_passed: 1, max_idle: 1, ..Self::new(2) };
     /// A process is killed.
-    pub const KILLED: Self = Self { kills: 1, waits: 5, ..Self::new(3) };
-    /// A process is frozen, which costs one reservation.
-    pub const FROZEN: Self = Self { freezes: 1, waits: 3, max_passed: 1, max_idle: 2, ..Self::new(3) };
+    pub const KILLED: Self = Self { kills: 1, ..Self::new(3) };
+    /// A process is frozen, which costs one reservation. It may go on at any time.
+    pub const FROZEN: Self = Self { freezes: 1, max_passed: 1, max_idle: 2, ..Self::new(3) };
+    /// The first of four processes is frozen, and the one behind it is not woken.
+    pub const NOT_WOKEN: Self =
+        Self { sparse: true, freezes: 1, waits: Some(4), max_passed: 1, max_idle: 5, ..Self::new(4) };
     /// A process loses a connection for wake-ups.
-    pub const CUT: Self = Self { cuts: 1, waits: 3, max_passed: 1, max_idle: 2, ..Self::new(3) };
+    pub const CUT: Self = Self { cuts: 1, max_passed: 1, max_idle: 1, ..Self::new(3) };
     /// Waiters give up, and a request to leave is lost.
-    pub const LEAVING: Self = Self { abandons: true, lost_leaves: 1, waits: 3, ..Self::new(3) };
+    pub const LEAVING: Self = Self { abandons: true, lost_leaves: 1, waits: Some(3), ..Self::new(3) };
     /// A process cannot be woken.
-    pub const POLLING: Self = Self { pollers: 1, waits: 5, max_idle: 2, ..Self::new(3) };
+    pub const POLLING: Self = Self { pollers: 1, max_idle: 1, ..Self::new(3) };
     /// A wake-up is lost.
-    pub const LOST_WAKEUP: Self = Self { lost_wakeups: 1, waits: 3, max_passed: 1, max_idle: 3, ..Self::new(3) };
+    pub const LOST_WAKEUP: Self = Self { lost_wakeups: 1, waits: Some(3), max_idle: 1, ..Self::new(3) };
     /// A stranger takes the lock and releases it.
-    pub const STRANGER: Self = Self { stranger: true, max_idle: 1, ..Self::new(2) };
+    pub const STRANGER: Self = Self { stranger: true, max_idle: 1, ..Self::new(3) };
     /// Callers that do not wait.
-    pub const TRYING: Self = Self { tries: true, waits: 5, max_idle: 1, ..Self::new(2) };
+    pub const TRYING: Self = Self { tries: true, ..Self::new(3) };
     /// A queue with room for one.
-    pub const FULL: Self = Self { room: 1, max_passed: 1, max_idle: 2, ..Self::new(3) };
+    pub const FULL: Self = Self { room: 1, max_passed: 1, max_idle: 3, ..Self::new(3) };
 
-    /// The larger settings.
+    /// The larger setting.
     #[must_use]
     pub fn long() -> Vec<Self> {
-        vec![
-            Self { waits: 12, ..Self::ORDERLY },
-            Self { waits: 9, ..Self::KILLED },
-            Self { waits: 4, ..Self::LEAVING },
-            Self { waits: 9, ..Self::POLLING },
-        ]
+        vec![Self { waits: Some(4), ..Self::LOST_WAKEUP }]
     }
 
     /// The same setting for a mutant.
@@ -118,9 +119,13 @@ impl TurnsSetting {
     }
 }
 
-impl fmt::Display for TurnsSetting {
+impl fmt::Display for ReservationsSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "turns: {} processes wait {} times", self.processes, self.waits)?;
+        write!(f, "reservations: {} processes wait ", self.processes)?;
+        match self.waits {
+            Some(waits) => write!(f, "{waits} times")?,
+            None => f.write_str("any number of times")?,
+        }
         let counted = [
             (self.pollers, "that cannot be woken"),
             (self.late_requests, "late requests"),
@@ -132,6 +137,7 @@ impl fmt::Display for TurnsSetting {
         ];
         counted.iter().filter(|(count, _)| *count > 0).try_for_each(|(count, what)| write!(f, ", {count} {what}"))?;
         let present = [
+            (self.sparse, "that are not all woken"),
             (self.splits, "split votes"),
             (self.ties, "ties"),
             (self.tries, "callers that do not wait"),
