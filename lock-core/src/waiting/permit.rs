@@ -164,7 +164,8 @@ impl LocalPermit {
         let is_woken = self.waking.len() >= majority(cluster.size());
         if !is_woken && !self.positions.nodes.is_empty() {
             // Faster than a reservation passes, near the head of the queue.
-            let pause = if queue.others == 0 { RESERVATION_TTL } else { RESERVATION_TTL / 2 * (1 + queue.ahead / 4) };
+            let alone = RESERVATION_TTL * 3 / 4;
+            let pause = if queue.others == 0 { alone } else { RESERVATION_TTL / 2 * (1 + queue.ahead / 4) };
             return random.jitter(pause).min(MAX_POLL_PAUSE);
         }
         // If the holder does not release it, the first in line come when it expires, and the others one after another.

@@ -179,6 +179,8 @@ local function released(lock_key, holder, position)
     try('ZREM', key(lock_key, 'queue'), WOKEN, POLLING)
     if is_reserved_for_caller(reserved_for(lock_key)) then end_reservations(lock_key) end
   elseif position ~= 'none' then
+    -- First, who let a reservation pass: not the caller, which is here.
+    reserved_for(lock_key)
     enter(lock_key, position)
   end
   if not holder and marks[lock_key] and not reserved_for(lock_key) then offer(lock_key) end
