@@ -161,6 +161,7 @@ fn disturbance() -> impl Strategy<Value = Vec<String>> {
     let ends = [&["PX", "10000"][..], &["PX", "10000"], &[]];
     prop_oneof![
         2 => (key(), text()).prop_map(|(key, value)| words(&["SET", key, value])),
+        4 => Just(words(&["SET", lock, "a stranger", "PX", "60000"])),
         3 => prop::sample::select(queues.to_vec())
             .prop_map(move |entries| words(&[&["ZADD", queue][..], &entries.split(' ').collect::<Vec<_>>()].concat())),
         2 => (prop::sample::select(reservations.to_vec()), prop::sample::select(ends.to_vec()))
