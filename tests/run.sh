@@ -74,7 +74,7 @@ SIMULATION_SEEDS=${SIMULATION_SEEDS:-60} cargo test --workspace --exclude lock-b
 
 if $long; then
     # The tests that are too long for the short run are marked as ignored.
-    cargo test --workspace --lib --bins --tests -- --ignored </dev/null
+    cargo test --workspace --exclude lock-bench --lib --bins --tests -- --ignored </dev/null
     cargo test -p lock-bench </dev/null
     cargo run --release -p lock-model -- all </dev/null
     for scenario in promised clock-jumps amnesia; do
