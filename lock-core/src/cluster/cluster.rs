@@ -234,9 +234,7 @@ impl Cluster {
 
     /// The nodes that can wake this process.
     pub(crate) fn waking_nodes(&self) -> NodeSet {
-        let mut nodes = NodeSet::default();
-        (0..self.size()).filter(|node| self.members[*node].wakes()).for_each(|node| nodes.insert(node));
-        nodes
+        (0..self.size()).filter(|node| self.members[*node].wakes()).collect()
     }
 
     /// Whether a majority can wake this process.

@@ -18,6 +18,13 @@ pub(crate) struct FailedAttempt {
     pub(crate) queue: QueueReport,
 }
 
+impl FailedAttempt {
+    /// What takes the place of an attempt that was not made.
+    pub(super) fn not_made(votes: Vec<NodeVote>) -> Self {
+        Self { failure: Failure::NoQuorum, votes, queue: QueueReport::default() }
+    }
+}
+
 /// Where the nodes' queues have the caller that waits. Their queues differ only while requests are on their way: of what they
 /// reply, the most counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -167,17 +174,16 @@ impl<'a> Attempt<'a> {
     async fn confirm(&mut self, proposal: Proposal) -> Step {
         let (cluster, keys, owner) = (&self.engine.cluster, self.grant.keys().clone(), self.grant.owner());
         let timeout = self.engine.node_timeout(self.grant.ttl());
-        let mut round = proposal.round;
-        let mut confirms = Round::new(cluster, &keys, timeout).time_from_write(timeout).by_roster_of(&self.acquires);
+        let new_round =
+            |acquires: &Round| Round::new(cluster, &keys, timeout).time_from_write(timeout).by_roster_of(acquires);
+        let (mut round, mut confirms) = (proposal.round, new_round(&self.acquires));
         let mut step = Step::from(proposal);
         loop {
             match step {
                 Step::Wait => {}
                 Step::Confirm { round: next, token, nodes } => {
                     if next != round {
-                        confirms =
-                            Round::new(cluster, &keys, timeout).time_from_write(timeout).by_roster_of(&self.acquires);
-                        round = next;
+                        (round, confirms) = (next, new_round(&self.acquires));
                     }
                     for node in nodes {
                         confirms.send(node, Operation::Confirm { owner, token });

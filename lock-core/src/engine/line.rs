@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Engine, FailedAttempt, QueueReport};
+use super::{Engine, FailedAttempt};
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::quorum::Failure;
 
@@ -21,8 +21,8 @@ pub(crate) enum AttemptKind {
     /// Of callers of whom the nodes do not know.
     New,
     /// Of callers that waited at the nodes. A free key is kept for them only for a short time: behind thousands of new callers,
-    /// they would miss every turn.
-    Called,
+    /// they would miss every reservation.
+    Woken,
 }
 
 /// The lines in which acquisitions wait for their attempt, first come, first served.
@@ -32,7 +32,7 @@ pub(crate) enum AttemptKind {
 /// never wait for other attempts.
 pub(super) struct AttemptLines {
     new: Semaphore,
-    called: Semaphore,
+    woken: Semaphore,
     last_failure: Mutex<Option<LastFailure>>,
     /// Notified when an attempt failed and the outage lasts.
     outage: Notify,
@@ -55,13 +55,13 @@ pub(crate) struct AttemptPlace<'a> {
 impl AttemptLines {
     pub(super) fn new() -> Self {
         let places = || Semaphore::new(MAX_ATTEMPTS);
-        Self { new: places(), called: places(), last_failure: Mutex::default(), outage: Notify::new() }
+        Self { new: places(), woken: places(), last_failure: Mutex::default(), outage: Notify::new() }
     }
 
     fn places(&self, kind: AttemptKind) -> &Semaphore {
         match kind {
             AttemptKind::New => &self.new,
-            AttemptKind::Called => &self.called,
+            AttemptKind::Woken => &self.woken,
         }
     }
 
@@ -89,7 +89,7 @@ impl Engine {
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
         let (places, node_timeout) = (self.lines.places(kind), self.node_timeout(ttl));
         if let Some(votes) = self.votes_in_outage(node_timeout) {
-            return Err(FailedAttempt { failure: Failure::NoQuorum, votes, queue: QueueReport::default() });
+            return Err(FailedAttempt::not_made(votes));
         }
         if let Ok(permit) = places.try_acquire() {
             return Ok(AttemptPlace { _permit: permit });
@@ -104,7 +104,7 @@ impl Engine {
             votes = self.outage_lasts_for(node_timeout) => votes,
             () = sleep_until(until) => self.overloaded(),
         };
-        Err(FailedAttempt { failure: Failure::NoQuorum, votes, queue: QueueReport::default() })
+        Err(FailedAttempt::not_made(votes))
     }
 
     /// Waits until an attempt fails in an outage that lasts, and returns its votes.
@@ -141,7 +141,7 @@ impl Engine {
     /// Ends the wait of everybody in line, and lets nobody in any more.
     pub(crate) fn close_lines(&self) {
         self.lines.new.close();
-        self.lines.called.close();
+        self.lines.woken.close();
     }
 
     /// Whether the quorum has been lost for so long that callers are answered at once.

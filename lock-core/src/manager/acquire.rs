@@ -123,7 +123,7 @@ impl Inner {
             };
             drop(place);
             match permit.wait(&failed, free_in, until).await {
-                Woken::TryAgain => kind = AttemptKind::Called,
+                Woken::TryAgain => kind = AttemptKind::Woken,
                 Woken::TimedOut => return Err(caller.failed(failed)),
                 Woken::Closed => self.check_open(caller)?,
             }

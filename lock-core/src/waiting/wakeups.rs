@@ -159,8 +159,7 @@ impl Wakeups {
         match pending {
             Some(pending) => pending.add(node, before),
             None => {
-                let mut nodes = NodeSet::default();
-                nodes.insert(node);
+                let nodes = [node].into_iter().collect();
                 queues.engine.leave_queues(&self.cluster.keyspace.keys_of(&lock_key), nodes);
             }
         }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_support::accept;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use super::wakeups::{Counters, Tap, Traffic};
 
@@ -69,7 +70,9 @@ impl Link {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let modes = watch::Sender::new(Modes::default());
-        let accepting = tokio::spawn(accept(listener, server, modes.subscribe(), counters));
+        let seen = modes.subscribe();
+        let relay = move |client| relay(client, server.clone(), seen.clone(), Arc::clone(&counters));
+        let accepting = tokio::spawn(accept(listener, relay));
         Self { port, modes, accepting }
     }
 
@@ -96,22 +99,11 @@ impl Drop for Link {
     }
 }
 
-async fn accept(listener: TcpListener, server: String, modes: watch::Receiver<Modes>, counters: Arc<Counters>) {
-    // Ends the connections when it is dropped.
-    let mut relays = JoinSet::new();
-    loop {
-        let Ok((client, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            continue;
-        };
-        while relays.try_join_next().is_some() {}
-        if modes.borrow().all != Mode::Cut {
-            relays.spawn(relay(client, server.clone(), modes.clone(), Tap::new(&counters)));
-        }
+async fn relay(client: TcpStream, server: String, modes: watch::Receiver<Modes>, counters: Arc<Counters>) {
+    if modes.borrow().all == Mode::Cut {
+        return;
     }
-}
-
-async fn relay(client: TcpStream, server: String, modes: watch::Receiver<Modes>, tap: Tap) {
+    let tap = Tap::new(&counters);
     let Ok(server) = TcpStream::connect(server).await else { return };
     _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((requests, to_client), (replies, to_server)) = (client.into_split(), server.into_split());
@@ -161,6 +153,8 @@ async fn pump(
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::JoinSet;
+
     use super::*;
 
     /// An echo server, and a connection to it through a link.

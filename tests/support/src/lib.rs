@@ -16,7 +16,7 @@ mod wait;
 pub use self::dice::Dice;
 pub use self::memory::{MemoryCluster, RawNode, ask};
 pub use self::polling::{Polled, poll_times};
-pub use self::proxy::Proxy;
+pub use self::proxy::{Proxy, accept};
 pub use self::recorder::Recorder;
 pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, alone, free_port};
 pub use self::stalled_runtime::{Fate, StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};

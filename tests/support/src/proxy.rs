@@ -28,7 +28,8 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = watch::Sender::new(State { server, held: false });
-        let accepting = tokio::spawn(accept(listener, state.subscribe()));
+        let seen = state.subscribe();
+        let accepting = tokio::spawn(accept(listener, move |client| relay(client, seen.clone())));
         Self { port, state, accepting }
     }
 
@@ -76,8 +77,11 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, state: watch::Receiver<State>) {
-    // Ends the connections when it is dropped.
+/// Accepts connections, and relays each on its own. Dropped, it ends them all.
+pub async fn accept<F>(listener: TcpListener, relay: impl Fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let mut relays = JoinSet::new();
     loop {
         let Ok((client, _)) = listener.accept().await else {
@@ -85,7 +89,7 @@ async fn accept(listener: TcpListener, state: watch::Receiver<State>) {
             continue;
         };
         while relays.try_join_next().is_some() {}
-        relays.spawn(relay(client, state.clone()));
+        relays.spawn(relay(client));
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use lock_core::{LockManager, LockManagerBuilder};
+use lock_core::{LockManager, LockManagerBuilder, RedisNode};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue, RedisResult};
 use rustix::process::{Pid, Signal, kill_process};
@@ -218,6 +218,20 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
+    /// The servers as nodes whose connections a factory makes.
+    #[must_use]
+    pub fn nodes_from_factories(&self) -> Vec<RedisNode> {
+        let node = |server: &RedisServer| {
+            let client = redis::Client::open(server.url()).unwrap();
+            let connect = move || {
+                let client = client.clone();
+                async move { client.get_multiplexed_async_connection().await }
+            };
+            RedisNode::from_factory(server.address(), connect)
+        };
+        self.servers.iter().map(node).collect()
+    }
+
     /// Starts `count` servers.
     pub async fn start(count: usize) -> Self {
         let servers = (0..count).map(|_| RedisServer::start());

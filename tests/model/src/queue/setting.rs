@@ -27,7 +27,7 @@ pub enum QueueMutant {
     FullDropsOldest,
     /// A caller that does not wait takes a key that is reserved.
     TakesReserved,
-    /// A process that reconnects begins to wait anew.
+    /// A process that reconnects begins to wait again.
     SinceIsLost,
     /// A process that is woken for a lock that it does not want keeps silent.
     LeaveIsNotSent,

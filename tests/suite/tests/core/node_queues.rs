@@ -10,9 +10,10 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use lock_core::node::{
     Keyspace, NodeFuture, Operation, OwnerId, Position, RESERVATION_TTL, Reply, ReplySender, Request, WaiterId, Wakeups,
 };
-use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
+use lock_core::{LockError, LockGuard, LockManager, LockNode, MemoryNode, NodeError};
 use lock_support::MemoryCluster;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,14 @@ async fn processes(cluster: &MemoryCluster, count: usize) -> Vec<LockManager> {
     managers
 }
 
+/// Drops the guard of a lock. Returns how long it then takes until the waiter has had it.
+async fn wait_after_release(held: LockGuard, waiting: JoinHandle<Result<LockGuard, LockError>>) -> Duration {
+    drop(held);
+    let released = Instant::now();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    released.elapsed()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_wakes_a_waiter_in_another_process() {
     let cluster = MemoryCluster::new(5);
@@ -35,10 +44,8 @@ async fn a_release_wakes_a_waiter_in_another_process() {
     let held = managers[0].lock("r").acquire().await.unwrap();
     let waiting = tokio::spawn(managers[1].lock("r").acquire());
     sleep(HOLD).await;
-    drop(held);
-    let released = Instant::now();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
-    assert!(released.elapsed() < Duration::from_millis(5), "{:?}", released.elapsed());
+    let waited = wait_after_release(held, waiting).await;
+    assert!(waited < Duration::from_millis(5), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,10 +111,8 @@ async fn a_waiter_that_left_delays_nobody() {
     sleep(HOLD).await;
     leaves.abort();
     sleep(Duration::from_millis(50)).await;
-    drop(held);
-    let released = Instant::now();
-    stays.await.unwrap().unwrap().release().await.unwrap();
-    assert!(released.elapsed() < Duration::from_millis(5), "{:?}", released.elapsed());
+    let waited = wait_after_release(held, stays).await;
+    assert!(waited < Duration::from_millis(5), "{waited:?}");
 }
 
 /// Lets a process that does nothing else wait for the lock on all nodes, before anybody else.
@@ -129,10 +134,8 @@ async fn a_waiter_whose_process_ended_delays_nobody() {
     wait_raw(&cluster, "r").await;
     let waiting = tokio::spawn(managers[1].lock("r").acquire());
     sleep(HOLD).await;
-    drop(held);
-    let released = Instant::now();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
-    assert!(released.elapsed() < Duration::from_millis(5), "{:?}", released.elapsed());
+    let waited = wait_after_release(held, waiting).await;
+    assert!(waited < Duration::from_millis(5), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,10 +150,7 @@ async fn a_frozen_waiter_costs_its_reservation_not_a_ttl() {
     }
     let waiting = tokio::spawn(managers[1].lock("r").acquire());
     sleep(HOLD).await;
-    drop(held);
-    let released = Instant::now();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
-    let waited = released.elapsed();
+    let waited = wait_after_release(held, waiting).await;
     assert!(waited >= RESERVATION_TTL && waited < RESERVATION_TTL + Duration::from_millis(15), "{waited:?}");
 }
 
@@ -249,10 +249,8 @@ async fn a_process_that_cannot_be_woken_polls() {
     let held = one.lock("r").acquire().await.unwrap();
     let waiting = tokio::spawn(other.lock("r").acquire());
     sleep(HOLD).await;
-    drop(held);
-    let released = Instant::now();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
-    assert!(released.elapsed() <= Duration::from_millis(260), "{:?}", released.elapsed());
+    let waited = wait_after_release(held, waiting).await;
+    assert!(waited <= Duration::from_millis(260), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,10 +263,8 @@ async fn a_process_polls_as_soon_as_it_cannot_be_woken_any_more() {
     sleep(HOLD).await;
     nodes.iter().for_each(|node| node.cut.cancel());
     sleep(Duration::from_millis(10)).await;
-    drop(held);
-    let released = Instant::now();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
-    assert!(released.elapsed() <= Duration::from_millis(260), "{:?}", released.elapsed());
+    let waited = wait_after_release(held, waiting).await;
+    assert!(waited <= Duration::from_millis(260), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,10 +306,8 @@ async fn a_caller_that_arrives_while_the_last_one_leaves_gets_its_own_queue_posi
     let comes = came.await.unwrap();
     let comes = tokio::spawn(comes);
     sleep(Duration::from_millis(50)).await;
-    drop(held);
-    let released = Instant::now();
-    comes.await.unwrap().unwrap().release().await.unwrap();
-    assert!(released.elapsed() < Duration::from_millis(5), "{:?}", released.elapsed());
+    let waited = wait_after_release(held, comes).await;
+    assert!(waited < Duration::from_millis(5), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]

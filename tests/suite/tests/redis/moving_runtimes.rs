@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockManager, RedisNode};
+use lock_core::LockManager;
 use lock_support::{Fate, RedisCluster, StalledRuntime, eventually_async, on_one_thread, whatever_becomes_of_it};
 use tokio::time::{Instant, sleep};
 
@@ -102,15 +102,7 @@ fn connections_from_a_factory_move_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
         let live = on_one_thread();
         let cluster = live.block_on(RedisCluster::start(3));
-        let nodes = cluster.servers.iter().map(|server| {
-            let client = redis::Client::open(server.url()).unwrap();
-            let connect = move || {
-                let client = client.clone();
-                async move { client.get_multiplexed_async_connection().await }
-            };
-            RedisNode::from_factory(server.address(), connect)
-        });
-        let locks = LockManager::builder().nodes(nodes).connect_lazy().unwrap();
+        let locks = LockManager::builder().nodes(cluster.nodes_from_factories()).connect_lazy().unwrap();
         let (guard, _stalled) = StalledRuntime::after(fate, locks.lock("r").acquire());
         live.block_on(async {
             _ = guard.unwrap().release().await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::poll;
-use lock_core::{LockGuard, LockManager, LockManagerBuilder, RedisNode};
+use lock_core::{LockGuard, LockManager, LockManagerBuilder};
 use lock_support::{MemoryCluster, RedisCluster, eventually_async};
 use tokio::runtime::{Builder, Runtime};
 
@@ -25,17 +25,7 @@ fn held_on_redis() -> (Runtime, RedisCluster, LockGuard) {
 
 /// The same with connections from a factory, which use timers.
 fn held_on_factory_connections() -> (Runtime, RedisCluster, LockGuard) {
-    held_on(|cluster| {
-        let nodes = cluster.servers.iter().map(|server| {
-            let client = redis::Client::open(server.url()).unwrap();
-            let connect = move || {
-                let client = client.clone();
-                async move { client.get_multiplexed_async_connection().await }
-            };
-            RedisNode::from_factory(server.address(), connect)
-        });
-        LockManager::builder().nodes(nodes)
-    })
+    held_on(|cluster| LockManager::builder().nodes(cluster.nodes_from_factories()))
 }
 
 fn held_on(nodes: impl FnOnce(&RedisCluster) -> LockManagerBuilder) -> (Runtime, RedisCluster, LockGuard) {
