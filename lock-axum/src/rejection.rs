@@ -16,7 +16,8 @@ use crate::problem::{Problem, Retry};
 /// all cases. A handler with `#[distributed_lock]` returns `Result<Response, LockRejection>`, and
 /// [`LockLayer`](crate::LockLayer) answers with the same rejections.
 ///
-/// It implements `From<LockError>`, so that a handler that acquires a lock itself can return it, too.
+/// It implements `From<LockError>`, so that a handler that acquires a lock itself can return it, too. As an error, it
+/// has the [`LockError`] or [`KeyError`] that caused it as its source; its own message does not repeat theirs.
 ///
 /// # Examples
 ///
@@ -193,8 +194,10 @@ fn busy_retry(error: &LockError, retry_after: Duration) -> Retry {
 impl fmt::Display for LockRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Cause::Lock { error, .. } => error.fmt(f),
-            Cause::Key(error) => error.fmt(f),
+            // The reason is in the source, and a report has both.
+            Cause::Lock { error: LockError::Lost { .. }, .. } => f.write_str("the lock was lost"),
+            Cause::Lock { .. } => f.write_str("the lock was not acquired"),
+            Cause::Key(_) => f.write_str("the resource cannot be determined from the request"),
             Cause::NoManager => f.write_str("no lock manager in the request extensions"),
             Cause::NoPathParameter(name) => write!(f, "the route has no path parameter {name:?}"),
             Cause::BufferFull { .. } => f.write_str("the bodies of waiting requests exceed max_buffered_bytes"),
@@ -206,7 +209,11 @@ impl fmt::Display for LockRejection {
 
 impl fmt::Debug for LockRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LockRejection({self})")
+        write!(f, "LockRejection({self}")?;
+        if let Some(source) = std::error::Error::source(self) {
+            write!(f, ": {source}")?;
+        }
+        f.write_str(")")
     }
 }
 

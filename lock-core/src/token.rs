@@ -1,5 +1,8 @@
 use std::fmt;
 
+/// The largest token, 2^53 - 1. Beyond it, Lua and JavaScript cannot tell a number from the next one.
+pub(crate) const MAX_TOKEN: u64 = (1 << 53) - 1;
+
 /// The number that protects a resource against earlier holders of its lock.
 ///
 /// Every grant of a lock carries a token. The tokens of one resource are unique, and an acquisition that began after another
@@ -11,7 +14,10 @@ use std::fmt;
 /// ```
 ///
 /// Make this claim *first*, in the transaction that then reads and writes. A token is at most 2^53 − 1, so that it
-/// fits a PostgreSQL `BIGINT`, an SQLite `INTEGER` and a JavaScript number.
+/// fits a PostgreSQL `BIGINT`, an SQLite `INTEGER` and a JavaScript number. The smallest is 1, so that a column can begin
+/// with 0.
+///
+/// With the feature `serde`, a token is serialized as its number. A number that no token can be is refused.
 ///
 /// The idea is from Kleppmann, *How to do distributed locking* (2016). How tokens are assigned is described in
 /// [`quorum`](crate::quorum).
@@ -29,7 +35,7 @@ use std::fmt;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct FencingToken(u64);
 
@@ -54,5 +60,44 @@ impl FencingToken {
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(feature = "serde")]
+mod deserialize {
+    use std::fmt;
+
+    use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+
+    use super::{FencingToken, MAX_TOKEN};
+
+    impl<'de> Deserialize<'de> for FencingToken {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_u64(TokenVisitor)
+        }
+    }
+
+    struct TokenVisitor;
+
+    impl Visitor<'_> for TokenVisitor {
+        type Value = FencingToken;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a fencing token from 1 to {MAX_TOKEN}")
+        }
+
+        fn visit_u64<E: Error>(self, value: u64) -> Result<FencingToken, E> {
+            if (1..=MAX_TOKEN).contains(&value) {
+                Ok(FencingToken(value))
+            } else {
+                Err(E::invalid_value(Unexpected::Unsigned(value), &self))
+            }
+        }
+
+        /// For formats in which every integer is signed.
+        fn visit_i64<E: Error>(self, value: i64) -> Result<FencingToken, E> {
+            let unsigned = u64::try_from(value).map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))?;
+            self.visit_u64(unsigned)
+        }
     }
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+pub(super) use crate::token::MAX_TOKEN;
+
 /// How long a queue lives in which nothing changes. Whoever waits comes again every second.
 pub(super) const QUEUE_TTL: Duration = Duration::from_secs(10);
 /// The most waiters that a queue has. The youngest that finds no room tries again within a second.
@@ -13,8 +15,6 @@ pub(super) const RESERVED_TTL: Duration = Duration::from_secs(10);
 pub(crate) const MAX_RESERVATIONS: u32 = 9;
 /// How many waiters that nobody listens for are removed at once, when a key is free.
 pub(super) const MAX_GONE: usize = 64;
-/// The largest token, 2^53 - 1. Beyond it, Lua and JavaScript cannot tell a number from the next one.
-pub(super) const MAX_TOKEN: u64 = (1 << 53) - 1;
 
 /// Whether the waiter that comes after this many others is woken when a key is free: the first three, some of those behind them,
 /// and the last. If all before it are frozen, each costs one reservation, and that of one that was not woken passes as well.

@@ -8,5 +8,6 @@ mod functions;
 mod handlers;
 mod layer;
 mod layer_bodies;
+mod rejections;
 mod retry_after;
 mod stalled_runtimes;

@@ -1,0 +1,54 @@
+//! `LockRejection` and `FencingToken` in the error types and documents of other crates.
+
+use std::error::Error;
+use std::time::Duration;
+
+use lock_axum::{FencingToken, KeyError, LockError, LockManager, LockRejection};
+use lock_support::http::{manager, nodes};
+
+/// What `anyhow::Error`, `Box<dyn Error + Send + Sync>` and the like ask of an error.
+fn is_an_error_for_every_report<E: Error + Send + Sync + 'static>() {}
+
+const _: fn() = is_an_error_for_every_report::<LockRejection>;
+const _: fn() = is_an_error_for_every_report::<LockError>;
+const _: fn() = is_an_error_for_every_report::<KeyError>;
+
+async fn twice(locks: &LockManager) -> Result<(), Box<dyn Error + Send + Sync>> {
+    async fn once(locks: &LockManager) -> Result<lock_axum::LockGuard, LockRejection> {
+        Ok(locks.lock("r").try_acquire().await?)
+    }
+    let _held = once(locks).await?;
+    drop(once(locks).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_source_of_a_rejection_is_the_lock_error_and_no_message_is_said_twice() {
+    let error = twice(&manager(&nodes())).await.unwrap_err();
+    let rejection = error.downcast_ref::<LockRejection>().unwrap();
+    let source = rejection.source().unwrap();
+    assert_eq!(source.downcast_ref::<LockError>(), rejection.lock_error());
+    assert!(source.to_string().starts_with("\"r\" is locked by another owner"), "{source}");
+    assert_eq!(rejection.to_string(), "the lock was not acquired");
+
+    let rejection = LockRejection::from(KeyError::new("the header x-tenant is missing"));
+    assert_eq!(rejection.source().unwrap().to_string(), "the header x-tenant is missing");
+    assert_eq!(rejection.to_string(), "the resource cannot be determined from the request");
+}
+
+#[tokio::test]
+async fn a_token_is_deserialized_only_from_a_number_that_a_token_can_be() {
+    let token = manager(&nodes()).lock("r").ttl(Duration::from_secs(5)).acquire().await.unwrap().token();
+    let json = serde_json::to_string(&token).unwrap();
+    assert_eq!(json, token.to_string(), "a plain number");
+    assert_eq!(serde_json::from_str::<FencingToken>(&json).unwrap(), token);
+
+    let largest = (1_u64 << 53) - 1;
+    for good in [1, largest] {
+        assert_eq!(serde_json::from_value::<FencingToken>(good.into()).unwrap().get(), good);
+    }
+    for wrong in ["0", "-1", "9007199254740992", "18446744073709551615"] {
+        let error = serde_json::from_str::<FencingToken>(wrong).unwrap_err().to_string();
+        assert!(error.contains(wrong) && error.contains("a fencing token from 1 to 9007199254740991"), "{error}");
+    }
+}
