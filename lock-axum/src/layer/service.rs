@@ -22,6 +22,10 @@ use crate::critical_section::{self, Completed, Interrupted};
 /// The error type is that of the inner service: everything that concerns the lock is answered with a response, see
 /// [`LockRejection`](crate::LockRejection).
 ///
+/// It accepts requests with any body of [`Bytes`], and passes them to the inner service with axum's [`Body`]. So it can
+/// be inside of a layer that changes the type of the body, such as tower-http's `RequestBodyLimitLayer`, in one
+/// `ServiceBuilder`. Routers and `oneshot` infer the type of the body; `ready` has to be told, as in the example.
+///
 /// # Examples
 ///
 /// ```
@@ -30,7 +34,7 @@ use crate::critical_section::{self, Completed, Interrupted};
 /// use axum::body::Body;
 /// use axum::http::{Request, Response};
 /// use lock_axum::{FencingToken, LockLayer, LockManager};
-/// use tower::{Layer as _, ServiceExt as _, service_fn};
+/// use tower::{Layer as _, Service as _, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Infallible> {
@@ -38,10 +42,12 @@ use crate::critical_section::{self, Completed, Interrupted};
 ///     assert!(request.extensions().get::<FencingToken>().is_some());
 ///     Ok::<_, Infallible>(Response::new(Body::empty()))
 /// });
-/// let service = LockLayer::new(LockManager::in_memory(), "report").layer(inner);
+/// let mut service = LockLayer::new(LockManager::in_memory(), "report").layer(inner);
 ///
-/// let response = service.oneshot(Request::new(Body::empty())).await?;
-/// assert!(response.status().is_success());
+/// let ready = ServiceExt::<Request<Body>>::ready(&mut service).await?;
+/// assert!(ready.call(Request::new(Body::empty())).await?.status().is_success());
+///
+/// assert!(service.oneshot(Request::new(Body::empty())).await?.status().is_success());
 /// # Ok(())
 /// # }
 /// ```
@@ -57,13 +63,15 @@ impl<S> LockService<S> {
     }
 }
 
-impl<S, B> Service<Request<Body>> for LockService<S>
+impl<S, ReqBody, ResBody> Service<Request<ReqBody>> for LockService<S>
 where
-    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<ResBody>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
+    ReqBody: http_body::Body<Data = Bytes> + Send + 'static,
+    ReqBody::Error: Into<BoxError>,
+    ResBody: http_body::Body<Data = Bytes> + Send + 'static,
+    ResBody::Error: Into<BoxError>,
 {
     type Response = Response;
     type Error = S::Error;
@@ -73,7 +81,8 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+        let request = request.map(Body::new);
         // The inner service is called later, in the future, which therefore needs to own it. `poll_ready` readied
         // `self.inner`, and a clone of it may not be ready: move the ready one into the future and keep the clone for
         // the next request.

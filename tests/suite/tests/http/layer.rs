@@ -13,7 +13,7 @@ use axum::routing::post as on_post;
 use lock_axum::{FencingToken, KeyError, Lease, LockLayer, LockManager, distributed_lock};
 use lock_support::eventually_async;
 use lock_support::http::{Counter, is_free, manager, nodes, post, request, send, serve};
-use tower::{Layer, Service, ServiceExt as _};
+use tower::{Layer, Service, ServiceExt};
 
 async fn resource(lease: Lease, token: FencingToken, Extension(same): Extension<FencingToken>) -> String {
     assert_eq!((lease.token(), token), (token, same));
@@ -140,7 +140,8 @@ async fn the_layer_calls_the_readied_service_and_keeps_its_error() {
     let strict = Strict::default();
     let mut service = LockLayer::new(manager(&nodes), "r").layer(strict.clone());
     for call in 1..=3 {
-        let result = service.ready().await.unwrap().call(Request::new(Body::empty())).await;
+        let ready = ServiceExt::<Request<Body>>::ready(&mut service).await.unwrap();
+        let result = ready.call(Request::new(Body::empty())).await;
         assert_eq!(result.unwrap_err(), "its own error");
         assert_eq!(strict.calls.get(), call);
     }

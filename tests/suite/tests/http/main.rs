@@ -8,6 +8,7 @@ mod functions;
 mod handlers;
 mod layer;
 mod layer_bodies;
+mod layer_services;
 mod rejections;
 mod retry_after;
 mod stalled_runtimes;
