@@ -103,6 +103,7 @@
 //! | the request body is larger than the layer's `body_limit` | 413 | `about:blank` | no |
 //! | the layer could not read the request body | 400 | `about:blank` | no |
 //! | no lock manager in the request extensions; invalid lock options | 500 | `about:blank` | no |
+//! | a path parameter that the route does not have; [`Lease`] or [`FencingToken`] on a route without a lock | 500 | `about:blank` | no |
 //!
 //! The bodies are problem documents (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`
 //! and, with a `Retry-After` header, `retry_after_ms`. They contain neither the resource nor its owner. The causes with
@@ -117,15 +118,15 @@
 //!
 //! # Events
 //!
-//! `tracing` events with the target `lock_axum`:
+//! `tracing` events with a target that begins with `lock_axum`:
 //!
 //! | Name | Level | Meaning |
 //! |---|---|---|
 //! | `lock.no_manager` | error | A handler with `#[distributed_lock]` was called, but no manager is in the request extensions. |
-//! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. |
-//! | `lock.misconfigured` | error | The lock options of a guarded route are out of range. |
+//! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. Once for each layer. |
+//! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
 //!
-//! With the target `lock_core`:
+//! With a target that begins with `lock_core`:
 //!
 //! | Name | Level | Meaning |
 //! |---|---|---|

@@ -50,7 +50,6 @@ enum Cause {
     },
     Key(KeyError),
     NoManager,
-    NoPathParameter(String),
     RuntimeShutdown {
         retry_after: Duration,
     },
@@ -106,10 +105,6 @@ impl LockRejection {
         Self(Box::new(Cause::NoManager))
     }
 
-    pub(crate) fn no_path_parameter(name: &str) -> Self {
-        Self(Box::new(Cause::NoPathParameter(name.to_owned())))
-    }
-
     pub(crate) fn buffer_full(policy: &Policy) -> Self {
         Self(Box::new(Cause::BufferFull { retry_after: policy.retry_after }))
     }
@@ -148,11 +143,6 @@ impl IntoResponse for LockRejection {
                     "no LockManager in the request extensions; add .layer(Extension(locks)) to the router");
                 Problem::internal().into_response()
             }
-            Cause::NoPathParameter(name) => {
-                tracing::error!(name: "lock.no_path_parameter", parameter = name,
-                    "the template names a path parameter that the route does not have; use route_layer on routes with it");
-                Problem::internal().into_response()
-            }
         }
     }
 }
@@ -173,7 +163,7 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
         // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
         // added later is answered like this, too.
         error => {
-            tracing::error!(name: "lock.misconfigured", %error, "a guarded route has invalid lock options");
+            tracing::error!(name: "lock.misconfigured", %error, "a guarded handler has invalid lock options");
             Problem::internal()
         }
     }
@@ -199,7 +189,6 @@ impl fmt::Display for LockRejection {
             Cause::Lock { .. } => f.write_str("the lock was not acquired"),
             Cause::Key(_) => f.write_str("the resource cannot be determined from the request"),
             Cause::NoManager => f.write_str("no lock manager in the request extensions"),
-            Cause::NoPathParameter(name) => write!(f, "the route has no path parameter {name:?}"),
             Cause::BufferFull { .. } => f.write_str("the bodies of waiting requests exceed max_buffered_bytes"),
             Cause::RuntimeShutdown { .. } => f.write_str("the runtime is shutting down"),
             Cause::Answered { status, .. } => write!(f, "answered by on_error with {status}"),

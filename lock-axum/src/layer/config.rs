@@ -3,6 +3,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use lock_core::{LockError, LockManager};
 
+use super::once::Once;
 use super::resource::ResourceSource;
 use crate::policy::Policy;
 
@@ -19,6 +20,7 @@ pub(super) struct Config {
     /// The most bytes of a request body that are buffered before the lock is acquired; `None` does not buffer the body.
     pub(super) body_limit: Option<usize>,
     pub(super) hold_until_body_end: bool,
+    pub(super) no_path_parameter: Once,
 }
 
 /// Answers a lock error, in place of the problem document.
@@ -33,6 +35,21 @@ impl Config {
             on_error: None,
             body_limit: Some(DEFAULT_BODY_LIMIT),
             hold_until_body_end: false,
+            no_path_parameter: Once::default(),
+        }
+    }
+
+    /// Checks the settings of the lock, as the manager would for each request.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "as axum panics on an invalid route: both are mistakes in the program")]
+    pub(super) fn check(&self) {
+        let checked = self.policy.request(&self.locks, "").check_options();
+        match (checked, self.policy.ttl) {
+            (Ok(()), _) => {}
+            (Err(error), Some(ttl)) if error.field == "min_validity" => {
+                panic!("the manager's min_validity does not fit a ttl of {ttl:?}: {error}")
+            }
+            (Err(error), _) => panic!("{error}"),
         }
     }
 }

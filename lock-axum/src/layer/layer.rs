@@ -27,8 +27,7 @@ use crate::policy::{OnDisconnect, OnLost};
 /// - If the lock is not acquired, or is lost, the response is a problem document. See
 ///   [HTTP responses](crate#http-responses).
 ///
-/// The settings default to those of the [`LockManager`]. They are checked when a lock is acquired, because the
-/// manager's `max_ttl` limits `ttl`: a setting out of range is answered with 500 and logged as `lock.misconfigured`.
+/// The settings default to those of the [`LockManager`]. A setting that is out of range panics when the layer is built.
 ///
 /// Apply the layer with `route_layer` of a `MethodRouter`, as in the example. With `route_layer` of a `Router`, it also
 /// runs for requests with a wrong method.
@@ -86,8 +85,8 @@ impl LockLayer {
     /// [`#[distributed_lock]`](macro@crate::distributed_lock), which locks by the extracted values.
     ///
     /// A header or query parameter that is missing or given more than once is answered with 400 `lock-key-invalid`. A
-    /// path parameter that the route does not have is a mistake of the service: it is answered with 500 and logged as
-    /// `lock.no_path_parameter`.
+    /// path parameter that the route does not have is a mistake of the service: each request is answered with 500, and
+    /// the first is logged as `lock.no_path_parameter`.
     ///
     /// # Panics
     ///
@@ -105,6 +104,7 @@ impl LockLayer {
     /// let fixed = LockLayer::new(locks, "nightly-report");
     /// ```
     #[must_use]
+    #[track_caller]
     #[expect(clippy::panic, reason = "as axum panics on an invalid route: both are mistakes in the program")]
     pub fn new(locks: LockManager, template: impl AsRef<str>) -> Self {
         let template = template.as_ref();
@@ -146,6 +146,10 @@ impl LockLayer {
     ///
     /// From 100 ms to the manager's `max_ttl`. Defaults to the manager's `ttl`.
     ///
+    /// # Panics
+    ///
+    /// If it is out of range, or too short for the manager's `min_validity`.
+    ///
     /// # Examples
     ///
     /// ```
@@ -154,14 +158,20 @@ impl LockLayer {
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").ttl(Duration::from_secs(10));
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.0.policy.ttl = Some(ttl);
+        self.0.check();
         self
     }
 
     /// Sets the longest time that a request waits for the lock. Zero tries once.
     ///
     /// From zero to one day. Defaults to the manager's `wait`.
+    ///
+    /// # Panics
+    ///
+    /// If it is out of range.
     ///
     /// # Examples
     ///
@@ -171,14 +181,20 @@ impl LockLayer {
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").wait(Duration::ZERO);
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.0.policy.wait = Some(wait);
+        self.0.check();
         self
     }
 
     /// Sets the longest time that the lock may be held, renewals included. After it, the lease is lost.
     ///
     /// From 1 ms to 7 days. Defaults to the manager's `max_hold`.
+    ///
+    /// # Panics
+    ///
+    /// If it is out of range.
     ///
     /// # Examples
     ///
@@ -188,8 +204,10 @@ impl LockLayer {
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").max_hold(Duration::from_secs(60));
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.0.policy.max_hold = Some(max_hold);
+        self.0.check();
         self
     }
 
@@ -253,6 +271,7 @@ impl LockLayer {
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").busy_status(StatusCode::LOCKED);
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn busy_status(mut self, status: StatusCode) -> Self {
         let allowed = [409, 423, 429, 503];
         assert!(allowed.contains(&status.as_u16()), "busy_status must be one of {allowed:?}, got {status}");
@@ -277,6 +296,7 @@ impl LockLayer {
     /// let layer = LockLayer::new(LockManager::in_memory(), "report").retry_after(Duration::from_secs(30));
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn retry_after(mut self, retry_after: Duration) -> Self {
         let (least, most) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
         assert!(
@@ -321,7 +341,11 @@ impl LockLayer {
     /// [`max_buffered_bytes`](lock_core::LockManagerBuilder::max_buffered_bytes). A request whose body exceeds it is
     /// answered with 503 `lock-buffer-full`.
     ///
-    /// Defaults to 2 MiB.
+    /// From zero to the manager's `max_buffered_bytes`. Defaults to 2 MiB.
+    ///
+    /// # Panics
+    ///
+    /// If it is above the manager's `max_buffered_bytes`: no body of that size would ever fit.
     ///
     /// # Examples
     ///
@@ -330,7 +354,10 @@ impl LockLayer {
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").body_limit(64 * 1024);
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn body_limit(mut self, bytes: usize) -> Self {
+        let most = self.0.locks.max_buffered_bytes();
+        assert!(bytes <= most, "body_limit must be at most the manager's max_buffered_bytes, {most}, got {bytes}");
         self.0.body_limit = Some(bytes);
         self
     }

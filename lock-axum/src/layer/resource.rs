@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use http::request::Parts;
+use thiserror::Error;
 
 use super::template::Template;
 use crate::key_error::KeyError;
-use crate::rejection::LockRejection;
 
 /// Where the resource comes from.
 #[derive(Clone)]
@@ -15,9 +15,20 @@ pub(super) enum ResourceSource {
 
 pub(super) type ResourceFn = dyn Fn(&Parts) -> Result<String, KeyError> + Send + Sync;
 
+/// Why there is no resource.
+#[derive(Debug, Error)]
+pub(super) enum ResourceError {
+    /// A mistake of the client.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A mistake of the service: the template is for other routes.
+    #[error("the route has no path parameter {0:?}")]
+    NoPathParameter(String),
+}
+
 impl ResourceSource {
     /// The resource to lock for a request.
-    pub(super) async fn resource(&self, parts: &mut Parts) -> Result<String, LockRejection> {
+    pub(super) async fn resource(&self, parts: &mut Parts) -> Result<String, ResourceError> {
         match self {
             Self::Template(template) => template.render(parts).await,
             Self::Function(function) => Ok(function(parts)?),

@@ -14,8 +14,11 @@ use tower_service::Service;
 use super::ResponseFuture;
 use super::config::Config;
 use super::request_body;
+use super::resource::ResourceError;
 use super::response_body::LockedBody;
 use crate::critical_section::{self, Completed, Interrupted};
+use crate::problem::Problem;
+use crate::rejection::LockRejection;
 
 /// A service that calls the inner service while a distributed lock is held. Created by [`LockLayer`](super::LockLayer).
 ///
@@ -105,7 +108,7 @@ impl Config {
         let (mut parts, body) = request.into_parts();
         let resource = match self.resource.resource(&mut parts).await {
             Ok(resource) => resource,
-            Err(rejection) => return Ok(rejection.into_response()),
+            Err(error) => return Ok(self.reject_resource(error)),
         };
         // Before the lock is acquired, so that a slow upload does not hold it.
         let body = match self.body_limit {
@@ -138,6 +141,20 @@ impl Config {
                     // Dropping the guard releases the lock in the background.
                     response
                 })
+            }
+        }
+    }
+
+    fn reject_resource(&self, error: ResourceError) -> Response {
+        match error {
+            ResourceError::Key(error) => LockRejection::from(error).into_response(),
+            ResourceError::NoPathParameter(parameter) => {
+                if self.no_path_parameter.is_first() {
+                    tracing::error!(name: "lock.no_path_parameter", parameter,
+                        "the template of a LockLayer names a path parameter that the route does not have, so every request is \
+                        answered with 500; apply the layer to routes with that parameter");
+                }
+                Problem::internal().into_response()
             }
         }
     }

@@ -7,9 +7,9 @@ use http::{HeaderName, HeaderValue};
 use lock_core::MAX_RESOURCE_LEN;
 use thiserror::Error;
 
+use super::resource::ResourceError;
 use crate::encode::{push_encoded, push_encoded_bytes};
 use crate::key_error::KeyError;
-use crate::rejection::LockRejection;
 
 /// A resource with placeholders for values of the request: `stock:{sku}`, `export:{header.x-tenant}`,
 /// `search:{query.q}`.
@@ -77,7 +77,7 @@ impl Template {
     }
 
     /// The resource for a request.
-    pub(super) async fn render(&self, parts: &mut Parts) -> Result<String, LockRejection> {
+    pub(super) async fn render(&self, parts: &mut Parts) -> Result<String, ResourceError> {
         // Decodes all parameters of the path, so only if one of them is needed.
         let path = if self.0.iter().any(|segment| matches!(segment, Segment::Path(_))) {
             Some(RawPathParams::from_request_parts(parts, &()).await)
@@ -117,7 +117,7 @@ impl Segment {
 fn path_value<'a>(
     path: Option<&'a Result<RawPathParams, RawPathParamsRejection>>,
     name: &str,
-) -> Result<&'a str, LockRejection> {
+) -> Result<&'a str, ResourceError> {
     let path = match path {
         Some(Ok(path)) => Some(path),
         // Only the client can cause this one: the path has bytes that are not UTF-8.
@@ -127,7 +127,7 @@ fn path_value<'a>(
         _ => None,
     };
     let value = path.into_iter().flatten().find(|(parameter, _)| *parameter == name).map(|(_, value)| value);
-    value.ok_or_else(|| LockRejection::no_path_parameter(name))
+    value.ok_or_else(|| ResourceError::NoPathParameter(name.to_owned()))
 }
 
 fn header_value<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a HeaderValue, KeyError> {

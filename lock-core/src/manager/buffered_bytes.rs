@@ -1,13 +1,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the bodies of waiting requests may take up in memory: `max_buffered_bytes`, less what they do.
+/// What the bodies of waiting requests may take up in memory.
 #[derive(Clone)]
-pub(super) struct BufferBudget(Arc<AtomicUsize>);
+pub(super) struct BufferBudget {
+    /// `max_buffered_bytes`.
+    pub(super) limit: usize,
+    /// The limit, less what the bodies take up.
+    left: Arc<AtomicUsize>,
+}
 
 impl BufferBudget {
     pub(super) fn new(max_buffered_bytes: usize) -> Self {
-        Self(Arc::new(AtomicUsize::new(max_buffered_bytes)))
+        Self { limit: max_buffered_bytes, left: Arc::new(AtomicUsize::new(max_buffered_bytes)) }
     }
 
     pub(super) fn account(&self) -> BufferedBytes {
@@ -29,7 +34,7 @@ impl BufferedBytes {
     pub fn take(&mut self, bytes: usize) -> bool {
         // Nothing but the number itself is shared between threads.
         let less = |left: usize| left.checked_sub(bytes);
-        let taken = self.budget.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
+        let taken = self.budget.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
         self.taken += if taken { bytes } else { 0 };
         taken
     }
@@ -37,7 +42,7 @@ impl BufferedBytes {
 
 impl Drop for BufferedBytes {
     fn drop(&mut self) {
-        self.budget.0.fetch_add(self.taken, Ordering::Relaxed);
+        self.budget.left.fetch_add(self.taken, Ordering::Relaxed);
     }
 }
 

@@ -265,6 +265,13 @@ impl LockManager {
         self.0.buffers.account()
     }
 
+    /// The limit of all those accounts together. Not public API.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn max_buffered_bytes(&self) -> usize {
+        self.0.buffers.limit
+    }
+
     /// The valid leases of this manager's guards.
     ///
     /// # Examples

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use super::LockManager;
+use super::check::check_options;
 use crate::error::LockError;
 use crate::lease::{Lease, LockGuard};
-use crate::options::LockOptions;
+use crate::options::{LockOptions, OutOfRange};
 
 /// A request for a lock, with its options, which default to the manager's.
 ///
@@ -73,6 +74,16 @@ impl LockRequest {
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.options.min_validity = min_validity;
         self
+    }
+
+    /// Checks the options without acquiring anything. Not public API: `lock-axum` checks a layer when it is built.
+    ///
+    /// # Errors
+    ///
+    /// The first option that is out of range.
+    #[doc(hidden)]
+    pub fn check_options(&self) -> Result<(), OutOfRange> {
+        check_options(&self.options, self.locks.0.max_ttl)
     }
 
     /// Acquires the lock, waiting for it up to `wait`.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
 mod dice;
+mod events;
 pub mod http;
 mod memory;
 mod polling;
@@ -14,6 +15,7 @@ mod statistics;
 mod wait;
 
 pub use self::dice::Dice;
+pub use self::events::{Event, Events};
 pub use self::memory::{MemoryCluster, RawNode, ask};
 pub use self::polling::{Polled, poll_times};
 pub use self::proxy::{Proxy, accept};

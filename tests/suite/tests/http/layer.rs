@@ -165,15 +165,3 @@ async fn the_layer_preserves_the_request() {
     let request = request("/a").header("x-other", "b").body(Body::from("c")).unwrap();
     assert_eq!(send(address, request).await.unwrap().text(), "a b c");
 }
-
-#[test]
-#[should_panic(expected = "invalid resource template \"stock:{sku\"")]
-fn a_malformed_template_panics_at_construction() {
-    drop(LockLayer::new(LockManager::in_memory(), "stock:{sku"));
-}
-
-#[test]
-#[should_panic(expected = "got 200 OK")]
-fn an_invalid_busy_status_panics_at_construction() {
-    drop(LockLayer::new(LockManager::in_memory(), "r").busy_status(StatusCode::OK));
-}

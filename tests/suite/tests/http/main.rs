@@ -9,6 +9,7 @@ mod handlers;
 mod layer;
 mod layer_bodies;
 mod layer_services;
+mod layer_settings;
 mod rejections;
 mod retry_after;
 mod stalled_runtimes;

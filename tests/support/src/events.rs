@@ -1,0 +1,77 @@
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::{Level, Metadata, Subscriber};
+
+/// Records the events of the lock crates that are logged on this thread, until it is dropped.
+pub struct Events {
+    recorded: Arc<Mutex<Vec<Event>>>,
+    _recording: DefaultGuard,
+}
+
+/// An event that was logged.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Its name.
+    pub name: &'static str,
+    /// Its level.
+    pub level: Level,
+    /// Its fields, the message among them: ` name=value` for each.
+    pub fields: String,
+}
+
+impl Events {
+    /// Records from now on.
+    #[must_use]
+    pub fn record() -> Self {
+        let recorded = Arc::default();
+        let recording = set_default(EventLog(Arc::clone(&recorded)));
+        Self { recorded, _recording: recording }
+    }
+
+    /// All events with this name so far.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Vec<Event> {
+        let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.iter().filter(|event| event.name == name).cloned().collect()
+    }
+}
+
+struct EventLog(Arc<Mutex<Vec<Event>>>);
+
+impl Subscriber for EventLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target().starts_with("lock_")
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut fields = Fields(String::new());
+        event.record(&mut fields);
+        let metadata = event.metadata();
+        let event = Event { name: metadata.name(), level: *metadata.level(), fields: fields.0 };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        write!(self.0, " {field}={value:?}").unwrap();
+    }
+}
