@@ -125,6 +125,7 @@
 //! | `lock.no_manager` | error | A handler with `#[distributed_lock]` was called, but no manager is in the request extensions. |
 //! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. Once for each layer. |
 //! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
+//! | `lock.upgrade_not_held` | warn | A layer with `hold_until_body_end` released its lock at an upgrade (101). Once for each layer. |
 //!
 //! With a target that begins with `lock_core`:
 //!

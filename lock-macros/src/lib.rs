@@ -71,6 +71,8 @@ use proc_macro::TokenStream;
 /// - Parameters of the types `Lease` and `FencingToken`, in any position, are not extracted but provided by the lock,
 ///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognises the types by
 ///   the last segment of their path.
+/// - The lock is held until the handler has answered. After an upgrade (101), such as that to a WebSocket, nothing is
+///   held: the session's task can acquire a lock of its own from the `LockManager`.
 /// - A parameter of type `Request` or `Parts` has the lease and the token in its extensions when the body runs, so that
 ///   a service to which the handler forwards it finds them.
 /// - For callers, the function is `async fn(…) -> Result<Response, LockRejection>` with one additional parameter. axum

@@ -21,6 +21,7 @@ pub(super) struct Config {
     pub(super) body_limit: Option<usize>,
     pub(super) hold_until_body_end: bool,
     pub(super) no_path_parameter: Once,
+    pub(super) upgrade_not_held: Once,
 }
 
 /// Answers a lock error, in place of the problem document.
@@ -36,6 +37,7 @@ impl Config {
             body_limit: Some(DEFAULT_BODY_LIMIT),
             hold_until_body_end: false,
             no_path_parameter: Once::default(),
+            upgrade_not_held: Once::default(),
         }
     }
 

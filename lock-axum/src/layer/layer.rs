@@ -32,6 +32,13 @@ use crate::policy::{OnDisconnect, OnLost};
 /// Apply the layer with `route_layer` of a `MethodRouter`, as in the example. With `route_layer` of a `Router`, it also
 /// runs for requests with a wrong method.
 ///
+/// # Upgrades
+///
+/// When a handler answers with 101, as that of a WebSocket does, the lock is held until that answer, and not for the
+/// session that follows. This is so with every setting: [`hold_until_body_end`](Self::hold_until_body_end) has no effect
+/// on an upgrade, which is logged once for each layer as `lock.upgrade_not_held`. To hold a lock for a session, acquire
+/// it from the [`LockManager`] in the task of the session.
+///
 /// # Examples
 ///
 /// ```
@@ -383,6 +390,8 @@ impl LockLayer {
     ///
     /// If the lease is lost before, the body ends with an error. Defaults to releasing the lock when the handler has
     /// responded.
+    ///
+    /// It has no effect on an [upgrade](Self#upgrades), such as that to a WebSocket.
     ///
     /// # Examples
     ///

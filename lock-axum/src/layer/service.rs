@@ -7,7 +7,7 @@ use axum::BoxError;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::Request;
+use http::{Request, StatusCode};
 use lock_core::{Lease, LockError};
 use tower_service::Service;
 
@@ -135,7 +135,7 @@ impl Config {
                 if let Err(error) = critical_section::finish_response(&guard, &mut response) {
                     return Ok(self.reject(Interrupted::Lock(error)));
                 }
-                Ok(if self.hold_until_body_end {
+                Ok(if self.holds_until_end_of(&response) {
                     response.map(|body| Body::new(LockedBody::new(body, guard)))
                 } else {
                     // Dropping the guard releases the lock in the background.
@@ -143,6 +143,17 @@ impl Config {
                 })
             }
         }
+    }
+
+    /// Whether the lock is held until the end of the response's body. An upgrade has no body: the session that follows
+    /// is not part of the response.
+    fn holds_until_end_of(&self, response: &Response) -> bool {
+        let upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if self.hold_until_body_end && upgrade && self.upgrade_not_held.is_first() {
+            tracing::warn!(name: "lock.upgrade_not_held",
+                "hold_until_body_end has no effect on an upgrade (101): the lock is not held for the session");
+        }
+        self.hold_until_body_end && !upgrade
     }
 
     fn reject_resource(&self, error: ResourceError) -> Response {

@@ -13,3 +13,4 @@ mod layer_settings;
 mod rejections;
 mod retry_after;
 mod stalled_runtimes;
+mod upgrades;
