@@ -50,6 +50,9 @@
 //! handler function, and to hold the lock until the end of a streamed response. All three exclude each other on the
 //! same resource.
 //!
+//! The layer belongs to the methods of a route, `post(deduct).route_layer(LockLayer::new(locks, "stock:{sku}"))`:
+//! `Router::route_layer` also acquires the lock for wrong methods.
+//!
 //! By hand, a lock is a guard, which releases when it is dropped, or a scope, which is cancelled when the lock is lost:
 //!
 //! ```

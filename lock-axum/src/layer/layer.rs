@@ -29,8 +29,10 @@ use crate::policy::{OnDisconnect, OnLost};
 ///
 /// The settings default to those of the [`LockManager`]. A setting that is out of range panics when the layer is built.
 ///
-/// Apply the layer with `route_layer` of a `MethodRouter`, as in the example. With `route_layer` of a `Router`, it also
-/// runs for requests with a wrong method.
+/// Apply the layer with `route_layer` of a `MethodRouter`, as in the example: `post(deduct).route_layer(layer)`. It then
+/// runs for the methods of that router alone. A `Router` does not know which methods its routes have, so with
+/// `route_layer` or `layer` of a `Router`, a request with a wrong method also acquires the lock, or waits for it, and may
+/// be answered with 409 instead of 405.
 ///
 /// # Upgrades
 ///

@@ -7,12 +7,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Path};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Request, Response, StatusCode};
+use axum::http::{HeaderMap, Request, Response, StatusCode, header};
 use axum::middleware::map_response;
 use axum::routing::post as on_post;
 use lock_axum::{FencingToken, KeyError, Lease, LockLayer, LockManager, distributed_lock};
 use lock_support::eventually_async;
-use lock_support::http::{Counter, is_free, manager, nodes, post, request, send, serve};
+use lock_support::http::{Counter, PATIENCE, is_free, manager, nodes, post, request, send, serve};
 use tower::{Layer, Service, ServiceExt};
 
 async fn resource(lease: Lease, token: FencingToken, Extension(same): Extension<FencingToken>) -> String {
@@ -101,6 +101,16 @@ async fn on_error_builds_the_response_of_the_layer() {
     let _held = locks.lock("r").acquire().await.unwrap();
     let response = post(address, "/").await;
     assert_eq!((response.status, response.text()), (StatusCode::IM_A_TEAPOT, "r"));
+}
+
+#[tokio::test]
+async fn a_wrong_method_does_not_wait_for_the_lock_of_a_method_router() {
+    let locks = manager(&nodes());
+    let layer = LockLayer::new(locks.clone(), "r").wait(PATIENCE * 2);
+    let address = serve(Router::new().route("/", on_post(async || ()).route_layer(layer)), &locks).await;
+    let _held = locks.lock("r").acquire().await.unwrap();
+    let get = Request::get("/").header(header::HOST, "localhost").body(Body::empty()).unwrap();
+    assert_eq!(send(address, get).await.unwrap().status, StatusCode::METHOD_NOT_ALLOWED);
 }
 
 /// A service that panics if it is called before it is ready, and that fails with its own error type.
