@@ -10,6 +10,7 @@ mod layer;
 mod layer_bodies;
 mod layer_services;
 mod layer_settings;
+mod public_names;
 mod rejections;
 mod retry_after;
 mod stalled_runtimes;
