@@ -16,7 +16,7 @@ use crate::waiting::LocalPermit;
 /// A guard dereferences to its [`Lease`], which tells whether the lock is still held, and its token.
 ///
 /// Inside the scope of the same lock ([`LockRequest::run`](crate::LockRequest::run), a guarded handler), a guard shares the
-/// outer lease, and only the outermost guard releases.
+/// outer lease. The lock is released when the last guard of a lease ends, whichever that is.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ use crate::waiting::LocalPermit;
 #[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
     lease: Lease,
-    /// Where the lease is registered; `None` in a guard that shares the lease of an outer one, and after the release.
+    /// Where the lease is registered; `None` once this guard has ended.
     registry: Option<Arc<LeaseRegistry>>,
 }
 
@@ -57,9 +57,13 @@ impl LockGuard {
         Self { lease, registry: Some(Arc::clone(registry)) }
     }
 
-    /// A guard inside the scope of `lease`.
-    pub(crate) fn sharing(lease: Lease) -> Self {
-        Self { lease, registry: None }
+    /// Another guard of a lease, inside its scope. Fails if the lease has ended.
+    pub(crate) fn sharing(lease: Lease, registry: &Arc<LeaseRegistry>) -> Result<Self, LockError> {
+        lease.check()?;
+        if !lease.add_guard() {
+            return Err(lease.lost_error());
+        }
+        Ok(Self { lease, registry: Some(Arc::clone(registry)) })
     }
 
     /// The lease, to pass around.
@@ -83,7 +87,7 @@ impl LockGuard {
     }
 
     /// Releases the lock and returns whether it was still held: `false` if the lease had been lost, or no majority of the nodes
-    /// had the key any more. A guard that shares an outer lease returns whether that is valid, and releases nothing.
+    /// had the key any more. While other guards share the lease, it returns whether the lease is valid, and releases nothing.
     ///
     /// # Errors
     ///
@@ -118,10 +122,13 @@ impl LockGuard {
         }
     }
 
-    /// Ends the lease, and hands the lock over or sends the release. Returns `None` if there is nothing to wait for: the next
-    /// waiter has the lock, or there is nothing to release.
+    /// Ends the lease if this is its last guard, and hands the lock over or sends the release. Returns `None` if there is
+    /// nothing to wait for: another guard or the next waiter has the lock, or there is nothing to release.
     fn end(&mut self) -> Option<Release> {
         let registry = self.registry.take()?;
+        if !self.lease.remove_guard() {
+            return None;
+        }
         registry.remove(&self.lease);
         let Some(mut permit) = self.lease.take_permit() else {
             // A caller that did not wait; or the lease was lost, and the next caller may have a queue position by now.

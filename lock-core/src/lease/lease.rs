@@ -1,6 +1,6 @@
 use std::fmt;
 use std::future::pending;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ struct State {
     valid_for: AtomicU64,
     reason: OnceLock<LossReason>,
     ended: CancellationToken,
+    /// How many guards there are. The last one releases.
+    guards: AtomicUsize,
     /// What the nodes hold for this lease; `None` once it is being released. Held locked while a key is put back, so that a
     /// release can only come after it.
     grant: Mutex<Option<Grant>>,
@@ -110,7 +112,7 @@ impl Lease {
         valid
     }
 
-    /// Resolves when the lease has ended: it was lost, or released by its guard. Immediately if it has ended already.
+    /// Resolves when the lease has ended: it was lost, or released. Immediately if it has ended already.
     ///
     /// It has a timer of its own, on the runtime that polls it. So it resolves in time whatever becomes of the runtime that
     /// renews the lease. Polled outside a runtime, it depends on that one.
@@ -193,11 +195,23 @@ impl Lease {
             valid_for: AtomicU64::new(ENDED),
             reason: OnceLock::new(),
             ended: CancellationToken::new(),
+            guards: AtomicUsize::new(1),
             grant: Mutex::new(Some(grant)),
             permit: Mutex::new(permit),
         }));
         lease.0.valid_for.store(lease.micros_until(lease.expires(sent)), Ordering::Release);
         lease
+    }
+
+    /// Counts another guard. Returns false if the last one has ended, and the lease with it.
+    pub(super) fn add_guard(&self) -> bool {
+        let another = |guards: usize| (guards > 0).then_some(guards + 1);
+        self.0.guards.fetch_update(Ordering::AcqRel, Ordering::Acquire, another).is_ok()
+    }
+
+    /// Counts one guard less. Returns whether it was the last.
+    pub(super) fn remove_guard(&self) -> bool {
+        self.0.guards.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// How long ago the lease began.

@@ -30,8 +30,7 @@ impl Inner {
         check_options(options, self.max_ttl)
             .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
         if let Some(lease) = Lease::in_scope(self.id, &parsed) {
-            lease.check()?;
-            return Ok(LockGuard::sharing(lease));
+            return LockGuard::sharing(lease, &self.leases);
         }
 
         let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use lock_core::{Lease, LockError, LockManager, LossReason, MemoryNode};
+use lock_core::{Lease, LockError, LockGuard, LockManager, LossReason, MemoryNode};
 use lock_support::MemoryCluster;
 use tokio::time::{Instant, sleep};
 
@@ -103,7 +103,7 @@ async fn the_current_lease_is_the_innermost_of_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reacquiring_inside_a_scope_shares_the_lease_and_only_the_outermost_guard_releases() {
+async fn reacquiring_inside_a_scope_shares_the_lease() {
     let (cluster, locks) = cluster().await;
     let work = async |outer: Lease| {
         let started = Instant::now();
@@ -125,6 +125,100 @@ async fn reacquiring_inside_a_scope_shares_the_lease_and_only_the_outermost_guar
     };
     locks.lock("r").run(work).await.unwrap();
     assert_eq!(cluster.holding(), 0);
+}
+
+/// A guard of a lease, and one that shares it.
+async fn sharing(locks: &LockManager) -> (LockGuard, LockGuard) {
+    let outer = locks.lock("r").acquire().await.unwrap();
+    let inner = outer.scope(locks.lock("r").acquire()).await.unwrap();
+    assert_eq!(outer.token(), inner.token());
+    (outer, inner)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_lease_is_held_until_its_last_guard_ends() {
+    let (cluster, locks) = cluster().await;
+    for outer_first in [true, false] {
+        let (outer, inner) = sharing(&locks).await;
+        let (first, last) = if outer_first { (outer, inner) } else { (inner, outer) };
+        drop(first);
+        // Beyond its time to live, so that it is renewed.
+        sleep(TTL * 3).await;
+        assert!(last.is_valid());
+        assert_eq!((cluster.holding(), locks.held().len()), (5, 1));
+        let third = last.scope(locks.lock("r").acquire()).await.unwrap();
+        drop(last);
+        assert_eq!((third.is_valid(), cluster.holding()), (true, 5));
+        drop(third);
+        assert_eq!((cluster.holding(), locks.held().len()), (0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn releasing_one_of_several_guards_says_that_the_lock_is_held_and_keeps_it() {
+    let (cluster, locks) = cluster().await;
+    let (outer, inner) = sharing(&locks).await;
+    assert_eq!(outer.release().await, Ok(true));
+    assert_eq!((inner.is_valid(), cluster.holding()), (true, 5));
+    assert_eq!(inner.release().await, Ok(true));
+    assert_eq!(cluster.holding(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_acquired_inside_run_may_outlive_it() {
+    let (cluster, locks) = cluster().await;
+    let inner = locks.lock("r").run(async |_| locks.lock("r").acquire().await).await.unwrap().unwrap();
+    assert!(inner.is_valid());
+    let another = locks.lock("r").try_acquire().await;
+    assert!(matches!(another, Err(LockError::Contended { .. })), "outside of the scope: {another:?}");
+    drop(inner);
+    assert_eq!(cluster.holding(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_several_guards_hands_the_lock_over() {
+    let (cluster, locks) = cluster().await;
+    let (outer, inner) = sharing(&locks).await;
+    let waiting = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("r").wait(TTL).acquire().await.unwrap() }
+    });
+    sleep(Duration::from_millis(1)).await;
+    drop(outer);
+    sleep(Duration::from_millis(1)).await;
+    assert!(!waiting.is_finished());
+    let token = inner.token();
+    drop(inner);
+    let next = waiting.await.unwrap();
+    assert!(next.token() > token);
+    assert_eq!(cluster.holding(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_the_last_of_several_guards_and_revokes_the_lease_once() {
+    for grace in [Duration::from_millis(10), TTL] {
+        let (cluster, locks) = cluster().await;
+        let (outer, inner) = sharing(&locks).await;
+        drop(outer);
+        let last = tokio::spawn(async move {
+            sleep(TTL / 2).await;
+            inner.is_valid()
+        });
+        let report = locks.shutdown(grace).await;
+        let released = usize::from(grace == TTL);
+        assert_eq!((report.released, report.revoked), (released, 1 - released));
+        assert_eq!(last.await.unwrap(), released == 1);
+        assert_eq!((cluster.holding(), locks.held().len()), (0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_whose_guards_have_ended_shares_nothing() {
+    let (_cluster, locks) = cluster().await;
+    let guard = locks.lock("r").acquire().await.unwrap();
+    let inner = guard.scope(locks.lock("r").acquire());
+    drop(guard);
+    assert!(matches!(inner.await, Err(LockError::Lost { reason: LossReason::Released, .. })));
 }
 
 #[tokio::test(start_paused = true)]

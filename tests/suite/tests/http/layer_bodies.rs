@@ -139,6 +139,23 @@ async fn hold_until_body_end_keeps_the_lock_until_the_body_ends() {
 }
 
 #[tokio::test]
+async fn a_body_that_holds_an_inner_lock_outlives_the_outer_one_on_the_same_resource() {
+    let (nodes, gate) = (nodes(), Arc::new(Semaphore::new(1)));
+    let locks = manager(&nodes);
+    let layer = LockLayer::new(locks.clone(), "r");
+    let route = on_post(streamed).route_layer(layer.clone().hold_until_body_end()).route_layer(layer);
+    let app = Router::new().route("/", route).with_state(Arc::clone(&gate));
+    let response = app.oneshot(request("/").body(Body::empty()).unwrap()).await.unwrap();
+    let mut body = response.into_body().into_data_stream();
+    body.next().await.unwrap().unwrap();
+    assert!(!is_free(&nodes, "r").await, "the body is not complete");
+    gate.add_permits(2);
+    let rest: Vec<_> = body.by_ref().collect().await;
+    assert!(matches!(&rest[..], [Ok(_), Ok(_)]), "{rest:?}");
+    eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+}
+
+#[tokio::test]
 async fn a_body_ends_with_an_error_when_the_lease_is_lost() {
     let (nodes, gate) = (nodes(), Arc::new(Semaphore::new(1)));
     let locks = manager(&nodes);
