@@ -1,12 +1,13 @@
 //! Runs a handler while its lock is held.
 
-use std::panic::resume_unwind;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 use axum::response::Response;
 use lock_core::{Lease, LockError, LockGuard, LockManager};
-use tokio::task::JoinError;
-use tracing::Instrument as _;
 
+use crate::detach::DetachOnDrop;
 use crate::policy::{OnDisconnect, OnLost, Policy};
 use crate::rejection::LockRejection;
 
@@ -20,15 +21,11 @@ pub(crate) struct Completed<T> {
     pub(crate) guard: LockGuard,
 }
 
-/// Why a handler has no output.
-pub(crate) enum Interrupted {
-    /// The lock was not acquired, or it was lost while the handler ran.
-    Lock(LockError),
-    /// The runtime shut down and dropped the handler's task.
-    RuntimeShutdown,
-}
-
 /// Acquires the lock and runs a handler under it.
+///
+/// # Errors
+///
+/// If the lock was not acquired, or if it was lost while the handler ran.
 ///
 /// # Cancel safety
 ///
@@ -39,26 +36,22 @@ pub(crate) async fn run<T, Fut>(
     resource: &str,
     policy: &Policy,
     handler: impl FnOnce(Lease) -> Fut,
-) -> Result<Completed<T>, Interrupted>
+) -> Result<Completed<T>, LockError>
 where
     T: Send + 'static,
     Fut: Future<Output = T> + Send + 'static,
 {
-    let guard = policy.request(locks, resource).acquire().await.map_err(Interrupted::Lock)?;
+    let guard = policy.request(locks, resource).acquire().await?;
     let lease = guard.lease();
-    // The scope is created in the request's task, where the enclosing scopes are visible: a spawned task does not
-    // inherit task-locals, but the scope moves into it together with the future.
+    // It owns the guard: wherever it goes, the lock is held until the handler ends.
     let section = run_with_guard(guard, lease.scope(handler(lease.clone())), policy.on_lost);
-    let result = match policy.on_disconnect {
-        OnDisconnect::Cancel => section.await,
-        // hyper drops the request's future when the client disconnects. A task of its own keeps the handler running,
-        // and it owns the guard, so that the lock is held until the handler ends.
-        OnDisconnect::Finish => match tokio::spawn(section.in_current_span()).await {
-            Ok(result) => result,
-            Err(error) => return Err(join_error(error)),
-        },
-    };
-    result.map_err(Interrupted::Lock)
+    // hyper drops the request's future when the client disconnects. A section inside another one is part of it, and
+    // ends with it: when the outer lock is lost, for example.
+    let is_part_of_another = Lease::current().is_some();
+    match policy.on_disconnect {
+        OnDisconnect::Finish if !is_part_of_another => DetachOnDrop::new(section).await,
+        OnDisconnect::Finish | OnDisconnect::Cancel => section.await,
+    }
 }
 
 /// Runs `work` and returns its output with the guard. `work` is dropped before the guard, however this ends: completed,
@@ -82,14 +75,18 @@ pub(crate) async fn run_until_lost<T>(
     work: impl Future<Output = T>,
     on_lost: OnLost,
 ) -> Result<T, LockError> {
-    match on_lost {
-        OnLost::Continue => Ok(work.await),
-        OnLost::Cancel => tokio::select! {
-            // The loss is polled first: once the lease has ended, the work must not take another step.
-            biased;
-            error = loss(lease) => Err(error),
-            output = work => Ok(output),
-        },
+    let OnLost::Cancel = on_lost else { return Ok(work.await) };
+    let mut work = pin!(work);
+    // Once the lease has ended, the work must not take another step.
+    let work = poll_fn(|cx| match lease.check() {
+        Ok(()) => work.as_mut().poll(cx).map(Ok),
+        Err(error) => Poll::Ready(Err(error)),
+    });
+    tokio::select! {
+        biased;
+        // Polled first, because work that ends at once needs no timer for the loss.
+        output = work => output,
+        error = loss(lease) => Err(error),
     }
 }
 
@@ -103,15 +100,6 @@ async fn loss(lease: &Lease) -> LockError {
     }
 }
 
-/// Resumes a handler's panic in the request's task, where the server and middleware expect it.
-fn join_error(error: JoinError) -> Interrupted {
-    match error.try_into_panic() {
-        Ok(panic) => resume_unwind(panic),
-        // No handle of the task is ever aborted, so only the runtime can have cancelled it.
-        Err(_cancelled) => Interrupted::RuntimeShutdown,
-    }
-}
-
 /// Prepares a handler's response for the client: fails if it reports success although the lock was lost, and adds the
 /// token to its extensions for outer middleware.
 pub(crate) fn finish_response(lease: &Lease, response: &mut Response) -> Result<(), LockError> {
@@ -122,19 +110,14 @@ pub(crate) fn finish_response(lease: &Lease, response: &mut Response) -> Result<
     Ok(())
 }
 
-impl Interrupted {
-    /// The rejection that answers in place of the handler.
-    pub(crate) fn into_rejection(
-        self,
-        policy: &Policy,
-        on_error: Option<&dyn Fn(LockError) -> Response>,
-    ) -> LockRejection {
-        match self {
-            Self::RuntimeShutdown => LockRejection::runtime_shutdown(policy),
-            Self::Lock(error) => match on_error {
-                Some(on_error) => LockRejection::answered_by(on_error, error),
-                None => LockRejection::new(error, policy),
-            },
-        }
+/// The rejection that answers in place of the handler.
+pub(crate) fn reject(
+    error: LockError,
+    policy: &Policy,
+    on_error: Option<&dyn Fn(LockError) -> Response>,
+) -> LockRejection {
+    match on_error {
+        Some(on_error) => LockRejection::answered_by(on_error, error),
+        None => LockRejection::new(error, policy),
     }
 }

@@ -141,6 +141,7 @@
 
 mod counted;
 mod critical_section;
+mod detach;
 mod distributed_lock;
 mod encode;
 mod key_error;

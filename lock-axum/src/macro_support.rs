@@ -9,7 +9,7 @@ use http::request::Parts;
 use lock_core::{Lease, LockError, LockManager};
 
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
-use crate::critical_section::{self, Completed, Interrupted};
+use crate::critical_section::{self, Completed};
 pub use crate::encode::push_encoded;
 pub use crate::policy::Policy;
 use crate::rejection::LockRejection;
@@ -51,17 +51,17 @@ where
         drop(read);
         handler(lease)
     };
-    let interrupted = match critical_section::run(&locks, &resource, &policy, handler).await {
-        Err(interrupted) => interrupted,
+    let error = match critical_section::run(&locks, &resource, &policy, handler).await {
+        Err(error) => error,
         Ok(Completed { output: mut response, guard }) => {
             match critical_section::finish_response(&guard, &mut response) {
                 Ok(()) => return Ok(response),
-                Err(error) => Interrupted::Lock(error),
+                Err(error) => error,
             }
         }
     };
     let on_error = on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-    Err(interrupted.into_rejection(&policy, on_error))
+    Err(critical_section::reject(error, &policy, on_error))
 }
 
 /// Runs the body of a function under its lock, in the caller's task.

@@ -28,6 +28,8 @@ pub enum OnLost {
 
 /// What happens to a handler whose client disconnects.
 ///
+/// A handler under several locks is guarded by all of them to its end: the setting of the outermost one applies.
+///
 /// # Examples
 ///
 /// ```
@@ -40,9 +42,10 @@ pub enum OnLost {
 pub enum OnDisconnect {
     /// The handler runs to its end with the lock held, and shutdown waits for it.
     ///
-    /// For this the handler runs in a task of its own. It keeps the current tracing span and the scope of the lease,
-    /// and its panics are resumed in the request's task. Other task-locals set by outer middleware are not visible in
-    /// it.
+    /// Until the client disconnects, the handler runs in the task of its request, where it sees the task-locals and
+    /// spans of outer middleware, which sees its panics. Then it moves to a task of its own on the same runtime. There
+    /// it keeps the tracing span and the scope of the lease, but no other task-locals. If that runtime shuts down, the
+    /// handler is dropped, and the lock is released.
     #[default]
     Finish,
     /// The handler's future is dropped at the `.await` where it is suspended, and the lock is released.

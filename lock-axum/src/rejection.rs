@@ -50,9 +50,6 @@ enum Cause {
     },
     Key(KeyError),
     NoManager,
-    RuntimeShutdown {
-        retry_after: Duration,
-    },
     BufferFull {
         retry_after: Duration,
     },
@@ -108,10 +105,6 @@ impl LockRejection {
     pub(crate) fn buffer_full(policy: &Policy) -> Self {
         Self(Box::new(Cause::BufferFull { retry_after: policy.retry_after }))
     }
-
-    pub(crate) fn runtime_shutdown(policy: &Policy) -> Self {
-        Self(Box::new(Cause::RuntimeShutdown { retry_after: policy.retry_after }))
-    }
 }
 
 impl From<LockError> for LockRejection {
@@ -134,9 +127,6 @@ impl IntoResponse for LockRejection {
                 lock_problem(&error, busy_status, retry_after).into_response()
             }
             Cause::Key(error) => Problem::key_invalid(error.to_string()).into_response(),
-            Cause::RuntimeShutdown { retry_after } => {
-                Problem::unavailable("the server is shutting down", retry_after).into_response()
-            }
             Cause::BufferFull { retry_after } => Problem::buffer_full(retry_after).into_response(),
             Cause::NoManager => {
                 tracing::error!(name: "lock.no_manager",
@@ -190,7 +180,6 @@ impl fmt::Display for LockRejection {
             Cause::Key(_) => f.write_str("the resource cannot be determined from the request"),
             Cause::NoManager => f.write_str("no lock manager in the request extensions"),
             Cause::BufferFull { .. } => f.write_str("the bodies of waiting requests exceed max_buffered_bytes"),
-            Cause::RuntimeShutdown { .. } => f.write_str("the runtime is shutting down"),
             Cause::Answered { status, .. } => write!(f, "answered by on_error with {status}"),
         }
     }

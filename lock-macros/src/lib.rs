@@ -32,7 +32,7 @@ use proc_macro::TokenStream;
 /// | `max_hold = "1m"` | The longest time to hold the lock, renewals included. After it, the lease is lost. From 1 ms to 7 days. | the manager's |
 /// | `renew = true` | Whether the lock is renewed while the body runs. | the manager's |
 /// | `on_lost = "cancel"` | What happens to the body when the lease is lost: `"cancel"` drops it at its current `.await`, `"continue"` lets it finish. | `"cancel"` |
-/// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` lets it finish with the lock held, `"cancel"` drops it. | `"finish"` |
+/// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` moves it to a task of its own, where it finishes with the lock held, `"cancel"` drops it. | `"finish"` |
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
 /// | `retry_after = "1s"` | Handlers only. The header `Retry-After` of the responses that have one: whole seconds, from 1 s to 1 h. | `"1s"` |
 /// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse` that answers lock errors in place of the problem document. | |
@@ -98,8 +98,8 @@ use proc_macro::TokenStream;
 /// # Cancel safety
 ///
 /// If the function's future is dropped before the lock is acquired, no lock is left behind. After that, a handler runs
-/// to its end or is dropped, as `on_disconnect` says; the body of a function is dropped. The lock is released after the
-/// body has ended.
+/// to its end or is dropped, as `on_disconnect` says, or that of the outermost lock if there are several; the body of a
+/// function is dropped. The lock is released after the body has ended.
 ///
 /// # Errors
 ///

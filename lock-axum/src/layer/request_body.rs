@@ -29,6 +29,9 @@ pub(super) async fn buffer(
         let detail = format!("the request body is larger than {limit} bytes");
         Problem::untyped(StatusCode::PAYLOAD_TOO_LARGE, Some(detail))
     };
+    if http_body::Body::is_end_stream(&body) {
+        return Ok(body);
+    }
     // A `content-length` above the limit: reject without reading.
     if http_body::Body::size_hint(&body).lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
         return Err(too_large());

@@ -16,7 +16,7 @@ use super::config::Config;
 use super::request_body;
 use super::resource::ResourceError;
 use super::response_body::LockedBody;
-use crate::critical_section::{self, Completed, Interrupted};
+use crate::critical_section::{self, Completed};
 use crate::problem::Problem;
 use crate::rejection::LockRejection;
 
@@ -128,12 +128,12 @@ impl Config {
             async move { inner.call(Request::from_parts(parts, body)).await }
         };
         match critical_section::run(&self.locks, &resource, &self.policy, handler).await {
-            Err(interrupted) => Ok(self.reject(interrupted)),
+            Err(error) => Ok(self.reject(error)),
             Ok(Completed { output: Err(error), .. }) => Err(error),
             Ok(Completed { output: Ok(response), guard }) => {
                 let mut response = response.map(Body::new);
                 if let Err(error) = critical_section::finish_response(&guard, &mut response) {
-                    return Ok(self.reject(Interrupted::Lock(error)));
+                    return Ok(self.reject(error));
                 }
                 Ok(if self.holds_until_end_of(&response) {
                     response.map(|body| Body::new(LockedBody::new(body, guard)))
@@ -170,9 +170,9 @@ impl Config {
         }
     }
 
-    fn reject(&self, interrupted: Interrupted) -> Response {
+    fn reject(&self, error: LockError) -> Response {
         let on_error = self.on_error.as_deref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-        interrupted.into_rejection(&self.policy, on_error).into_response()
+        critical_section::reject(error, &self.policy, on_error).into_response()
     }
 }
 

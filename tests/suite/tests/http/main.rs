@@ -6,6 +6,7 @@ mod body_budget;
 mod endings;
 mod functions;
 mod handlers;
+mod hang_ups;
 mod layer;
 mod layer_bodies;
 mod layer_services;
