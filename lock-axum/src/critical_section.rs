@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use axum::response::Response;
+use http::StatusCode;
 use lock_core::{Lease, LockError, LockGuard, LockManager};
 
 use crate::detach::DetachOnDrop;
@@ -100,10 +101,12 @@ async fn loss(lease: &Lease) -> LockError {
     }
 }
 
-/// Prepares a handler's response for the client: fails if it reports success although the lock was lost, and adds the
+/// Prepares a handler's response for the client: fails if it is no error although the lock was lost, and adds the
 /// token to its extensions for outer middleware.
+///
+/// A redirect is no error: after a POST, it is how a success is reported. Neither is a switch of protocols.
 pub(crate) fn finish_response(lease: &Lease, response: &mut Response) -> Result<(), LockError> {
-    if response.status().is_success() {
+    if response.status() < StatusCode::BAD_REQUEST {
         lease.check()?;
     }
     response.extensions_mut().insert(lease.token());

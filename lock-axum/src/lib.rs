@@ -116,8 +116,9 @@
 //! resource were held lately by this manager, from 10 ms to 60 s; see [`LockError::retry_after`]. Otherwise, and if that
 //! is not known, it is the same as the header.
 //!
-//! If the lease is lost while the handler runs, the response is never a success (2xx). A 500 `lock-lost` does not mean
-//! that nothing was written: the handler may have committed before the loss. Let clients send idempotency keys.
+//! If the lease is lost while the handler runs, the response is an error: 500 `lock-lost` replaces every response with a
+//! status below 400, redirects included. It does not mean that nothing was written: the handler may have committed
+//! before the loss. Let clients send idempotency keys.
 //!
 //! # Events
 //!

@@ -21,8 +21,9 @@ pub enum OnLost {
     /// The handler's future is dropped at the `.await` where it is suspended, and the client gets 500 `lock-lost`.
     #[default]
     Cancel,
-    /// The handler runs to its end. If it then reports success (2xx), its response is still replaced by 500
-    /// `lock-lost`. For handlers that must not be interrupted halfway and whose resource checks the fencing token.
+    /// The handler runs to its end. A response with a status below 400 is still replaced by 500 `lock-lost`: after a
+    /// POST, a redirect reports a success as well. For handlers that must not be interrupted halfway and whose resource
+    /// checks the fencing token.
     Continue,
 }
 

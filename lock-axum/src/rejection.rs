@@ -88,12 +88,12 @@ impl LockRejection {
         Self(Box::new(Cause::Lock { error, busy_status, retry_after: policy.retry_after }))
     }
 
-    /// The response of the user's `on_error`, unless it reports success although the lock was lost.
+    /// The response of the user's `on_error`, unless it is no error although the lock was lost.
     pub(crate) fn answered_by(on_error: &dyn Fn(LockError) -> Response, error: LockError) -> Self {
         let lost = matches!(error, LockError::Lost { .. }).then(|| error.clone());
         let response = on_error(error);
         match lost {
-            Some(error) if response.status().is_success() => error.into(),
+            Some(error) if response.status() < StatusCode::BAD_REQUEST => error.into(),
             _ => Self(Box::new(Cause::Answered { status: response.status(), response: Mutex::new(response) })),
         }
     }

@@ -31,7 +31,7 @@ use proc_macro::TokenStream;
 /// | `wait = "2s"` | The longest time to wait for the lock. From 0 (try once) to one day. | the manager's |
 /// | `max_hold = "1m"` | The longest time to hold the lock, renewals included. After it, the lease is lost. From 1 ms to 7 days. | the manager's |
 /// | `renew = true` | Whether the lock is renewed while the body runs. | the manager's |
-/// | `on_lost = "cancel"` | What happens to the body when the lease is lost: `"cancel"` drops it at its current `.await`, `"continue"` lets it finish. | `"cancel"` |
+/// | `on_lost = "cancel"` | What happens to the body when the lease is lost: `"cancel"` drops it at its current `.await`, `"continue"` lets it finish, and replaces a response with a status below 400. | `"cancel"` |
 /// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` moves it to a task of its own, where it finishes with the lock held, `"cancel"` drops it. | `"finish"` |
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
 /// | `retry_after = "1s"` | Handlers only. The header `Retry-After` of the responses that have one: whole seconds, from 1 s to 1 h. | `"1s"` |
@@ -104,8 +104,8 @@ use proc_macro::TokenStream;
 /// # Errors
 ///
 /// A handler answers lock errors with a `LockRejection`, or with the response of `on_error`. A function returns them to
-/// its caller, converted from `LockError`. If the lease was lost, neither reports success: a handler's response with
-/// status 2xx and a function's `Ok` are replaced by the error.
+/// its caller, converted from `LockError`. If the lease was lost, neither reports success: a handler's response with a
+/// status below 400, which includes redirects, and a function's `Ok` are replaced by the error.
 ///
 /// # Other attributes
 ///

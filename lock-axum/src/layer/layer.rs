@@ -319,7 +319,7 @@ impl LockLayer {
     /// Sets a function that answers lock errors, in place of the problem document.
     ///
     /// It is called for every [`LockError`]. Errors that are not of the lock, such as a [`KeyError`], are still
-    /// answered with a problem document. So is a lost lease if the function reports success (2xx) for it.
+    /// answered with a problem document. So is a lost lease if the function answers it with a status below 400.
     ///
     /// # Examples
     ///

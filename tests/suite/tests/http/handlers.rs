@@ -161,17 +161,22 @@ async fn a_handler_slower_than_max_hold_is_cancelled_and_never_2xx() {
 async fn on_lost_continue_lets_the_handler_complete_but_hides_its_success() {
     let finished = Counter::default();
 
-    #[distributed_lock(resource = "slow", ttl = "100ms", max_hold = "100ms", on_lost = "continue")]
-    async fn handler(State(finished): State<Counter>, lease: Lease) -> StatusCode {
+    #[distributed_lock(resource = "{status}", ttl = "100ms", max_hold = "100ms", on_lost = "continue")]
+    async fn handler(Path(status): Path<u16>, State(finished): State<Counter>, lease: Lease) -> StatusCode {
         lease.lost().await;
         finished.add();
-        StatusCode::CREATED
+        StatusCode::from_u16(status).unwrap()
     }
-    let app = Router::new().route("/", on_post(handler)).with_state(finished.clone());
+    let app = Router::new().route("/{status}", on_post(handler)).with_state(finished.clone());
     let address = serve(app, &manager(&nodes())).await;
-    let response = post(address, "/").await;
-    assert_eq!((response.status, response.kind().as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "lock-lost"));
-    assert_eq!(finished.get(), 1);
+    for status in [101, 201, 303, 304, 399] {
+        let response = post(address, &format!("/{status}")).await;
+        assert_eq!((response.status, response.kind().as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "lock-lost"));
+    }
+    assert_eq!(finished.get(), 5);
+    for status in [400, 404, 503] {
+        assert_eq!(post(address, &format!("/{status}")).await.status, status, "an error of the handler");
+    }
 }
 
 #[tokio::test]
@@ -193,7 +198,7 @@ async fn a_failed_release_does_not_mask_the_response() {
 async fn on_error_builds_the_response_but_cannot_hide_a_loss() {
     fn teapot(error: LockError) -> (StatusCode, String) {
         match error {
-            LockError::Lost { .. } => (StatusCode::OK, "all is well".to_owned()),
+            LockError::Lost { .. } => (StatusCode::SEE_OTHER, "all is well".to_owned()),
             error => (StatusCode::IM_A_TEAPOT, error.resource().to_owned()),
         }
     }
