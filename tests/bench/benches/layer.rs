@@ -21,6 +21,8 @@ fn layer(criterion: &mut Criterion) {
     let locks = LockManager::in_memory();
     let plain = Router::new().route("/stock/{sku}", post(async || "done"));
     let locked = plain.clone().route_layer(LockLayer::new(locks.clone(), "stock:{sku}"));
+    // As `axum::serve` does: otherwise the layer would be applied again for each request.
+    let (plain, locked) = (plain.with_state(()), locked.with_state(()));
     let mut group = criterion.benchmark_group("layer");
     group.bench_function("without", |bencher| bencher.to_async(&runtime).iter(|| send_request(&plain)));
     group.bench_function("with", |bencher| bencher.to_async(&runtime).iter(|| send_request(&locked)));

@@ -49,6 +49,8 @@ async fn times(rounds: usize, requests: usize) -> Result<Vec<Times>, BoxError> {
     let locks = LockManager::in_memory();
     let plain = Router::new().route("/stock/{sku}", post(async || "done"));
     let locked = plain.clone().route_layer(LockLayer::new(locks.clone(), "layer:{sku}"));
+    // As `axum::serve` does: otherwise the layer would be applied again for each request.
+    let (plain, locked) = (plain.with_state(()), locked.with_state(()));
     let mut times = Vec::new();
     // The first round warms up.
     for round in 0..=rounds {
