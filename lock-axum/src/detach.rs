@@ -61,6 +61,14 @@ mod tests {
         Builder::new_current_thread().build().unwrap()
     }
 
+    fn begin<T: Send + 'static>(
+        runtime: &Runtime,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> DetachOnDrop<T> {
+        let _entered = runtime.enter();
+        DetachOnDrop::new(future)
+    }
+
     /// Polls a future once, on a runtime.
     fn poll_once<T: Send + 'static>(runtime: &Runtime, future: &mut DetachOnDrop<T>) -> Poll<T> {
         runtime.block_on(poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))))
@@ -80,7 +88,7 @@ mod tests {
                 drop(witness);
             }
         };
-        let mut future = runtime.block_on(async { DetachOnDrop::new(work) });
+        let mut future = begin(&runtime, work);
         assert!(poll_once(&runtime, &mut future).is_pending());
         assert_eq!(tasks(&runtime), 0);
         drop(future);
@@ -93,17 +101,15 @@ mod tests {
     #[test]
     fn a_future_that_has_ended_or_panicked_is_not_detached() {
         let runtime = runtime();
-        let mut ended = runtime.block_on(async { DetachOnDrop::new(ready(1)) });
+        let mut ended = begin(&runtime, ready(1));
         assert_eq!(poll_once(&runtime, &mut ended), Poll::Ready(1));
         drop(ended);
         let witness = Arc::new(());
         let owned = Arc::clone(&witness);
-        let mut panicking = runtime.block_on(async {
-            DetachOnDrop::new(async move {
-                let _owned = owned;
-                tokio::task::yield_now().await;
-                panic!("on purpose");
-            })
+        let mut panicking = begin(&runtime, async move {
+            let _owned = owned;
+            tokio::task::yield_now().await;
+            panic!("on purpose");
         });
         assert!(poll_once(&runtime, &mut panicking).is_pending());
         assert!(catch_unwind(AssertUnwindSafe(|| poll_once(&runtime, &mut panicking))).is_err());
@@ -121,7 +127,7 @@ mod tests {
             pending::<()>().await;
         };
         let runtime = runtime();
-        let mut future = runtime.block_on(async { DetachOnDrop::new(work) });
+        let mut future = begin(&runtime, work);
         assert!(poll_once(&runtime, &mut future).is_pending());
         drop(runtime);
         drop(future);

@@ -29,7 +29,8 @@ pub enum OnLost {
 
 /// What happens to a handler whose client disconnects.
 ///
-/// A handler under several locks is guarded by all of them to its end: the setting of the outermost one applies.
+/// A handler inside the scope of another lock is part of it, and ends with it: if locks are nested, the setting of the
+/// outermost one applies.
 ///
 /// # Examples
 ///

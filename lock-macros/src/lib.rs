@@ -98,8 +98,8 @@ use proc_macro::TokenStream;
 /// # Cancel safety
 ///
 /// If the function's future is dropped before the lock is acquired, no lock is left behind. After that, a handler runs
-/// to its end or is dropped, as `on_disconnect` says, or that of the outermost lock if there are several; the body of a
-/// function is dropped. The lock is released after the body has ended.
+/// to its end or is dropped, as `on_disconnect` of its outermost lock says; the body of a function is dropped. The lock
+/// is released after the body has ended.
 ///
 /// # Errors
 ///

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
 use futures_util::FutureExt as _;
-use lock_axum::{Lease, LockLayer, LockManager, distributed_lock};
+use lock_axum::{Lease, LockLayer, LockManager, OnDisconnect, distributed_lock};
 use lock_support::http::{Counter, is_free, manager, nodes, request};
 use lock_support::{eventually_async, on_one_thread};
 use tokio::sync::Notify;
@@ -94,9 +95,9 @@ fn apps(locks: &LockManager) -> [(Router, Handler); 2] {
     })
 }
 
-/// The future of a request.
-fn call(app: Router) -> impl Future<Output = axum::http::StatusCode> + Send + 'static {
-    async move { app.oneshot(request("/").body(Body::empty()).unwrap()).await.into_response().status() }
+/// Sends a request, whose client hangs up when the future is dropped.
+async fn call(app: Router) -> StatusCode {
+    app.oneshot(request("/").body(Body::empty()).unwrap()).await.into_response().status()
 }
 
 #[tokio::test]
@@ -207,16 +208,24 @@ fn nested(layer: LockLayer, locks: &LockManager) -> (Router, Handler) {
 }
 
 #[tokio::test]
-async fn a_handler_under_two_locks_goes_on_with_both_after_the_hang_up() {
-    let nodes = nodes();
-    let locks = manager(&nodes);
-    let (app, handler) = nested(LockLayer::new(locks.clone(), "outer"), &locks);
-    handler.starts(call(app)).await;
-    assert!(!is_free(&nodes, "outer").await && !is_free(&nodes, "r").await);
-    handler.go_on.notify_one();
-    handler.ended.reaches(1).await;
-    assert!(handler.seen().is_some());
-    eventually_async("the locks are free", async || is_free(&nodes, "outer").await && is_free(&nodes, "r").await).await;
+async fn the_outermost_of_nested_locks_decides_what_a_hang_up_does() {
+    for on_disconnect in [OnDisconnect::Finish, OnDisconnect::Cancel] {
+        let nodes = nodes();
+        let locks = manager(&nodes);
+        let (app, handler) = nested(LockLayer::new(locks.clone(), "outer").on_disconnect(on_disconnect), &locks);
+        handler.starts(call(app)).await;
+        if on_disconnect == OnDisconnect::Finish {
+            assert!(!is_free(&nodes, "outer").await && !is_free(&nodes, "r").await, "the handler has not ended");
+            handler.go_on.notify_one();
+            handler.ended.reaches(1).await;
+            assert!(handler.seen().is_some());
+        } else {
+            assert_eq!((handler.ended.get(), handler.seen()), (1, None));
+        }
+        for resource in ["outer", "r"] {
+            eventually_async("the lock is free", async || is_free(&nodes, resource).await).await;
+        }
+    }
 }
 
 #[tokio::test]
