@@ -47,9 +47,9 @@ use proc_macro::TokenStream;
 ///
 /// In `resource`, a placeholder names a binding in a parameter's pattern, or a field of one: `{sku}`, `{order.sku}`,
 /// `{pair.0}`, and in methods `{self.name}`. The value must implement `Display`. In values every byte except
-/// `A-Za-z0-9-._~` is percent-encoded, so that a value such as `a:b` cannot forge another resource. Put a separator
-/// that is encoded in values, such as `:` or `/`, between two placeholders: with `{a}{b}`, the values `1` and `23` give
-/// the same resource as `12` and `3`.
+/// `A-Za-z0-9-._~` is percent-encoded, so that a value such as `a:b` cannot forge another resource. Between two
+/// placeholders there must be a character that is encoded in values, such as `:` or `/`: with `{a}{b}` or `{a}-{b}`,
+/// different values could give the same resource, so they are compile errors.
 ///
 /// `key` is for everything else. The value is used as it is, without encoding. In a handler, the bindings in the
 /// expression are references; in a function they are the parameters themselves.

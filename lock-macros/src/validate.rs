@@ -156,7 +156,7 @@ mod tests {
             ["unknown placeholder `{skuu}`; did you mean `sku`? (the parameters bind `sku`, `db`)"]
         );
         assert_eq!(handler("{sku}", quote!(_: P)), ["unknown placeholder `{sku}`: the parameters bind no names"]);
-        assert_eq!(handler("{a}{b}", quote!()).len(), 2);
+        assert_eq!(handler("{a}:{b}", quote!()).len(), 2);
     }
 
     #[test]

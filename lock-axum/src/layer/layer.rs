@@ -86,8 +86,8 @@ impl LockLayer {
     /// | `{query.q}` | a parameter of the query string |
     ///
     /// In values every byte except `A-Za-z0-9-._~` is percent-encoded, so that a value such as `a:b` cannot forge
-    /// another resource. Put a separator that is encoded in values, such as `:` or `/`, between two placeholders: with
-    /// `{a}{b}`, the values `1` and `23` give the same resource as `12` and `3`.
+    /// another resource. Between two placeholders there must be a character that is encoded in values, such as `:` or
+    /// `/`: with `{a}{b}`, the values `1` and `23` would give the same resource as `12` and `3`.
     ///
     /// Values are used as the client sent them. `/stock/7` and `/stock/07` are two resources, even if the handler
     /// parses both as the number 7. If different spellings mean the same thing, use [`with_key`](Self::with_key) or
@@ -99,8 +99,8 @@ impl LockLayer {
     ///
     /// # Panics
     ///
-    /// If the template is invalid: empty, with an unbalanced brace, with an unknown placeholder, with a control
-    /// character, or with more than 512 bytes of text.
+    /// If the template is invalid: empty, with an unbalanced brace, with an unknown placeholder, with two placeholders
+    /// that nothing separates, with a control character, or with more than 512 bytes of text.
     ///
     /// # Examples
     ///

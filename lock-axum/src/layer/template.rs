@@ -41,6 +41,11 @@ pub(super) enum InvalidTemplate {
     TextTooLong { len: usize },
     #[error("unknown placeholder {placeholder:?}: expected {{name}}, {{header.name}} or {{query.name}}")]
     UnknownPlaceholder { placeholder: String },
+    #[error(
+        "nothing separates the value of `{{{first}}}` from that of `{{{second}}}`: put a character between them that is \
+         encoded in values, such as `:` or `/`, as in `{{{first}}}:{{{second}}}`"
+    )]
+    NotSeparated { first: String, second: String },
 }
 
 impl Template {
@@ -51,7 +56,7 @@ impl Template {
         if let Some((at, character)) = template.char_indices().find(|(_, c)| c.is_control()) {
             return Err(InvalidTemplate::ControlCharacter { character, at });
         }
-        let (mut segments, mut text_len) = (Vec::new(), 0);
+        let (mut segments, mut text_len, mut previous) = (Vec::new(), 0, None);
         let mut rest = template;
         while !rest.is_empty() {
             let (text, placeholder) = rest.split_at(rest.find(['{', '}']).unwrap_or(rest.len()));
@@ -67,7 +72,11 @@ impl Template {
             let Some(inside) = placeholder.strip_prefix('{') else { return Err(unbalanced) };
             // A second opening brace means that the first one was never closed.
             let end = inside.find(['{', '}']).filter(|end| inside[*end..].starts_with('}')).ok_or(unbalanced)?;
-            segments.push(Segment::parse(&inside[..end], at)?);
+            let name = &inside[..end];
+            segments.push(Segment::parse(name, at)?);
+            if let Some(first) = previous.replace(name).filter(|_| !separates(text)) {
+                return Err(InvalidTemplate::NotSeparated { first: first.to_owned(), second: name.to_owned() });
+            }
             rest = &inside[end + 1..];
         }
         if text_len > MAX_RESOURCE_LEN {
@@ -114,6 +123,12 @@ impl Segment {
     }
 }
 
+/// Whether a text between two placeholders has a character that no encoded value contains. `%` is not one: it begins what
+/// is encoded.
+fn separates(text: &str) -> bool {
+    text.chars().any(|c| !(c.is_ascii_alphanumeric() || "-._~%".contains(c)))
+}
+
 fn path_value<'a>(
     path: Option<&'a Result<RawPathParams, RawPathParamsRejection>>,
     name: &str,
@@ -152,6 +167,8 @@ fn only<T>(mut values: impl Iterator<Item = T>, kind: &str, name: &str) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use axum::http::Request;
 
     use super::*;
@@ -181,6 +198,52 @@ mod tests {
     async fn a_parameter_that_the_route_does_not_have_is_an_error_of_the_service() {
         let error = render("stock:{sku}", Request::get("/")).await.unwrap_err();
         assert_eq!(error, "the route has no path parameter \"sku\"");
+    }
+
+    #[test]
+    fn placeholders_are_separated() {
+        let not_separated = || InvalidTemplate::NotSeparated { first: "a".into(), second: "query.b".into() };
+        for wrong in ["", "-", "x.y_z~0", "%", "%3A"] {
+            assert_eq!(Template::parse(&format!("stock:{{a}}{wrong}{{query.b}}:end")), Err(not_separated()), "{wrong}");
+        }
+        assert_eq!(
+            not_separated().to_string(),
+            "nothing separates the value of `{a}` from that of `{query.b}`: put a character between them that is encoded \
+             in values, such as `:` or `/`, as in `{a}:{query.b}`"
+        );
+        for right in [":", "/", "-x:", ":%", " ", "@x", "é"] {
+            assert!(Template::parse(&format!("{{a}}{right}{{b}}")).is_ok(), "{right}");
+        }
+        assert!(Template::parse("x{a}y").is_ok(), "a single one needs no separator");
+    }
+
+    /// Every template of two placeholders and up to three of these characters between them, with every pair of these
+    /// values: what is accepted maps different values to different resources.
+    #[test]
+    fn different_values_are_different_resources() {
+        let characters = [':', '%', '3', 'A', '-'];
+        let values = ["", ":", "%", "3", "3A", "%3A", ":3A", "-", "A-", "é"];
+        let mut texts = vec![String::new()];
+        for length in 0..3 {
+            let longest: Vec<_> = texts.iter().filter(|text| text.len() == length).cloned().collect();
+            texts.extend(longest.iter().flat_map(|text| characters.map(|c| format!("{text}{c}"))));
+        }
+        let mut accepted = 0;
+        for text in texts {
+            if Template::parse(&format!("{{a}}{text}{{b}}")).is_err() {
+                continue;
+            }
+            accepted += 1;
+            let mut seen = HashMap::new();
+            for pair in values.iter().flat_map(|a| values.map(|b| (*a, b))) {
+                let mut resource = String::new();
+                push_encoded(&mut resource, &pair.0);
+                resource.push_str(&text);
+                push_encoded(&mut resource, &pair.1);
+                assert_eq!(seen.insert(resource, pair), None, "{pair:?} with {text:?}");
+            }
+        }
+        assert_eq!(accepted, 1 + 9 + 61, "the texts that contain a colon");
     }
 
     #[test]

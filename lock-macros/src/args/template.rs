@@ -72,6 +72,7 @@ fn check_text(literal: &LitStr, text: &str, diagnostics: &mut Diagnostics) {
 fn segments(literal: &LitStr, text: &str, diagnostics: &mut Diagnostics) -> Vec<Segment> {
     let mut error = |message: String| diagnostics.push(Error::new(literal.span(), message));
     let mut segments = Vec::new();
+    let mut previous = None;
     let mut rest = text;
     while let Some(at) = rest.find(['{', '}']) {
         let (before, brace) = rest.split_at(at);
@@ -92,7 +93,15 @@ fn segments(literal: &LitStr, text: &str, diagnostics: &mut Diagnostics) -> Vec<
             error(format!("unbalanced brace: `{{` is never closed in `{brace}`"));
             return segments;
         };
-        match Placeholder::parse(&inside[..end], literal.span()) {
+        let name = &inside[..end];
+        if let Some(previous) = previous.filter(|_| !separates(before)) {
+            error(format!(
+                "nothing separates the value of `{{{previous}}}` from that of `{{{name}}}`: put a character between them \
+                 that is encoded in values, such as `:` or `/`, as in `{{{previous}}}:{{{name}}}`"
+            ));
+        }
+        previous = Some(name);
+        match Placeholder::parse(name, literal.span()) {
             Ok(placeholder) => segments.push(Segment::Placeholder(placeholder)),
             Err(message) => error(message),
         }
@@ -102,6 +111,12 @@ fn segments(literal: &LitStr, text: &str, diagnostics: &mut Diagnostics) -> Vec<
         segments.push(Segment::Text(rest.to_owned()));
     }
     segments
+}
+
+/// Whether a text between two placeholders has a character that no encoded value contains, as `LockLayer` requires it.
+/// `%` is not one: it begins what is encoded.
+fn separates(text: &str) -> bool {
+    text.chars().any(|c| !(c.is_ascii_alphanumeric() || "-._~%".contains(c)))
 }
 
 impl Placeholder {
@@ -192,7 +207,7 @@ mod tests {
     fn parses_text_and_placeholders() {
         assert_eq!(roundtrip("nightly-report"), "nightly-report");
         assert_eq!(roundtrip("stock:{sku}"), "stock:<sku>");
-        assert_eq!(roundtrip("{a}{b}/c"), "<a><b>/c");
+        assert_eq!(roundtrip("{a}:{b}/c"), "<a>:<b>/c");
         assert_eq!(roundtrip("größe:{größe}"), "größe:<größe>");
     }
 
@@ -211,6 +226,20 @@ mod tests {
         assert_eq!(messages("stock:sku}"), ["unbalanced brace: `}` without an opening `{`"]);
         assert_eq!(messages("{{sku}}"), ["`{{`: braces cannot be escaped, because a resource cannot contain them"]);
         assert_eq!(messages("a}}"), ["`}}`: braces cannot be escaped, because a resource cannot contain them"]);
+    }
+
+    #[test]
+    fn placeholders_are_separated() {
+        let message = "nothing separates the value of `{a}` from that of `{b.0}`: put a character between them that is \
+                       encoded in values, such as `:` or `/`, as in `{a}:{b.0}`";
+        for wrong in ["", "-", "x.y_z~0", "%", "%3A"] {
+            assert_eq!(messages(&format!("stock:{{a}}{wrong}{{b.0}}:end")), [message], "{wrong}");
+        }
+        assert_eq!(messages("{a}{b}-{c}").len(), 2);
+        for right in [":", "/", "-x:", ":%", " ", "@x", "é"] {
+            assert!(parse(&format!("{{a}}{right}{{b}}")).is_ok(), "{right}");
+        }
+        assert!(parse("x{a}y").is_ok(), "a single one needs no separator");
     }
 
     #[test]

@@ -67,6 +67,12 @@ fn a_ttl_that_is_too_short_for_the_min_validity_of_the_manager_panics_at_constru
 }
 
 #[test]
+#[should_panic(expected = "nothing separates the value of `{warehouse}` from that of `{query.sku}`")]
+fn placeholders_without_a_separator_panic_at_construction() {
+    drop(LockLayer::new(LockManager::in_memory(), "stock:{warehouse}-{query.sku}"));
+}
+
+#[test]
 #[should_panic(expected = "invalid resource template \"stock:{sku\"")]
 fn a_malformed_template_panics_at_construction() {
     drop(LockLayer::new(LockManager::in_memory(), "stock:{sku"));

@@ -39,7 +39,7 @@ async fn structs(
     format!("{sku}{kind}{most}")
 }
 
-#[distributed_lock(resource = "{type}{order.quantity.1}{order.0.sku}")]
+#[distributed_lock(resource = "{type}:{order.quantity.1}-x/{order.0.sku}")]
 async fn raw(Path(r#type): Path<u8>, mut order: Json<Order>) -> String {
     order.r#type = r#type;
     order.sku.clone()
