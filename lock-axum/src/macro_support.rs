@@ -1,5 +1,7 @@
 //! What `#[distributed_lock]` expands to. Not public API: it changes together with the macro.
 
+use std::marker::PhantomData;
+
 pub use axum::Extension;
 use axum::extract::FromRequestParts;
 use axum::response::IntoResponse;
@@ -64,6 +66,79 @@ where
     Err(critical_section::reject(error, &policy, on_error))
 }
 
+/// The function in `on_error`, with a type parameter that tells the implementations apart.
+#[diagnostic::on_unimplemented(
+    message = "`on_error` must be a function `fn(LockError) -> impl IntoResponse`",
+    label = "not a `fn(LockError) -> impl IntoResponse`",
+    note = "it takes the error by value, and is not `async`"
+)]
+pub trait OnError<Via> {
+    /// The response to a lock error.
+    fn respond(self, error: LockError) -> Response;
+}
+
+/// The implementation for functions that return this type.
+pub struct Returns<R>(PhantomData<R>);
+
+impl<F, R> OnError<Returns<R>> for F
+where
+    F: Fn(LockError) -> R,
+    R: IntoResponse,
+{
+    fn respond(self, error: LockError) -> Response {
+        self(error).into_response()
+    }
+}
+
+/// Implemented by nothing. If there were only one implementation to choose from, rustc would report what that one lacks
+/// instead of the message above.
+pub trait Nothing {}
+
+impl<F: Nothing> OnError<()> for F {
+    fn respond(self, error: LockError) -> Response {
+        LockRejection::from(error).into_response()
+    }
+}
+
+/// Calls the function in `on_error`.
+pub fn respond<Via>(on_error: impl OnError<Via>, error: LockError) -> Response {
+    on_error.respond(error)
+}
+
+/// What a guarded function returns.
+#[diagnostic::on_unimplemented(
+    message = "with `manager`, the function must return `Result<_, E>` with `E: From<LockError>`, not `{Self}`",
+    label = "not a `Result`",
+    note = "acquiring the lock can fail"
+)]
+pub trait Output: Sized {
+    /// A lock error as this output.
+    fn failed(error: LockError) -> Self;
+    /// Whether the function succeeded.
+    fn is_success(&self) -> bool;
+}
+
+impl<T, E: From<LockError>> Output for Result<T, E> {
+    fn failed(error: LockError) -> Self {
+        Err(error.into())
+    }
+
+    fn is_success(&self) -> bool {
+        self.is_ok()
+    }
+}
+
+/// The functions of an [`Output`], so that [`guard_function`] has no bounds for rustc to report a second time.
+pub struct Outcome<T> {
+    failed: fn(LockError) -> T,
+    is_success: fn(&T) -> bool,
+}
+
+/// The only place that requires an [`Output`].
+pub fn outcome<T: Output>() -> Outcome<T> {
+    Outcome { failed: T::failed, is_success: T::is_success }
+}
+
 /// Runs the body of a function under its lock, in the caller's task.
 ///
 /// # Cancel safety
@@ -73,20 +148,31 @@ where
 /// # Errors
 ///
 /// That of the lock, or the function's own. A success is replaced by [`LockError::Lost`] if the lock was lost before.
-pub async fn guard_function<R, E: From<LockError>>(
+pub async fn guard_function<T>(
     locks: LockManager,
     resource: String,
     policy: Policy,
-    body: impl Future<Output = Result<R, E>>,
-) -> Result<R, E> {
-    let guard = policy.request(&locks, &resource).acquire().await?;
+    outcome: Outcome<T>,
+    body: impl Future<Output = T>,
+) -> T {
+    guard_body(&locks, &resource, &policy, &outcome, body).await.unwrap_or_else(outcome.failed)
+}
+
+async fn guard_body<T>(
+    locks: &LockManager,
+    resource: &str,
+    policy: &Policy,
+    outcome: &Outcome<T>,
+    body: impl Future<Output = T>,
+) -> Result<T, LockError> {
+    let guard = policy.request(locks, resource).acquire().await?;
     // Declared after the guard, and so dropped before it: the body ends before the lock is released.
     let body = guard.scope(body);
     let output = critical_section::run_until_lost(&guard, body, policy.on_lost).await?;
-    if output.is_ok() {
+    if (outcome.is_success)(&output) {
         guard.check()?;
     }
-    output
+    Ok(output)
 }
 
 /// Converts a handler's output. A function, so that generated code needs no trait in scope.

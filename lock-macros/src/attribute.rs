@@ -22,7 +22,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
             Some(manager) => expand::expand_function(&function, &args, resource, manager),
             None => expand::expand_handler(&function, &args, resource),
         },
-        _ => expand::expand_fallback(&function),
+        _ => expand::expand_fallback(&function, &args),
     };
     let errors = diagnostics.to_compile_error();
     quote_spanned!(Span::mixed_site()=> #errors #expanded)
@@ -64,7 +64,7 @@ mod tests {
         let signature = quote!(#ident #generics (#inputs)).to_string();
         let expected = quote! {
             deduct<T: Stock, const N: usize>(
-                __manager: ::lock_axum::__private::Manager, __arg0: Path<String>, __arg2: State<T>,
+                (__manager,): (::lock_axum::__private::Manager,), __arg0: Path<String>, __arg2: State<T>,
             )
         };
         assert_eq!(signature, expected.to_string());
@@ -156,24 +156,63 @@ mod tests {
         }
     }
 
+    /// The function next to the error.
+    fn fallback(arguments: TokenStream, item: TokenStream) -> ItemFn {
+        let items = items(arguments, item);
+        let [Item::Macro(_), Item::Fn(function)] = &items[..] else { panic!("an error and a function expected") };
+        function.clone()
+    }
+
     #[test]
     fn a_function_that_could_not_be_guarded_never_runs() {
-        let items = items(
-            quote!(resource = "{sku}"),
+        let never = quote!(if true {
+            loop {}
+        })
+        .to_string();
+        let function = fallback(
+            quote!(resource = "{sku}", manager = locks),
             quote!(
-                async fn f() -> u8 {
+                async fn f(a: A) -> Result<u8, E> {
                     body()
                 }
             ),
         );
-        let [Item::Macro(_), Item::Fn(function)] = &items[..] else { panic!("an error and a function expected") };
         let first = &function.block.stmts[0];
-        assert_eq!(
-            quote!(#first).to_string(),
-            quote!(if true {
-                loop {}
-            })
-            .to_string()
+        assert_eq!(quote!(#first).to_string(), never);
+
+        let handler = fallback(
+            quote!(resource = "{sku}"),
+            quote!(
+                async fn f(a: A) -> u8 {
+                    body()
+                }
+            ),
         );
+        let [syn::Stmt::Item(Item::Fn(inner))] = &handler.block.stmts[..] else { panic!("one function expected") };
+        let first = &inner.block.stmts[0];
+        assert_eq!(quote!(#first).to_string(), never);
+    }
+
+    #[test]
+    fn a_handler_that_could_not_be_guarded_fits_every_route() {
+        let handler = fallback(
+            quote!(resource = "a"),
+            quote!(
+                #[instrument]
+                #[debug_handler]
+                pub async unsafe fn f<T: Stock>(Json(order): Json<T>, lease: Lease) -> Rc<T> {}
+            ),
+        );
+        let (vis, sig) = (&handler.vis, &handler.sig);
+        assert_eq!(quote!(#vis #sig).to_string(), quote!(pub async fn f<T: Stock>()).to_string());
+        assert_eq!(handler.attrs.len(), 1, "debug_handler");
+        // A guarded function keeps its parameters, even if the value of `manager` is what is wrong.
+        let function = fallback(
+            quote!(resource = "a", manager),
+            quote!(
+                async fn f(a: A) -> u8 {}
+            ),
+        );
+        assert_eq!(function.sig.inputs.len(), 1);
     }
 }

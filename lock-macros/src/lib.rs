@@ -35,7 +35,7 @@ use proc_macro::TokenStream;
 /// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` moves it to a task of its own, where it finishes with the lock held, `"cancel"` drops it. | `"finish"` |
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
 /// | `retry_after = "1s"` | Handlers only. The header `Retry-After` of the responses that have one: whole seconds, from 1 s to 1 h. | `"1s"` |
-/// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse` that answers lock errors in place of the problem document. | |
+/// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse`, not `async`, that answers lock errors in place of the problem document. | |
 /// | `manager = expr` | The lock manager, for [functions that are not handlers](#functions-and-methods). | |
 /// | `crate = path` | The path of `lock_axum`, if it is renamed or re-exported. | `::lock_axum` |
 ///
@@ -80,7 +80,8 @@ use proc_macro::TokenStream;
 ///   counted, unless it is a `Path`, `Query`, `State`, `Extension`, `HeaderMap`, `Request`, `Parts` or `Body`; state the
 ///   `request_body` in `#[utoipa::path]`, which cannot infer it. The declared return type may be anything that implements
 ///   `IntoResponse`. A recursive call in the body calls the function without the lock.
-/// - Type parameters need the bounds that axum requires of a handler, such as `Send + 'static`.
+/// - Parameters are owned values of a type that the route knows: neither `&str` nor `impl Trait`. Type parameters need
+///   the bounds that axum requires of a handler, such as `Send + 'static`.
 ///
 /// # Functions and methods
 ///

@@ -5,7 +5,7 @@ use syn::{Error, PatType, ReturnType, Safety};
 
 use crate::args::{Args, Placeholder, ResourceSource, Template};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
-use crate::function::{Function, bindings, ends_with, injected, is_boxed_future};
+use crate::function::{Function, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, returns_future};
 
 /// axum implements `Handler` for functions with up to 16 parameters, and the macro adds one for the lock manager.
 const MAX_EXTRACTORS: usize = 15;
@@ -18,6 +18,7 @@ pub(crate) fn check(function: &Function, args: &Args, diagnostics: &mut Diagnost
     if !args_are_valid || !is_async {
         return;
     }
+    check_cfg(function, diagnostics);
     if args.manager.is_some() {
         check_function(function, args, diagnostics);
     } else {
@@ -40,6 +41,14 @@ fn check_async(function: &Function, diagnostics: &mut Diagnostics) -> bool {
              `#[distributed_lock]` can only be applied to an `async fn`: apply it to an inherent method that this one \
              calls, or use native `async fn` in the trait",
         ),
+        output @ ReturnType::Type(_, ty) if returns_future(output) => {
+            let message = format!(
+                "`#[distributed_lock]` can only be applied to an `async fn`: write `async fn {}(…) -> T` in place of \
+                 `-> impl Future<Output = T>`",
+                sig.ident
+            );
+            Error::new_spanned(ty, message)
+        }
         _ => Error::new(sig.fn_token.span, "`#[distributed_lock]` can only be applied to an `async fn`: add `async`"),
     });
     false
@@ -80,10 +89,7 @@ fn check_handler(function: &Function, diagnostics: &mut Diagnostics) {
         diagnostics.push(Error::new_spanned(again, message));
     }
     for param in function.params() {
-        if let Some(attr) = param.attrs.iter().find(|attr| attr.path().is_ident("cfg")) {
-            let message = "a guarded handler cannot have `#[cfg]` on a parameter: apply it to the whole function";
-            diagnostics.push(Error::new_spanned(attr, message));
-        }
+        check_extractor(param, diagnostics);
     }
     let mut extractors = function.params().filter(|param| injected(&param.ty).is_none());
     if let Some(param) = extractors.nth(MAX_EXTRACTORS) {
@@ -91,6 +97,31 @@ fn check_handler(function: &Function, diagnostics: &mut Diagnostics) {
             "a guarded handler can have at most {MAX_EXTRACTORS} extractors: axum allows 16, and the lock manager takes one"
         );
         diagnostics.push(Error::new_spanned(param, message));
+    }
+}
+
+/// A parameter must be something that axum can extract, or that the lock provides.
+fn check_extractor(param: &PatType, diagnostics: &mut Diagnostics) {
+    if let Some(borrowed) = borrowed(&param.ty) {
+        let remedy = match borrowed.owned() {
+            Some(owned) => format!("take `{owned}`"),
+            None => "take an owned value".to_owned(),
+        };
+        let message = format!("a handler cannot borrow its parameters, which axum makes for it: {remedy}");
+        diagnostics.push(Error::new_spanned(borrowed, message));
+    } else if let Some(opaque) = impl_trait(&param.ty) {
+        let message = "a handler cannot have `impl Trait` parameters, because axum would have to guess the type: write \
+                       the type, or a type parameter that the route names, as in `post(handler::<Stock>)`";
+        diagnostics.push(Error::new_spanned(opaque, message));
+    }
+}
+
+/// The generated code names the parameters, and cannot know which of them exist.
+fn check_cfg(function: &Function, diagnostics: &mut Diagnostics) {
+    let attrs = function.params().flat_map(|param| &param.attrs);
+    for attr in attrs.filter(|attr| attr.path().is_ident("cfg")) {
+        let message = "a guarded function cannot have `#[cfg]` on a parameter: apply it to the whole function";
+        diagnostics.push(Error::new_spanned(attr, message));
     }
 }
 
@@ -198,6 +229,23 @@ mod tests {
             .len(),
             1
         );
+    }
+
+    #[test]
+    fn a_handler_takes_owned_values_of_a_known_type() {
+        assert_eq!(
+            handler("a", quote!(_: &Lease, _: Path<&str>)),
+            [
+                "a handler cannot borrow its parameters, which axum makes for it: take `Lease`",
+                "a handler cannot borrow its parameters, which axum makes for it: take `String`",
+            ]
+        );
+        let [message] = &handler("a", quote!(_: State<impl Stock>))[..] else { panic!("one message") };
+        assert!(message.starts_with("a handler cannot have `impl Trait` parameters"), "{message}");
+        let function = quote!(
+            async fn f(a: &str, b: impl Stock) -> Result<(), E> {}
+        );
+        assert!(messages(quote!(resource = "{a}", manager = locks), function).is_empty());
     }
 
     #[test]

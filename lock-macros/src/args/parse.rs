@@ -61,6 +61,8 @@ pub(crate) struct Args {
     krate: Option<TokenStream>,
     /// The names as they were written, for errors that point at them.
     names: Vec<Ident>,
+    /// Whether `manager` occurs at all, also where it could not be parsed.
+    pub(crate) mentions_manager: bool,
 }
 
 /// Where the resource comes from.
@@ -74,8 +76,10 @@ pub(crate) enum ResourceSource {
 impl Args {
     /// Parses as many arguments as possible, and reports the others.
     pub(crate) fn parse(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
+        let mentions_manager =
+            tokens.clone().into_iter().any(|token| matches!(token, TokenTree::Ident(name) if name == "manager"));
         let parser = |input: ParseStream<'_>| {
-            let mut args = Self::default();
+            let mut args = Self { mentions_manager, ..Self::default() };
             while !input.is_empty() {
                 match argument(input) {
                     Ok((name, value)) => args.set(name, &value, diagnostics),
@@ -94,7 +98,7 @@ impl Args {
         };
         parser.parse2(tokens).unwrap_or_else(|error| {
             diagnostics.push(error);
-            Self::default()
+            Self { mentions_manager, ..Self::default() }
         })
     }
 
@@ -103,10 +107,13 @@ impl Args {
         self.names.iter().find(|written| *written == name)
     }
 
-    /// The path of the crate that the generated code calls, reported at `span` if it does not exist.
+    /// The path of the crate that the generated code calls. A path that begins with it is reported at `span`, except that
+    /// the crate itself, if it does not exist, is always reported at the attribute: rustc drops the same error at the
+    /// same place.
     pub(crate) fn crate_path(&self, span: Span) -> TokenStream {
         let site = Span::mixed_site().located_at(span);
-        self.krate.clone().unwrap_or_else(|| quote_spanned!(site=> ::lock_axum))
+        let name = Ident::new("lock_axum", Span::mixed_site());
+        self.krate.clone().unwrap_or_else(|| quote_spanned!(site=> ::#name))
     }
 
     fn set(&mut self, name: Ident, value: &Expr, diagnostics: &mut Diagnostics) {

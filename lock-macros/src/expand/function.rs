@@ -31,7 +31,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, 
     let guarded = {
         let krate = args.crate_path(return_type(sig));
         quote_spanned! {at(return_type(sig))=>
-            #krate::__private::guard_function(__manager, __resource, #policy, async move {
+            #krate::__private::guard_function(__manager, __resource, #policy, #krate::__private::outcome(), async move {
                 #(#[allow(clippy::used_underscore_binding)] let _ = &#captured;)*
                 #return_type_hint
                 #body

@@ -88,7 +88,8 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
         #allowed_lints
         #(#outer_attrs)*
         #vis #async_token #fn_token #name #generics (
-            __manager: #krate::__private::Manager,
+            // In a tuple, because rustc would report a second error at the route if the type itself did not exist.
+            (__manager,): (#krate::__private::Manager,),
             #(#outer_params,)*
         ) -> ::core::result::Result<#krate::__private::Response, #krate::LockRejection>
         #where_clause
@@ -194,7 +195,7 @@ fn on_error(args: &Args, krate: &TokenStream) -> TokenStream {
         None => quote_spanned!(Span::mixed_site()=> ::core::option::Option::None),
         Some(path) => quote_spanned! {at(first_token(path))=>
             ::core::option::Option::Some(
-                |__error: #krate::LockError| #krate::__private::into_response(#path(__error))
+                |__error: #krate::LockError| #krate::__private::respond(#path, __error)
             )
         },
     }

@@ -1,7 +1,7 @@
 //! The diagnostics of `#[distributed_lock]`: an error for each mistake, and no warning for correct use.
 //!
 //! Each file in `ui/pass` must compile without a warning. Each file in `ui/fail` must fail with exactly the errors that its
-//! comments expect. A comment underlines the part of the line above that the error points at, and gives a substring of the
+//! comments expect, and so must those in `ui/renamed`, where the library is the dependency `platform`. A comment underlines the part of the line above that the error points at, and gives a substring of the
 //! message:
 //!
 //! ```text
@@ -22,8 +22,8 @@ use serde_json::Value;
 #[test]
 fn a_mistake_is_a_compile_error_and_correct_use_is_silent() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let cases: Vec<_> = [Kind::Pass, Kind::Fail].into_iter().flat_map(|kind| cases(root, kind)).collect();
-    for kind in [Kind::Pass, Kind::Fail] {
+    let cases: Vec<_> = KINDS.into_iter().flat_map(|kind| cases(root, kind)).collect();
+    for kind in KINDS {
         assert!(cases.iter().any(|case| case.kind == kind), "no cases in ui/{}", kind.directory());
     }
 
@@ -45,13 +45,25 @@ fn a_mistake_is_a_compile_error_and_correct_use_is_silent() {
 enum Kind {
     Pass,
     Fail,
+    Renamed,
 }
+
+const KINDS: [Kind; 3] = [Kind::Pass, Kind::Fail, Kind::Renamed];
 
 impl Kind {
     fn directory(self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::Fail => "fail",
+            Self::Renamed => "renamed",
+        }
+    }
+
+    /// The name of the library in the package of these cases.
+    fn dependency(self) -> &'static str {
+        match self {
+            Self::Pass | Self::Fail => "lock-axum",
+            Self::Renamed => "platform",
         }
     }
 }
@@ -119,7 +131,7 @@ impl Case {
                     wrong.push_str("was not compiled\n");
                 }
             }
-            Kind::Fail => {
+            Kind::Fail | Kind::Renamed => {
                 let expected = self.expected();
                 if expected.is_empty() {
                     wrong.push_str("expects no error\n");
@@ -176,16 +188,22 @@ fn underline(line: &str) -> Option<((usize, usize), &str)> {
     (count > 0).then(|| ((start, start + count), message.trim()))
 }
 
-/// Checks all cases in a separate package. Each is a separate binary, so that an error in one does not stop the others.
+/// Checks all cases in a separate workspace, with a package for each kind. Each case is a separate binary, so that an
+/// error in one does not stop the others.
 fn check(root: &Path, cases: &[Case]) -> Output {
     let workspace = root.ancestors().nth(2).unwrap();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("macro-diagnostics");
-    fs::create_dir_all(&directory).unwrap();
-    fs::write(directory.join("Cargo.toml"), manifest(workspace, cases)).unwrap();
+    for kind in KINDS {
+        let package = directory.join(kind.directory());
+        fs::create_dir_all(&package).unwrap();
+        fs::write(package.join("Cargo.toml"), manifest(workspace, kind, cases)).unwrap();
+    }
+    let members = KINDS.map(Kind::directory);
+    fs::write(directory.join("Cargo.toml"), format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n")).unwrap();
     // The same versions as in the workspace: they are already downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.join("Cargo.lock")).unwrap();
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["check", "--bins", "--keep-going", "--offline", "--message-format=json", "--quiet"])
+        .args(["check", "--workspace", "--bins", "--keep-going", "--offline", "--message-format=json", "--quiet"])
         .arg("--target-dir")
         .arg(directory.join("target"))
         .current_dir(&directory)
@@ -196,28 +214,28 @@ fn check(root: &Path, cases: &[Case]) -> Output {
         .unwrap()
 }
 
-fn manifest(workspace: &Path, cases: &[Case]) -> String {
+fn manifest(workspace: &Path, kind: Kind, cases: &[Case]) -> String {
     // A JSON string is also a TOML string. The lock file decides the versions.
     let quote = |path: PathBuf| Value::from(path.to_str().unwrap()).to_string();
     let mut manifest = format!(
         r#"
 [package]
-name = "macro-diagnostics"
+name = "macro-diagnostics-{name}"
 version = "0.0.0"
 edition = "2024"
 autobins = false
 
-[workspace]
-
 [dependencies]
 axum = {{ version = "*", default-features = false, features = ["json", "macros", "query", "tokio"] }}
-lock-axum = {{ path = {} }}
+{dependency} = {{ package = "lock-axum", path = {path} }}
 serde = {{ version = "*", features = ["derive"] }}
 tracing = {{ version = "*", features = ["attributes"] }}
 "#,
-        quote(workspace.join("lock-axum"))
+        name = kind.directory(),
+        dependency = kind.dependency(),
+        path = quote(workspace.join("lock-axum"))
     );
-    for case in cases {
+    for case in cases.iter().filter(|case| case.kind == kind) {
         let path = quote(case.path.clone());
         write!(manifest, "\n[[bin]]\nname = \"{}\"\npath = {path}\n", case.name).unwrap();
     }

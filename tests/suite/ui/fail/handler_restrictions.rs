@@ -1,5 +1,6 @@
-use axum::Extension;
-use lock_axum::{Lease, distributed_lock};
+use axum::routing::post;
+use axum::{Extension, Json, Router};
+use lock_axum::{Lease, LockError, LockManager, distributed_lock};
 
 mod handlers {
     use lock_axum::distributed_lock;
@@ -7,16 +8,22 @@ mod handlers {
     #[distributed_lock(resource = "stock")]
     #[distributed_lock(resource = "warehouse")]
   //^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ a handler can have only one `#[distributed_lock]`
-    async fn twice() {}
+    pub async fn twice() {}
 }
 
 #[distributed_lock(resource = "stock")]
-async fn conditional(#[cfg(all())] lease: Lease) {}
-//                   ^^^^^^^^^^^^^ a guarded handler cannot have `#[cfg]` on a parameter: apply it to the whole function
+async fn conditional(Json(_): Json<u8>, #[cfg(all())] lease: Lease) {}
+//                                      ^^^^^^^^^^^^^ a guarded function cannot have `#[cfg]` on a parameter: apply it to the whole function
 
 #[distributed_lock(resource = "stock")]
 async unsafe fn not_safe() {}
 //    ^^^^^^ a guarded handler cannot be `unsafe`
+
+#[distributed_lock(resource = "stock:{_sku}", manager = locks)]
+async fn function(locks: &LockManager, #[cfg(all())] _sku: &str) -> Result<(), LockError> {
+    //                                 ^^^^^^^^^^^^^ a guarded function cannot have `#[cfg]` on a parameter
+    Ok(())
+}
 
 #[rustfmt::skip]
 #[distributed_lock(resource = "stock")]
@@ -28,4 +35,11 @@ async fn many(
     //                                                    ^^^^^^^^^^^^^^^^ a guarded handler can have at most 15 extractors: axum allows 16, and the lock manager takes one
 ) {}
 
-fn main() {}
+fn main() {
+    let _: Router = Router::new()
+        .route("/a", post(handlers::twice))
+        .route("/b", post(conditional))
+        .route("/c", post(not_safe))
+        .route("/d", post(many));
+    let _ = async |locks: LockManager| function(&locks, "a").await;
+}

@@ -1,6 +1,8 @@
 //! A wrong argument causes no further errors: neither in the body, nor in other attributes, nor where the handler is used.
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::rc::Rc;
 
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
@@ -15,10 +17,20 @@ type Stock = HashMap<String, u32>;
 //                            ^^^^^^^^^^^^^^ unknown placeholder `{skuu}`
 #[debug_handler(state = Stock)]
 #[instrument(skip(stock))]
-async fn handler(State(stock): State<Stock>, Path(sku): Path<String>, lease: Lease, Json(_): Json<u8>) -> impl IntoResponse {
+async fn handler(State(stock): State<Stock>, Path(sku): Path<String>, Json(_): Json<u8>, lease: Lease) -> impl IntoResponse {
     let left = stock.get(&sku).copied();
     std::future::ready(()).await;
     Json((left, format!("{:?}", lease.token())))
+}
+
+/// Neither what its parameters are nor what its body holds matters any more.
+#[distributed_lock(resource = "stock", ttl = "1x")]
+//                                           ^^^^ invalid duration "1x"
+#[deprecated]
+async fn impossible<T: Display>(_: Json<u8>, number: u8, value: T) -> Rc<T> {
+    let shared = Rc::new(value);
+    std::future::ready(number).await;
+    shared
 }
 
 struct Service {
@@ -36,6 +48,8 @@ impl Service {
 
 fn main() {
     let _: Router = Router::new().route("/{sku}", post(handler)).with_state(Stock::new());
+    #[expect(deprecated)]
+    let _: Router = Router::new().route("/", post(impossible::<String>));
     let _ = async |service: Service| service.method("a").await.map(|chars| chars.count()).ok();
     let _: Option<(FencingToken, LockError)> = None;
 }

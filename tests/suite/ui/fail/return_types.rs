@@ -24,14 +24,6 @@ mod cars {
 async fn another_lease(_: cars::Lease, lease: Lease) {}
 //                        ^^^^ mismatched types
 
-fn returns_nothing(_: LockError) -> NoResponse {
-    NoResponse
-}
-
-#[distributed_lock(resource = "stock", on_error = returns_nothing)]
-//                                                ^^^^^^^^^^^^^^^ IntoResponse
-async fn on_error() {}
-
 #[distributed_lock(resource = "stock", manager = locks)]
 async fn mismatch(locks: &LockManager, text: &str) -> Result<u32, LockError> {
     Ok(text)

@@ -67,6 +67,11 @@ impl Shop {
         Ok(self.sold)
     }
 
+    #[distributed_lock(resource = "shop", manager = self.locks)]
+    async unsafe fn not_safe(&self, byte: *const u8) -> Result<u8> {
+        Ok(unsafe { *byte })
+    }
+
     #[distributed_lock(resource = "shop", manager = locks)]
     async fn associated(locks: &LockManager) -> Result {
         Err("x".parse::<u8>().unwrap_err())?;
@@ -83,6 +88,7 @@ fn main() {
         assert_send(shop.shared("a", "1")).await?;
         assert_send(shop.exclusive("a".to_owned())).await?;
         Shop::associated(&shop.locks).await?;
+        unsafe { shop.not_safe(&raw const *shop.name.as_bytes().first().unwrap()) }.await?;
         let shop = shop.by_value().await?;
         let shop = Arc::new(shop);
         let sold = shop.clone().counted().await?;

@@ -1,8 +1,10 @@
 //! `on_error` takes the path of any function from `LockError` to a response.
 
+use std::fmt::Display;
+
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use lock_axum::{LockError, distributed_lock};
 
@@ -22,6 +24,30 @@ mod errors {
     }
 }
 
+fn any(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// The constructor of a tuple struct is a function, too.
+struct Answer(LockError);
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        self.0.to_string().into_response()
+    }
+}
+
+const POINTER: fn(LockError) -> StatusCode = |_| StatusCode::LOCKED;
+
+#[distributed_lock(resource = "a", on_error = any)]
+async fn argument() {}
+
+#[distributed_lock(resource = "a", on_error = Answer)]
+async fn constructor() {}
+
+#[distributed_lock(resource = "a", on_error = POINTER)]
+async fn pointer() {}
+
 #[distributed_lock(resource = "a", on_error = busy)]
 async fn plain() {}
 
@@ -33,4 +59,5 @@ async fn generic() {}
 
 fn main() {
     let _: Router = Router::new().route("/a", post(plain)).route("/b", post(opaque)).route("/c", post(generic));
+    let _: Router = Router::new().route("/a", post(argument).put(constructor).patch(pointer));
 }
