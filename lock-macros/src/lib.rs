@@ -37,7 +37,7 @@ use proc_macro::TokenStream;
 /// | `retry_after = "1s"` | Handlers only. The header `Retry-After` of the responses that have one: whole seconds, from 1 s to 1 h. | `"1s"` |
 /// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse`, not `async`, that answers lock errors in place of the problem document. | |
 /// | `manager = expr` | The lock manager, for [functions that are not handlers](#functions-and-methods). | |
-/// | `crate = path` | The path of `lock_axum`, if it is renamed or re-exported. | `::lock_axum` |
+/// | `crate = path` | The path of `lock_axum`, if it is renamed or re-exported: without it, rustc cannot find `lock_axum`. | `::lock_axum` |
 ///
 /// Durations are strings in the format of [`humantime`](https://docs.rs/humantime): `"500ms"`, `"10s"`, `"1m 30s"`.
 /// Their ranges, the names of arguments and the placeholders are checked at compile time; only the manager's `max_ttl`

@@ -107,7 +107,10 @@ fn check_extractor(param: &PatType, diagnostics: &mut Diagnostics) {
             Some(owned) => format!("take `{owned}`"),
             None => "take an owned value".to_owned(),
         };
-        let message = format!("a handler cannot borrow its parameters, which axum makes for it: {remedy}");
+        let message = format!(
+            "a handler cannot borrow its parameters, which axum makes for it: {remedy}, or add `manager = …` if this is \
+             not a handler"
+        );
         diagnostics.push(Error::new_spanned(borrowed, message));
     } else if let Some(opaque) = impl_trait(&param.ty) {
         let message = "a handler cannot have `impl Trait` parameters, because axum would have to guess the type: write \
@@ -233,13 +236,10 @@ mod tests {
 
     #[test]
     fn a_handler_takes_owned_values_of_a_known_type() {
-        assert_eq!(
-            handler("a", quote!(_: &Lease, _: Path<&str>)),
-            [
-                "a handler cannot borrow its parameters, which axum makes for it: take `Lease`",
-                "a handler cannot borrow its parameters, which axum makes for it: take `String`",
-            ]
-        );
+        let errors = handler("a", quote!(_: &Lease, _: Path<&str>));
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors[0].contains("take `Lease`, or add `manager = …`"), "{errors:?}");
+        assert!(errors[1].contains("take `String`"), "{errors:?}");
         let [message] = &handler("a", quote!(_: State<impl Stock>))[..] else { panic!("one message") };
         assert!(message.starts_with("a handler cannot have `impl Trait` parameters"), "{message}");
         let function = quote!(
