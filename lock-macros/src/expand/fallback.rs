@@ -7,7 +7,7 @@ use syn::Token;
 use super::attributes::is_outer;
 use super::span::{at, nested};
 use crate::args::Args;
-use crate::function::{Function, returns_future};
+use crate::function::{Function, bindings, returns_future};
 
 /// A function that can be used like the one that was meant, so that neither its callers nor its imports cause further
 /// errors. Its body is never reached: the `compile_error!` next to it fails the build, and tools that continue
@@ -47,6 +47,7 @@ fn handler(function: &Function) -> TokenStream {
 fn never_run(function: &Function, name: &Ident) -> TokenStream {
     let body = nested(&function.body);
     let inner_attrs = &function.inner_attrs;
+    let names = function.params().flat_map(|param| bindings(&param.pat));
     let mut sig = function.sig.clone();
     sig.ident = name.clone();
     // A forgotten `async` has already been reported. It is added, so that rustc does not report every `.await` as well.
@@ -61,6 +62,8 @@ fn never_run(function: &Function, name: &Ident) -> TokenStream {
             if true {
                 loop {}
             }
+            // What only the arguments of the attribute name is not reported as unused.
+            #(let _ = &#names;)*
             #body
         }
     }

@@ -1,4 +1,6 @@
-//! A wrong argument causes no further errors: neither in the body, nor in other attributes, nor where the handler is used.
+//! A wrong argument causes no further errors: neither in the body, nor in other attributes, nor where the handler is used,
+//! nor lints, where every warning is denied.
+#![deny(warnings)]
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -33,6 +35,10 @@ async fn impossible<T: Display>(_: Json<u8>, number: u8, value: T) -> Rc<T> {
     shared
 }
 
+#[distributed_lock(resource = "stock:{sku}", renew = 1)]
+//                                                   ^ `renew` must be `true` or `false`
+async fn only_locked(Path(sku): Path<String>) {}
+
 struct Service {
     locks: LockManager,
 }
@@ -47,6 +53,7 @@ impl Service {
 }
 
 fn main() {
+    let _: Router = Router::new().route("/a/{sku}", post(only_locked));
     let _: Router = Router::new().route("/{sku}", post(handler)).with_state(Stock::new());
     #[expect(deprecated)]
     let _: Router = Router::new().route("/", post(impossible::<String>));
