@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
-use lock_core::{BufferedBytes, LockManager};
+use lock_core::{BufferedBytes, LockPending};
 
 use crate::policy::Policy;
 use crate::rejection::LockRejection;
@@ -46,8 +46,10 @@ where
     type Rejection = T::Rejection;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, T::Rejection> {
-        let locks = request.extensions().get::<LockManager>().filter(|_| !request.body().is_end_stream());
-        let Some(account) = locks.map(|locks| Arc::new(Mutex::new(Account::Open(locks.buffered_bytes())))) else {
+        let pending = request.extensions().get::<LockPending>().filter(|_| !request.body().is_end_stream());
+        let Some(account) =
+            pending.map(|LockPending(locks)| Arc::new(Mutex::new(Account::Open(locks.buffered_bytes()))))
+        else {
             let value = T::from_request(request, state).await?;
             return Ok(Self { value: Some(value), read: ReadBytes::default() });
         };

@@ -135,7 +135,7 @@
 //!
 //! | Name | Level | Meaning |
 //! |---|---|---|
-//! | `lock.not_guarded` | error | A handler extracts [`Lease`] or [`FencingToken`], but nothing guards its route. |
+//! | `lock.not_guarded` | error | [`Lease`] or [`FencingToken`] was extracted, but nothing guards the route, or `#[distributed_lock]` had not yet acquired its lock. |
 //!
 //! The other events of the target `lock_core`, about masters, renewals and releases, are listed in the documentation of
 //! `lock-core`.
@@ -147,6 +147,7 @@ mod distributed_lock;
 mod encode;
 mod key_error;
 mod layer;
+mod param;
 mod policy;
 mod problem;
 mod rejection;

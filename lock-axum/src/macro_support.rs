@@ -6,25 +6,29 @@ pub use axum::Extension;
 use axum::extract::FromRequestParts;
 use axum::response::IntoResponse;
 pub use axum::response::Response;
-use http::Request;
 use http::request::Parts;
-use lock_core::{Lease, LockError, LockManager};
+use lock_core::{Lease, LockError, LockManager, LockPending};
 
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed};
 pub use crate::encode::push_encoded;
+pub use crate::param::{AnyParam, Param, check_extracted};
 pub use crate::policy::Policy;
 use crate::rejection::LockRejection;
 
 /// Extracts the lock manager from the request's extensions. Rejects the request if there is none, so that a handler
 /// never runs unguarded.
+///
+/// The first extractor of a handler. It leaves word of the manager for the others, which run before the lock is acquired.
 pub struct Manager(LockManager);
 
 impl<S: Sync> FromRequestParts<S> for Manager {
     type Rejection = LockRejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, LockRejection> {
-        parts.extensions.get().cloned().map(Self).ok_or_else(LockRejection::no_manager)
+        let locks: LockManager = parts.extensions.get().cloned().ok_or_else(LockRejection::no_manager)?;
+        parts.extensions.insert(LockPending(locks.clone()));
+        Ok(Self(locks))
     }
 }
 
@@ -178,36 +182,4 @@ async fn guard_body<T>(
 /// Converts a handler's output. A function, so that generated code needs no trait in scope.
 pub fn into_response(output: impl IntoResponse) -> Response {
     output.into_response()
-}
-
-/// A parameter whose type is named `Request` or `Parts`.
-///
-/// The macro sees only that name. If the type is one of axum's, the inherent `insert_lease` is called; for any other
-/// type, that of [`NotARequest`], because inherent methods take precedence.
-pub struct RequestParam<'a, T>(pub &'a mut T);
-
-impl<B> RequestParam<'_, Request<B>> {
-    /// Inserts lease and token into the request's extensions.
-    pub fn insert_lease(self, lease: &Lease) {
-        self.0.extensions_mut().insert(lease.token());
-        self.0.extensions_mut().insert(lease.clone());
-    }
-}
-
-impl RequestParam<'_, Parts> {
-    /// Inserts lease and token into the extensions of the request's head.
-    pub fn insert_lease(self, lease: &Lease) {
-        self.0.extensions.insert(lease.token());
-        self.0.extensions.insert(lease.clone());
-    }
-}
-
-/// A type that is only named like a request.
-pub trait NotARequest {
-    /// Does nothing.
-    fn insert_lease(self, lease: &Lease);
-}
-
-impl<T> NotARequest for RequestParam<'_, T> {
-    fn insert_lease(self, _: &Lease) {}
 }

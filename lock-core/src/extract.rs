@@ -8,17 +8,40 @@ use axum_core::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 
-use crate::{FencingToken, Lease};
+use crate::{FencingToken, Lease, LockManager};
 
-/// The rejection of the extractors `Lease` and `FencingToken` in a request that no lock guards: `500 Internal Server Error`.
+/// In the extensions of a request whose handler acquires a lock of this manager after its extractors have run. Not public
+/// API.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct LockPending(pub LockManager);
+
+/// The rejection of the extractors `Lease` and `FencingToken` in a request that runs under no lock: `500 Internal Server
+/// Error`.
+///
+/// Either nothing guards the route, or `#[distributed_lock]` guards its handler: the extractors of that run before its lock
+/// is acquired. The event `lock.not_guarded` says what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingLease {
     wanted: &'static str,
+    /// Whether the lock is acquired after extraction.
+    pending: bool,
+}
+
+impl MissingLease {
+    fn new(wanted: &'static str, parts: &Parts) -> Self {
+        Self { wanted, pending: parts.extensions.get::<LockPending>().is_some() }
+    }
 }
 
 impl fmt::Display for MissingLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no {} in the request: the route has no LockLayer", self.wanted)
+        let reason = if self.pending {
+            "an extractor of a handler with #[distributed_lock] runs before its lock is acquired"
+        } else {
+            "no LockLayer guards the route"
+        };
+        write!(f, "no {} in the request: {reason}", self.wanted)
     }
 }
 
@@ -26,7 +49,16 @@ impl std::error::Error for MissingLease {}
 
 impl IntoResponse for MissingLease {
     fn into_response(self) -> Response {
-        tracing::error!(name: "lock.not_guarded", "{self}; add .route_layer(LockLayer::new(..)) or #[distributed_lock]");
+        if self.pending {
+            tracing::error!(name: "lock.not_guarded",
+                "{self}; take the {} as a parameter of the handler itself, or put a LockLayer around the handler, whose \
+                 lease its extractors see; a request that the handler passes on carries the lease if its parameter is the \
+                 Request or Parts itself", self.wanted);
+        } else {
+            tracing::error!(name: "lock.not_guarded",
+                "{self}; add .route_layer(LockLayer::new(..)), or #[distributed_lock] without `manager`; a function with \
+                 `manager` has its lease in Lease::current()");
+        }
         let problem = r#"{"type":"about:blank","title":"Internal Server Error","status":500}"#;
         let json = HeaderValue::from_static("application/problem+json");
         (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, json)], problem).into_response()
@@ -39,15 +71,18 @@ macro_rules! extractor {
             type Rejection = MissingLease;
 
             async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, MissingLease> {
-                parts.extensions.get().cloned().ok_or(MissingLease { wanted: stringify!($type) })
+                parts.extensions.get().cloned().ok_or_else(|| MissingLease::new(stringify!($type), parts))
             }
         }
 
+        /// `None` if nothing guards the route. A lock that is still to be acquired is no reason to run without its lease.
         impl<S: Sync> OptionalFromRequestParts<S> for $type {
-            type Rejection = std::convert::Infallible;
+            type Rejection = MissingLease;
 
-            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Self::Rejection> {
-                Ok(parts.extensions.get().cloned())
+            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, MissingLease> {
+                let found = parts.extensions.get().cloned();
+                let missing = MissingLease::new(stringify!($type), parts);
+                if found.is_none() && missing.pending { Err(missing) } else { Ok(found) }
             }
         }
     };

@@ -72,6 +72,9 @@ mod waiting;
 
 pub use self::error::{LockError, LossReason, NodeError, NodeVote, NotMember, Refusal, Vote};
 #[cfg(feature = "axum")]
+#[doc(hidden)]
+pub use self::extract::LockPending;
+#[cfg(feature = "axum")]
 pub use self::extract::MissingLease;
 pub use self::lease::{Lease, LockGuard};
 #[doc(hidden)]

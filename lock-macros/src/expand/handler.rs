@@ -8,9 +8,7 @@ use super::attributes::is_outer;
 use super::span::{at, first_token, nested, return_type};
 use super::{policy, resource};
 use crate::args::{Args, ResourceSource};
-use crate::function::{
-    Function, Injected, InjectedValue, Wrapper, bindings, by_reference, forwards_request, injected, may_read_body,
-};
+use crate::function::{Function, Injected, InjectedValue, Wrapper, bindings, by_reference, injected, may_read_body};
 
 /// A parameter of the handler.
 struct Param<'a> {
@@ -51,7 +49,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
     let policy = policy::expand(args);
     let read = read_bytes(counted, &krate);
     let on_error = on_error(args, &krate);
-    let insert_lease = params.iter().filter_map(|param| insert_lease(param, &krate));
+    let receive = params.iter().filter_map(|param| receive(param, args));
     let call = call(function, &params, &krate, args);
 
     // Located at the handler's name, where rustc reports that the future is not `Send` or borrows.
@@ -64,7 +62,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
             __policy,
             #on_error,
             move |__lease: #krate::Lease| async move {
-                #(#insert_lease)*
+                #(#receive)*
                 #call
             },
         )
@@ -201,18 +199,20 @@ fn on_error(args: &Args, krate: &TokenStream) -> TokenStream {
     }
 }
 
-/// Inserts the lease into the extensions of a request, before the handler gets it.
-fn insert_lease(Param { written, outer, injected }: &Param<'_>, krate: &TokenStream) -> Option<TokenStream> {
-    if injected.is_some() || !forwards_request(&written.ty) {
+/// Gives an extracted parameter the lease, before the handler gets the parameter. The macro sees only names, so it asks
+/// rustc whether the type is one that carries the lease, or one that cannot have been extracted.
+fn receive(Param { written, outer, injected }: &Param<'_>, args: &Args) -> Option<TokenStream> {
+    if injected.is_some() {
         return None;
     }
-    // The macro sees only the name of the type. If the type is not a request, the inherent method does not exist, and
-    // the trait's method is called, which does nothing.
-    Some(quote_spanned! {Span::mixed_site()=>
+    // Located at the type, where rustc reports a lease under another name.
+    let site = first_token(&written.ty);
+    let krate = args.crate_path(site);
+    Some(quote_spanned! {at(site)=>
         let mut #outer = #outer;
         {
-            use #krate::__private::NotARequest as _;
-            #krate::__private::RequestParam(&mut #outer).insert_lease(&__lease);
+            use #krate::__private::AnyParam as _;
+            #krate::__private::check_extracted(#krate::__private::Param(&mut #outer).receive(&__lease));
         }
     })
 }

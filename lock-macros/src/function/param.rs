@@ -1,4 +1,4 @@
-//! Classifies the parameters of a handler: injected by the lock, carrying the request, or an ordinary extractor.
+//! Classifies parameters: injected by the lock, or extracted.
 
 use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
@@ -45,12 +45,6 @@ pub(crate) fn injected(ty: &Type) -> Option<Injected> {
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
     let [GenericArgument::Type(inner)] = arguments.args.iter().collect::<Vec<_>>()[..] else { return None };
     Some(Injected { value: injected_value(last_segment(inner)?)?, wrapper })
-}
-
-/// Whether a parameter of this type is a request that the handler may forward, so that the lease must travel in its
-/// extensions.
-pub(crate) fn forwards_request(ty: &Type) -> bool {
-    last_segment(ty).is_some_and(|segment| segment.ident == "Request" || segment.ident == "Parts")
 }
 
 /// Whether a parameter of this type may read the request's body before the handler runs: any type but axum's own that
@@ -120,14 +114,5 @@ mod tests {
         {
             assert!(may_read_body(&ty));
         }
-    }
-
-    #[test]
-    fn a_request_carries_the_lease() {
-        assert!(forwards_request(&parse_quote!(axum::extract::Request)));
-        assert!(forwards_request(&parse_quote!(http::Request<Body>)));
-        assert!(forwards_request(&parse_quote!(Parts)));
-        assert!(!forwards_request(&parse_quote!(RawRequest)));
-        assert!(!forwards_request(&parse_quote!(Json<Request>)));
     }
 }

@@ -13,6 +13,7 @@ mod layer_services;
 mod layer_settings;
 mod public_names;
 mod rejections;
+mod lease_extraction;
 mod retry_after;
 mod stalled_runtimes;
 mod upgrades;

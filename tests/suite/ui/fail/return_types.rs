@@ -1,5 +1,6 @@
 //! rustc reports a wrong type at the code that the user wrote.
 
+use axum::extract::State;
 use lock_axum::{Lease, LockError, LockManager, distributed_lock};
 
 struct NoResponse;
@@ -34,6 +35,17 @@ async fn mismatch(locks: &LockManager, text: &str) -> Result<u32, LockError> {
 //                                               ^^^^^^^ mismatched types
 async fn no_manager() -> Result<(), LockError> {
     Ok(())
+}
+
+#[distributed_lock(resource = "stock")]
+async fn unknown_type(_: State<Shop>, _: Option<Shop>) {}
+//                             ^^^^ cannot find type `Shop`
+//                                              ^^^^ cannot find type `Shop`
+
+#[distributed_lock(resource = "stock", manager = LockManager::in_memory())]
+async fn unknown_type_of_a_function(shop: Shop) -> Result<(), LockError> {
+    //                                    ^^^^ cannot find type `Shop`
+    shop.deduct()
 }
 
 fn main() {}

@@ -24,6 +24,15 @@ async fn with_parts(parts: request::Parts, body: String) -> String {
     format!("{} {body}", parts.extensions.get::<Lease>().is_some())
 }
 
+use axum::extract::Request as Rq;
+
+type Head = request::Parts;
+
+#[distributed_lock(resource = "all")]
+async fn under_other_names(head: Head, request: Rq) -> String {
+    format!("{:?} {:?}", head.extensions.get::<Lease>(), request.extensions().get::<Lease>())
+}
+
 mod graphql {
     pub struct Request(pub String);
 }
@@ -46,5 +55,6 @@ fn main() {
         .route("/a/{id}", post(with_request))
         .route("/b/{id}", post(with_body))
         .route("/c", post(with_parts))
-        .route("/d", post(with_another));
+        .route("/d", post(with_another))
+        .route("/e", post(under_other_names));
 }

@@ -1,0 +1,116 @@
+//! What the macro cannot tell from the name of a parameter's type, and rustc tells from the type.
+//!
+//! The generated code calls a function that two impls have, and rustc chooses: an inherent function, if the type of the
+//! parameter is [`Known`], takes precedence over that of a trait, which all types have. The result is the parameter's kind.
+//! Another function, called with it, reports a parameter that must not be there.
+
+use axum::Extension;
+use http::request::Parts;
+use http::{Extensions, Request};
+use lock_core::{FencingToken, Lease};
+
+/// An extracted parameter of a handler that is about to run.
+pub struct Param<'a, T>(pub &'a mut T);
+
+/// The kind of `Lease` and `FencingToken`, which only the lock can provide.
+#[derive(Default)]
+pub struct Bare;
+
+/// The kind of `Option<Lease>`, `Extension<Lease>` and so on.
+#[derive(Default)]
+pub struct Wrapped;
+
+/// The kind of all other types.
+#[derive(Default)]
+pub struct Ordinary;
+
+/// A type that has to do with the lock.
+pub trait Known {
+    /// [`Bare`], [`Wrapped`] or [`Ordinary`].
+    type Kind: Default;
+
+    /// Where a service finds the lease to which the handler forwards the parameter.
+    fn extensions(&mut self) -> Option<&mut Extensions> {
+        None
+    }
+}
+
+/// A type that only the lock can provide.
+pub trait FromLock: Known {}
+
+impl FromLock for Lease {}
+impl FromLock for FencingToken {}
+impl<T: FromLock> FromLock for Extension<T> {}
+
+impl Known for Lease {
+    type Kind = Bare;
+}
+
+impl Known for FencingToken {
+    type Kind = Bare;
+}
+
+impl<T: FromLock> Known for Extension<T> {
+    type Kind = Wrapped;
+}
+
+impl<T: FromLock> Known for Option<T> {
+    type Kind = Wrapped;
+}
+
+impl<T: FromLock, E> Known for Result<T, E> {
+    type Kind = Wrapped;
+}
+
+impl<B> Known for Request<B> {
+    type Kind = Ordinary;
+
+    fn extensions(&mut self) -> Option<&mut Extensions> {
+        Some(self.extensions_mut())
+    }
+}
+
+impl Known for Parts {
+    type Kind = Ordinary;
+
+    fn extensions(&mut self) -> Option<&mut Extensions> {
+        Some(&mut self.extensions)
+    }
+}
+
+impl<T: Known> Param<'_, T> {
+    /// Inserts lease and token into the extensions of a request.
+    pub fn receive(self, lease: &Lease) -> T::Kind {
+        if let Some(extensions) = self.0.extensions() {
+            extensions.insert(lease.token());
+            extensions.insert(lease.clone());
+        }
+        T::Kind::default()
+    }
+}
+
+/// A parameter that has no use for the lease.
+pub trait AnyParam {
+    /// Does nothing.
+    fn receive(self, lease: &Lease) -> Ordinary;
+}
+
+impl<T> AnyParam for Param<'_, T> {
+    fn receive(self, _: &Lease) -> Ordinary {
+        Ordinary
+    }
+}
+
+/// The kind of a parameter that a handler may have axum extract.
+#[diagnostic::on_unimplemented(
+    message = "the lock does not recognise this parameter as a `Lease` or `FencingToken`: write its type as `Lease`, \
+               `FencingToken`, or one of them in `Option<…>` or `Extension<…>`",
+    label = "would be extracted before the lock is acquired"
+)]
+pub trait Extracted {}
+
+#[diagnostic::do_not_recommend]
+impl Extracted for Ordinary {}
+
+/// Reports a lease under a name that the macro does not recognise.
+pub fn check_extracted(_: impl Extracted) {}

@@ -1,0 +1,157 @@
+//! What extractors, and requests that are passed on, get to see of the lease of a guarded handler.
+
+use std::io::{Read as _, Seek as _};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Request as Rq};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::post as on_post;
+use axum::{Extension, Router};
+use lock_axum::{FencingToken, Lease, LockLayer, LockManager, MissingLease, distributed_lock};
+use lock_support::http::{manager, nodes, post, request, serve};
+use tower::ServiceExt as _;
+
+/// An extractor that takes token and lease itself, as those of applications do.
+struct Fenced(FencingToken, Lease);
+
+impl<S: Sync> FromRequestParts<S> for Fenced {
+    type Rejection = MissingLease;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, MissingLease> {
+        let token = FencingToken::from_request_parts(parts, state).await?;
+        Ok(Self(token, Lease::from_request_parts(parts, state).await?))
+    }
+}
+
+/// An extractor that can do without a lease.
+struct PerhapsFenced(Option<Lease>);
+
+impl<S: Send + Sync> FromRequestParts<S> for PerhapsFenced {
+    type Rejection = MissingLease;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, MissingLease> {
+        Option::<Lease>::from_request_parts(parts, state).await.map(Self)
+    }
+}
+
+/// An extractor that hands its rejection to the handler.
+struct Attempt(Result<Fenced, MissingLease>);
+
+impl<S: Sync> FromRequestParts<S> for Attempt {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self(Fenced::from_request_parts(parts, state).await))
+    }
+}
+
+#[distributed_lock(resource = "macro")]
+async fn fenced(Fenced(token, outer): Fenced, lease: Lease) -> String {
+    assert_eq!(token, outer.token());
+    format!("{} {}", outer.resource(), lease.resource())
+}
+
+#[distributed_lock(resource = "macro")]
+async fn perhaps_fenced(PerhapsFenced(outer): PerhapsFenced, lease: Lease) -> String {
+    format!("{} {}", outer.unwrap().resource(), lease.resource())
+}
+
+#[distributed_lock(resource = "macro")]
+async fn attempt(Attempt(outer): Attempt) -> String {
+    outer.map_or_else(|missing| missing.to_string(), |Fenced(_, lease)| lease.resource().to_owned())
+}
+
+fn extractors() -> Router {
+    Router::new()
+        .route("/fenced", on_post(fenced))
+        .route("/perhaps", on_post(perhaps_fenced))
+        .route("/attempt", on_post(attempt))
+}
+
+#[tokio::test]
+async fn an_extractor_before_the_lock_has_no_lease_and_is_refused() {
+    let address = serve(extractors(), &manager(&nodes())).await;
+    for path in ["/fenced", "/perhaps"] {
+        let response = post(address, path).await;
+        assert_eq!(response.status, StatusCode::INTERNAL_SERVER_ERROR, "{}", response.text());
+        assert_eq!(response.problem()["type"], "about:blank");
+    }
+    let rejection = post(address, "/attempt").await;
+    assert!(rejection.text().contains("before its lock is acquired"), "{}", rejection.text());
+}
+
+#[tokio::test]
+async fn an_extractor_under_a_layer_and_the_attribute_sees_the_lease_of_the_layer() {
+    let locks = manager(&nodes());
+    let address = serve(extractors().route_layer(LockLayer::new(locks.clone(), "layer")), &locks).await;
+    assert_eq!(post(address, "/fenced").await.text(), "layer macro");
+    assert_eq!(post(address, "/perhaps").await.text(), "layer macro");
+    assert_eq!(post(address, "/attempt").await.text(), "layer");
+}
+
+#[distributed_lock(resource = "outer")]
+async fn forwards(Extension(inner): Extension<Router>, request: Rq, lease: Lease) -> Response {
+    assert_eq!(lease.resource(), "outer");
+    inner.oneshot(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_request_that_is_passed_on_carries_the_lease_whatever_its_type_is_called() {
+    type Head = Parts;
+
+    #[distributed_lock(resource = "head")]
+    async fn head(head: Head, lease: Lease) -> String {
+        assert_eq!(head.extensions.get::<Lease>().unwrap().resource(), "head");
+        (*head.extensions.get::<FencingToken>().unwrap() == lease.token()).to_string()
+    }
+    async fn resource(lease: Lease, perhaps: Option<FencingToken>, Fenced(token, _): Fenced) -> String {
+        assert_eq!((lease.token(), lease.token()), (perhaps.unwrap(), token));
+        lease.resource().to_owned()
+    }
+    let inner: Router = Router::new().route("/", on_post(resource));
+    let app = Router::new().route("/", on_post(forwards)).layer(Extension(inner)).route("/head", on_post(head));
+    let address = serve(app, &manager(&nodes())).await;
+    assert_eq!(post(address, "/").await.text(), "outer");
+    assert_eq!(post(address, "/head").await.text(), "true");
+}
+
+/// What is logged while a request is refused.
+async fn log_of_refusal(app: Router) -> String {
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::clone(&file)).finish();
+    let response = {
+        let _guard = tracing::subscriber::set_default(log);
+        app.oneshot(request("/").body(Body::empty()).unwrap()).await.unwrap()
+    };
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let mut text = String::new();
+    (&*file).rewind().unwrap();
+    (&*file).read_to_string(&mut text).unwrap();
+    text
+}
+
+#[tokio::test]
+async fn the_log_advises_what_is_missing_and_not_what_is_there() {
+    async fn unguarded(_: Lease) {}
+
+    #[distributed_lock(resource = "r", manager = LockManager::in_memory())]
+    async fn function(_lease: Lease) -> Result<(), lock_axum::LockRejection> {
+        Ok(())
+    }
+    for app in [on_post(unguarded), on_post(function)].map(|route| Router::new().route("/", route)) {
+        let log = log_of_refusal(app).await;
+        assert!(log.contains("LockLayer::new"), "{log}");
+        assert!(log.contains("#[distributed_lock] without `manager`"), "{log}");
+        assert!(log.contains("Lease::current()"), "{log}");
+    }
+
+    let guarded = Router::new().route("/", on_post(fenced)).layer(Extension(LockManager::in_memory()));
+    let log = log_of_refusal(guarded).await;
+    assert!(log.contains("FencingToken"), "{log}");
+    assert!(log.contains("a parameter of the handler itself"), "{log}");
+    assert!(log.contains("LockLayer"), "{log}");
+    assert!(!log.contains("#[distributed_lock] without"), "{log}");
+}
