@@ -12,7 +12,9 @@ use lock_core::{Lease, LockError, LockManager, LockPending};
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed};
 pub use crate::encode::push_encoded;
-pub use crate::param::{AnyParam, Param, check_extracted};
+pub use crate::param::{
+    AnyParam, AnyType, Param, ParamType, check_extracted, check_filled_by_caller, check_filled_by_router,
+};
 pub use crate::policy::Policy;
 use crate::rejection::LockRejection;
 

@@ -4,6 +4,8 @@
 //! parameter is [`Known`], takes precedence over that of a trait, which all types have. The result is the parameter's kind.
 //! Another function, called with it, reports a parameter that must not be there.
 
+use std::marker::PhantomData;
+
 use axum::Extension;
 use http::request::Parts;
 use http::{Extensions, Request};
@@ -11,6 +13,9 @@ use lock_core::{FencingToken, Lease};
 
 /// An extracted parameter of a handler that is about to run.
 pub struct Param<'a, T>(pub &'a mut T);
+
+/// The type of a parameter.
+pub struct ParamType<T>(PhantomData<T>);
 
 /// The kind of `Lease` and `FencingToken`, which only the lock can provide.
 #[derive(Default)]
@@ -101,6 +106,26 @@ impl<T> AnyParam for Param<'_, T> {
     }
 }
 
+impl<T: Known> ParamType<T> {
+    /// The kind of a known type.
+    #[must_use]
+    pub fn kind() -> T::Kind {
+        T::Kind::default()
+    }
+}
+
+/// Any type.
+pub trait AnyType {
+    /// The kind of all types that are not known.
+    fn kind() -> Ordinary;
+}
+
+impl<T> AnyType for ParamType<T> {
+    fn kind() -> Ordinary {
+        Ordinary
+    }
+}
+
 /// The kind of a parameter that a handler may have axum extract.
 #[diagnostic::on_unimplemented(
     message = "the lock does not recognise this parameter as a `Lease` or `FencingToken`: write its type as `Lease`, \
@@ -114,3 +139,32 @@ impl Extracted for Ordinary {}
 
 /// Reports a lease under a name that the macro does not recognise.
 pub fn check_extracted(_: impl Extracted) {}
+
+/// The kind of a parameter that a router may fill when it uses a function with `manager` as a handler.
+#[diagnostic::on_unimplemented(
+    message = "with `manager`, the lock does not fill this parameter: remove it and call `Lease::current()` in the body",
+    label = "would be extracted before the lock is acquired"
+)]
+pub trait FilledByRouter {}
+
+#[diagnostic::do_not_recommend]
+impl FilledByRouter for Ordinary {}
+
+/// Reports a lease that no lock fills.
+pub fn check_filled_by_router(_: impl FilledByRouter) {}
+
+/// The kind of a parameter that callers may fill when a router could use the function, too. A router that fills in a bare
+/// `Lease` answers with an error, but not one that fills in `Option<Lease>`.
+#[diagnostic::on_unimplemented(
+    message = "with `manager`, the lock does not fill this parameter: remove it and call `Lease::current()` in the body",
+    label = "would be `None` if a router called this function"
+)]
+pub trait FilledByCaller {}
+
+#[diagnostic::do_not_recommend]
+impl FilledByCaller for Ordinary {}
+#[diagnostic::do_not_recommend]
+impl FilledByCaller for Bare {}
+
+/// Reports a wrapped lease that no lock fills.
+pub fn check_filled_by_caller(_: impl FilledByCaller) {}

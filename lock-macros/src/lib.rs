@@ -98,7 +98,11 @@ use proc_macro::TokenStream;
 /// - The signature stays as it is. It must return `Result<_, E>`, or an alias of it, where `E: From<LockError>`.
 /// - The parameters are in scope in the expression. It is borrowed, and the manager is cloned: `self.locks`,
 ///   `state.locks()`, or `locks` for a parameter of type `&LockManager`.
-/// - The body gets its lease from `Lease::current()`. A parameter of type `Lease` is an ordinary parameter.
+/// - The body gets its lease from `Lease::current()`. A parameter of type `Lease` is an ordinary parameter, which callers
+///   pass. A router cannot: next to extractors, such as `Path(sku): Path<String>`, a parameter `Lease` or `FencingToken`
+///   is a compile error, also inside `Option`, `Result` or `Extension`. Inside those, it is also an error without
+///   extractors, except in a function that cannot be a handler: a method, or one with a parameter that is a reference or
+///   a `LockManager`.
 /// - Parameters are dropped before the lock is released. Exceptions are values without a name (`_`, or covered by `..`
 ///   in a pattern) and those that only `key` names.
 /// - `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.

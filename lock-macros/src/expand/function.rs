@@ -6,7 +6,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ReturnType, Token, Type, TypeInfer};
 
 use super::span::{at, first_token, nested, return_type};
-use super::{policy, resource};
+use super::{policy, resource, unfilled};
 use crate::args::{Args, ResourceSource};
 use crate::function::{Function, bindings};
 
@@ -19,6 +19,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, 
     let manager = quote_spanned! {at(first_token(manager))=>
         <#krate::LockManager as ::core::clone::Clone>::clone(&(#manager))
     };
+    let checks = unfilled::checks(function, args);
     let captured = captured(function, source);
     let resource = match source {
         ResourceSource::Template(template) => resource::from_template(template, &names(function), &krate),
@@ -43,6 +44,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, 
         #(#attrs)*
         #vis #defaultness #sig {
             #(#inner_attrs)*
+            #(#checks)*
             let __manager = #manager;
             let __resource: ::std::string::String = #resource;
             #guarded
@@ -74,7 +76,8 @@ fn captured(function: &Function, source: &ResourceSource) -> Vec<Ident> {
     names(function).into_iter().filter(captured).collect()
 }
 
-fn mentions(tokens: TokenStream, name: &Ident) -> bool {
+/// Whether the tokens contain this name, or keyword.
+pub(super) fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *name,
         TokenTree::Group(group) => mentions(group.stream(), name),

@@ -7,6 +7,7 @@ mod handler;
 mod policy;
 mod resource;
 mod span;
+mod unfilled;
 
 pub(crate) use self::fallback::expand as expand_fallback;
 pub(crate) use self::function::expand as expand_function;

@@ -1,6 +1,6 @@
 //! Classifies parameters: injected by the lock, or extracted.
 
-use syn::{GenericArgument, PathArguments, PathSegment, Type};
+use syn::{GenericArgument, Pat, PatType, PathArguments, PathSegment, Type};
 
 use super::path::last_segment;
 
@@ -45,6 +45,34 @@ pub(crate) fn injected(ty: &Type) -> Option<Injected> {
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
     let [GenericArgument::Type(inner)] = arguments.args.iter().collect::<Vec<_>>()[..] else { return None };
     Some(Injected { value: injected_value(last_segment(inner)?)?, wrapper })
+}
+
+/// Whether a parameter is written as handlers write their extractors: destructured, or of one of axum's types.
+pub(crate) fn is_extractor(param: &PatType) -> bool {
+    const EXTRACTORS: [&str; 6] = ["Extension", "Form", "Json", "Path", "Query", "State"];
+    let is_named = |segment: &PathSegment| EXTRACTORS.iter().any(|extractor| segment.ident == extractor);
+    let is_type = |segment: &PathSegment| is_named(segment) && !segment.arguments.is_none();
+    destructures(&param.pat) || last_segment(&param.ty).is_some_and(is_type)
+}
+
+/// Whether a pattern is `Path(sku)`, also as `path @ Path(sku)`.
+fn destructures(pat: &Pat) -> bool {
+    match pat {
+        Pat::TupleStruct(_) => true,
+        Pat::Paren(pat) => destructures(&pat.pat),
+        Pat::Ident(pat) => pat.subpat.as_ref().is_some_and(|(_, pat)| destructures(pat)),
+        _ => false,
+    }
+}
+
+/// Whether axum can extract a parameter of this type: it cannot borrow, and the lock manager is not an extractor.
+pub(crate) fn can_be_extracted(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(_) => false,
+        Type::Group(group) => can_be_extracted(&group.elem),
+        Type::Paren(paren) => can_be_extracted(&paren.elem),
+        ty => last_segment(ty).is_none_or(|segment| segment.ident != "LockManager"),
+    }
 }
 
 /// Whether a parameter of this type may read the request's body before the handler runs: any type but axum's own that
@@ -113,6 +141,33 @@ mod tests {
             [parse_quote!(Json<Order>), parse_quote!(String), parse_quote!(Option<Json<u8>>), parse_quote!([u8; 2])]
         {
             assert!(may_read_body(&ty));
+        }
+    }
+
+    #[test]
+    fn extractors_are_destructured_or_of_axums_types() {
+        let param = |param: syn::FnArg| if let syn::FnArg::Typed(param) = param { is_extractor(&param) } else { false };
+        assert!(param(parse_quote!(KnownSku(sku): KnownSku)));
+        assert!(param(parse_quote!(whole @ (Path(sku)): Alias)));
+        assert!(param(parse_quote!(app: axum::extract::State<App>)));
+        for ordinary in [
+            parse_quote!(sku: String),
+            parse_quote!((a, b): (u8, u8)),
+            parse_quote!(Order { sku, .. }: Order),
+            parse_quote!(state: State),
+            parse_quote!(path: &Path),
+        ] {
+            assert!(!param(ordinary));
+        }
+    }
+
+    #[test]
+    fn what_borrows_cannot_be_extracted() {
+        for ty in [parse_quote!(App), parse_quote!([u8; 2]), parse_quote!(Option<Lease>)] {
+            assert!(can_be_extracted(&ty));
+        }
+        for ty in [parse_quote!(&str), parse_quote!((&str)), parse_quote!(lock_axum::LockManager)] {
+            assert!(!can_be_extracted(&ty));
         }
     }
 }

@@ -48,12 +48,26 @@ async fn diverging<const COUNT: usize>(locks: &LockManager, slots: [u8; COUNT]) 
     }
 }
 
+struct Locks<'a>(&'a LockManager);
+
+/// Without a reference, the types of the parameters are checked.
+#[distributed_lock(resource = "{key}", manager = locks.0)]
+async fn by_value<'a, const N: usize>(
+    locks: Locks<'a>,
+    key: Cow<'_, str>,
+    shown: Box<dyn Display + Send + 'a>,
+    parse: fn(&str) -> [u8; N],
+) -> Result<String, LockError> {
+    Ok(format!("{shown} {:?}", parse(&key)))
+}
+
 fn main() {
     let _ = async |locks: LockManager| {
         Keys("a").named(&locks, "b", 1).await?;
         elided(&locks, "a".into()).await?;
         borrowed(&locks, "a").await?;
         opaque(&locks, 1).await?.count();
+        by_value(Locks(&locks), "a".into(), Box::new(1), |_| [0; 2]).await?;
         diverging(&locks, [0; 2]).await?;
         Ok::<_, Box<dyn Error + Send + Sync>>(())
     };

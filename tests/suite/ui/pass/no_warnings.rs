@@ -4,14 +4,14 @@
 #![deny(clippy::all, clippy::pedantic, clippy::nursery)]
 #![forbid(unsafe_code)]
 
-pub use service::{Service, deduct, many, stream};
+pub use service::{Service, at_once, deduct, many, stream};
 
 /// The service.
 pub mod service {
     use axum::Json;
     use axum::extract::{Path, Query, Request, State};
     use axum::response::IntoResponse;
-    use lock_axum::{FencingToken, Lease, LockError, LockManager, distributed_lock};
+    use lock_axum::{FencingToken, Lease, LockError, LockManager, LockRejection, distributed_lock};
 
     /// The state.
     #[derive(Clone, Debug)]
@@ -70,6 +70,20 @@ pub mod service {
         "old"
     }
 
+    /// A handler with `manager`.
+    ///
+    /// # Errors
+    ///
+    /// If the lock cannot be acquired.
+    #[distributed_lock(resource = "{sku}", manager = service.locks)]
+    pub async fn at_once(
+        State(service): State<Service>,
+        Path(sku): Path<String>,
+        Query(query): Query<Vec<(String, String)>>,
+    ) -> Result<String, LockRejection> {
+        Ok(format!("{service:?} {sku} {query:?}"))
+    }
+
     #[rustfmt::skip]
     #[distributed_lock(resource = "{id}")]
     pub(crate) async fn one_line(Path(id): Path<u8>) -> String { id.to_string() }
@@ -101,5 +115,6 @@ fn main() {
         .route("/a/{sku}", axum::routing::post(deduct))
         .route("/b/{a}/{b}", axum::routing::post(many))
         .route("/c", axum::routing::post(stream))
-        .route("/d/{id}", axum::routing::post(service::one_line));
+        .route("/d/{id}", axum::routing::post(service::one_line))
+        .route("/e/{sku}", axum::routing::post(at_once));
 }
