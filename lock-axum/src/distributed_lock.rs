@@ -38,6 +38,29 @@
 /// # }
 /// ```
 ///
+/// The same with the manager in the router's state:
+///
+/// ```
+/// use axum::Router;
+/// use axum::extract::{FromRef, Path, State};
+/// use axum::routing::post;
+/// use lock_axum::{Lease, LockManager, distributed_lock};
+///
+/// #[derive(Clone, FromRef)]
+/// struct App {
+///     locks: LockManager,
+///     shop: String,
+/// }
+///
+/// #[distributed_lock(resource = "stock:{sku}", state)]
+/// async fn deduct(State(app): State<App>, Path(sku): Path<String>, lease: Lease) -> String {
+///     format!("deducting {sku} in {} with token {}", app.shop, lease.token())
+/// }
+///
+/// let app = App { locks: LockManager::in_memory(), shop: "Oslo".to_owned() };
+/// let router: Router = Router::new().route("/stock/{sku}/deduct", post(deduct)).with_state(app);
+/// ```
+///
 /// A method, or any other function, with the manager given by an expression:
 ///
 /// ```

@@ -1,9 +1,10 @@
 //! What `#[distributed_lock]` expands to. Not public API: it changes together with the macro.
 
+use std::convert::Infallible;
 use std::marker::PhantomData;
 
 pub use axum::Extension;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use axum::response::IntoResponse;
 pub use axum::response::Response;
 use http::request::Parts;
@@ -34,6 +35,34 @@ impl<S: Sync> FromRequestParts<S> for Manager {
     }
 }
 
+impl From<Manager> for LockManager {
+    fn from(Manager(locks): Manager) -> Self {
+        locks
+    }
+}
+
+/// Extracts the lock manager from the router's state. Otherwise like [`Manager`].
+pub struct ManagerFromState(LockManager);
+
+impl<S: Sync> FromRequestParts<S> for ManagerFromState
+where
+    LockManager: FromRef<S>,
+{
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let locks = LockManager::from_ref(state);
+        parts.extensions.insert(LockPending(locks.clone()));
+        Ok(Self(locks))
+    }
+}
+
+impl From<ManagerFromState> for LockManager {
+    fn from(ManagerFromState(locks): ManagerFromState) -> Self {
+        locks
+    }
+}
+
 /// Runs a handler under its lock. What its extractors have read of the body is counted until then.
 ///
 /// # Cancel safety
@@ -45,7 +74,7 @@ impl<S: Sync> FromRequestParts<S> for Manager {
 ///
 /// The rejection that answers in place of the handler.
 pub async fn guard_handler<Fut>(
-    Manager(locks): Manager,
+    locks: impl Into<LockManager>,
     read: ReadBytes,
     resource: String,
     policy: Policy,
@@ -59,7 +88,7 @@ where
         drop(read);
         handler(lease)
     };
-    let error = match critical_section::run(&locks, &resource, &policy, handler).await {
+    let error = match critical_section::run(&locks.into(), &resource, &policy, handler).await {
         Err(error) => error,
         Ok(Completed { output: mut response, guard }) => {
             match critical_section::finish_response(&guard, &mut response) {

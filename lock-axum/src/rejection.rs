@@ -130,7 +130,8 @@ impl IntoResponse for LockRejection {
             Cause::BufferFull { retry_after } => Problem::buffer_full(retry_after).into_response(),
             Cause::NoManager => {
                 tracing::error!(name: "lock.no_manager",
-                    "no LockManager in the request extensions; add .layer(Extension(locks)) to the router");
+                    "no LockManager in the request extensions; add .layer(Extension(locks)) to the router, or `state` to the \
+                     attribute if the manager is in the router's state");
                 Problem::internal().into_response()
             }
         }

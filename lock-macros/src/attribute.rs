@@ -103,7 +103,7 @@ mod tests {
             quote!(resource = "a", manager = , ttl = -1, wait = 99999999999999999999, crate = <T as X>::y),
             quote!(resource = "{a}", manager = self.locks, busy_status = 409u64, on_error = a::b::<C>),
             quote!(resource = "{self.a}", key = |x| { x }, crate = crate, crate = crate),
-            quote!(key = if a { b } else { c }, renew = !true, on_lost = b"cancel"),
+            quote!(key = if a { b } else { c }, state, renew = !true, on_lost = b"cancel"),
             quote!(r#resource = "a", r#ttl = a, #![x]),
         ];
         let functions = [

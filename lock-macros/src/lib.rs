@@ -36,6 +36,7 @@ use proc_macro::TokenStream;
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
 /// | `retry_after = "1s"` | Handlers only. The header `Retry-After` of the responses that have one: whole seconds, from 1 s to 1 h. | `"1s"` |
 /// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse`, not `async`, that answers lock errors in place of the problem document. | |
+/// | `state` | Handlers only, without a value. The lock manager comes from the [router's state](#handlers). | |
 /// | `manager = expr` | The lock manager, for [functions that are not handlers](#functions-and-methods). | |
 /// | `crate = path` | The path of `lock_axum`, if it is renamed or re-exported: without it, rustc cannot find `lock_axum`. | `::lock_axum` |
 ///
@@ -60,7 +61,9 @@ use proc_macro::TokenStream;
 /// # Handlers
 ///
 /// Without `manager`, the function is an axum handler. The manager comes from the request extensions: add
-/// `.layer(Extension(locks))` to the router. Without it, the response is 500 and the body does not run.
+/// `.layer(Extension(locks))` to the router. Without it, the response is 500 and the body does not run. With `state`, the
+/// manager comes from the router's state instead: implement `FromRef` for `LockManager`. Whether the state has a manager is
+/// checked at compile time.
 ///
 /// - The extractors run first, which includes reading the body. Then the resource is built and the lock is acquired.
 ///   The body runs, and its output is converted into a response, while the lock is held. A `Request` or `Body`
@@ -105,7 +108,7 @@ use proc_macro::TokenStream;
 ///   a `LockManager`.
 /// - Parameters are dropped before the lock is released. Exceptions are values without a name (`_`, or covered by `..`
 ///   in a pattern) and those that only `key` names.
-/// - `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.
+/// - `state`, `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.
 ///
 /// # Cancel safety
 ///
@@ -130,6 +133,8 @@ use proc_macro::TokenStream;
 /// - A function with `manager` can have two `#[distributed_lock]` attributes. The lock of the lower one is acquired
 ///   first. If callers acquire the same two locks in different orders, they wait for each other until one of them gives
 ///   up.
+/// - `#[debug_handler]` below `state` has to know the router's state: from a parameter `State<App>`, or from
+///   `#[debug_handler(state = App)]`.
 /// - `#[debug_handler]` *above* the attribute fails to compile with E0061 ("this function takes 2 arguments but 1
 ///   argument was supplied"): it checks a call without the additional parameter.
 /// - `#[async_trait]` on an `impl` rewrites the methods before their attributes are expanded, and leaves no `async fn`.

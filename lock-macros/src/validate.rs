@@ -60,6 +60,7 @@ fn check_function(function: &Function, args: &Args, diagnostics: &mut Diagnostic
             "on_disconnect",
             "the future of a guarded function may borrow from its caller, so it cannot be moved to a task",
         ),
+        ("state", "both name the lock manager: remove one of them"),
         ("busy_status", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
         ("retry_after", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
         ("on_error", "a guarded function returns the `LockError` to its caller; convert it in `From<LockError>`"),

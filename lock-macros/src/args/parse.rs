@@ -13,13 +13,13 @@ use super::template::Template;
 use super::value::{self, Choice};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
 
-/// The name of an argument, with an example of its value for diagnostics.
+/// The name of an argument, with an example of its value for diagnostics. Only `state` has no value.
 struct Known {
     name: &'static str,
     example: &'static str,
 }
 
-const KNOWN: [Known; 13] = [
+const KNOWN: [Known; 14] = [
     Known { name: "resource", example: "\"stock:{sku}\"" },
     Known { name: "key", example: "format!(\"stock:{sku}\")" },
     Known { name: "ttl", example: "\"10s\"" },
@@ -32,6 +32,7 @@ const KNOWN: [Known; 13] = [
     Known { name: "retry_after", example: "\"1s\"" },
     Known { name: "on_error", example: "path::to::function" },
     Known { name: "manager", example: "self.locks" },
+    Known { name: "state", example: "" },
     Known { name: "crate", example: "::lock_axum" },
 ];
 
@@ -82,7 +83,7 @@ impl Args {
             let mut args = Self { mentions_manager, ..Self::default() };
             while !input.is_empty() {
                 match argument(input) {
-                    Ok((name, value)) => args.set(name, &value, diagnostics),
+                    Ok((name, value)) => args.set(name, value.as_ref(), diagnostics),
                     Err(error) => {
                         diagnostics.push(error);
                         skip_to_comma(input);
@@ -116,13 +117,18 @@ impl Args {
         self.krate.clone().unwrap_or_else(|| quote_spanned!(site=> ::#name))
     }
 
-    fn set(&mut self, name: Ident, value: &Expr, diagnostics: &mut Diagnostics) {
+    fn set(&mut self, name: Ident, value: Option<&Expr>, diagnostics: &mut Diagnostics) {
         if self.name(&name.to_string()).is_some() {
             diagnostics.push(Error::new(name.span(), format!("duplicate argument `{name}`")));
             return;
         }
-        let text = name.to_string();
-        let text = text.as_str();
+        if let Some(value) = value {
+            self.set_value(&name.to_string(), value, diagnostics);
+        }
+        self.names.push(name);
+    }
+
+    fn set_value(&mut self, text: &str, value: &Expr, diagnostics: &mut Diagnostics) {
         match text {
             "resource" => self.resource = diagnostics.handle(Template::parse(value)).map(ResourceSource::Template),
             "key" => self.resource = Some(ResourceSource::Expr(value.clone())),
@@ -140,9 +146,8 @@ impl Args {
             "manager" => self.manager = Some(value.clone()),
             "crate" => self.krate = diagnostics.handle(value::path(text, value, "::my_service::lock_axum")),
             // `argument` returns known names only.
-            _ => return,
+            _ => {}
         }
-        self.names.push(name);
     }
 
     fn check_resource(&self, diagnostics: &mut Diagnostics) {
@@ -161,8 +166,8 @@ impl Args {
     }
 }
 
-/// Parses one `name = value`.
-fn argument(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
+/// Parses one `name = value`, or `state`.
+fn argument(input: ParseStream<'_>) -> syn::Result<(Ident, Option<Expr>)> {
     let names = || KNOWN.iter().map(|known| known.name);
     if input.peek(syn::LitStr) {
         return Err(input.error("expected a named argument: write `resource = \"…\"`"));
@@ -176,6 +181,11 @@ fn argument(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
         let message = format!("unknown argument `{name}`{hint} (expected one of {})", list(names()));
         return Err(Error::new(name.span(), message));
     };
+    if name == "state" {
+        let is_bare = input.is_empty() || input.peek(Token![,]);
+        let message = "`state` takes no value: write `state` alone; the router's state gives the manager by `FromRef`";
+        return if is_bare { Ok((name, None)) } else { Err(Error::new(name.span(), message)) };
+    }
     let missing_value = || Error::new(name.span(), format!("missing value of `{name}`: write `{name} = {example}`"));
     if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek2(token::Comma) {
         return Err(missing_value());
@@ -189,7 +199,7 @@ fn argument(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
     let fork = input.fork();
     let value = fork.parse()?;
     input.advance_to(&fork);
-    Ok((name, value))
+    Ok((name, Some(value)))
 }
 
 fn skip_to_comma(input: ParseStream<'_>) {
@@ -219,7 +229,7 @@ mod tests {
             quote! {
                 resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, on_lost = "continue",
                 on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
-                manager = self.locks(1, 2), crate = ::shop::lock_axum,
+                manager = self.locks(1, 2), state, crate = ::shop::lock_axum,
             },
             &mut diagnostics,
         );

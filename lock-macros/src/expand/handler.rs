@@ -49,6 +49,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
     let policy = policy::expand(args);
     let read = read_bytes(counted, &krate);
     let on_error = on_error(args, &krate);
+    let manager = manager(args, &krate);
     let receive = params.iter().filter_map(|param| receive(param, args));
     let call = call(function, &params, &krate, args);
 
@@ -86,12 +87,24 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
         #allowed_lints
         #(#outer_attrs)*
         #vis #async_token #fn_token #name #generics (
-            // In a tuple, because rustc would report a second error at the route if the type itself did not exist.
-            (__manager,): (#krate::__private::Manager,),
+            #manager,
             #(#outer_params,)*
         ) -> ::core::result::Result<#krate::__private::Response, #krate::LockRejection>
         #where_clause
         #block
+    }
+}
+
+/// The parameter for the lock manager, which binds `__manager`.
+fn manager(args: &Args, krate: &TokenStream) -> TokenStream {
+    match args.name("state") {
+        // In a tuple, because rustc would report a second error at the route if the type itself did not exist.
+        None => quote_spanned!(Span::mixed_site()=> (__manager,): (#krate::__private::Manager,)),
+        // Located at `state`, where `debug_handler` reports that the state has no manager.
+        Some(state) => {
+            let krate = args.crate_path(state.span());
+            quote_spanned!(at(state.span())=> __manager: #krate::__private::ManagerFromState)
+        }
     }
 }
 

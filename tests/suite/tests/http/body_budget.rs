@@ -192,6 +192,19 @@ async fn an_extractor_that_hides_its_error_does_not_run_the_handler() {
 }
 
 #[tokio::test]
+async fn a_body_counts_against_the_limit_of_the_manager_in_the_state() {
+    #[distributed_lock(resource = "r", retry_after = "7s", state)]
+    async fn handler(body: Bytes) -> String {
+        body.len().to_string()
+    }
+    let locks = manager();
+    let app = Router::new().route("/", on_post(handler)).with_state(locks);
+    let address = serve(app, &LockManager::in_memory()).await;
+    assert_refused(&upload(address, "/", LIMIT + 1).await);
+    assert_eq!(upload(address, "/", LIMIT).await.text(), LIMIT.to_string());
+}
+
+#[tokio::test]
 async fn a_body_above_the_limit_of_the_layer_is_413_even_if_the_buffer_is_full() {
     let locks = manager();
     let layer = LockLayer::new(locks.clone(), "r").body_limit(10);
