@@ -150,6 +150,48 @@
 /// # axum::Router::<()>::new().route("/{sku}", axum::routing::post(deduct));
 /// ```
 ///
+/// # Testing
+///
+/// A guarded handler has one more parameter than it shows, so a test calls it as axum does: with a request. The manager of
+/// the test keeps its locks in memory.
+///
+/// ```
+/// use axum::body::Body;
+/// use axum::extract::Path;
+/// use axum::http::{Request, StatusCode};
+/// use axum::routing::post;
+/// use axum::{Extension, Router};
+/// use lock_axum::{FencingToken, LockManager, distributed_lock};
+/// use tower::ServiceExt as _;
+///
+/// #[distributed_lock(resource = "stock:{sku}")]
+/// async fn deduct(Path(sku): Path<String>, token: FencingToken) -> StatusCode {
+///     if write(&sku, token).await { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }
+/// }
+///
+/// /// Must run under the lock of the sku.
+/// async fn write(sku: &str, token: FencingToken) -> bool {
+///     println!("deducting {sku} with token {token}");
+///     sku == "42"
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = LockManager::in_memory();
+/// let handler = Router::new().route("/{sku}", post(deduct)).layer(Extension(locks.clone()));
+/// let response = handler.oneshot(Request::post("/7").body(Body::empty())?).await?;
+/// assert_eq!(response.status(), StatusCode::NOT_FOUND);
+///
+/// // The work alone, without a request:
+/// let written = locks.lock("stock:42").run(async |lease| write("42", lease.token()).await).await?;
+/// assert!(written);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// As `write` shows, work that is to be tested without a request belongs in a function of its own, which takes what the
+/// lock provides. The attribute generates no unguarded version of the handler that a service could call by mistake.
+///
 /// # Reference
 ///
 #[doc(inline)]
