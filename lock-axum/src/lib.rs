@@ -151,6 +151,7 @@ mod param;
 mod policy;
 mod problem;
 mod rejection;
+mod signature;
 
 #[doc(hidden)]
 #[path = "macro_support.rs"]

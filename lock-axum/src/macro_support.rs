@@ -1,7 +1,6 @@
 //! What `#[distributed_lock]` expands to. Not public API: it changes together with the macro.
 
 use std::convert::Infallible;
-use std::marker::PhantomData;
 
 pub use axum::Extension;
 use axum::extract::{FromRef, FromRequestParts};
@@ -18,6 +17,7 @@ pub use crate::param::{
 };
 pub use crate::policy::Policy;
 use crate::rejection::LockRejection;
+pub use crate::signature::{Nothing, OnError, Outcome, Output, Returns, outcome, respond};
 
 /// Extracts the lock manager from the request's extensions. Rejects the request if there is none, so that a handler
 /// never runs unguarded.
@@ -101,79 +101,6 @@ where
     Err(critical_section::reject(error, &policy, on_error))
 }
 
-/// The function in `on_error`, with a type parameter that tells the implementations apart.
-#[diagnostic::on_unimplemented(
-    message = "`on_error` must be a function `fn(LockError) -> impl IntoResponse`",
-    label = "not a `fn(LockError) -> impl IntoResponse`",
-    note = "it takes the error by value, and is not `async`"
-)]
-pub trait OnError<Via> {
-    /// The response to a lock error.
-    fn respond(self, error: LockError) -> Response;
-}
-
-/// The implementation for functions that return this type.
-pub struct Returns<R>(PhantomData<R>);
-
-impl<F, R> OnError<Returns<R>> for F
-where
-    F: Fn(LockError) -> R,
-    R: IntoResponse,
-{
-    fn respond(self, error: LockError) -> Response {
-        self(error).into_response()
-    }
-}
-
-/// Implemented by nothing. If there were only one implementation to choose from, rustc would report what that one lacks
-/// instead of the message above.
-pub trait Nothing {}
-
-impl<F: Nothing> OnError<()> for F {
-    fn respond(self, error: LockError) -> Response {
-        LockRejection::from(error).into_response()
-    }
-}
-
-/// Calls the function in `on_error`.
-pub fn respond<Via>(on_error: impl OnError<Via>, error: LockError) -> Response {
-    on_error.respond(error)
-}
-
-/// What a guarded function returns.
-#[diagnostic::on_unimplemented(
-    message = "with `manager`, the function must return `Result<_, E>` with `E: From<LockError>`, not `{Self}`",
-    label = "not a `Result`",
-    note = "acquiring the lock can fail"
-)]
-pub trait Output: Sized {
-    /// A lock error as this output.
-    fn failed(error: LockError) -> Self;
-    /// Whether the function succeeded.
-    fn is_success(&self) -> bool;
-}
-
-impl<T, E: From<LockError>> Output for Result<T, E> {
-    fn failed(error: LockError) -> Self {
-        Err(error.into())
-    }
-
-    fn is_success(&self) -> bool {
-        self.is_ok()
-    }
-}
-
-/// The functions of an [`Output`], so that [`guard_function`] has no bounds for rustc to report a second time.
-pub struct Outcome<T> {
-    failed: fn(LockError) -> T,
-    is_success: fn(&T) -> bool,
-}
-
-/// The only place that requires an [`Output`].
-pub fn outcome<T: Output>() -> Outcome<T> {
-    Outcome { failed: T::failed, is_success: T::is_success }
-}
-
 /// Runs the body of a function under its lock, in the caller's task.
 ///
 /// # Cancel safety
@@ -190,7 +117,7 @@ pub async fn guard_function<T>(
     outcome: Outcome<T>,
     body: impl Future<Output = T>,
 ) -> T {
-    guard_body(&locks, &resource, &policy, &outcome, body).await.unwrap_or_else(outcome.failed)
+    guard_body(&locks, &resource, &policy, &outcome, body).await.unwrap_or_else(|error| outcome.failed(error))
 }
 
 async fn guard_body<T>(
@@ -204,7 +131,7 @@ async fn guard_body<T>(
     // Declared after the guard, and so dropped before it: the body ends before the lock is released.
     let body = guard.scope(body);
     let output = critical_section::run_until_lost(&guard, body, policy.on_lost).await?;
-    if (outcome.is_success)(&output) {
+    if outcome.is_success(&output) {
         guard.check()?;
     }
     Ok(output)
