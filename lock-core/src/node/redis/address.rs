@@ -1,4 +1,4 @@
-use redis::{ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
 use thiserror::Error;
 
 /// The URL of a server is not valid, or asks for something that is not supported.
@@ -29,23 +29,61 @@ impl Address {
                 "TLS is not built in; use redis:// over a private network or a tunnel, or redis_factory",
             ));
         }
-        let info = parsed.into_connection_info().map_err(|error| invalid(error.category()))?;
-        let database = info.redis_settings().db();
-        let name = match database {
-            0 => info.addr().to_string(),
-            database => format!("{}/{database}", info.addr()),
+        let is_socket = parsed.scheme().ends_with("unix");
+        if !is_socket && parsed.host_str().is_none_or(str::is_empty) {
+            return Err(invalid("the host is missing"));
+        }
+        let database = match is_socket {
+            true => parsed.query_pairs().find(|(name, _)| name == "db").map(|(_, db)| db.into_owned()),
+            false => Some(parsed.path().trim_matches('/').to_owned()).filter(|path| !path.is_empty()),
+        };
+        if database.is_some_and(|database| database.parse::<u32>().is_err()) {
+            return Err(invalid("the database must be a number, such as 3 in redis://host/3 or unix:///path?db=3"));
+        }
+        // Without the detail of the error, which may be a part of the URL.
+        let summary = |text: &str| invalid(text.split(" - ").next().unwrap_or_default());
+        let info = parsed.into_connection_info().map_err(|error| summary(&error.to_string()))?;
+        // The names of hosts are the same in any case, and two names for one server would be taken for two.
+        let address = match info.addr() {
+            ConnectionAddr::Unix(path) => path.display().to_string(),
+            address => address.to_string().to_lowercase(),
+        };
+        let name = match info.redis_settings().db() {
+            0 => address,
+            database => format!("{address}/{database}"),
         };
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         Ok(Self { name, info: info.set_redis_settings(settings) })
     }
 }
 
-/// The URL for an error message. Everything before the last `@` may be a password, however broken the URL is.
+/// The URL for an error message, without what may be a secret, however broken the URL is: what is before the last `@`, what follows
+/// the host and is no port, and what follows a `?` or `#`.
 fn without_password(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme < at => format!("{}***{}", &url[..scheme + 3], &url[at..]),
-        (None, Some(at)) => format!("***{}", &url[at..]),
-        _ => url.to_owned(),
+    let (scheme, rest) = match url.find("://") {
+        Some(at) => url.split_at(at + 3),
+        None => ("", url),
+    };
+    // A password may contain any of the characters that end it, so what comes last decides.
+    let after_login = rest.rfind('@').map_or(0, |at| at + 1);
+    let query = rest.find(['?', '#']);
+    if query.is_some_and(|query| query < after_login) {
+        return format!("{scheme}***");
+    }
+    let address = &rest[after_login..query.unwrap_or(rest.len())];
+    let login = if after_login > 0 { "***@" } else { "" };
+    let query = if query.is_some() { "?***" } else { "" };
+    if scheme.contains("unix") {
+        return format!("{scheme}{login}{address}{query}");
+    }
+    let (host, path) = address.split_at(address.find('/').unwrap_or(address.len()));
+    let port = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
+    match port {
+        // `user:password` without a host.
+        Some(colon) if !host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{scheme}{login}{}:***", &host[..colon])
+        }
+        _ => format!("{scheme}{login}{host}{path}{query}"),
     }
 }
 
@@ -72,5 +110,74 @@ mod tests {
             let text = error.to_string();
             assert!(!text.contains("s3c") && text.contains("***@"), "{text}");
         }
+    }
+
+    #[test]
+    fn no_way_to_put_a_secret_into_a_url_shows_it() {
+        for url in [
+            "redis://:s3cret@h:x",
+            "redis://u:s3cret@h/x",
+            "redis://u:s3%40cret@h/x",
+            "redis://u:s3/cret@h",
+            "redis://u:s3?cret@h/x",
+            "redis://u:s3#cret@h/x",
+            "redis://u:s3cret@h:1:2/x",
+            "redis://u:a@s3cret@h/x",
+            "redis://h/x?password=s3cret",
+            "redis://h/x?a=b@s3cret",
+            "redis://h/x#s3cret",
+            "redis://h?protocol=s3cret",
+            "redis://u:s3cret",
+            "redis://:s3cret/0",
+            "redis://u:s3cret@",
+            "redis://u:s3cret@[::1]/x",
+            "valkey://u:s3cret@h/x",
+            "rediss://u:s3cret@h/x",
+            "http://u:s3cret@h",
+            "u:s3cret@h",
+            "u:s3cret",
+            "unix:///run/redis.sock?db=x&user=u&pass=s3cret",
+            "unix://run/redis.sock?pass=s3cret",
+            "unix:///run/redis.sock?db=x&pass=a@s3cret",
+            "redis+unix:///run/redis.sock?db=x&pass=s3cret",
+            "valkey+unix:///run/redis.sock?db=x&pass=s3cret",
+            "unix://u:s3cret@/run/redis.sock?db=x",
+        ] {
+            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains("s3") && !text.contains("cret") && text.contains("***"), "{url}: {text}");
+        }
+        for url in ["unix:///run/redis.sock?user=u&pass=s3cret&db=3", "redis://u:s3cret@h:1/3?pass=s3cret"] {
+            let address = Address::parse(url).unwrap();
+            assert!(!address.name.contains("s3cret") && address.name.ends_with("/3"), "{}", address.name);
+        }
+    }
+
+    #[test]
+    fn a_url_that_is_not_valid_says_what_is_wrong() {
+        for (url, wrong) in [
+            ("redis://h/abc", "the database must be a number"),
+            ("redis://h/-1", "the database must be a number"),
+            ("redis://h/1/2", "the database must be a number"),
+            ("unix:///run/redis.sock?db=x", "the database must be a number"),
+            ("redis:///3", "the host is missing"),
+            ("redis://0.0.0.0", "wildcard"),
+            ("h:6379", "expected redis://"),
+        ] {
+            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            assert!(error.reason.contains(wrong), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_server_has_one_name_however_its_address_is_written() {
+        let name = |url: &str| Address::parse(url).unwrap().name;
+        for url in ["redis://a", "redis://A", "redis://a/", "redis://a:6379", "redis://A:6379/0", "valkey://u:p@a//"] {
+            assert_eq!(name(url), "a:6379", "{url}");
+        }
+        assert_eq!(name("redis://LocalHost/3"), "localhost:6379/3");
+        assert_eq!(name("redis://[0:0:0:0:0:0:0:1]"), name("redis://[::1]:6379/"));
+        assert_eq!(name("unix:///run/A.sock?db=0"), "/run/A.sock", "the names of files differ by case");
+        assert_ne!(name("redis://a"), name("redis://a:7000"));
     }
 }
