@@ -8,7 +8,7 @@ use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, NotMember, Vote};
 use crate::node::{LockKeys, Operation, Position, QueuePosition, Reply};
 use crate::options::LockOptions;
-use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
+use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms, majority};
 
 /// An attempt that failed and was undone.
 #[derive(Debug)]
@@ -35,6 +35,14 @@ pub(crate) struct QueueReport {
     pub(crate) others: u32,
     /// Whether it is the first, and the holder is a stranger.
     pub(crate) first_behind_stranger: bool,
+}
+
+impl FailedAttempt {
+    /// Whether so many nodes have something else at the key of the lock that no majority can grant it.
+    pub(crate) fn is_not_a_lock(&self) -> bool {
+        let others = self.votes.iter().filter(|vote| vote.vote == Vote::NotALock).count();
+        self.votes.len() - others < majority(self.votes.len())
+    }
 }
 
 impl QueueReport {
@@ -308,7 +316,7 @@ impl From<Proposal> for Step {
 fn may_hold(vote: &Vote) -> bool {
     match vote {
         Vote::Granted { .. } | Vote::Pending => true,
-        Vote::Held { .. } => false,
+        Vote::Held { .. } | Vote::NotALock => false,
         Vote::Failed(error) => error.may_have_executed(),
     }
 }
@@ -317,6 +325,7 @@ fn acquire_vote(reply: Result<Reply, NodeError>) -> (AcquireVote, Vote) {
     match reply {
         Ok(Reply::Granted { token }) => (AcquireVote::Granted { token }, Vote::Granted { token }),
         Ok(Reply::Held { remaining, .. }) => (AcquireVote::Held { remaining }, Vote::Held { remaining }),
+        Ok(Reply::NotALock) => (AcquireVote::Held { remaining: None }, Vote::NotALock),
         Ok(other) => {
             let error = NodeError::Protocol { reply: format!("{other:?} to an acquire") };
             (AcquireVote::NoReply, Vote::Failed(error))

@@ -4,6 +4,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::NodeError;
+use super::duration::Rounded;
 use crate::options::OutOfRange;
 use crate::resource::InvalidName;
 use crate::token::FencingToken;
@@ -31,7 +32,7 @@ use crate::token::FencingToken;
 #[non_exhaustive]
 pub enum LockError {
     /// Another owner holds it. A later attempt may succeed.
-    #[error("{resource:?} is locked by another owner (waited {waited:?})")]
+    #[error("{resource:?} is locked by another owner (waited {})", Rounded(*waited))]
     Contended {
         /// The resource.
         resource: String,
@@ -49,7 +50,7 @@ pub enum LockError {
     /// A caller with a `wait` gets this when the quorum has been lost for a second, or when its `wait` is over. Until then it
     /// tries again. After that second every caller is answered at once, until a majority is back: with the votes of an attempt that
     /// is made a few times a second.
-    #[error("no majority of the nodes replied for {resource:?}: {}", list(votes))]
+    #[error("no majority of the masters voted on {resource:?}: {}", list(votes))]
     NoQuorum {
         /// The resource.
         resource: String,
@@ -60,7 +61,10 @@ pub enum LockError {
         votes: Vec<NodeVote>,
     },
     /// The lock was granted too late: too little of its validity was left, and it was released.
-    #[error("the lock on {resource:?} was granted too late to be used (waited {waited:?})")]
+    #[error(
+        "the lock on {resource:?} was granted too late to be used (waited {}); if that is not rare, raise ttl or lower min_validity",
+        Rounded(*waited)
+    )]
     Expired {
         /// The resource.
         resource: String,
@@ -80,7 +84,7 @@ pub enum LockError {
         reason: LossReason,
     },
     /// Too many callers of this manager already wait for the resource.
-    #[error("{waiters} callers already wait for {resource:?}; the limit is max_waiters")]
+    #[error("{waiters} callers already wait for {resource:?}, as many as max_waiters allows")]
     QueueFull {
         /// The resource.
         resource: String,
@@ -88,6 +92,21 @@ pub enum LockError {
         waiters: usize,
         /// How long locks on the resource were held lately by this manager; `None` if that is not known.
         typical_hold: Option<Duration>,
+    },
+    /// On so many nodes that there is no majority, the key of the lock holds something that is not a lock: a hash or a list, say. A
+    /// retry does not help.
+    #[error(
+        "the key of {resource:?} holds data that is not a lock, of another type than a string: {}; delete that key, or use another \
+         prefix or resource",
+        list(votes)
+    )]
+    NotALock {
+        /// The resource.
+        resource: String,
+        /// How long the caller waited.
+        waited: Duration,
+        /// The votes of the attempt.
+        votes: Vec<NodeVote>,
     },
     /// The manager was closed.
     #[error("the lock manager is shutting down (resource {resource:?})")]
@@ -131,6 +150,7 @@ impl LockError {
             | Self::Expired { resource, .. }
             | Self::Lost { resource, .. }
             | Self::QueueFull { resource, .. }
+            | Self::NotALock { resource, .. }
             | Self::ShuttingDown { resource, .. }
             | Self::InvalidResource { resource, .. }
             | Self::InvalidOptions { resource, .. } => resource,
@@ -144,6 +164,7 @@ impl LockError {
             Self::Contended { waited, .. }
             | Self::NoQuorum { waited, .. }
             | Self::Expired { waited, .. }
+            | Self::NotALock { waited, .. }
             | Self::ShuttingDown { waited, .. } => *waited,
             Self::Lost { .. } | Self::QueueFull { .. } | Self::InvalidResource { .. } | Self::InvalidOptions { .. } => {
                 Duration::ZERO
@@ -151,7 +172,7 @@ impl LockError {
         }
     }
 
-    /// When a retry may succeed. `None` if it cannot: the lease was lost, or the request was invalid.
+    /// When a retry may succeed. `None` if it cannot: the lease was lost, the request was invalid, or the key is not one of a lock.
     ///
     /// For a lock that is held, this is how long locks on the resource were held lately by this manager (`typical_hold`), from
     /// 10 ms to 60 s. It is one second if that is not known, and for all other temporary errors. It is not when the holder's
@@ -163,7 +184,9 @@ impl LockError {
                 Some(typical_hold.map_or(RETRY_AFTER, |hold| hold.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)))
             }
             Self::NoQuorum { .. } | Self::Expired { .. } | Self::ShuttingDown { .. } => Some(RETRY_AFTER),
-            Self::Lost { .. } | Self::InvalidResource { .. } | Self::InvalidOptions { .. } => None,
+            Self::Lost { .. } | Self::NotALock { .. } | Self::InvalidResource { .. } | Self::InvalidOptions { .. } => {
+                None
+            }
         }
     }
 
@@ -172,7 +195,10 @@ impl LockError {
     #[must_use]
     pub fn votes(&self) -> &[NodeVote] {
         match self {
-            Self::Contended { votes, .. } | Self::NoQuorum { votes, .. } | Self::Expired { votes, .. } => votes,
+            Self::Contended { votes, .. }
+            | Self::NoQuorum { votes, .. }
+            | Self::Expired { votes, .. }
+            | Self::NotALock { votes, .. } => votes,
             _ => &[],
         }
     }
@@ -202,6 +228,8 @@ pub enum Vote {
         /// How much longer; `None` for a key that does not expire.
         remaining: Option<Duration>,
     },
+    /// The key of the lock holds something that is not a lock, and was left alone.
+    NotALock,
     /// No vote, and why.
     Failed(NodeError),
     /// The attempt was decided before the reply arrived.
@@ -213,8 +241,9 @@ impl fmt::Display for NodeVote {
         write!(f, "{}: ", self.node)?;
         match &self.vote {
             Vote::Granted { .. } => f.write_str("granted"),
-            Vote::Held { remaining: Some(remaining) } => write!(f, "held for {remaining:?}"),
+            Vote::Held { remaining: Some(remaining) } => write!(f, "held for {}", Rounded(*remaining)),
             Vote::Held { remaining: None } => f.write_str("held by a key that does not expire"),
+            Vote::NotALock => f.write_str("the key is not one of a lock"),
             Vote::Failed(error) => error.fmt(f),
             Vote::Pending => f.write_str("reply pending"),
         }

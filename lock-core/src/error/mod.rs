@@ -1,5 +1,6 @@
 //! The errors of locks and of nodes, with the facts that tell them apart.
 
+mod duration;
 mod lock;
 mod node;
 mod not_member;

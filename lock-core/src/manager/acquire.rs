@@ -117,6 +117,7 @@ impl Inner {
                     sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
                     return Err(caller.failed(failed));
                 }
+                Failure::Contended { .. } if failed.is_not_a_lock() => return Err(caller.failed(failed)),
                 Failure::Contended { free_in } => free_in,
                 Failure::Expired => Some(Duration::ZERO),
             };
@@ -202,9 +203,12 @@ impl Caller<'_> {
     }
 
     /// The error for a failed attempt.
-    fn failed(&self, FailedAttempt { failure, votes, .. }: FailedAttempt) -> LockError {
+    fn failed(&self, failed: FailedAttempt) -> LockError {
         let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
+        let is_not_a_lock = failed.is_not_a_lock();
+        let FailedAttempt { failure, votes, .. } = failed;
         match failure {
+            Failure::Contended { .. } if is_not_a_lock => LockError::NotALock { resource, waited, votes },
             Failure::Contended { free_in } => {
                 LockError::Contended { resource, waited, free_in, typical_hold: self.typical_hold(), votes }
             }

@@ -17,6 +17,8 @@ pub enum Reply {
         /// The caller's position in the queue. `None` if it does not wait, or the queue is full.
         position: Option<Position>,
     },
+    /// To an acquire: the key of the lock holds something else than a string, so it is nobody's lock, and is left alone.
+    NotALock,
     /// To a confirm: the proposed token is now the node's fence.
     Confirmed,
     /// To a confirm: the caller does not hold the lock any more, or the node has assigned a higher token.

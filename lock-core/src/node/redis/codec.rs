@@ -130,6 +130,7 @@ fn decode_one(line: &str) -> Result<Reply, NodeError> {
     let number = |digits: &str| digits.parse().map_err(|_| unexpected());
     match letter {
         "H" | "S" => held(detail, letter == "S").ok_or_else(unexpected),
+        "T" => Ok(Reply::NotALock),
         "D" => Ok(Reply::Released),
         "N" => Ok(Reply::NotOwner),
         "L" => Ok(Reply::QueueLeft),

@@ -18,7 +18,7 @@
 -- The reply is one string, which clients parse faster than an array, with a line for each request in the order of KEYS:
 --   acquire           the last of the granted tokens; H and for how many ms the lock is held or kept for another, followed by how
 --                     many waiters are before the caller and how many behind, if it is in the queue; S instead of H if the
---                     holder is a stranger
+--                     holder is a stranger; T if the key is of another type, and so no lock
 --   release           D deleted, N not the owner
 --   confirm           C confirmed, R and the fence: refused
 --   extend, replace   K kept, G gone
@@ -141,7 +141,7 @@ if count > 0 then
     -- NX: a key of another type is nobody's lock, and not ours to overwrite.
     local set = failed or try('SET', KEYS[i], ARGV[at], 'NX', 'PX', ttls[n])
     if not set then
-      replies[i] = 'H' .. call('PTTL', KEYS[i])
+      replies[i] = 'T'
     elseif set.err then
       replies[i] = 'E' .. set.err
     elseif slow_path then
