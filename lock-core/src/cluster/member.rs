@@ -119,10 +119,11 @@ impl MemberState {
             Self::Quarantined(until) => {
                 NodeError::Quarantined { remaining: until.saturating_duration_since(Instant::now()) }
             }
-            Self::Joining => NodeError::Unreachable { reason: "connecting".into() },
+            Self::Joining => NodeError::Unreachable { reason: "still connecting".into() },
             Self::NotMember(reason) => reason.clone().into(),
             // Whatever the inspection ran into, the request at hand was not sent.
-            Self::Away(error) => NodeError::Unreachable { reason: error.to_string() },
+            Self::Away(error) if error.may_have_executed() => NodeError::Unreachable { reason: error.to_string() },
+            Self::Away(error) => error.clone(),
             Self::Refused(refusal) => refusal.clone().into(),
         })
     }

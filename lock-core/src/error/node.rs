@@ -3,6 +3,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::NotMember;
+use super::duration::Rounded;
 
 /// Why a node did not vote.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -15,7 +16,7 @@ pub enum NodeError {
         reason: String,
     },
     /// No reply within the node timeout.
-    #[error("no reply within the node timeout")]
+    #[error("no reply in time; if the master is slow or far away, raise node_timeout")]
     TimedOut,
     /// The connection was lost before the reply arrived.
     #[error("connection lost: {reason}")]
@@ -24,10 +25,10 @@ pub enum NodeError {
         reason: String,
     },
     /// The node is in another epoch than when this client admitted it: it lost its data, or was replaced.
-    #[error("not admitted: the node is in another epoch and is being re-inspected")]
+    #[error("not admitted: the node lost its data or was replaced, and is being inspected again")]
     Unadmitted,
     /// The node joined the set, and must not grant locks before every lock has ended that was granted without it.
-    #[error("in quarantine for {remaining:?} since it joined the set")]
+    #[error("in quarantine for another {}, because it joined the set; nothing needs to be done", Rounded(*remaining))]
     Quarantined {
         /// How much longer, or more.
         remaining: Duration,
@@ -39,7 +40,7 @@ pub enum NodeError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The server replied with an error.
-    #[error("{code}: {detail}")]
+    #[error("{code}: {detail}{}", remedy(code, detail))]
     Rejected {
         /// The error's code, such as `OOM`.
         code: String,
@@ -47,10 +48,10 @@ pub enum NodeError {
         detail: String,
     },
     /// Too many requests are queued for this node, or were made by this manager at once.
-    #[error("too many requests are queued for the node")]
+    #[error("too many requests are queued for the master; it does not keep up, or the process makes too many at once")]
     Overloaded,
     /// The reply is not one that the request allows.
-    #[error("unexpected reply: {reply}")]
+    #[error("unexpected reply, which may come from a proxy or a server of another kind: {reply}")]
     Protocol {
         /// The reply.
         reply: String,
@@ -90,6 +91,15 @@ pub enum Refusal {
         /// The other address.
         other: String,
     },
+    /// It is part of a Redis Cluster, where one script cannot use the keys of a lock and of the node.
+    #[error("it is in cluster mode: {detail}; name a server with cluster-enabled no")]
+    ClusterMode {
+        /// The server's message.
+        detail: String,
+    },
+    /// What answers at the address is something else.
+    #[error("this is not a Redis server, it answers in another protocol; check host and port")]
+    NotRedis,
     /// It belongs to another set of masters.
     #[error(
         "{field} is {ours} here, but {theirs} in the set that the node belongs to; use the same settings in all clients, or another prefix"
@@ -114,4 +124,47 @@ pub enum Refusal {
         /// The server's message.
         detail: String,
     },
+}
+
+/// What to do about an error that a server replied with.
+fn remedy(code: &str, detail: &str) -> &'static str {
+    match code {
+        "OOM" => "; raise maxmemory, or keep other data elsewhere",
+        "NOREPLICAS" => "; masters of locks need no replicas: set min-replicas-to-write to 0, or start the replicas",
+        "MISCONF" => "; see the log of the server: its disk may be full",
+        "READONLY" => "; it became a replica: name the address of a master",
+        "LOADING" => "; it is used when it has loaded its data",
+        "BUSY" => "; another script keeps it busy: end that with SCRIPT KILL",
+        "WRONGTYPE" => "; a key under the prefix holds other data: delete it, or use another prefix",
+        _ if detail.contains("max number of clients") => "; raise maxclients, or close other connections",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_its_remedy_and_reads_well() {
+        let text =
+            |code: &str, detail: &str| NodeError::Rejected { code: code.into(), detail: detail.into() }.to_string();
+        for (code, remedy) in [
+            ("OOM", "raise maxmemory"),
+            ("NOREPLICAS", "min-replicas-to-write"),
+            ("MISCONF", "disk"),
+            ("READONLY", "address of a master"),
+            ("LOADING", "loaded"),
+            ("BUSY", "SCRIPT KILL"),
+            ("WRONGTYPE", "another prefix"),
+        ] {
+            let text = text(code, "what happened");
+            assert!(text.starts_with(&format!("{code}: what happened; ")) && text.contains(remedy), "{text}");
+        }
+        assert!(text("ERR", "max number of clients reached").contains("raise maxclients"));
+        assert_eq!(text("ERR", "the fence is used up"), "ERR: the fence is used up");
+        let quarantined = |nanos| NodeError::Quarantined { remaining: Duration::from_nanos(nanos) }.to_string();
+        assert!(quarantined(0).starts_with("in quarantine for another 1ms,"), "{}", quarantined(0));
+        assert!(quarantined(61_199_999_999).starts_with("in quarantine for another 62s,"));
+    }
 }

@@ -31,7 +31,7 @@ pub enum NotMember {
         addresses: String,
     },
     /// It has not installed the newest roster yet.
-    #[error("not a member yet: the newest roster is being installed")]
+    #[error("not a member yet: the newest roster is being installed, which takes some round trips")]
     Behind,
     /// Another node has its seat.
     #[error(
@@ -57,7 +57,7 @@ pub enum NotMember {
 
 fn missing_text(missing: &[String]) -> String {
     match missing {
-        [] => String::new(),
+        [] => ": all masters of the list have to accept it, and one of them did not so far".to_owned(),
         names => format!(
             ", and that needs all masters of the list: {} cannot be used; start them, or form the set without them with \
              form_with_missing(true)",

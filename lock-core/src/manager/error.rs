@@ -96,12 +96,12 @@ pub enum ConnectError {
         /// The masters that do not answer.
         missing: Vec<String>,
     },
-    /// Fewer than a majority of the masters are reachable.
-    #[error("{reachable} of {nodes} masters are reachable, {} are needed: {}", majority(*nodes), list(unreachable))]
+    /// Fewer than a majority of the masters are reachable and can grant locks.
+    #[error("{reachable} of {nodes} masters can grant locks, {} are needed: {}", majority(*nodes), list(unreachable))]
     NoQuorum {
         /// The number of masters.
         nodes: usize,
-        /// How many of them answered.
+        /// How many of them answered, and can grant locks.
         reachable: usize,
         /// The others, with the reason.
         unreachable: Vec<(String, NodeError)>,
@@ -130,7 +130,8 @@ mod tests {
                 ("b:2".into(), NodeError::Unreachable { reason: "connection refused".into() }),
             ],
         };
-        let text = "1 of 3 masters are reachable, 2 are needed: a:1: no reply within the node timeout; b:2: not reachable: connection refused";
+        let text = "1 of 3 masters can grant locks, 2 are needed: a:1: no reply in time; if the master is slow or far away, raise \
+                    node_timeout; b:2: not reachable: connection refused";
         assert_eq!(error.to_string(), text);
     }
 }

@@ -14,16 +14,25 @@ pub(super) fn node_error(error: &RedisError) -> NodeError {
         _ if error.is_connection_refusal() => NodeError::Unreachable { reason: "connection refused".into() },
         _ if error.is_timeout() => NodeError::TimedOut,
         ErrorKind::Io => NodeError::ConnectionLost { reason: error.to_string() },
-        _ => NodeError::Protocol { reply: error.to_string() },
+        _ => NodeError::Protocol { reply: one_line(&error.to_string()) },
     }
+}
+
+/// Errors of the parser are several lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The error that a server replied with, classified by its code.
 pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
-    let detail = detail.to_owned();
+    // The remedy follows in the same sentence.
+    let detail = detail.trim_end_matches('.').to_owned();
     match code {
         "NOAUTH" | "WRONGPASS" => Refusal::Login { detail }.into(),
         "NOPERM" => Refusal::Permission { detail }.into(),
+        // A script meets what the user lacks with no code of its own.
+        "ERR" if detail.starts_with("The user executing the script can't") => Refusal::Permission { detail }.into(),
+        "CROSSSLOT" | "CLUSTERDOWN" | "MOVED" | "ASK" => Refusal::ClusterMode { detail }.into(),
         code => NodeError::Rejected { code: code.to_owned(), detail },
     }
 }
@@ -33,6 +42,22 @@ pub(super) fn connect_error(error: &RedisError) -> NodeError {
     match node_error(error) {
         NodeError::TimedOut => NodeError::Unreachable { reason: "no answer while connecting".into() },
         NodeError::ConnectionLost { reason } => NodeError::Unreachable { reason },
+        other => other,
+    }
+}
+
+/// The error of a login, which is the first that is sent over a new connection.
+pub(super) fn login_error(error: &RedisError) -> NodeError {
+    match connect_error(error) {
+        NodeError::Protocol { .. } if error.kind() == ErrorKind::Parse => Refusal::NotRedis.into(),
+        NodeError::Unreachable { reason } if error.is_connection_dropped() && !error.is_connection_refusal() => {
+            NodeError::Unreachable {
+                reason: format!(
+                    "the server closed the connection during the login ({reason}); it may have too many clients (maxclients), or be no \
+                 Redis server"
+                ),
+            }
+        }
         other => other,
     }
 }
@@ -49,10 +74,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_server_in_cluster_mode_is_refused() {
+        for code in ["CROSSSLOT", "CLUSTERDOWN", "MOVED", "ASK"] {
+            let error = node_error(&make_extension_error(code.into(), Some("detail".into())));
+            assert_eq!(error, Refusal::ClusterMode { detail: "detail".into() }.into());
+        }
+    }
+
+    #[test]
     fn errors_are_classified_by_their_code() {
         let error = |code: &str| node_error(&make_extension_error(code.into(), Some("detail".into())));
         assert!(matches!(error("NOAUTH"), NodeError::Refused(Refusal::Login { .. })));
         assert!(matches!(error("WRONGPASS"), NodeError::Refused(Refusal::Login { .. })));
+        let denied = error_reply("ERR", "The user executing the script can't run this command or subcommand");
+        assert!(matches!(denied, NodeError::Refused(Refusal::Permission { .. })));
         for code in ["OOM", "BUSY", "MISCONF", "NOREPLICAS", "READONLY", "LOADING"] {
             let error = error(code);
             assert!(matches!(&error, NodeError::Rejected { code: reported, .. } if reported == code), "{error:?}");

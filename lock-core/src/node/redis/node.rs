@@ -156,7 +156,7 @@ impl Shared {
     /// A new connection. One that can tell that it was lost cancels `gone`.
     pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
         match tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(gone)).await {
-            Ok(connected) => connected.map_err(|error| classify::connect_error(&error)),
+            Ok(connected) => connected.map_err(|error| classify::login_error(&error)),
             Err(_) => Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
         }
     }

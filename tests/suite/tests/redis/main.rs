@@ -13,5 +13,6 @@ mod queued_locks;
 mod regressions;
 mod runtimes;
 mod script_equivalence;
+mod server_errors;
 mod uncallable_processes;
 mod waiter;
