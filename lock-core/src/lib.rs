@@ -44,13 +44,15 @@
 //! | `lock.runtime_stalled` | warn | the runtime that kept the connections and renewed the leases did not run; another one took over |
 //! | `lock.node_admitted` | debug | a node votes |
 //! | `lock.node_away` | warn | a node is not reachable |
+//! | `lock.node_cannot_vote` | error | a node is admitted, but would grant no lock; once for each cause, which the event names with the remedy |
+//! | `lock.node_votes_again` | info | that cause is gone |
 //! | `lock.node_does_not_call` | warn | no majority of the nodes can wake this process, which polls instead; the event names the nodes and the reason |
 //! | `lock.roster_changed` | info | the members of the set changed, or its `max_ttl`; debug when they are first known |
 //! | `lock.member_replaced` | warn | a node joined the set, and grants no locks for a while |
 //! | `lock.not_a_member` | warn | a node does not belong to the set; the event names the reason and the remedy |
 //! | `lock.majority_forgot` | error | a majority of the members lost their data; locks stop |
 //! | `lock.set_formed` | info | a new set was formed; error if its nodes may have granted locks before |
-//! | `lock.record_not_written` | warn | a node refused to have its record read or written; the event names the reason |
+//! | `lock.record_not_written` | warn | a node refused to have its record read or written; once for each cause, which the event names |
 //! | `lock.node_in_quarantine` | debug | a node is in quarantine |
 //! | `lock.node_refused` | error | a node must not be used; the event names the reason and the remedy |
 

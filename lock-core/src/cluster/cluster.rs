@@ -119,6 +119,16 @@ impl Cluster {
         self.members[node].state.borrow().clone()
     }
 
+    /// What keeps a node from being admitted, with the cause if it is that its record cannot be written.
+    pub(crate) fn problem(&self, node: usize) -> Option<NodeError> {
+        let member = &self.members[node];
+        let problem = member.state.borrow().problem()?;
+        Some(match problem {
+            NodeError::NotMember(_) => member.last_inspection().record.cause().cloned().unwrap_or(problem),
+            problem => problem,
+        })
+    }
+
     /// Waits until a node's first connection was made or failed.
     async fn joined(&self, member: &Member) {
         let deadline = self.first_contact_ends();

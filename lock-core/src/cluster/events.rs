@@ -56,6 +56,16 @@ pub(super) fn written(name: &str, write: &RecordWrite, record: &NodeRecord) {
         "a node joined the set; it grants no lock until every lock has ended that was granted without it");
 }
 
+/// A node that is admitted would grant no lock.
+pub(super) fn cannot_vote(name: &str, error: &NodeError) {
+    tracing::error!(name: "lock.node_cannot_vote", node = name, %error, "a node is admitted, but cannot grant locks");
+}
+
+/// The cause is gone for which a node could grant no lock.
+pub(super) fn votes_again(name: &str) {
+    tracing::info!(name: "lock.node_votes_again", node = name, "a node can grant locks again");
+}
+
 /// A node refused what has to be done for the membership.
 pub(super) fn step_failed(name: &str, error: &NodeError) {
     tracing::warn!(name: "lock.record_not_written", node = name, %error, "the record of a node could not be read or written");

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::OrderedWatch;
+use super::test_vote::TestVote;
+use super::{Complaint, OrderedWatch};
 use crate::error::{NodeError, NotMember, Refusal};
 use crate::node::LockNode;
 use crate::random::Epoch;
@@ -14,6 +15,7 @@ pub(crate) struct Member {
     pub(crate) node: Arc<dyn LockNode>,
     pub(super) state: OrderedWatch<MemberState>,
     last_inspection: Mutex<LastInspection>,
+    test_vote: Mutex<TestVote>,
     /// Notified when a reply gave reason to inspect the node again.
     pub(super) recheck: Notify,
     wakes: AtomicBool,
@@ -29,6 +31,8 @@ pub(super) struct LastInspection {
     pub(super) error: Option<NodeError>,
     /// Whether there was one, whatever it found.
     pub(super) was_inspected: bool,
+    /// Why its record cannot be read or written.
+    pub(super) record: Complaint,
 }
 
 impl Member {
@@ -38,6 +42,7 @@ impl Member {
             node,
             state,
             last_inspection: Mutex::default(),
+            test_vote: Mutex::default(),
             recheck: Notify::new(),
             wakes: AtomicBool::default(),
             silent: AtomicBool::default(),
@@ -67,6 +72,10 @@ impl Member {
 
     pub(super) fn last_inspection(&self) -> MutexGuard<'_, LastInspection> {
         self.last_inspection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn last_test_vote(&self) -> MutexGuard<'_, TestVote> {
+        self.test_vote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

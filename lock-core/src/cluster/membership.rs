@@ -60,6 +60,7 @@ impl Cluster {
                 }
                 () = member.recheck.notified() => {}
                 () = sleep(pause) => {}
+                () = self.keep_tested(node) => {}
             }
             sleep_until(inspected + MIN_PAUSE).await;
         }
@@ -117,6 +118,7 @@ impl Cluster {
         let mut last = self.members[node].last_inspection();
         (last.error, last.was_inspected) = (Some(error), true);
         drop(last);
+        self.members[node].last_test_vote().disconnected();
         self.membership().observe(node, None, self.now());
         self.publish(false);
         self.changed.notify_one();
@@ -194,9 +196,13 @@ impl Cluster {
             }
         };
         match outcome {
-            // It observes a quarantine from now on, and has to be inspected when that ends.
-            Ok(Some(())) if begins_quarantine => {}
-            Ok(Some(())) => return,
+            // A node that begins a quarantine has to be inspected when that ends.
+            Ok(Some(())) => {
+                member.last_inspection().record.resolve();
+                if !begins_quarantine {
+                    return;
+                }
+            }
             // Another client was faster.
             Ok(None) => self.inspect(node).await,
             Err(error @ (NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. } | NodeError::TimedOut)) => {
@@ -204,8 +210,12 @@ impl Cluster {
             }
             // It answers, and would answer the same again.
             Err(error) => {
-                super::events::step_failed(member.node.name(), &error);
+                if member.last_inspection().record.note(&error) {
+                    super::events::step_failed(member.node.name(), &error);
+                }
                 self.membership().pause(node, true);
+                // Callers that wait for the set to be formed are told.
+                self.changed.notify_one();
                 sleep(self.random.jitter(BACKOFF.1)).await;
                 self.membership().pause(node, false);
             }
@@ -219,9 +229,14 @@ impl Cluster {
         let membership = self.membership();
         let rosters = self.note_roster(&membership);
         let all_inspected = self.members.iter().all(|member| member.last_inspection().was_inspected);
+        let is_stuck = self.members.iter().any(|member| member.last_inspection().record.cause().is_some());
         let states: Vec<MemberState> = (0..self.size())
             .map(|node| match membership.standing(node, now) {
-                Standing::Admitted(epoch) => MemberState::Admitted(epoch, rosters),
+                Standing::Admitted(epoch) => {
+                    // If not by this client, its record was written by another one.
+                    self.members[node].last_inspection().record.resolve();
+                    MemberState::Admitted(epoch, rosters)
+                }
                 Standing::Quarantined(left) => MemberState::Quarantined(Instant::now() + left),
                 Standing::Refused(refusal) => MemberState::Refused(refusal),
                 Standing::NotMember(reason) => MemberState::NotMember(reason),
@@ -241,7 +256,9 @@ impl Cluster {
             // Callers wait for the first contact: a set that is being formed, or changed, is nearly there.
             let is_settled = match &state {
                 MemberState::NotMember(NotMember::Behind) => false,
-                MemberState::NotMember(NotMember::Unformed { missing }) => all_inspected && !missing.is_empty(),
+                MemberState::NotMember(NotMember::Unformed { missing }) => {
+                    all_inspected && (!missing.is_empty() || is_stuck)
+                }
                 MemberState::NotMember(_) | MemberState::Quarantined(_) => all_inspected && !in_progress,
                 _ => true,
             };

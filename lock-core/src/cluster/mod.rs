@@ -1,13 +1,16 @@
 //! The nodes of one set: who they are, the state of each, and their clock.
 
 mod cluster;
+mod complaint;
 mod events;
 mod member;
 mod membership;
 mod node_set;
 mod ordered_watch;
+mod test_vote;
 
 pub(crate) use self::cluster::Cluster;
+use self::complaint::Complaint;
 pub(crate) use self::member::{Member, MemberState, VotesBy};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
 pub(crate) use self::ordered_watch::OrderedWatch;

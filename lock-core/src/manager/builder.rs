@@ -9,15 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::buffered_bytes::BufferBudget;
 use super::check::{check_nodes, check_options};
+use super::connect::check_masters;
 use super::manager::Inner;
 use super::{ConfigError, ConnectError, LockManager};
-use crate::cluster::MemberState;
 use crate::engine::Engine;
-use crate::error::{NodeError, NotMember};
 use crate::lease::{LeaseRegistry, run_renewer};
 use crate::node::{Keyspace, LockNode, RedisNode};
 use crate::options::{LockOptions, MAX_TTL, MIN_TTL, OutOfRange};
-use crate::quorum::{MembershipConfig, majority};
+use crate::quorum::MembershipConfig;
 use crate::random::Random;
 use crate::resource::check_prefix;
 use crate::waiting::LocalQueues;
@@ -316,14 +315,17 @@ impl LockManagerBuilder {
         }))
     }
 
-    /// Builds the manager and connects: waits until every first connection was made or failed, at most about a second.
+    /// Builds the manager and connects: waits until every first connection was made or failed, and every node that is admitted was
+    /// asked to grant a lock that nobody else can ask for. Takes at most about two seconds.
     ///
     /// # Errors
     ///
     /// - [`ConnectError::Config`] if a setting is wrong, or a node that answers must not be used: it is a replica, it evicts keys,
-    ///   its version is too old, it is the same server as another node, or it belongs to another set.
+    ///   its version is too old, it is in cluster mode, its user lacks a permission, it is the same server as another node, or it
+    ///   belongs to another set.
     /// - [`ConnectError::NotFormed`] if the set is new, and not all of its nodes answer.
-    /// - [`ConnectError::NoQuorum`] if fewer than a majority of the nodes answer.
+    /// - [`ConnectError::NoQuorum`] if fewer than a majority of the nodes answer, belong to the set, and would grant a lock. Nodes
+    ///   that sit out a quarantine, or are about to join, count as ones that would.
     ///
     /// # Cancel safety
     ///
@@ -345,29 +347,7 @@ impl LockManagerBuilder {
         let locks = self.connect_lazy()?;
         let Inner { engine, .. } = &*locks.0;
         engine.home.start();
-        engine.cluster.all_joined().await;
-        let mut unreachable = Vec::new();
-        for (node, member) in engine.cluster.members.iter().enumerate() {
-            let name = member.node.name().to_owned();
-            match engine.cluster.state(node) {
-                MemberState::Refused(refusal) => return Err(ConfigError::RefusedNode { node: name, refusal }.into()),
-                MemberState::Away(error) => unreachable.push((name, error)),
-                MemberState::Joining => unreachable.push((name, NodeError::TimedOut)),
-                MemberState::Admitted(..) | MemberState::Quarantined(_) | MemberState::NotMember(_) => {}
-            }
-        }
-        let is_new = |node| match engine.cluster.state(node) {
-            MemberState::NotMember(NotMember::Unformed { missing }) if !missing.is_empty() => Some(missing),
-            _ => None,
-        };
-        let nodes = engine.cluster.size();
-        let reachable = nodes - unreachable.len();
-        if reachable < majority(nodes) {
-            return Err(ConnectError::NoQuorum { nodes, reachable, unreachable });
-        }
-        if let Some(missing) = (0..nodes).find_map(is_new) {
-            return Err(ConnectError::NotFormed { missing });
-        }
+        check_masters(&engine.cluster).await?;
         Ok(locks)
     }
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cluster::{Cluster, MemberState};
 use crate::error::NodeError;
@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether a majority of the nodes votes, and so locks can be acquired.
+    /// Whether a majority of the nodes would grant a lock, and so locks can be acquired.
     pub quorum: bool,
     /// The generation of the roster that this manager counts by, if it knows the set. See [`Members`](super::Members).
     pub generation: Option<u64>,
@@ -31,7 +31,7 @@ pub struct NodeHealth {
     pub name: String,
     /// Whether it answers.
     pub reachable: bool,
-    /// Whether it votes.
+    /// Whether it votes: it was asked to grant a lock that nobody else can ask for, and did.
     pub admitted: bool,
     /// How long its answer took, if it answered.
     pub round_trip: Option<Duration>,
@@ -67,8 +67,11 @@ async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
             cluster.report(node, &NodeError::Unadmitted);
             Some(NodeError::Unadmitted)
         }
-        (MemberState::Admitted(..), Ok(_)) => None,
-        (state, Ok(_)) => state.problem(),
+        (MemberState::Admitted(..), Ok(_)) => {
+            let vote = timeout_at(asked + TIMEOUT, cluster.test_vote(node)).await;
+            vote.unwrap_or(Err(NodeError::TimedOut)).err()
+        }
+        (_, Ok(_)) => cluster.problem(node),
     };
     // An error is an answer, too: of a refused login, say.
     let reachable = round_trip.is_some() || matches!(problem, Some(NodeError::Refused(_) | NodeError::Rejected { .. }));

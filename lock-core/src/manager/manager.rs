@@ -178,7 +178,8 @@ impl LockManager {
         shutdown::shut_down(&self.0.engine, &self.0.leases, grace).await
     }
 
-    /// The state of the nodes, by asking each of them now. Takes up to two seconds if one does not answer.
+    /// The state of the nodes, by asking each of them now: what it is, and then to grant a lock that nobody else can ask for. Takes
+    /// up to two seconds if one does not answer.
     ///
     /// # Cancel safety
     ///

@@ -4,6 +4,7 @@ mod acquire;
 mod buffered_bytes;
 mod builder;
 mod check;
+mod connect;
 mod error;
 mod health;
 mod manager;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::random::WaiterId;
+use crate::random::{OwnerId, WaiterId};
 use crate::resource::Resource;
 
 /// The names of the keys that one set of masters uses, all under one prefix.
@@ -16,6 +16,10 @@ impl Keyspace {
     /// Locks share them, by a hash of the lock key. So a node that has granted millions of locks keeps 16,384 counters, and
     /// never has to decide which of them it may forget. Two locks that share a fence only skip each other's tokens.
     pub const FENCES: u16 = 1 << 14;
+
+    /// The fence of test votes, which is none of a lock. With a test vote, a manager finds out whether a node would grant locks: it
+    /// acquires and releases a lock that nobody else can ask for.
+    pub const TEST_FENCE: u16 = Self::FENCES;
 
     /// The keyspace under a prefix. A manager refuses a prefix that contains braces.
     #[must_use]
@@ -33,6 +37,14 @@ impl Keyspace {
     #[must_use]
     pub fn wakeup_channel(&self, waiter: WaiterId) -> String {
         format!("{}:wakeups:{waiter}", self.record)
+    }
+
+    /// The keys of a lock for a test vote, which no user can ask for: no resource has a brace, and no two owners are equal. No
+    /// lock shares their fence, so none skips a token.
+    ///
+    /// Nothing stands between the braces, so that a Redis Cluster takes the whole key for its slot, as it does of any lock key.
+    pub(crate) fn test_keys(self: &Arc<Self>, owner: OwnerId) -> LockKeys {
+        LockKeys::with_fence(self, &format!("{{}}:test:{owner}"), |_| Self::TEST_FENCE)
     }
 
     /// The keys of the lock with this lock key.
@@ -61,6 +73,10 @@ impl LockKeys {
     /// The keys of the lock on `resource`, whose name is not checked here.
     #[must_use]
     pub fn new(keyspace: &Arc<Keyspace>, resource: &str) -> Self {
+        Self::with_fence(keyspace, resource, fence_of)
+    }
+
+    fn with_fence(keyspace: &Arc<Keyspace>, resource: &str, fence_of: impl FnOnce(&str) -> u16) -> Self {
         let lock_key = [&keyspace.prefix, resource].concat();
         let fence = fence_of(&lock_key);
         Self(Arc::new(Names {
@@ -120,6 +136,16 @@ mod tests {
         assert_eq!(keyspace.record(), "shop:{node}");
         let keys = LockKeys::new(&keyspace, "stock:42");
         assert_eq!(keys.lock_key(), "shop:stock:42");
+    }
+
+    #[test]
+    fn a_test_vote_shares_neither_key_nor_fence_with_a_lock() {
+        let keyspace = Arc::new(Keyspace::new("shop:"));
+        let [one, other] = [1, 2].map(|owner| keyspace.test_keys(OwnerId::from_bits(owner)));
+        assert_eq!(one.fence(), Keyspace::TEST_FENCE);
+        assert_ne!(one.lock_key(), other.lock_key());
+        let resource = one.lock_key().strip_prefix("shop:").unwrap();
+        assert!(Resource::parse(resource).is_err(), "{resource}");
     }
 
     #[test]

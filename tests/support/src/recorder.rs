@@ -1,9 +1,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lock_core::LockNode;
-use lock_core::node::{Operation, OwnerId, ReplySender, Request};
+use lock_core::node::{Keyspace, Operation, OwnerId, ReplySender, Request};
 
-/// A node that records the requests it gets.
+/// A node that records the requests it gets, except for test votes.
 #[derive(Clone)]
 pub struct Recorder<N> {
     node: N,
@@ -40,7 +40,9 @@ impl<N: LockNode> LockNode for Recorder<N> {
     lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences wakeups disconnected disconnect);
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.operation);
+        if request.keys.fence() != Keyspace::TEST_FENCE {
+            self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.operation);
+        }
         self.node.submit(request, reply_to);
     }
 }

@@ -18,4 +18,5 @@ mod roster_changes;
 mod scopes;
 mod settings;
 mod shutdown;
+mod test_votes;
 mod waiting;

@@ -14,5 +14,6 @@ mod regressions;
 mod runtimes;
 mod script_equivalence;
 mod server_errors;
+mod test_votes;
 mod uncallable_processes;
 mod waiter;

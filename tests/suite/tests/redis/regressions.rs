@@ -204,7 +204,7 @@ async fn bug_12_a_fence_key_for_every_lock_forever_and_a_lease_with_anothers_tok
         let record = vec!["lock:{node}".to_owned()];
         eventually_async("only the record is left", async || server.keys("*").await == record).await;
         let fields: Vec<String> = server.query("HKEYS lock:{node}").await;
-        let is_fence = |field: &&String| field.parse::<u16>().is_ok_and(|fence| fence < Keyspace::FENCES);
+        let is_fence = |field: &&String| field.parse::<u16>().is_ok_and(|fence| fence <= Keyspace::TEST_FENCE);
         let fences = fields.iter().filter(is_fence).count();
         assert_eq!(fields.len() - fences, 12, "the record has twelve fields besides the fences");
         assert!(fences > 1_500, "2,000 locks should share few fences, but use only {fences}");

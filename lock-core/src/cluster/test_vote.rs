@@ -1,0 +1,128 @@
+//! Test votes: whether a node that is admitted would grant a lock.
+
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::future::join;
+use tokio::time::timeout;
+
+use super::{Cluster, Complaint, MemberState, VotesBy, events};
+use crate::error::NodeError;
+use crate::node::{Operation, QueuePosition, Reply, ReplySender};
+use crate::random::Epoch;
+
+/// How long a node may take for a test vote.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the key of a test vote lives if it is not released.
+const TTL: Duration = Duration::from_millis(100);
+
+/// What came of the test votes of a node.
+#[derive(Default)]
+pub(super) struct TestVote {
+    /// The epoch in which the last one was cast over the present connection.
+    cast_in: Option<Epoch>,
+    /// Why it was no grant.
+    complaint: Complaint,
+}
+
+impl TestVote {
+    /// The connection is gone. Behind the next one there may be a server with other settings.
+    pub(super) fn disconnected(&mut self) {
+        self.cast_in = None;
+    }
+
+    /// Whether there is a result for this epoch, and which.
+    fn result(&self, epoch: Epoch) -> Option<Result<(), NodeError>> {
+        (self.cast_in == Some(epoch)).then(|| self.complaint.cause().map_or(Ok(()), |cause| Err(cause.clone())))
+    }
+}
+
+impl Cluster {
+    /// Has a node cast a test vote: a lock that nobody else can ask for is acquired and released, by the requests that any lock is
+    /// acquired and released with. So whatever keeps the node from granting locks keeps it from this, too.
+    ///
+    /// This changes nothing for anyone. The key lives for 100 ms if the release does not arrive, and the node counts test votes with
+    /// a fence of their own. A node in quarantine is not asked.
+    ///
+    /// # Errors
+    ///
+    /// Why the node would grant no lock. The log has an event for each new cause.
+    pub(crate) async fn test_vote(&self, node: usize) -> Result<(), NodeError> {
+        let state = self.state(node);
+        let MemberState::Admitted(epoch, _) = state else {
+            return Err(state.problem().unwrap_or(NodeError::Unadmitted));
+        };
+        let owner = self.random.owner();
+        let keys = self.keyspace.test_keys(owner);
+        let acquire = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None };
+        let release = Operation::Release { owner, position: QueuePosition::None };
+        // Both are submitted before the first reply is awaited: dropped at any point, this leaves nothing behind.
+        let (acquired, acquire_reply) = ReplySender::channel();
+        self.send(node, &mut VotesBy::Any, &keys, acquire, acquired);
+        let (released, release_reply) = ReplySender::channel();
+        self.send(node, &mut VotesBy::Any, &keys, release, released);
+        let replies = timeout(TIMEOUT, join(acquire_reply, release_reply)).await;
+        let outcome = match replies {
+            // The key may have expired before it was released.
+            Ok((Ok(Reply::Granted { .. }), Ok(Reply::Released | Reply::NotOwner))) => Ok(()),
+            Ok((Err(error), _) | (_, Err(error))) => Err(error),
+            Ok((acquired, released)) => Err(NodeError::Protocol { reply: format!("{acquired:?}, {released:?}") }),
+            Err(_) => Err(NodeError::TimedOut),
+        };
+        if let Err(error) = &outcome {
+            self.report(node, error);
+        }
+        self.note_test_vote(node, epoch, &outcome);
+        outcome
+    }
+
+    /// The result of the test vote that a node has cast since it was admitted; otherwise has it cast one.
+    ///
+    /// # Errors
+    ///
+    /// Why the node would grant no lock.
+    pub(crate) async fn test_vote_since_admission(&self, node: usize) -> Result<(), NodeError> {
+        let result = match self.state(node) {
+            MemberState::Admitted(epoch, _) => self.members[node].last_test_vote().result(epoch),
+            _ => None,
+        };
+        match result {
+            Some(result) => result,
+            None => self.test_vote(node).await,
+        }
+    }
+
+    /// Has a node cast a test vote when it is admitted, unless it has granted one since then. Never resolves: the result changes
+    /// nothing about when the node is inspected.
+    pub(super) async fn keep_tested(&self, node: usize) {
+        self.wait_until_reachable(node).await;
+        if let MemberState::Admitted(epoch, _) = self.state(node)
+            && self.members[node].last_test_vote().result(epoch) != Some(Ok(()))
+        {
+            _ = self.test_vote(node).await;
+        }
+        pending::<()>().await;
+    }
+
+    fn note_test_vote(&self, node: usize, epoch: Epoch, outcome: &Result<(), NodeError>) {
+        let member = &self.members[node];
+        let name = member.node.name();
+        let mut last = member.last_test_vote();
+        match outcome {
+            Ok(()) => {
+                last.cast_in = Some(epoch);
+                if last.complaint.resolve() {
+                    events::votes_again(name);
+                }
+            }
+            Err(error @ (NodeError::Rejected { .. } | NodeError::Refused(_) | NodeError::Protocol { .. })) => {
+                last.cast_in = Some(epoch);
+                if last.complaint.note(error) {
+                    events::cannot_vote(name, error);
+                }
+            }
+            // No answer of the node. What comes of the connection is reported by the inspections.
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Test votes: what they cost, whom they are asked of, and how often a cause is logged. In virtual time.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::node::{Keyspace, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender, Request};
+use lock_core::{ConnectError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError, NotMember};
+use tokio::time::{Instant, sleep};
+use tracing::subscriber::DefaultGuard;
+
+/// A node that can be told to refuse writes, and counts the test votes that it is asked for.
+#[derive(Clone)]
+struct FullNode {
+    node: MemoryNode,
+    full: Arc<AtomicBool>,
+    test_votes: Arc<AtomicUsize>,
+}
+
+impl FullNode {
+    fn new() -> Self {
+        Self { node: MemoryNode::new(), full: Arc::default(), test_votes: Arc::default() }
+    }
+
+    fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::SeqCst);
+    }
+
+    fn is_full(&self) -> bool {
+        self.full.load(Ordering::SeqCst)
+    }
+
+    fn test_votes(&self) -> usize {
+        self.test_votes.load(Ordering::SeqCst)
+    }
+}
+
+fn oom() -> NodeError {
+    NodeError::Rejected { code: "OOM".into(), detail: "command not allowed".into() }
+}
+
+impl LockNode for FullNode {
+    lock_core::forward_to_node!(self => self.node; name inspect read_fences wakeups disconnected disconnect);
+
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        if self.is_full() { Box::pin(async { Err(oom()) }) } else { self.node.write_record(keyspace, write) }
+    }
+
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        if matches!(request.operation, Operation::Acquire { .. }) {
+            self.test_votes.fetch_add(usize::from(request.keys.fence() == Keyspace::TEST_FENCE), Ordering::SeqCst);
+            if self.is_full() {
+                return reply_to.send(Err(oom()));
+            }
+        }
+        self.node.submit(request, reply_to);
+    }
+}
+
+fn three() -> Vec<FullNode> {
+    (0..3).map(|_| FullNode::new()).collect()
+}
+
+fn builder(nodes: &[FullNode]) -> LockManagerBuilder {
+    LockManager::builder().nodes(nodes.to_vec())
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_connect_takes_one_round_trip_for_the_inspection_and_one_for_the_test_vote() {
+    let nodes = three();
+    builder(&nodes).connect().await.unwrap();
+    let delay = Duration::from_millis(40);
+    nodes.iter().for_each(|node| node.node.set_delay(delay));
+    let started = Instant::now();
+    builder(&nodes).connect().await.unwrap();
+    assert_eq!(started.elapsed(), 2 * delay);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_in_good_order_is_asked_once_when_it_is_admitted_and_by_each_health() {
+    let nodes = three();
+    let locks = builder(&nodes).connect().await.unwrap();
+    sleep(Duration::from_secs(3600)).await;
+    assert!(nodes.iter().all(|node| node.test_votes() == 1));
+    for asked in 2..5 {
+        assert!(locks.health().await.quorum);
+        assert!(nodes.iter().all(|node| node.test_votes() == asked && node.node.lock_keys().is_empty()));
+    }
+    nodes[0].node.set_down(true);
+    sleep(Duration::from_secs(10)).await;
+    nodes[0].node.set_down(false);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!([nodes[0].test_votes(), nodes[1].test_votes()], [5, 4], "admitted again, it is asked again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_in_quarantine_is_not_asked() {
+    let nodes = three();
+    let locks = builder(&nodes).max_ttl(Duration::from_secs(10)).connect().await.unwrap();
+    nodes[2].node.forget();
+    let asked = nodes[2].test_votes();
+    _ = locks.health().await;
+    sleep(Duration::from_secs(5)).await;
+    let health = locks.health().await;
+    assert!(matches!(health.nodes[2].problem, Some(NodeError::Quarantined { .. })) && health.quorum);
+    assert!(nodes[2].test_votes() <= asked + 1, "but for the one that showed that it forgot");
+    let asked = nodes[2].test_votes();
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(nodes[2].test_votes(), asked + 1, "admitted, it is asked");
+    assert!(locks.health().await.nodes[2].admitted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_cannot_vote_is_reported_and_a_majority_fails_connect() {
+    let nodes = three();
+    builder(&nodes).connect().await.unwrap();
+    nodes[0].set_full(true);
+    let locks = builder(&nodes).connect().await.unwrap();
+    let health = locks.health().await;
+    assert!(health.quorum && health.nodes[0].reachable && !health.nodes[0].admitted);
+    assert_eq!(health.nodes[0].problem, Some(oom()));
+    nodes[1].set_full(true);
+    assert!(!locks.health().await.quorum);
+    let error = builder(&nodes).connect().await.unwrap_err();
+    let unreachable = [0, 1].map(|node| (nodes[node].name().to_owned(), oom())).to_vec();
+    assert_eq!(error, ConnectError::NoQuorum { nodes: 3, reachable: 1, unreachable });
+    nodes.iter().for_each(|node| node.set_full(false));
+    assert!(locks.health().await.quorum);
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_connect_to_masters_of_different_sets_fails() {
+    let sets = [three(), three(), three()];
+    for nodes in &sets {
+        builder(nodes).connect().await.unwrap();
+    }
+    let [one, another, third] = sets.map(|mut nodes| nodes.remove(0));
+    let error = builder(&[one, another, third]).connect().await.unwrap_err();
+    let ConnectError::NoQuorum { reachable: 1, unreachable, .. } = &error else { panic!("{error}") };
+    let is_of_another_set = |error: &NodeError| *error == NodeError::NotMember(NotMember::OtherSet);
+    assert!(unreachable.iter().all(|(_, error)| is_of_another_set(error)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_takes_no_new_locks_still_renews_those_that_are_held() {
+    let nodes = three();
+    let locks = builder(&nodes).connect().await.unwrap();
+    let guard = locks.lock("r").max_hold(Duration::from_secs(600)).acquire().await.unwrap();
+    nodes.iter().for_each(|node| node.set_full(true));
+    assert!(!locks.health().await.quorum);
+    sleep(Duration::from_secs(300)).await;
+    assert!(guard.is_valid());
+    assert!(guard.release().await.unwrap());
+}
+
+/// Collects what is logged on this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn collect(&self) -> DefaultGuard {
+        let log = self.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone()).finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    fn count(&self, text: &str) -> usize {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().matches(text).count()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cause_for_which_a_node_cannot_vote_is_logged_once() {
+    let nodes = three();
+    builder(&nodes).connect().await.unwrap();
+    let log = Log::default();
+    let _collecting = log.collect();
+    let locks = builder(&nodes).connect_lazy().unwrap();
+    nodes[0].set_full(true);
+    for times in 1..3 {
+        assert!(locks.health().await.quorum);
+        sleep(Duration::from_secs(300)).await;
+        assert_eq!(log.count("cannot grant locks"), times);
+        nodes[0].set_full(false);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(log.count("can grant locks again"), times, "noticed without being asked for");
+        nodes[0].set_full(true);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cause_for_which_a_record_is_not_written_is_logged_once() {
+    let nodes = three();
+    nodes[0].set_full(true);
+    let log = Log::default();
+    let _collecting = log.collect();
+    let locks = builder(&nodes).connect_lazy().unwrap();
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(locks.health().await.nodes[0].problem, Some(oom()));
+    assert_eq!(log.count("could not be read or written"), 1);
+    nodes[0].set_full(false);
+    sleep(Duration::from_secs(10)).await;
+    assert!(locks.health().await.nodes[0].admitted);
+}
