@@ -89,3 +89,8 @@ pub use self::node::{InvalidUrl, LockNode, MemoryNode, RedisNode};
 pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
 pub use self::resource::{InvalidName, MAX_RESOURCE_LEN};
 pub use self::token::FencingToken;
+/// The client that [`RedisNode::from_factory`] takes connections of, in the version that fits.
+pub use redis;
+/// The TLS library that [`RedisNode::from_url_with_tls`] takes its configuration from, in the version that fits.
+#[cfg(feature = "tls")]
+pub use tokio_rustls::rustls;

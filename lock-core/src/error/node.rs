@@ -112,6 +112,12 @@ pub enum Refusal {
         /// The value in the node's record.
         theirs: String,
     },
+    /// There is no secure connection to it: its certificate is not trusted, say, or its port is not one for TLS.
+    #[error("no TLS connection: {detail}")]
+    Tls {
+        /// What is wrong, with the remedy if there is one.
+        detail: String,
+    },
     /// It refused the login.
     #[error("the login was refused: {detail}; check user and password")]
     Login {

@@ -15,19 +15,28 @@ pub struct InvalidUrl {
 /// Where a Redis server is: for a connection, and for people.
 pub(super) struct Address {
     pub(super) name: String,
+    /// Without TLS, which is not left to redis-rs.
     pub(super) info: ConnectionInfo,
+    #[cfg(feature = "tls")]
+    pub(super) uses_tls: bool,
 }
 
 impl Address {
     /// Parses a URL. Neither errors nor the name contain the password.
     pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let invalid = |reason: &str| InvalidUrl { url: without_password(url), reason: reason.to_owned() };
-        let parsed = redis::parse_redis_url(url)
-            .ok_or_else(|| invalid("expected redis://[user:password@]host[:port][/database] or unix:///path"))?;
-        if matches!(parsed.scheme(), "rediss" | "valkeys") {
-            return Err(invalid(
-                "TLS is not built in; use redis:// over a private network or a tunnel, or redis_factory",
-            ));
+        let mut parsed = redis::parse_redis_url(url).ok_or_else(|| {
+            invalid("expected redis://[user:password@]host[:port][/database], the same with rediss://, or unix:///path")
+        })?;
+        let uses_tls = matches!(parsed.scheme(), "rediss" | "valkeys");
+        if uses_tls {
+            if !cfg!(feature = "tls") {
+                return Err(invalid("TLS needs the feature `tls` of lock-axum or lock-core"));
+            }
+            if parsed.fragment().is_some() {
+                return Err(invalid("certificates are always checked; remove what begins with #"));
+            }
+            parsed.set_scheme("redis").map_err(|()| invalid("expected a host"))?;
         }
         let is_socket = parsed.scheme().ends_with("unix");
         if !is_socket && parsed.host_str().is_none_or(str::is_empty) {
@@ -53,7 +62,19 @@ impl Address {
             database => format!("{address}/{database}"),
         };
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        Ok(Self { name, info: info.set_redis_settings(settings) })
+        Ok(Self {
+            name,
+            info: info.set_redis_settings(settings),
+            #[cfg(feature = "tls")]
+            uses_tls,
+        })
+    }
+}
+
+#[cfg(feature = "tls")]
+impl InvalidUrl {
+    pub(super) fn new(url: &str, reason: impl Into<String>) -> Self {
+        Self { url: without_password(url), reason: reason.into() }
     }
 }
 
@@ -101,11 +122,34 @@ mod tests {
         assert_eq!(Address::parse("redis://10.0.0.1").unwrap().name, "10.0.0.1:6379");
     }
 
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_url_with_tls_is_refused_with_the_feature_that_it_needs() {
+        let Err(error) = Address::parse("rediss://10.0.0.1") else { panic!("accepted") };
+        assert!(error.to_string().contains("feature `tls`"), "{error}");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn an_address_with_tls_is_as_one_without() {
+        for scheme in ["rediss", "valkeys"] {
+            let address = Address::parse(&format!("{scheme}://app:s3cret@redis.example:7000/3")).unwrap();
+            assert!(address.uses_tls);
+            assert_eq!(address.name, "redis.example:7000/3");
+            assert_eq!(address.info.redis_settings().password(), Some("s3cret"));
+        }
+        assert!(!Address::parse("redis://10.0.0.1").unwrap().uses_tls);
+    }
+
     #[test]
     fn a_url_that_does_not_parse_is_named_without_its_password() {
-        for url in
-            ["http://u:s3cret@h", "u:s3cret@h:1", "redis://u:s3cret@h/x", "rediss://u:s3cret@h", "redis://u:s3c@ret@:x"]
-        {
+        for url in [
+            "http://u:s3cret@h",
+            "u:s3cret@h:1",
+            "redis://u:s3cret@h/x",
+            "rediss://u:s3cret@h#x",
+            "redis://u:s3c@ret@:x",
+        ] {
             let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
             let text = error.to_string();
             assert!(!text.contains("s3c") && text.contains("***@"), "{text}");

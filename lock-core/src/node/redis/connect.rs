@@ -34,16 +34,19 @@ pub(super) struct Connected {
 pub(super) async fn connect(info: ConnectionInfo, gone: CancellationToken) -> RedisResult<Connected> {
     let settings = info.redis_settings();
     match info.addr() {
-        ConnectionAddr::Tcp(host, port) => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await?;
-            configure(&stream)?;
-            over(stream, settings, gone).await
-        }
+        ConnectionAddr::Tcp(host, port) => over(tcp(host, *port).await?, settings, gone).await,
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => over(tokio::net::UnixStream::connect(path).await?, settings, gone).await,
         // Never parsed from a URL.
         _ => Err((ErrorKind::InvalidClientConfig, "neither TCP nor a Unix socket").into()),
     }
+}
+
+/// Opens a TCP connection.
+pub(super) async fn tcp(host: &str, port: u16) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    configure(&stream)?;
+    Ok(stream)
 }
 
 fn configure(stream: &TcpStream) -> std::io::Result<()> {
@@ -54,7 +57,12 @@ fn configure(stream: &TcpStream) -> std::io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))
 }
 
-async fn over<S>(stream: S, settings: &RedisConnectionInfo, gone: CancellationToken) -> RedisResult<Connected>
+/// Begins to talk to a server over a stream.
+pub(super) async fn over<S>(
+    stream: S,
+    settings: &RedisConnectionInfo,
+    gone: CancellationToken,
+) -> RedisResult<Connected>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

@@ -1,7 +1,7 @@
 //! A Redis server as a node, over redis-rs.
 //!
-//! `node` is the [`LockNode`](super::LockNode). It opens connections (`address`, `connect`), and keeps one for requests: its life is
-//! a `link`. Requests pass through `pipeline`, which writes them in batches with `codec`; `script` has the Lua scripts that
+//! `node` is the [`LockNode`](super::LockNode). It opens connections (`address`, `connect`, `tls`), and keeps one for requests: its
+//! life is a `link`. Requests pass through `pipeline`, which writes them in batches with `codec`; `script` has the Lua scripts that
 //! execute them. `inspect` has all other commands, `wakeups` the connection on which the server wakes this process, and
 //! `classify` tells what errors mean.
 
@@ -15,6 +15,8 @@ mod node;
 mod pipeline;
 mod record;
 mod script;
+#[cfg(feature = "tls")]
+mod tls;
 mod wakeups;
 
 pub use self::address::InvalidUrl;

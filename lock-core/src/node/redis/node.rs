@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
 use super::address::{Address, InvalidUrl};
-use super::classify;
+use super::classify::login_error;
 use super::connect::{CONNECT_TIMEOUT, Connected, connect};
 use super::link::Link;
+#[cfg(feature = "tls")]
+use super::tls::{TlsServer, default_config};
 use super::wakeups::subscribe;
 use crate::node::{
     FenceReading, Inspection, Keyspace, LockNode, NodeError, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request,
@@ -22,9 +26,9 @@ use crate::random::WaiterId;
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Opens a connection. One that can tell that it was lost cancels the token.
-type Factory = dyn Fn(CancellationToken) -> NodeFuture<RedisResult<Connected>> + Send + Sync;
+type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeError>> + Send + Sync;
 
-/// One Redis or Valkey server as a master, from a URL (`redis://`, `unix://`) or from a factory of connections.
+/// One Redis or Valkey server as a master, from a URL (`redis://`, `rediss://`, `unix://`) or from a factory of connections.
 ///
 /// All requests go over one connection. Over a second one, the server wakes this process when it waits for locks; it is opened
 /// when the first caller waits, and kept. A connection is given up when it is lost, or when nothing moves on it for a second although
@@ -71,8 +75,12 @@ struct Shared {
 }
 
 impl RedisNode {
-    /// Creates a node for the server at a URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`. Does not
-    /// connect: the first inspection does.
+    /// Creates a node for the server at a URL: `redis://[user:password@]host[:port][/database]`, the same with `rediss://`, or
+    /// `unix:///path`. Does not connect: the first inspection does.
+    ///
+    /// `rediss://` is TLS, and needs the feature `tls`. The server's certificate must be valid for the host of the URL, and its
+    /// issuer among those that the system trusts; or in the file that the variable `SSL_CERT_FILE` names. The cryptography is that
+    /// of the `CryptoProvider` that the process has installed for rustls, otherwise of ring.
     ///
     /// # Examples
     ///
@@ -86,14 +94,68 @@ impl RedisNode {
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`] if the URL does not parse, or asks for TLS.
+    /// [`InvalidUrl`] if the URL does not parse; or if it asks for TLS, but the feature is off, or the system trusts no
+    /// certificates.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
-        let Address { name, info } = Address::parse(url)?;
-        Ok(Self::new(name, move |gone| connect(info.clone(), gone)))
+        let address = Address::parse(url)?;
+        #[cfg(feature = "tls")]
+        if address.uses_tls {
+            let config = default_config().map_err(|reason| InvalidUrl::new(url, reason))?;
+            return Self::from_url_with_tls(url, config);
+        }
+        Ok(Self::new(address.name, move |gone| {
+            let connecting = connect(address.info.clone(), gone);
+            async { connecting.await.map_err(|error| login_error(&error)) }
+        }))
     }
 
-    /// Creates a node for a server that `factory` connects to: over TLS, through a Sentinel, or in a simulated network. `name` is
-    /// the server's name in errors, logs and health.
+    /// Creates a node for the server at a URL with `rediss://`, and connects to it with this configuration of TLS: for roots that
+    /// the system does not trust, for a certificate of the client, or for another provider of cryptography.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    ///
+    /// use lock_core::rustls::pki_types::pem::PemObject as _;
+    /// use lock_core::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    /// use lock_core::rustls::{ClientConfig, RootCertStore};
+    /// use lock_core::{LockManager, RedisNode};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut roots = RootCertStore::empty();
+    /// roots.add(CertificateDer::from_pem_file("ca.pem")?)?;
+    /// let client = CertificateDer::pem_file_iter("client.pem")?.collect::<Result<_, _>>()?;
+    /// let key = PrivateKeyDer::from_pem_file("client.key")?;
+    /// let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(client, key)?;
+    /// let config = Arc::new(config);
+    ///
+    /// let node = |host| RedisNode::from_url_with_tls(&format!("rediss://app:secret@{host}:6380"), Arc::clone(&config));
+    /// let nodes = [node("redis-1")?, node("redis-2")?, node("redis-3")?];
+    /// let locks = LockManager::builder().nodes(nodes).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`] if the URL does not parse, or does not begin with `rediss://`.
+    #[cfg(feature = "tls")]
+    pub fn from_url_with_tls(url: &str, config: Arc<ClientConfig>) -> Result<Self, InvalidUrl> {
+        let address = Address::parse(url)?;
+        if !address.uses_tls {
+            return Err(InvalidUrl::new(url, "expected rediss://, for TLS"));
+        }
+        let server = TlsServer::new(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
+        let server = Arc::new(server);
+        Ok(Self::new(address.name, move |gone| {
+            let server = Arc::clone(&server);
+            async move { server.connect(gone).await }
+        }))
+    }
+
+    /// Creates a node for a server that `factory` connects to: through a Sentinel, a proxy, or a simulated network. `name` is the
+    /// server's name in errors, logs and health. [`lock_core::redis`](crate::redis) is the version of redis-rs to use.
     ///
     /// The factory is called for every connection and reconnection. Each time it must return a new connection that nobody else
     /// uses, because the order of requests relies on it. The connection must write at once what it is given: without a limit of
@@ -102,7 +164,7 @@ impl RedisNode {
     /// # Examples
     ///
     /// ```
-    /// use lock_core::{LockNode as _, RedisNode};
+    /// use lock_core::{LockNode as _, RedisNode, redis};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let client = redis::Client::open("redis://10.0.0.1:6379")?;
@@ -122,7 +184,7 @@ impl RedisNode {
         Self::new(name.into(), move |_| {
             let connecting = factory();
             async {
-                let mut connection = connecting.await?;
+                let mut connection = connecting.await.map_err(|error| login_error(&error))?;
                 // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
                 connection.set_response_timeout(NEVER);
                 // redis-rs has spawned its driver already.
@@ -133,7 +195,7 @@ impl RedisNode {
 
     fn new<Fut>(name: String, connect: impl Fn(CancellationToken) -> Fut + Send + Sync + 'static) -> Self
     where
-        Fut: Future<Output = RedisResult<Connected>> + Send + 'static,
+        Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
     {
         let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
         Self(Arc::new(Shared { name, factory, link: Mutex::new(None), opening: tokio::sync::Mutex::default() }))
@@ -156,7 +218,7 @@ impl Shared {
     /// A new connection. One that can tell that it was lost cancels `gone`.
     pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
         match tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(gone)).await {
-            Ok(connected) => connected.map_err(|error| classify::login_error(&error)),
+            Ok(connected) => connected,
             Err(_) => Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
         }
     }

@@ -111,7 +111,7 @@ fn an_invalid_url_is_reported_without_its_password() {
         "10.0.0.1:6379",
         "http://10.0.0.1",
         "redis://:s3cret@10.0.0.1/x",
-        "rediss://:s3cret@10.0.0.1",
+        "rediss://:s3cret@10.0.0.1/x",
         "redis://:s3cret@",
     ] {
         let error = LockManager::builder().redis([bad]).connect_lazy().map(|_| ()).unwrap_err();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
+mod authority;
 mod cancel_safety;
 mod connecting;
 mod data_loss;
@@ -15,5 +16,6 @@ mod runtimes;
 mod script_equivalence;
 mod server_errors;
 mod test_votes;
+mod tls;
 mod uncallable_processes;
 mod waiter;

@@ -19,8 +19,13 @@ pub(crate) struct Waiter {
 impl Waiter {
     /// Starts it, and waits until it is connected.
     pub(crate) async fn start(resource: &str, masters: &[String]) -> Self {
+        Self::start_with(resource, masters, &[]).await
+    }
+
+    /// Starts it with these variables in its environment, and waits until it is connected.
+    pub(crate) async fn start_with(resource: &str, masters: &[String], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_waiter"));
-        command.arg(resource).args(masters).kill_on_drop(true);
+        command.arg(resource).args(masters).envs(environment.iter().copied()).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
