@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 
 /// A task that any thread can end at once: what it owns is dropped by that thread.
 ///
@@ -19,7 +20,11 @@ pub(crate) struct Task {
 impl Task {
     /// Starts a task on a runtime.
     pub(crate) fn spawn_on(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) -> Self {
-        let work = Arc::new(Work { future: Mutex::new(Some(Box::pin(future))), ended: AtomicBool::new(false) });
+        let work = Arc::new(Work {
+            future: Mutex::new(Some(Box::pin(future))),
+            ended: AtomicBool::new(false),
+            gone: CancellationToken::new(),
+        });
         let on_runtime = runtime.spawn(Running(Arc::clone(&work))).abort_handle();
         Self { work, on_runtime }
     }
@@ -31,6 +36,11 @@ impl Task {
         self.on_runtime.abort();
     }
 
+    /// Waits until its runtime has forgotten the task, because it was ended or is done.
+    pub(crate) async fn gone(&self) {
+        self.work.gone.cancelled().await;
+    }
+
     pub(crate) fn is_finished(&self) -> bool {
         self.on_runtime.is_finished()
     }
@@ -40,6 +50,8 @@ struct Work {
     /// Locked while it is polled. That costs nothing to speak of: nobody else locks it before the task is ended.
     future: Mutex<Option<BoxFuture<'static, ()>>>,
     ended: AtomicBool,
+    /// Cancelled when the runtime has dropped the task.
+    gone: CancellationToken,
 }
 
 impl Work {
@@ -83,6 +95,7 @@ impl Drop for Running {
     /// The task is done, or its runtime was shut down.
     fn drop(&mut self) {
         self.0.end();
+        self.0.gone.cancel();
     }
 }
 
@@ -113,7 +126,7 @@ mod tests {
         assert!(!dropped.is_cancelled());
         task.end();
         assert!(dropped.is_cancelled());
-        runtime.block_on(tokio::task::yield_now());
+        runtime.block_on(task.gone());
         assert!(task.is_finished());
     }
 

@@ -18,6 +18,9 @@ const FIRST_CONTACT: Duration = Duration::from_secs(1);
 /// The latest clock reading that is accepted; it will be reached in the year 2112. Tokens have room above it, up to 2^53 - 1.
 const LATEST_CLOCK: u64 = 1 << 52;
 
+/// Why no node of a manager can be reached that was shut down.
+pub(crate) const SHUT_DOWN: &str = "the manager was shut down";
+
 /// The nodes of one set, and the state of each.
 pub(crate) struct Cluster {
     pub(crate) members: Vec<Member>,
@@ -97,6 +100,15 @@ impl Cluster {
         self.members.iter().for_each(|member| member.node.disconnect());
         self.forget_inspections();
         *self.began() = Some(Instant::now());
+    }
+
+    /// Closes the connections for good. The background work that opens them has ended.
+    pub(crate) fn end(&self) {
+        let ended = NodeError::Unreachable { reason: SHUT_DOWN.into() };
+        for member in &self.members {
+            member.node.disconnect();
+            member.state.replace(MemberState::Away(ended.clone()));
+        }
     }
 
     /// Waits until a majority votes, or every first connection was made or failed, or a second has passed.

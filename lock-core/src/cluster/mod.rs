@@ -9,7 +9,7 @@ mod node_set;
 mod ordered_watch;
 mod test_vote;
 
-pub(crate) use self::cluster::Cluster;
+pub(crate) use self::cluster::{Cluster, SHUT_DOWN};
 use self::complaint::Complaint;
 pub(crate) use self::member::{Member, MemberState, VotesBy};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};

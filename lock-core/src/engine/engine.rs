@@ -29,7 +29,7 @@ pub(crate) struct Engine {
     /// Where the background work runs.
     pub(crate) home: Arc<Home>,
     node_timeout: Option<Duration>,
-    /// Cancels [`Cluster::stop`] when the engine is dropped.
+    /// Cancels [`Cluster::stop`] when the engine is dropped without a shutdown.
     _stop: DropGuard,
 }
 
@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// Cancelled when the engine is dropped.
+    /// Cancelled when the engine is dropped, or its manager was shut down.
     pub(crate) fn stopped(&self) -> CancellationToken {
         self.cluster.stop.clone()
     }

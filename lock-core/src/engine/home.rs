@@ -3,15 +3,20 @@ use std::collections::HashSet;
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::watcher::Watcher;
 use crate::cluster::Cluster;
 use crate::task::Task;
+
+/// How long the end of the background work is awaited. Only a runtime that is blocked, or that nobody drives, takes any time.
+const END_GRACE: Duration = Duration::from_millis(100);
 
 /// The runtime on which the background work of a manager runs: connections, membership, renewals, wake-ups.
 ///
@@ -112,12 +117,13 @@ impl Home {
         self.lock().runtime.clone()
     }
 
-    /// Runs work on the home, because it may open connections. Begins it again if the home moves meanwhile.
+    /// Runs work on the home, because it may open connections. Begins it again if the home moves meanwhile. Returns `None` if the
+    /// background work has [ended](Self::end).
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the work goes on.
-    pub(crate) async fn run<T, F>(self: &Arc<Self>, work: impl Fn() -> F) -> T
+    pub(crate) async fn run<T, F>(self: &Arc<Self>, work: impl Fn() -> F) -> Option<T>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
@@ -125,16 +131,19 @@ impl Home {
         loop {
             // Asked for before the state is read, so that no change in between is missed.
             let changed = self.changed.notified();
+            if self.stop.is_cancelled() {
+                return None;
+            }
             self.start();
             if self.is_vacant() {
-                // Outside a runtime, or just shut down.
-                return work().await;
+                // Outside a runtime, or its runtime was just shut down.
+                return Some(work().await);
             }
             let (sender, output) = oneshot::channel();
             let work = work();
             self.spawn(async move { _ = sender.send(work.await) });
             if let Ok(output) = output.await {
-                return output;
+                return Some(output);
             }
             changed.await;
         }
@@ -143,7 +152,7 @@ impl Home {
     /// Starts a task on the home, which ends when the home moves.
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut state = self.lock();
-        let Some(runtime) = state.runtime.clone() else { return };
+        let Some(runtime) = state.runtime.clone().filter(|_| !self.stop.is_cancelled()) else { return };
         state.tasks.retain(|task| !task.is_finished());
         state.tasks.push(Task::spawn_on(&runtime, work));
     }
@@ -171,6 +180,21 @@ impl Home {
         self.lock().tasks.append(&mut tasks);
         self.changed.notify_waiters();
         true
+    }
+
+    /// Ends the background work for good, and closes the connections.
+    pub(crate) async fn end(&self) {
+        let tasks = {
+            let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+            self.stop.cancel();
+            take(&mut self.lock().tasks)
+        };
+        tasks.iter().for_each(Task::end);
+        self.cluster.end();
+        self.changed.notify_waiters();
+        _ = timeout(END_GRACE, join_all(tasks.iter().map(Task::gone))).await;
+        // A task that was being polled when it was ended may have opened a connection with that poll.
+        self.cluster.end();
     }
 
     /// How often the work has moved, and where it is.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::cluster::{Cluster, MemberState};
+use crate::cluster::{Cluster, MemberState, SHUT_DOWN};
 use crate::error::NodeError;
 use crate::quorum::majority;
 
@@ -49,6 +49,21 @@ pub(super) async fn check(cluster: Arc<Cluster>) -> Health {
     let voting = nodes.iter().filter(|node| node.admitted).count();
     let generation = cluster.membership().roster().map(|roster| roster.generation);
     Health { quorum: voting >= majority(cluster.size()), generation, nodes }
+}
+
+/// The health of a manager that was shut down: nothing is asked.
+pub(super) fn after_shutdown(cluster: &Cluster) -> Health {
+    let nodes = cluster.members.iter().map(|member| NodeHealth {
+        name: member.node.name().to_owned(),
+        reachable: false,
+        admitted: false,
+        round_trip: None,
+        member: None,
+        joining: None,
+        problem: Some(NodeError::Unreachable { reason: SHUT_DOWN.into() }),
+    });
+    let generation = cluster.membership().roster().map(|roster| roster.generation);
+    Health { quorum: false, generation, nodes: nodes.collect() }
 }
 
 async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {

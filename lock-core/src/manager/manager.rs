@@ -151,7 +151,8 @@ impl LockManager {
     }
 
     /// Shuts the manager down: closes it, waits up to `grace` for the holders, and revokes the leases that are left: they are
-    /// lost, and their keys released. Then waits for the releases that are in progress, at most about two seconds.
+    /// lost, and their keys released. Then waits for the releases that are in progress, at most about two seconds, and ends the
+    /// background tasks and the connections, on every runtime. The manager opens none again.
     ///
     /// Call it after the server has stopped: `axum::serve` returns before the locks of its last requests are released.
     ///
@@ -179,7 +180,7 @@ impl LockManager {
     }
 
     /// The state of the nodes, by asking each of them now: what it is, and then to grant a lock that nobody else can ask for. Takes
-    /// up to two seconds if one does not answer.
+    /// up to two seconds if one does not answer. After a [shutdown](Self::shutdown), nothing is asked, and no node is reachable.
     ///
     /// # Cancel safety
     ///
@@ -197,11 +198,11 @@ impl LockManager {
     /// ```
     pub async fn health(&self) -> Health {
         let Engine { home, cluster, .. } = &*self.0.engine;
-        home.run(|| health::check(Arc::clone(cluster))).await
+        home.run(|| health::check(Arc::clone(cluster))).await.unwrap_or_else(|| health::after_shutdown(cluster))
     }
 
-    /// Who the members of the set are, by asking each node now; `None` if no set was formed, or none is known. Takes up to two
-    /// seconds if a node does not answer.
+    /// Who the members of the set are, by asking each node now; `None` if no set was formed, none is known, or the manager was
+    /// shut down. Takes up to two seconds if a node does not answer.
     ///
     /// # Cancel safety
     ///
@@ -222,14 +223,14 @@ impl LockManager {
     /// ```
     pub async fn members(&self) -> Option<Members> {
         let Engine { home, cluster, .. } = &*self.0.engine;
-        home.run(|| members::members(Arc::clone(cluster))).await
+        home.run(|| members::members(Arc::clone(cluster))).await.flatten()
     }
 
     /// Lowers the longest time to live of the set, and for how long a master that joins grants nothing. This takes as long as the
     /// longest lock may live that was granted before.
     ///
-    /// Every manager with a longer `max_ttl` raises it again, so those have to be gone. This returns then, too:
-    /// [`members`](Self::members) says what `max_ttl` is.
+    /// Every manager with a longer `max_ttl` raises it again, so those have to be gone. This returns then, too, and when this
+    /// manager is shut down: [`members`](Self::members) says what `max_ttl` is.
     ///
     /// # Errors
     ///
@@ -255,8 +256,13 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn lower_max_ttl(&self, max_ttl: Duration) -> Result<(), OutOfRange> {
-        self.0.engine.home.start();
-        members::lower_max_ttl(&self.0.engine.cluster, self.0.max_ttl, max_ttl).await
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        home.start();
+        tokio::select! {
+            biased;
+            lowered = members::lower_max_ttl(cluster, self.0.max_ttl, max_ttl) => lowered,
+            () = cluster.stop.cancelled() => Ok(()),
+        }
     }
 
     /// An account for the bytes of one request body. Not public API.

@@ -20,7 +20,8 @@ pub struct ShutdownReport {
     pub revoked: usize,
 }
 
-/// Waits for the holders, revokes the leases that are left, and waits for the releases. The manager is closed already.
+/// Waits for the holders, revokes the leases that are left, waits for the releases, and ends all background work. The manager is
+/// closed already.
 pub(super) async fn shut_down(engine: &Arc<Engine>, leases: &LeaseRegistry, grace: Duration) -> ShutdownReport {
     let holders = leases.all().len();
     _ = timeout(grace, leases.wait_until_empty()).await;
@@ -37,6 +38,9 @@ pub(super) async fn shut_down(engine: &Arc<Engine>, leases: &LeaseRegistry, grac
         // Not without a limit: an acquisition or a release whose future is kept but never polled does not end.
         _ = timeout(RELEASE_GRACE, engine.tracker.wait()).await;
     }
+    // Also for what goes on without anybody who waits: no node is to be reached any more.
+    engine.finished.cancel();
+    engine.home.end().await;
     if revoked > 0 {
         tracing::warn!(name: "lock.shutdown_revoked", revoked, "leases were revoked at the end of the shutdown grace");
     }

@@ -10,6 +10,7 @@ mod dead_waiters;
 mod membership;
 mod mixed_fleets;
 mod moving_runtimes;
+mod nothing_left;
 mod queued_locks;
 mod regressions;
 mod runtimes;
