@@ -60,7 +60,8 @@ pub enum LockError {
         /// line until its time was over, each is [`Overloaded`](NodeError::Overloaded).
         votes: Vec<NodeVote>,
     },
-    /// The lock was granted too late: too little of its validity was left, and it was released.
+    /// The lock was granted too late: too little of its validity was left, and it was released. Or it was acquired inside its
+    /// own scope, where the shared lease has less validity left than the `min_validity` that was asked for.
     #[error(
         "the lock on {resource:?} was granted too late to be used (waited {}); if that is not rare, raise ttl or lower min_validity",
         Rounded(*waited)

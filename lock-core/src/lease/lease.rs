@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +61,8 @@ struct State {
     since: Instant,
     /// When validity ends, in microseconds after `since`; [`ENDED`] when the lease has ended.
     valid_for: AtomicU64,
+    /// Notified when a renewal has moved the end.
+    extended: Notify,
     reason: OnceLock<LossReason>,
     ended: CancellationToken,
     /// How many guards there are. The last one releases.
@@ -193,6 +197,7 @@ impl Lease {
             options,
             since: Instant::now(),
             valid_for: AtomicU64::new(ENDED),
+            extended: Notify::new(),
             reason: OnceLock::new(),
             ended: CancellationToken::new(),
             guards: AtomicUsize::new(1),
@@ -276,6 +281,11 @@ impl Lease {
         self.0.options.renew && self.0.valid_for.load(Ordering::Acquire) != self.max_hold()
     }
 
+    /// Resolves when a renewal moves the end of validity after this call.
+    pub(super) fn extended(&self) -> Notified<'_> {
+        self.0.extended.notified()
+    }
+
     pub(super) fn take_permit(&self) -> Option<LocalPermit> {
         self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -330,6 +340,7 @@ impl Lease {
         {
             grant.renewed(sent);
         }
+        self.0.extended.notify_waiters();
         extended.is_ok()
     }
 

@@ -1,6 +1,10 @@
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
 
 use super::Lease;
+use crate::quorum::validity;
 use crate::resource::Resource;
 
 tokio::task_local! {
@@ -55,6 +59,29 @@ impl Lease {
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         let outer = SCOPE.try_with(Arc::clone).ok();
         SCOPE.scope(Arc::new(Frame { lease: self.clone(), outer }), work)
+    }
+
+    /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
+    pub(crate) async fn has_left(&self, least: Duration, until: Instant) -> bool {
+        // The common case, without a timer.
+        if self.remaining() >= least {
+            return true;
+        }
+        let most = validity(self.ttl(), Duration::ZERO).unwrap_or_default();
+        while least <= most && self.renews() && self.is_valid() {
+            // Asked for before the end is read, so that no renewal in between is missed.
+            let extended = self.extended();
+            if self.remaining() >= least {
+                return true;
+            }
+            tokio::select! {
+                biased;
+                () = self.lost() => return false,
+                () = extended => {}
+                () = sleep_until(until) => return false,
+            }
+        }
+        false
     }
 
     /// The lease on a resource of a manager under which this task runs, if it does.

@@ -29,11 +29,11 @@ impl Inner {
             .map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
         check_options(options, self.max_ttl)
             .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
+        let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases };
         if let Some(lease) = Lease::in_scope(self.id, &parsed) {
-            return LockGuard::sharing(lease, &self.leases);
+            return caller.share(lease).await;
         }
 
-        let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases };
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
         let _in_progress = self.engine.tracker.token();
         self.check_open(&caller)?;
@@ -52,8 +52,13 @@ impl Inner {
         Ok(guard)
     }
 
-    /// Makes one attempt. A caller that does not wait takes no place in the local queue, and makes no second attempt.
+    /// Makes one attempt. A caller that does not wait takes no place in the local queue, passes nobody who has one, and makes no
+    /// second attempt.
     async fn try_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
+        // In an outage that lasts nobody waits.
+        if let Some(last) = self.queues.line(keys).filter(|_| !self.engine.outage_lasts()) {
+            return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
+        }
         let attempt = async {
             let place = self.engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
             self.engine.attempt(&place, keys, caller.options, 1, None).await
@@ -193,10 +198,24 @@ struct Caller<'a> {
     resource: &'a str,
     options: &'a LockOptions,
     started: Instant,
-    leases: &'a LeaseRegistry,
+    leases: &'a Arc<LeaseRegistry>,
 }
 
 impl Caller<'_> {
+    /// Shares the lease in whose scope the caller is, when that has the validity that the caller asks for.
+    async fn share(&self, lease: Lease) -> Result<LockGuard, LockError> {
+        lease.check()?;
+        if lease.has_left(self.options.min_validity, self.started + self.options.wait).await {
+            return LockGuard::sharing(lease, self.leases);
+        }
+        lease.check()?;
+        Err(LockError::Expired {
+            resource: self.resource.to_owned(),
+            waited: self.started.elapsed(),
+            votes: Vec::new(),
+        })
+    }
+
     /// How long locks on the resource were held lately by this manager.
     fn typical_hold(&self) -> Option<Duration> {
         self.leases.typical_hold(self.resource)

@@ -70,6 +70,9 @@ impl LockRequest {
 
     /// Sets the minimum validity: a grant with less of it left counts as failed.
     ///
+    /// Inside the scope of the same lock, the shared lease is waited for until a renewal gives it so much, up to `wait`. If none
+    /// can, or not in time, this is [`Expired`](LockError::Expired), and the lease goes on.
+    ///
     /// From zero to just below the time to live. Defaults to the manager's `min_validity`.
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.options.min_validity = min_validity;
@@ -127,7 +130,8 @@ impl LockRequest {
     }
 
     /// Acquires the lock if it is free, in a single attempt: it does not wait for a holder, and does not try again if no majority
-    /// of the nodes replies.
+    /// of the nodes replies. It passes nobody who waits: while other callers of this manager wait for the lock, or are about to
+    /// take it, it is [`Contended`](LockError::Contended) at once, and so it is while the nodes reserve the lock for another process.
     ///
     /// In a burst of callers it may have to wait in line for its attempt, but at most for the node timeout. The answer comes
     /// within two node timeouts, or three if its request had to wait for a connection.

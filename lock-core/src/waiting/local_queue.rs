@@ -18,6 +18,8 @@ pub(super) struct LocalQueue {
     waiters: BTreeMap<TicketId, Waiter>,
     /// Whether the caller with the permit waits, too: the lock is held by another process.
     pub(super) permit_waits: bool,
+    /// Whether the caller with the permit holds the lock.
+    pub(super) is_held: bool,
     pub(super) last_attempt: LastAttempt,
     /// Where the wake-ups for the lock arrive.
     pub(super) wakeups: Arc<PendingWakeups>,
@@ -73,6 +75,11 @@ impl LocalQueue {
     /// a task.
     pub(super) fn remove(&mut self, ticket: TicketId) -> Option<impl Sized + use<>> {
         self.waiters.remove(&ticket)
+    }
+
+    /// Whether anybody waits, or is about to take the lock.
+    pub(super) fn has_line(&self) -> bool {
+        !self.is_held || !self.waiters.is_empty()
     }
 
     /// How many wait behind the caller with the permit.

@@ -36,7 +36,7 @@ pub(crate) enum Entered {
 pub(crate) enum NotEntered {
     /// This many callers wait already.
     QueueFull(usize),
-    /// Its wait is over. With what the caller with the permit found out last.
+    /// Its wait is over, or it does not wait. With what the caller with the permit found out last.
     TimedOut(LastAttempt),
     /// The caller with the permit found no majority of the nodes.
     NoQuorum(Arc<[NodeVote]>),
@@ -89,6 +89,14 @@ impl LocalQueues {
             () = self.closing.cancelled() => Err(NotEntered::Closed),
             () = sleep_until(until) => Err(NotEntered::TimedOut(ticket.last_attempt())),
         }
+    }
+
+    /// If callers wait for a lock, or are about to take it: what the one with the permit found out last. A caller that does not
+    /// wait would pass them. It passes nobody while the first of them holds the lock, and no others wait.
+    pub(crate) fn line(&self, keys: &LockKeys) -> Option<LastAttempt> {
+        let queues = self.lock();
+        let queue = queues.get(keys.lock_key()).filter(|queue| queue.has_line());
+        queue.map(|queue| queue.last_attempt.clone())
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalQueue>> {

@@ -92,7 +92,7 @@ impl LocalPermit {
         self.wakeups.clear();
         (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
         self.queue(|queue| {
-            queue.permit_waits = false;
+            (queue.permit_waits, queue.is_held) = (false, true);
             queue.last_attempt = LastAttempt { votes: Arc::default(), ours: nodes, free_at: Some(free_at) };
         });
     }
@@ -188,7 +188,13 @@ impl LocalPermit {
         if !may_hand_over(&grant) {
             return Err((permit, grant));
         }
-        while let Some(next) = permit.queue(|queue| queue.pop_if(|terms| terms.accept(&grant))).flatten() {
+        let pop = |queue: &mut LocalQueue, grant: &Grant| {
+            let next = queue.pop_if(|terms| terms.accept(grant));
+            // It may find that the grant has become too old.
+            queue.is_held &= next.is_none();
+            next
+        };
+        while let Some(next) = permit.queue(|queue| pop(queue, &grant)).flatten() {
             // What cannot be sent comes back unchanged.
             let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, permit)) else { return Ok(()) };
             (grant, permit) = (unsent, back);
@@ -223,7 +229,7 @@ impl LocalPermit {
     fn next_waiter(&self, end: bool) -> Option<oneshot::Sender<Handover>> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(self.keys.lock_key())?;
-        queue.permit_waits = false;
+        (queue.permit_waits, queue.is_held) = (false, false);
         let next = queue.pop_if(|_| true);
         if next.is_none() && end {
             queues.remove(self.keys.lock_key());

@@ -250,6 +250,58 @@ async fn reacquiring_inside_a_lost_scope_reports_the_loss() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reacquiring_inside_a_scope_waits_until_the_lease_has_the_validity_that_is_asked_for() {
+    let (_cluster, locks) = cluster().await;
+    let most = Duration::from_millis(900);
+    let work = async |outer: Lease| {
+        sleep(TTL / 4).await;
+        assert!(outer.remaining() < most);
+        let asked = Instant::now();
+        let inner = locks.lock("r").min_validity(most).wait(TTL).acquire().await.unwrap();
+        assert!(inner.remaining() >= most && inner.token() == outer.token());
+        assert!(
+            asked.elapsed() <= TTL / 3 - TTL / 4 + Duration::from_millis(5),
+            "it is renewed after a third of its ttl"
+        );
+        sleep(TTL / 4).await;
+        let error = locks.lock("r").min_validity(most).try_acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Expired { .. }), "{error}");
+        assert!(locks.lock("r").min_validity(TTL / 3).try_acquire().await.is_ok(), "enough is left");
+    };
+    locks.lock("r").run(work).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn validity_that_the_outer_lease_will_never_have_is_refused_at_once() {
+    let (cluster, locks) = cluster().await;
+    let too_long = async |outer: Lease| {
+        let asked = Instant::now();
+        let request = locks.lock("r").ttl(TTL * 10).min_validity(TTL).wait(TTL * 10);
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(&error, LockError::Expired { resource, .. } if resource == "r"), "{error}");
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+        assert!(outer.is_valid());
+    };
+    locks.lock("r").run(too_long).await.unwrap();
+    let not_renewed = async |_| {
+        sleep(TTL / 4).await;
+        let asked = Instant::now();
+        let error = locks.lock("r").min_validity(TTL * 9 / 10).wait(TTL * 10).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Expired { .. }), "{error}");
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+    };
+    locks.lock("r").renew(false).run(not_renewed).await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    let lost = async {
+        sleep(TTL / 4).await;
+        cluster.nodes.iter().for_each(MemoryNode::forget);
+        locks.lock("r").min_validity(TTL * 9 / 10).wait(TTL * 10).acquire().await.unwrap_err()
+    };
+    let error = guard.scope(lost).await;
+    assert!(matches!(error, LockError::Lost { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn held_lists_the_leases_whose_guards_are_alive() {
     let (_cluster, locks) = cluster().await;
     let one = locks.lock("one").acquire().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::LockError;
+use lock_core::{LockError, Vote};
 use lock_support::{MemoryCluster, eventually};
 use tokio::time::{Instant, sleep};
 
@@ -51,6 +51,33 @@ async fn try_acquire_never_waits() {
     let error = locks.lock("r").try_acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Contended { .. }), "{error}");
     assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_acquire_passes_no_caller_of_this_process() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let holder = locks.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(locks.lock("r").wait(LONG_WAIT).acquire());
+    // Longer than a lock is handed over: it is released, and taken again by the next in line.
+    sleep(WAIT).await;
+    drop(holder);
+    let error = locks.lock("r").try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended { .. }), "{error}");
+    let holder = waiting.await.unwrap().unwrap();
+
+    // The nodes need not be asked.
+    let waiting = tokio::spawn(locks.lock("r").wait(LONG_WAIT).acquire());
+    sleep(WAIT).await;
+    cluster.nodes.iter().for_each(|node| node.set_delay(LONG_WAIT));
+    let asked = Instant::now();
+    let error = locks.lock("r").try_acquire().await.unwrap_err();
+    assert!(error.votes().iter().filter(|vote| matches!(vote.vote, Vote::Held { .. })).count() >= 3, "{error:?}");
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+    cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
+    assert!(holder.release().await.unwrap());
+    assert!(waiting.await.unwrap().unwrap().release().await.unwrap());
+    assert!(locks.lock("r").try_acquire().await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
