@@ -60,7 +60,7 @@ redis-server --version
 
 need lua5.1 "luac of Lua 5.1, the version inside Redis," luac5.1 luac
 luac=$(first_of luac5.1 luac)
-for script in lock-core/src/node/redis/scripts/*.lua; do
+for script in lock-core/src/node/redis/scripts/*.lua lock-axum/src/fence/*.lua; do
     "$luac" -p "$script"
 done
 

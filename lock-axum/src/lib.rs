@@ -145,6 +145,7 @@ mod critical_section;
 mod detach;
 mod distributed_lock;
 mod encode;
+pub mod fence;
 mod key_error;
 mod layer;
 mod param;

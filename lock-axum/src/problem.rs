@@ -31,6 +31,7 @@ enum ProblemType {
     BufferFull,
     Lost,
     KeyInvalid,
+    StaleToken,
 }
 
 impl ProblemType {
@@ -41,6 +42,7 @@ impl ProblemType {
             Self::BufferFull => "urn:problem:lock-axum:lock-buffer-full",
             Self::Lost => "urn:problem:lock-axum:lock-lost",
             Self::KeyInvalid => "urn:problem:lock-axum:lock-key-invalid",
+            Self::StaleToken => "urn:problem:lock-axum:stale-fencing-token",
         }
     }
 
@@ -51,6 +53,7 @@ impl ProblemType {
             Self::BufferFull => "Too many request bodies are in memory",
             Self::Lost => "The lock was lost",
             Self::KeyInvalid => "The lock key is invalid",
+            Self::StaleToken => "The fencing token is stale",
         }
     }
 }
@@ -81,6 +84,13 @@ impl Problem {
     pub(crate) fn key_invalid(detail: String) -> Self {
         let status = StatusCode::BAD_REQUEST;
         Self { status, problem_type: Some(ProblemType::KeyInvalid), detail: Some(detail), retry: None }
+    }
+
+    pub(crate) fn stale_token() -> Self {
+        let detail =
+            "a later request has taken over the resource; the write was refused, and the request may be sent again";
+        let status = StatusCode::CONFLICT;
+        Self { status, problem_type: Some(ProblemType::StaleToken), detail: Some(detail.to_owned()), retry: None }
     }
 
     /// An error of the service itself. The details are in the log, not in the response.

@@ -4,6 +4,7 @@
 
 mod body_budget;
 mod endings;
+mod fence;
 mod functions;
 mod handlers;
 mod hang_ups;

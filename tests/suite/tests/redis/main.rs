@@ -7,6 +7,7 @@ mod cancel_safety;
 mod connecting;
 mod data_loss;
 mod dead_waiters;
+mod fence;
 mod membership;
 mod mixed_fleets;
 mod moving_runtimes;

@@ -1,0 +1,78 @@
+//! Claims: how a resource refuses the holders whose lock has passed to another.
+//!
+//! A lease ends while its holder is paused. The next holder acquires the lock, and then the old one resumes and writes.
+//! Only the resource can refuse that write. It remembers the largest [`FencingToken`](crate::FencingToken) that it has seen,
+//! and refuses smaller ones.
+//!
+//! # Claim, then read, then write
+//!
+//! A *claim* presents the token to the resource. It comes first, in the transaction that reads and writes: from then on, no
+//! earlier holder can change what is read. Work that spans several transactions claims in each of them, with the same token.
+//!
+//! A token that is only checked by the write is a trap, because a read leaves no trace:
+//!
+//! | holder with token 1 | holder with token 2 | largest token seen |
+//! |---|---|---|
+//! | reads 5 units, then is paused; its lease ends | | – |
+//! | | acquires the lock, reads 5 units | – |
+//! | resumes, writes 4 units: accepted | | 1 |
+//! | | writes 4 units: accepted, because 1 < 2 | 2 |
+//!
+//! Two units are sold, and one is gone from the stock. With claims, token 2 is known before its holder reads, and the write
+//! of token 1 is refused.
+//!
+//! # Which one to use
+//!
+//! | the data is in | claim with |
+//! |---|---|
+//! | SQLite, through rusqlite | `fence::rusqlite::claim`, feature `rusqlite` |
+//! | SQLite or PostgreSQL, through another library | the statement [`CLAIM`]; no row: [`StaleToken`] |
+//! | Redis | the script [`redis::CLAIM`], or [`redis::COMPARE`] |
+//! | another database | a column beside the data: `UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token`; no row: [`StaleToken`] |
+//! | a store that can only compare | its compare-and-set, as described for [`redis::COMPARE`] |
+//!
+//! # What has the name of the resource
+//!
+//! Claim under the name of the lock, [`Lease::resource`](crate::Lease::resource): tokens can be compared only if they are of one
+//! resource, of locks with one prefix and on one set of masters. If several of those share a database, give each a table or
+//! a prefix of its own.
+//!
+//! The table gets a row for each name, and rows are not removed, because a row that is gone accepts old tokens again. Where
+//! there is no end to the names, keep the token in a column of the data instead, so that both are deleted together.
+//!
+//! # Examples
+//!
+//! With a library that has no function here: zero rows mean that the token is stale.
+//!
+//! ```
+//! use lock_axum::fence::{self, StaleToken};
+//! use lock_axum::{Lease, LockManager};
+//!
+//! # struct Db;
+//! # impl Db {
+//! #     fn execute(&self, _: &str, _: (&str, i64)) -> u64 { 1 }
+//! # }
+//! fn claim(transaction: &Db, lease: &Lease) -> Result<(), StaleToken> {
+//!     match transaction.execute(fence::CLAIM, (lease.resource(), lease.token().as_i64())) {
+//!         0 => Err(StaleToken::report(lease.resource(), lease.token(), None)),
+//!         _ => Ok(()),
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lock_axum::LockError> {
+//! let locks = LockManager::in_memory();
+//! let guard = locks.lock("stock:42").acquire().await?;
+//! assert_eq!(claim(&Db, &guard), Ok(()));
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod redis;
+#[cfg(feature = "rusqlite")]
+pub mod rusqlite;
+mod sql;
+mod stale_token;
+
+pub use self::sql::{CLAIM, CREATE_TABLE};
+pub use self::stale_token::StaleToken;

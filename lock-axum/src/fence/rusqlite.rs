@@ -1,0 +1,88 @@
+//! Claims in SQLite, through [`rusqlite`](::rusqlite). Needs the feature `rusqlite`.
+
+use ::rusqlite::{OptionalExtension as _, Transaction, params};
+use axum::response::{IntoResponse, Response};
+use lock_core::FencingToken;
+use thiserror::Error;
+
+use super::{CLAIM, StaleToken};
+use crate::problem::Problem;
+
+/// Claims `resource` for the holder of `token`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
+///
+/// Call it first in the transaction that reads and writes, and roll back if it fails. Dropping the transaction does that. A token
+/// that has claimed may claim again; work that spans several transactions claims in each of them.
+///
+/// A claim is a write. It waits for other transactions that write for as long as the connection's busy timeout. Every token
+/// fits SQLite's `INTEGER`.
+///
+/// # Examples
+///
+/// ```
+/// use lock_axum::fence::{self, rusqlite::ClaimError};
+/// use lock_axum::{Lease, LockManager};
+/// use rusqlite::{Connection, params};
+///
+/// fn sell(db: &mut Connection, sku: &str, lease: &Lease) -> Result<i64, ClaimError> {
+///     let tx = db.transaction()?;
+///     fence::rusqlite::claim(&tx, lease.resource(), lease.token())?; // then read, then write
+///     let quantity: i64 = tx.query_row("SELECT quantity FROM stock WHERE sku = ?", [sku], |row| row.get(0))?;
+///     tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![quantity - 1, sku])?;
+///     tx.commit()?;
+///     Ok(quantity - 1)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut db = Connection::open_in_memory()?;
+/// db.execute_batch(fence::CREATE_TABLE)?;
+/// db.execute_batch("CREATE TABLE stock (sku TEXT, quantity BIGINT); INSERT INTO stock VALUES ('42', 5)")?;
+///
+/// let locks = LockManager::in_memory();
+/// let older = locks.lock("stock:42").run(async |lease| lease).await?;
+/// let newer = locks.lock("stock:42").run(async |lease| lease).await?;
+/// assert_eq!(sell(&mut db, "42", &newer)?, 4);
+/// assert!(matches!(sell(&mut db, "42", &older), Err(ClaimError::Stale(_))));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`ClaimError::Stale`] if a larger token has claimed the resource. [`ClaimError::Database`] if the statement fails: there is no
+/// table `lock_fence`, the busy timeout ended, or the transaction has read before something else was written
+/// (`SQLITE_BUSY_SNAPSHOT`), which a claim that comes first cannot meet.
+pub fn claim(transaction: &Transaction<'_>, resource: &str, token: FencingToken) -> Result<(), ClaimError> {
+    if transaction.execute(CLAIM, params![resource, token.as_i64()])? > 0 {
+        return Ok(());
+    }
+    let seen = "SELECT token FROM lock_fence WHERE resource = ?";
+    let seen: Option<i64> = transaction.query_row(seen, [resource], |row| row.get(0)).optional()?;
+    Err(StaleToken::report(resource, token, seen.and_then(|seen| u64::try_from(seen).ok())).into())
+}
+
+/// Why a claim failed.
+///
+/// A handler can return it. [`Stale`](Self::Stale) is then answered as [`StaleToken`] is, with 409. [`Database`](Self::Database)
+/// is answered with 500 and logged as the event `lock.claim_failed`.
+#[derive(Debug, Error)]
+pub enum ClaimError {
+    /// A later holder of the lock has claimed the resource.
+    #[error(transparent)]
+    Stale(#[from] StaleToken),
+    /// SQLite failed.
+    #[error("the database failed")]
+    Database(#[from] ::rusqlite::Error),
+}
+
+impl IntoResponse for ClaimError {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Stale(stale) => stale.into_response(),
+            Self::Database(error) => {
+                tracing::error!(name: "lock.claim_failed", %error, "the database failed");
+                Problem::internal().into_response()
+            }
+        }
+    }
+}

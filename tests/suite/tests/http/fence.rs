@@ -1,0 +1,305 @@
+//! Claims in SQLite: resources that refuse the holders whose lock has passed to another.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::post as on_post;
+use lock_axum::fence::rusqlite::{ClaimError, claim};
+use lock_axum::fence::{self, StaleToken};
+use lock_axum::{FencingToken, Lease, LockGuard, LockManager, distributed_lock};
+use lock_support::http::{manager, nodes, post, serve};
+use proptest::prelude::*;
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Metadata, Subscriber};
+
+const SKU: &str = "stock:42";
+/// Of all locks, ever: it fits every integer of a database.
+const LARGEST_TOKEN: i64 = (1 << 53) - 1;
+const TTL: Duration = Duration::from_secs(1);
+
+/// A shop with five units in stock.
+fn shop(path: &Path) -> Connection {
+    let db = connect(path);
+    db.execute_batch(fence::CREATE_TABLE).unwrap();
+    db.execute_batch("CREATE TABLE stock (sku TEXT, quantity BIGINT); INSERT INTO stock VALUES ('42', 5)").unwrap();
+    db.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, token BIGINT)").unwrap();
+    db
+}
+
+fn connect(path: &Path) -> Connection {
+    let db = Connection::open(path).unwrap();
+    db.busy_timeout(Duration::from_secs(30)).unwrap();
+    db
+}
+
+fn in_memory() -> Connection {
+    shop(Path::new(":memory:"))
+}
+
+fn read(db: &Connection) -> i64 {
+    db.query_row("SELECT quantity FROM stock", [], |row| row.get(0)).unwrap()
+}
+
+fn sell(db: &Connection, read: i64, token: FencingToken) {
+    db.execute("UPDATE stock SET quantity = ?", [read - 1]).unwrap();
+    db.execute("INSERT INTO orders (token) VALUES (?)", [token.as_i64()]).unwrap();
+}
+
+fn orders(db: &Connection) -> i64 {
+    db.query_row("SELECT count(*) FROM orders", [], |row| row.get(0)).unwrap()
+}
+
+fn stale(result: Result<(), ClaimError>) -> StaleToken {
+    match result {
+        Err(ClaimError::Stale(stale)) => stale,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Two holders of one lock: the first was paused for longer than its lease, and the second has the lock now.
+async fn paused_and_next() -> (LockGuard, LockGuard) {
+    let nodes = nodes();
+    let paused = manager(&nodes).lock(SKU).ttl(TTL).renew(false).acquire().await.unwrap();
+    let next = manager(&nodes).lock(SKU).wait(TTL * 2).acquire().await.unwrap();
+    assert!(!paused.is_valid() && next.is_valid());
+    (paused, next)
+}
+
+/// `count` tokens of one resource, in the order of their holders.
+async fn tokens(count: usize) -> Vec<FencingToken> {
+    let locks = LockManager::in_memory();
+    let mut tokens = Vec::new();
+    for _ in 0..count {
+        tokens.push(locks.lock(SKU).run(async |lease: Lease| lease.token()).await.unwrap());
+    }
+    assert!(tokens.is_sorted());
+    tokens
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_resumes_after_its_lease_is_refused_by_the_claim() {
+    let (paused, next) = paused_and_next().await;
+    let mut db = in_memory();
+    // The paused holder had claimed and read when it was paused.
+    let tx = db.transaction().unwrap();
+    claim(&tx, SKU, paused.token()).unwrap();
+    let read_before = read(&tx);
+    tx.commit().unwrap();
+
+    let tx = db.transaction().unwrap();
+    claim(&tx, SKU, next.token()).unwrap();
+    let read_next = read(&tx);
+    tx.commit().unwrap();
+
+    // It resumes between the read and the write of the next holder, and again after them.
+    for written in [false, true] {
+        if written {
+            let tx = db.transaction().unwrap();
+            claim(&tx, SKU, next.token()).unwrap();
+            sell(&tx, read_next, next.token());
+            tx.commit().unwrap();
+        }
+        let tx = db.transaction().unwrap();
+        let refused = stale(claim(&tx, SKU, paused.token()));
+        assert_eq!((refused.resource(), refused.token()), (SKU, paused.token()));
+        assert_eq!(refused.seen(), Some(next.token().get()));
+    }
+    assert_eq!((read_before, read(&db), orders(&db)), (5, 4, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_only_checked_by_the_write_sells_a_unit_twice() {
+    let (paused, next) = paused_and_next().await;
+    let mut db = in_memory();
+    let (read_before, read_next) = (read(&db), read(&db));
+    // The same schedule: the paused holder resumes between the read and the write of the next one.
+    for (guard, read) in [(&paused, read_before), (&next, read_next)] {
+        let tx = db.transaction().unwrap();
+        claim(&tx, SKU, guard.token()).unwrap();
+        sell(&tx, read, guard.token());
+        tx.commit().unwrap();
+    }
+    assert_eq!((read(&db), orders(&db)), (4, 2), "two orders, and one unit is gone");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each step: which token claims which resource, and whether its transaction commits.
+    #[test]
+    fn accepted_tokens_never_decrease_and_equal_ones_claim_again(
+        steps in prop::collection::vec((0..2_usize, 0..6_usize, any::<bool>()), 1..40)
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let tokens = runtime.block_on(tokens(6));
+        let mut db = in_memory();
+        let mut seen = [None; 2];
+        for (resource, token, commits) in steps {
+            let token = tokens[token];
+            let tx = db.transaction().unwrap();
+            let claimed = claim(&tx, ["stock:1", "stock:2"][resource], token);
+            match seen[resource] {
+                Some(largest) if token < largest => prop_assert_eq!(stale(claimed).seen(), Some(largest.get())),
+                _ => prop_assert!(claimed.is_ok(), "{claimed:?}"),
+            }
+            if commits {
+                tx.commit().unwrap();
+                seen[resource] = seen[resource].max(Some(token));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn claims_of_several_connections_at_once_are_accepted_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop");
+    let db = shop(&file);
+    let tokens = tokens(60).await;
+    // Three connections with every third token each, so that each is often overtaken.
+    let refused: usize = thread::scope(|scope| {
+        let claiming = (0..3).map(|first| {
+            let (file, tokens) = (&file, &tokens);
+            scope.spawn(move || {
+                let mut db = connect(file);
+                let claims = tokens.iter().skip(first).step_by(3).map(|token| {
+                    let tx = db.transaction().unwrap();
+                    match claim(&tx, SKU, *token) {
+                        Ok(()) => {
+                            tx.execute("INSERT INTO orders (token) VALUES (?)", [token.as_i64()]).unwrap();
+                            tx.commit().unwrap();
+                            0
+                        }
+                        refused => {
+                            stale(refused);
+                            1
+                        }
+                    }
+                });
+                claims.sum::<usize>()
+            })
+        });
+        let claiming: Vec<_> = claiming.collect();
+        claiming.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let mut query = db.prepare("SELECT token FROM orders ORDER BY id").unwrap();
+    let accepted: Vec<i64> = query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert!(accepted.is_sorted(), "{accepted:?}");
+    assert_eq!(accepted.len() + refused, tokens.len());
+    assert_eq!(accepted.last(), tokens.last().map(|token| token.as_i64()).as_ref());
+}
+
+#[tokio::test]
+async fn a_transaction_that_read_too_early_is_refused_rather_than_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut db = shop(&folder.path().join("shop"));
+    db.pragma_update(None, "journal_mode", "wal").unwrap();
+    let mut other = connect(&folder.path().join("shop"));
+    let tokens = tokens(2).await;
+
+    let early = Transaction::new_unchecked(&db, TransactionBehavior::Deferred).unwrap();
+    read(&early);
+    let tx = other.transaction().unwrap();
+    claim(&tx, SKU, tokens[0]).unwrap();
+    tx.commit().unwrap();
+    let result = claim(&early, SKU, tokens[1]);
+    assert!(matches!(result, Err(ClaimError::Database(_))), "{result:?}");
+    drop(early);
+
+    let tx = db.transaction().unwrap();
+    claim(&tx, SKU, tokens[1]).unwrap();
+}
+
+#[distributed_lock(resource = "stock:42")]
+async fn claim_for_nothing(State(db): State<Arc<Mutex<Connection>>>, lease: Lease) -> Result<(), ClaimError> {
+    let mut db = db.lock().unwrap();
+    claim(&db.transaction()?, lease.resource(), lease.token())
+}
+
+#[tokio::test]
+async fn a_handler_answers_a_stale_token_with_409_and_a_failing_database_with_500() {
+    let (db, locks) = (Arc::new(Mutex::new(in_memory())), LockManager::in_memory());
+    let app = Router::new().route("/", on_post(claim_for_nothing)).with_state(Arc::clone(&db));
+    let address = serve(app, &locks).await;
+    assert_eq!(post(address, "/").await.status, StatusCode::OK);
+
+    db.lock().unwrap().execute(fence::CLAIM, params![SKU, LARGEST_TOKEN]).unwrap();
+    let refused = post(address, "/").await;
+    assert_eq!((refused.status, refused.kind().as_str()), (StatusCode::CONFLICT, "stale-fencing-token"));
+    assert!(!refused.text().contains("42"), "the response does not contain the resource: {}", refused.text());
+
+    db.lock().unwrap().execute_batch("DROP TABLE lock_fence").unwrap();
+    let failed = post(address, "/").await;
+    assert_eq!((failed.status, failed.kind().as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "blank"));
+}
+
+/// Collects the events of the fence, with their fields.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Visit for Log {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.lock().unwrap().push(format!("{field}={value:?}"));
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.name() == "lock.stale_token" && metadata.level() == &Level::WARN
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn a_refused_claim_is_one_event_and_says_what_to_do() {
+    let tokens = tokens(2).await;
+    let (mut db, log) = (in_memory(), Log::default());
+    let refused = tracing::subscriber::with_default(log.clone(), || {
+        let tx = db.transaction().unwrap();
+        claim(&tx, SKU, tokens[1]).unwrap();
+        stale(claim(&tx, SKU, tokens[0]))
+    });
+    let logged = log.0.lock().unwrap().join(" ");
+    assert_eq!(logged.matches("message=").count(), 1, "{logged}");
+    for field in [format!("resource={SKU:?}"), format!("token={}", tokens[0]), format!("seen={}", tokens[1])] {
+        assert!(logged.contains(&field), "{logged}");
+    }
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "token {} of \"stock:42\" is stale: a later holder of the lock has claimed it with token {}; roll back, and \
+             acquire the lock again to retry",
+            tokens[0], tokens[1]
+        )
+    );
+}
+
+#[tokio::test]
+async fn the_largest_token_fits_the_table() {
+    let db = in_memory();
+    db.execute(fence::CLAIM, params![SKU, LARGEST_TOKEN]).unwrap();
+    assert_eq!(db.execute(fence::CLAIM, params![SKU, LARGEST_TOKEN]).unwrap(), 1);
+    assert_eq!(db.execute(fence::CLAIM, params![SKU, LARGEST_TOKEN - 1]).unwrap(), 0);
+}
