@@ -16,7 +16,7 @@
 //! | process-local mutex | a mutex in each instance, of which there are several |
 //! | distributed lock | `#[distributed_lock]` |
 //! | lock, holder pauses > TTL | the same, but some holders stop for longer than their lease |
-//! | + fence checked at write only | the write refuses a token that is not newer than the last *written* one |
+//! | + fence checked at write only | the write refuses a token that is older than the last *written* one |
 //! | + fence claimed | the token is claimed before the read, and again before the write |
 //! | one atomic SQL statement | the database, without a lock |
 //!

@@ -14,7 +14,7 @@ use hyper_util::{
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use crate::shop::{SOLD_OUT, STALE_TOKEN};
+use crate::shop::SOLD_OUT;
 
 /// The longest a request may take: far more than the lock's `wait`, a pause and the payment together.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,7 +71,7 @@ impl Answer {
         let kind = problem.rsplit(['/', ':', '#']).next().unwrap_or_default();
         match (status, kind) {
             (StatusCode::CONFLICT, SOLD_OUT) => Self::SoldOut,
-            (StatusCode::CONFLICT, STALE_TOKEN) => Self::Stale,
+            (StatusCode::CONFLICT, "stale-fencing-token") => Self::Stale,
             (StatusCode::CONFLICT, "lock-busy") | (StatusCode::SERVICE_UNAVAILABLE, _) => Self::Busy,
             (StatusCode::INTERNAL_SERVER_ERROR, "lock-lost") => Self::LeaseLost,
             _ => Self::Other(status),
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(answer(StatusCode::OK, "{}"), Answer::Sold);
         assert_eq!(answer(conflict, r#"{"type":"https://a/b/sold-out"}"#), Answer::SoldOut);
         assert_eq!(answer(conflict, r#"{"type":"urn:a:lock-busy"}"#), Answer::Busy);
-        assert_eq!(answer(conflict, r#"{"type":"https://a#stale-token"}"#), Answer::Stale);
+        assert_eq!(answer(conflict, r#"{"type":"https://a#stale-fencing-token"}"#), Answer::Stale);
         assert_eq!(answer(conflict, "not JSON"), Answer::Other(conflict));
         assert_eq!(answer(StatusCode::SERVICE_UNAVAILABLE, ""), Answer::Busy);
         let failed = StatusCode::INTERNAL_SERVER_ERROR;

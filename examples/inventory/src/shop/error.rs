@@ -7,13 +7,12 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use lock_axum::fence::{StaleToken, rusqlite::ClaimError};
 use serde_json::json;
 use tokio::task::JoinError;
 
 /// The last segment of the problem `type` of [`ShopError::SoldOut`].
 pub(crate) const SOLD_OUT: &str = "sold-out";
-/// The last segment of the problem `type` of [`ShopError::StaleToken`].
-pub(crate) const STALE_TOKEN: &str = "stale-token";
 
 const TYPE_PREFIX: &str = "https://inventory.example/problems/";
 
@@ -23,9 +22,9 @@ pub(crate) enum ShopError {
     UnknownSku,
     #[error("not enough units in stock")]
     SoldOut,
-    /// A newer holder of the lock has claimed the SKU. Nothing was written, so the client may retry.
-    #[error("a newer request has taken over the lock; nothing was sold, try again")]
-    StaleToken,
+    /// A later holder of the lock has claimed the SKU. Nothing was written, so the client may retry.
+    #[error(transparent)]
+    StaleToken(#[from] StaleToken),
     #[error("{0}")]
     BadOrder(String),
     #[error("the database failed")]
@@ -34,12 +33,21 @@ pub(crate) enum ShopError {
     Thread(#[from] JoinError),
 }
 
+impl From<ClaimError> for ShopError {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Stale(stale) => stale.into(),
+            ClaimError::Database(error) => error.into(),
+        }
+    }
+}
+
 impl IntoResponse for ShopError {
     fn into_response(self) -> Response {
         let (status, kind) = match &self {
+            Self::StaleToken(stale) => return stale.clone().into_response(),
             Self::UnknownSku => (StatusCode::NOT_FOUND, "unknown-sku"),
             Self::SoldOut => (StatusCode::CONFLICT, SOLD_OUT),
-            Self::StaleToken => (StatusCode::CONFLICT, STALE_TOKEN),
             Self::BadOrder(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad-order"),
             Self::Database(_) | Self::Thread(_) => {
                 tracing::error!(error = &self as &dyn std::error::Error, "request failed");

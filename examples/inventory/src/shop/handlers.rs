@@ -5,7 +5,7 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use lock_axum::{FencingToken, LockManager, distributed_lock};
+use lock_axum::{Lease, LockManager, distributed_lock};
 use serde_json::{Value, json};
 
 use super::{Order, Receipt, Shop, ShopError, known_sku::KnownSku};
@@ -14,15 +14,15 @@ use super::{Order, Receipt, Shop, ShopError, known_sku::KnownSku};
 ///
 /// The lock makes concurrent buyers of a SKU wait for each other. It cannot stop a handler that is
 /// still running when its lease expires. The store can refuse the writes of that handler, which is
-/// why every transaction gets the fencing token.
+/// why every transaction gets the lease, with its fencing token.
 #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
 pub(crate) async fn deduct(
     KnownSku(sku): KnownSku,
     State(shop): State<Shop>,
-    token: FencingToken,
+    lease: Lease,
     order: Order,
 ) -> Result<Json<Receipt>, ShopError> {
-    shop.purchase(&sku, order, token).await.map(Json)
+    shop.purchase(&sku, order, &lease).await.map(Json)
 }
 
 /// `GET /stock/{sku}`: the units in stock. It needs no lock, because nothing is written from this read.

@@ -6,9 +6,9 @@
 //!
 //! | file | what to copy |
 //! |---|---|
-//! | `handlers` | the handler: `#[distributed_lock]`, and the fencing token as an argument |
+//! | `handlers` | the handler: `#[distributed_lock]`, and the lease as an argument |
 //! | `purchase` | the order of the steps: claim and read, pay, claim again and write |
-//! | `fence` | the two transactions, and the one SQL statement that claims |
+//! | `fence` | the two transactions, each of which claims first |
 //!
 //! The rest is what any service has: `router`, `server` (graceful shutdown), `order` and `known_sku`
 //! (extractors), `error`, `payment`, `store` (SQLite).
@@ -22,11 +22,12 @@
 //!
 //! # Claim, then read, then write
 //!
-//! The store keeps the largest token it has seen in the row that the lock protects. Each
-//! transaction of the handler does the following:
+//! The store keeps the largest token it has seen for each lock, in the table of
+//! [`fence::CREATE_TABLE`](lock_axum::fence::CREATE_TABLE). Each transaction of the handler does the
+//! following:
 //!
-//! 1. **Claim.** `UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token`. If no row
-//!    changes, a newer holder was here first: stop.
+//! 1. **Claim**, with [`fence::rusqlite::claim`](lock_axum::fence::rusqlite::claim). If it fails, a
+//!    later holder was here first: stop.
 //! 2. **Read.** No older holder can change what is read from here on.
 //! 3. **Write**, based on what was read.
 //!
@@ -34,19 +35,18 @@
 //!
 //! # The trap: checking the token only in the write
 //!
-//! `UPDATE … SET fence = :token WHERE fence < :token` in the last step looks like the same
-//! protection without the extra statement. It oversells, because reading leaves no trace in the
-//! store:
+//! To claim in the last transaction only looks like the same protection with one claim less. It
+//! oversells, because reading leaves no trace in the store:
 //!
-//! | holder with token 1 | holder with token 2 | `fence` |
+//! | holder with token 1 | holder with token 2 | token seen |
 //! |---|---|---|
-//! | reads 5 units, then stops; its lease expires | | 0 |
-//! | | gets the lock, reads 5 units | 0 |
-//! | continues, writes 4 units: accepted, as 0 < 1 | | 1 |
+//! | reads 5 units, then stops; its lease expires | | – |
+//! | | gets the lock, reads 5 units | – |
+//! | continues, writes 4 units: accepted | | 1 |
 //! | | writes 4 units: accepted, as 1 < 2 | 2 |
 //!
-//! Two units are sold and one is gone from the stock. With the claim, `fence` is 2 before the second
-//! holder reads, and the first holder's write is refused.
+//! Two units are sold and one is gone from the stock. With the claim before the read, the store has
+//! seen token 2 before its holder reads, and the first holder's write is refused.
 
 mod error;
 mod fence;
@@ -59,7 +59,7 @@ mod router;
 mod server;
 mod store;
 
-pub(crate) use error::{SOLD_OUT, STALE_TOKEN, ShopError};
+pub(crate) use error::{SOLD_OUT, ShopError};
 pub(crate) use order::Order;
 pub(crate) use payment::{PaymentProvider, SimulatedProvider};
 pub(crate) use purchase::Receipt;

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use lock_axum::fence;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use tokio::{sync::Mutex, task::spawn_blocking};
 
@@ -10,13 +11,11 @@ use super::ShopError;
 /// How long a statement waits while another instance writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-// `fence` is in the row that the lock protects, so that one statement checks and claims it.
 // `CHECK (quantity >= 0)` does not prevent overselling: a lost update never goes below zero.
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS stock (
         sku      TEXT PRIMARY KEY,
-        quantity INTEGER NOT NULL CHECK (quantity >= 0),
-        fence    INTEGER NOT NULL DEFAULT 0
+        quantity INTEGER NOT NULL CHECK (quantity >= 0)
     ) STRICT;
     CREATE TABLE IF NOT EXISTS orders (
         id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -46,6 +45,7 @@ impl Store {
             connection.pragma_update(None, "journal_mode", "wal")?;
             connection.pragma_update(None, "synchronous", "full")?;
             connection.execute_batch(SCHEMA)?;
+            connection.execute_batch(fence::CREATE_TABLE)?;
             Ok(connection)
         })
         .await??;

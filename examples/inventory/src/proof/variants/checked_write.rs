@@ -1,31 +1,25 @@
-use lock_axum::FencingToken;
-use rusqlite::named_params;
+use lock_axum::{Lease, fence::rusqlite::claim};
+use rusqlite::params;
 
 use super::orders;
 use crate::shop::{Order, Shop, ShopError};
 
-/// Reads, pays, and overwrites the stock unless the same or a newer token has written.
+/// Reads, pays, and overwrites the stock unless a newer token has written.
 ///
 /// This is the trap. A holder whose lease expired during its pause may write after the next holder
 /// has read and before that holder writes. No newer token has written at that moment, so the store
 /// accepts the write. It then accepts the next holder's write too, which was computed from a read
 /// that is out of date.
-pub(super) async fn purchase(shop: &Shop, sku: &str, order: Order, token: FencingToken) -> Result<(), ShopError> {
+pub(super) async fn purchase(shop: &Shop, sku: &str, order: Order, lease: &Lease) -> Result<(), ShopError> {
     let in_stock = shop.store.quantity(sku).await?;
     let remaining = order.take_from(in_stock)?;
     shop.payments.authorize().await;
-    let sku = sku.to_owned();
+    let (sku, lease) = (sku.to_owned(), lease.clone());
     shop.store
         .transaction(move |tx| {
-            let written = tx.execute(
-                "UPDATE stock SET quantity = :remaining, fence = :token
-                  WHERE sku = :sku AND fence < :token",
-                named_params! { ":remaining": remaining, ":token": token.as_i64(), ":sku": sku },
-            )?;
-            if written == 0 {
-                return Err(ShopError::StaleToken);
-            }
-            orders::insert(tx, &sku, order, Some(token))
+            claim(tx, lease.resource(), lease.token())?;
+            tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![remaining, sku])?;
+            orders::insert(tx, &sku, order, Some(lease.token()))
         })
         .await
 }

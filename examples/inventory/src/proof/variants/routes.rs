@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
     routing::{MethodRouter, post},
 };
-use lock_axum::{FencingToken, distributed_lock};
+use lock_axum::{Lease, distributed_lock};
 use tokio::sync::Mutex;
 
 use super::{atomic, checked_write, overwrite};
@@ -56,7 +56,7 @@ async fn locked(Path(sku): Path<String>, State(shop): State<Shop>, order: Order)
 // `on_lost = "continue"` changes what the buyer learns, not what happens to the stock. A handler can
 // be cancelled only at an await, and the one that wakes from its pause hands its write to the
 // database before it reaches one. If it continues, it sees that the fence refused the write, and
-// answers 409 `stale-token`: nothing was sold, try again. A cancelled handler would answer 500
+// answers 409 `stale-fencing-token`: nothing was sold, try again. A cancelled handler would answer 500
 // `lock-lost`, after which the buyer does not know. Success under a lost lease becomes `lock-lost`
 // with either setting.
 
@@ -69,20 +69,20 @@ async fn paused(Path(sku): Path<String>, State(shop): State<Shop>, order: Order)
 async fn paused_fence_at_write(
     Path(sku): Path<String>,
     State(shop): State<Shop>,
-    token: FencingToken,
+    lease: Lease,
     order: Order,
 ) -> Result<(), ShopError> {
-    checked_write::purchase(&shop, &sku, order, token).await
+    checked_write::purchase(&shop, &sku, order, &lease).await
 }
 
 #[distributed_lock(resource = "stock:{sku}", ttl = "300ms", wait = "2s", on_lost = "continue")]
 async fn paused_fence_claimed(
     Path(sku): Path<String>,
     State(shop): State<Shop>,
-    token: FencingToken,
+    lease: Lease,
     order: Order,
 ) -> Result<Json<Receipt>, ShopError> {
-    shop.purchase(&sku, order, token).await.map(Json)
+    shop.purchase(&sku, order, &lease).await.map(Json)
 }
 
 async fn atomic_sql(Path(sku): Path<String>, State(shop): State<Shop>, order: Order) -> Result<(), ShopError> {
