@@ -47,23 +47,33 @@
 //! ```
 //! use lock_axum::fence::{self, StaleToken};
 //! use lock_axum::{Lease, LockManager};
+//! use rusqlite::{Connection, Transaction};
 //!
-//! # struct Db;
-//! # impl Db {
-//! #     fn execute(&self, _: &str, _: (&str, i64)) -> u64 { 1 }
-//! # }
-//! fn claim(transaction: &Db, lease: &Lease) -> Result<(), StaleToken> {
-//!     match transaction.execute(fence::CLAIM, (lease.resource(), lease.token().as_i64())) {
-//!         0 => Err(StaleToken::report(lease.resource(), lease.token(), None)),
-//!         _ => Ok(()),
+//! # #[derive(Debug)]
+//! enum ShopError {
+//!     Stale(StaleToken),
+//!     Database(rusqlite::Error),
+//! }
+//!
+//! fn claim(tx: &Transaction<'_>, lease: &Lease) -> Result<(), ShopError> {
+//!     match tx.execute(fence::CLAIM, (lease.resource(), lease.token().as_i64())) {
+//!         Ok(0) => Err(ShopError::Stale(StaleToken::report(lease.resource(), lease.token(), None))),
+//!         Ok(_) => Ok(()),
+//!         Err(error) => Err(ShopError::Database(error)),
 //!     }
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), lock_axum::LockError> {
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut db = Connection::open_in_memory()?;
+//! db.execute_batch(fence::CREATE_TABLE)?;
+//!
 //! let locks = LockManager::in_memory();
-//! let guard = locks.lock("stock:42").acquire().await?;
-//! assert_eq!(claim(&Db, &guard), Ok(()));
+//! let older = locks.lock("stock:42").run(async |lease| lease).await?;
+//! let newer = locks.lock("stock:42").run(async |lease| lease).await?;
+//! let tx = db.transaction()?;
+//! assert!(claim(&tx, &newer).is_ok());
+//! assert!(matches!(claim(&tx, &older), Err(ShopError::Stale(_))));
 //! # Ok(())
 //! # }
 //! ```

@@ -26,31 +26,29 @@
 //! # Examples
 //!
 //! ```no_run
-//! use lock_axum::fence::{self, StaleToken};
 //! use lock_axum::Lease;
+//! use lock_axum::fence::{self, StaleToken};
 //! use redis::aio::MultiplexedConnection;
 //! use redis::{RedisError, Script};
 //!
-//! enum Error {
+//! enum ShopError {
 //!     Stale(StaleToken),
 //!     Redis(RedisError),
 //! }
 //!
-//! async fn sell(redis: &mut MultiplexedConnection, lease: &Lease) -> Result<i64, Error> {
+//! async fn sell(redis: &mut MultiplexedConnection, lease: &Lease) -> Result<(), ShopError> {
 //!     let failed = |error: RedisError| match error.code() {
-//!         Some(fence::redis::STALE) => Error::Stale(StaleToken::report(lease.resource(), lease.token(), None)),
-//!         _ => Error::Redis(error),
+//!         Some(fence::redis::STALE) => ShopError::Stale(StaleToken::report(lease.resource(), lease.token(), None)),
+//!         _ => ShopError::Redis(error),
 //!     };
-//!     // Claim and read. Every command of both scripts is in one step.
+//!     let (fence, stock, token) = ("{stock:42}:fence", "{stock:42}", lease.token().get());
+//!
+//!     // Claim, and read.
 //!     let read = Script::new(&[fence::redis::CLAIM, "return redis.call('GET', KEYS[2])"].concat());
-//!     let (fence, token) = ("{stock:42}:fence", lease.token().get());
-//!     let quantity: i64 =
-//!         read.key(fence).key("{stock:42}").arg(token).invoke_async(redis).await.map_err(failed)?;
+//!     let quantity: i64 = read.key(fence).key(stock).arg(token).invoke_async(redis).await.map_err(failed)?;
 //!     // Claim again, and write.
 //!     let write = Script::new(&[fence::redis::CLAIM, "redis.call('SET', KEYS[2], ARGV[2])"].concat());
-//!     let (left, fence) = (quantity - 1, fence);
-//!     let () = write.key(fence).key("{stock:42}").arg(token).arg(left).invoke_async(redis).await.map_err(failed)?;
-//!     Ok(left)
+//!     write.key(fence).key(stock).arg(token).arg(quantity - 1).invoke_async(redis).await.map_err(failed)
 //! }
 //! ```
 
@@ -72,21 +70,20 @@ pub const CLAIM: &str = include_str!("claim.lua");
 ///
 /// # Examples
 ///
-/// ```
+/// ```no_run
 /// use lock_axum::fence::redis::COMPARE;
+/// use redis::aio::MultiplexedConnection;
+/// use redis::{AsyncCommands as _, RedisResult, Script};
 ///
-/// // SET {stock:42}:mark <random>, then GET {stock:42}, and then this, with the two keys, <random> and the new quantity:
-/// let write = [COMPARE, "redis.call('SET', KEYS[2], ARGV[2])"].concat();
-/// # assert!(write.contains("STALETOKEN"));
+/// async fn sell(redis: &mut MultiplexedConnection, random: &str) -> RedisResult<()> {
+///     let (mark, stock) = ("{stock:42}:mark", "{stock:42}");
+///     let () = redis.set(mark, random).await?;
+///     let quantity: i64 = redis.get(stock).await?;
+///     let write = Script::new(&[COMPARE, "redis.call('SET', KEYS[2], ARGV[2])"].concat());
+///     write.key(mark).key(stock).arg(random).arg(quantity - 1).invoke_async(redis).await
+/// }
 /// ```
 pub const COMPARE: &str = include_str!("compare.lua");
 
-/// The code of the error with which [`CLAIM`] and [`COMPARE`] refuse: the first word of the reply.
-///
-/// # Examples
-///
-/// ```
-/// // With redis-rs: error.code() == Some(STALE)
-/// assert!(lock_axum::fence::redis::CLAIM.contains(lock_axum::fence::redis::STALE));
-/// ```
+/// The code of the error with which [`CLAIM`] and [`COMPARE`] refuse: the first word of the reply, `RedisError::code` in redis-rs.
 pub const STALE: &str = "STALETOKEN";

@@ -1,4 +1,4 @@
-//! Claims in SQLite, through [`rusqlite`](::rusqlite). Needs the feature `rusqlite`.
+//! Claims in SQLite, through [`::rusqlite`]. Needs the feature `rusqlite`.
 
 use ::rusqlite::{OptionalExtension as _, Transaction, params};
 use axum::response::{IntoResponse, Response};

@@ -1,11 +1,4 @@
 /// The SQL statement that creates the table of [`CLAIM`], for SQLite and PostgreSQL. Run it with the other migrations.
-///
-/// # Examples
-///
-/// ```
-/// let migrations = [lock_axum::fence::CREATE_TABLE, "CREATE TABLE IF NOT EXISTS stock (sku TEXT, quantity BIGINT)"];
-/// # assert!(migrations[0].contains("lock_fence"));
-/// ```
 pub const CREATE_TABLE: &str =
     "CREATE TABLE IF NOT EXISTS lock_fence (resource TEXT NOT NULL PRIMARY KEY, token BIGINT NOT NULL)";
 
@@ -20,12 +13,8 @@ pub const CREATE_TABLE: &str =
 /// `SERIALIZABLE`, it fails with a serialization error (SQLSTATE 40001), even if its token is the newer one: run the
 /// transaction again. In SQLite, it waits for any transaction that writes, for as long as the busy timeout.
 ///
-/// # Examples
-///
-/// ```
-/// // With tokio-postgres: transaction.execute(CLAIM, &[&lease.resource(), &lease.token().as_i64()]).await?
-/// // With sqlx: query(CLAIM).bind(lease.resource()).bind(lease.token().as_i64()).execute(&mut *transaction).await?
-/// assert!(lock_axum::fence::CLAIM.contains("lock_fence.token <= excluded.token"));
-/// ```
+/// With tokio-postgres: `transaction.execute(CLAIM, &[&lease.resource(), &lease.token().as_i64()])`. With sqlx:
+/// `query(CLAIM).bind(lease.resource()).bind(lease.token().as_i64()).execute(&mut *transaction)`. For an example that runs see
+/// the [module](crate::fence).
 pub const CLAIM: &str = "INSERT INTO lock_fence (resource, token) VALUES ($1, $2) \
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE lock_fence.token <= excluded.token";

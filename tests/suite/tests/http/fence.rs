@@ -14,6 +14,7 @@ use lock_axum::fence::{self, StaleToken};
 use lock_axum::{FencingToken, Lease, LockGuard, LockManager, distributed_lock};
 use lock_support::http::{manager, nodes, post, serve};
 use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -129,18 +130,14 @@ async fn a_token_that_is_only_checked_by_the_write_sells_a_unit_twice() {
     assert_eq!((read(&db), orders(&db)), (4, 2), "two orders, and one unit is gone");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Each step: which token claims which resource, and whether its transaction commits.
-    #[test]
-    fn accepted_tokens_never_decrease_and_equal_ones_claim_again(
-        steps in prop::collection::vec((0..2_usize, 0..6_usize, any::<bool>()), 1..40)
-    ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let tokens = runtime.block_on(tokens(6));
-        let mut db = in_memory();
-        let mut seen = [None; 2];
+#[tokio::test]
+async fn accepted_tokens_never_decrease_and_equal_ones_claim_again() {
+    let tokens = tokens(6).await;
+    // Each step: which token claims which resource, and whether its transaction commits.
+    let steps = prop::collection::vec((0..2_usize, 0..tokens.len(), any::<bool>()), 1..40);
+    let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
+    let result = TestRunner::new(config).run(&steps, |steps| {
+        let (mut db, mut seen) = (in_memory(), [None; 2]);
         for (resource, token, commits) in steps {
             let token = tokens[token];
             let tx = db.transaction().unwrap();
@@ -154,7 +151,9 @@ proptest! {
                 seen[resource] = seen[resource].max(Some(token));
             }
         }
-    }
+        Ok(())
+    });
+    result.unwrap();
 }
 
 #[tokio::test]

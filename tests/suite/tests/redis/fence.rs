@@ -37,7 +37,7 @@ impl Data {
     }
 
     async fn mark(&self, who: &str) {
-        redis::cmd("SET").arg("{stock}:fence").arg(who).query_async(&mut self.redis.clone()).await.unwrap()
+        let () = redis::cmd("SET").arg("{stock}:fence").arg(who).query_async(&mut self.redis.clone()).await.unwrap();
     }
 }
 
