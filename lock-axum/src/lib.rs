@@ -80,17 +80,24 @@
 //! has a larger token than the acquisitions that completed before it began.
 //!
 //! Checking the token only when writing is not enough, because the new holder may already have read what the old one
-//! then overwrites. In the transaction that reads and writes, first claim the row with the token, then work:
+//! then overwrites. In the transaction that reads and writes, first claim the resource with the token, then work:
 //!
-//! ```sql
-//! BEGIN;
-//! UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token;  -- claim; no row: stale token, roll back
-//! SELECT quantity FROM stock WHERE sku = :sku;                           -- then read
-//! UPDATE stock SET quantity = :quantity WHERE sku = :sku;                -- then write
-//! COMMIT;
+#![cfg_attr(feature = "rusqlite", doc = "```no_run")]
+#![cfg_attr(not(feature = "rusqlite"), doc = "```ignore")]
+//! # use lock_axum::fence::{self, rusqlite::ClaimError};
+//! # use rusqlite::{Connection, params};
+//! # fn deduct(db: &mut Connection, sku: &str, lease: &lock_axum::Lease) -> Result<(), ClaimError> {
+//! let tx = db.transaction()?;
+//! fence::rusqlite::claim(&tx, lease.resource(), lease.token())?; // claim; stale: `?` rolls back and answers 409
+//! let quantity: i64 = tx.query_row("SELECT quantity FROM stock WHERE sku = ?", [sku], |row| row.get(0))?; // read
+//! tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![quantity - 1, sku])?; // write
+//! tx.commit()?;
+//! # Ok(())
+//! # }
 //! ```
 //!
-//! Work that spans several transactions claims in each of them. [`FencingToken::as_i64`] fits a `BIGINT` column.
+//! Work that spans several transactions claims in each of them. [`fence`] has the claim for rusqlite (feature `rusqlite`),
+//! the same SQL statement for other libraries and PostgreSQL ([`fence::CLAIM`]), and scripts for data in Redis.
 //!
 //! # HTTP responses
 //!
@@ -105,6 +112,7 @@
 //! | the resource cannot be built from the request | 400 | `lock-key-invalid` | no |
 //! | the request body is larger than the layer's `body_limit` | 413 | `about:blank` | no |
 //! | the layer could not read the request body | 400 | `about:blank` | no |
+//! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |
 //! | no lock manager in the request extensions; invalid lock options | 500 | `about:blank` | no |
 //! | a path parameter that the route does not have; [`Lease`] or [`FencingToken`] on a route without a lock | 500 | `about:blank` | no |
 //!
@@ -130,6 +138,8 @@
 //! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. Once for each layer. |
 //! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
 //! | `lock.upgrade_not_held` | warn | A layer with `hold_until_body_end` released its lock at an upgrade (101). Once for each layer. |
+//! | `lock.stale_token` | warn | A resource refused a claim, because a later holder of the lock has claimed it. Nothing was written. |
+//! | `lock.claim_failed` | error | A handler returned a claim error that is an error of its database. |
 //!
 //! With a target that begins with `lock_core`:
 //!

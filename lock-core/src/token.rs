@@ -13,7 +13,8 @@ pub(crate) const MAX_TOKEN: u64 = (1 << 53) - 1;
 /// UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token   -- no row: stale, stop
 /// ```
 ///
-/// Make this claim *first*, in the transaction that then reads and writes. A token is at most 2^53 − 1, so that it
+/// Make this claim *first*, in the transaction that then reads and writes; `lock_axum::fence` has such claims for SQL
+/// databases and Redis. A token is at most 2^53 − 1, so that it
 /// fits a PostgreSQL `BIGINT`, an SQLite `INTEGER` and a JavaScript number. The smallest is 1, so that a column can begin
 /// with 0.
 ///

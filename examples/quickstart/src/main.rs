@@ -14,8 +14,11 @@ use serde_json::{Value, json};
 
 #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
 async fn deduct(Path(sku): Path<String>, token: FencingToken) -> Json<Value> {
-    // A real handler claims the token in the database before it reads and writes there, so that the
-    // database refuses a holder whose lease has expired: see `examples/inventory/src/shop`.
+    // A real handler takes the `Lease`, and claims before it reads and writes, so that the database
+    // refuses a holder whose lease has expired (see `examples/inventory/src/shop`):
+    //     let tx = db.transaction()?;
+    //     fence::rusqlite::claim(&tx, lease.resource(), lease.token())?;
+    //     // ... read, write ..., tx.commit()?;
     Json(json!({ "sku": sku, "token": token.get() }))
 }
 
