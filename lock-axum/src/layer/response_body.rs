@@ -27,7 +27,9 @@ struct HeldLock {
 }
 
 impl LockedBody {
-    pub(super) fn new(inner: Body, guard: LockGuard) -> Self {
+    pub(super) fn new(inner: Body, mut guard: LockGuard) -> Self {
+        // An outer layer on the same resource ends when it has the response, before the body.
+        guard.keep_beyond_outer();
         let lost = Box::pin(guard.lost());
         Self { inner, lock: Some(HeldLock { lost, guard }), lost: false }
     }

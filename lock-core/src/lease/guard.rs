@@ -16,7 +16,7 @@ use crate::waiting::LocalPermit;
 /// A guard dereferences to its [`Lease`], which tells whether the lock is still held, and its token.
 ///
 /// Inside the scope of the same lock ([`LockRequest::run`](crate::LockRequest::run), a guarded handler), a guard shares the
-/// outer lease. The lock is released when the last guard of a lease ends, whichever that is.
+/// outer lease, and only the outermost guard releases.
 ///
 /// # Examples
 ///
@@ -37,6 +37,8 @@ pub struct LockGuard {
     lease: Lease,
     /// Where the lease is registered; `None` once this guard has ended.
     registry: Option<Arc<LeaseRegistry>>,
+    /// Whether the lease is held for this guard. Only for the outermost, unless another one [keeps](Self::keep_beyond_outer) it.
+    is_holder: bool,
 }
 
 impl LockGuard {
@@ -54,16 +56,19 @@ impl LockGuard {
         }
         let lease = Lease::new(manager, resource, options, grant, permit);
         registry.add(lease.clone(), lease.due());
-        Self { lease, registry: Some(Arc::clone(registry)) }
+        Self { lease, registry: Some(Arc::clone(registry)), is_holder: true }
     }
 
-    /// Another guard of a lease, inside its scope. Fails if the lease has ended.
-    pub(crate) fn sharing(lease: Lease, registry: &Arc<LeaseRegistry>) -> Result<Self, LockError> {
-        lease.check()?;
-        if !lease.add_guard() {
-            return Err(lease.lost_error());
-        }
-        Ok(Self { lease, registry: Some(Arc::clone(registry)) })
+    /// A guard inside the scope of `lease`.
+    pub(crate) fn sharing(lease: Lease, registry: &Arc<LeaseRegistry>) -> Self {
+        Self { lease, registry: Some(Arc::clone(registry)), is_holder: false }
+    }
+
+    /// Holds the lease for this guard, too, although an outer guard may end before: for the body of a response, which is sent
+    /// when the outer handler has ended. The last of such guards releases.
+    #[doc(hidden)]
+    pub fn keep_beyond_outer(&mut self) {
+        self.is_holder = self.is_holder || self.lease.add_holder();
     }
 
     /// The lease, to pass around.
@@ -87,7 +92,7 @@ impl LockGuard {
     }
 
     /// Releases the lock and returns whether it was still held: `false` if the lease had been lost, or no majority of the nodes
-    /// had the key any more. While other guards share the lease, it returns whether the lease is valid, and releases nothing.
+    /// had the key any more. A guard that shares an outer lease returns whether that is valid, and releases nothing.
     ///
     /// # Errors
     ///
@@ -122,11 +127,11 @@ impl LockGuard {
         }
     }
 
-    /// Ends the lease if this is its last guard, and hands the lock over or sends the release. Returns `None` if there is
+    /// Ends the lease if it is held for no other guard, and hands the lock over or sends the release. Returns `None` if there is
     /// nothing to wait for: another guard or the next waiter has the lock, or there is nothing to release.
     fn end(&mut self) -> Option<Release> {
         let registry = self.registry.take()?;
-        if !self.lease.remove_guard() {
+        if !self.is_holder || !self.lease.remove_holder() {
             return None;
         }
         registry.remove(&self.lease);

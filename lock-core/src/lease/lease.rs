@@ -65,8 +65,8 @@ struct State {
     extended: Notify,
     reason: OnceLock<LossReason>,
     ended: CancellationToken,
-    /// How many guards there are. The last one releases.
-    guards: AtomicUsize,
+    /// For how many guards it is held. The last of them releases.
+    holders: AtomicUsize,
     /// What the nodes hold for this lease; `None` once it is being released. Held locked while a key is put back, so that a
     /// release can only come after it.
     grant: Mutex<Option<Grant>>,
@@ -200,7 +200,7 @@ impl Lease {
             extended: Notify::new(),
             reason: OnceLock::new(),
             ended: CancellationToken::new(),
-            guards: AtomicUsize::new(1),
+            holders: AtomicUsize::new(1),
             grant: Mutex::new(Some(grant)),
             permit: Mutex::new(permit),
         }));
@@ -208,15 +208,15 @@ impl Lease {
         lease
     }
 
-    /// Counts another guard. Returns false if the last one has ended, and the lease with it.
-    pub(super) fn add_guard(&self) -> bool {
-        let another = |guards: usize| (guards > 0).then_some(guards + 1);
-        self.0.guards.fetch_update(Ordering::AcqRel, Ordering::Acquire, another).is_ok()
+    /// Holds it for another guard. Returns false if the last one has ended, and the lease with it.
+    pub(super) fn add_holder(&self) -> bool {
+        let another = |holders: usize| (holders > 0).then_some(holders + 1);
+        self.0.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, another).is_ok()
     }
 
-    /// Counts one guard less. Returns whether it was the last.
-    pub(super) fn remove_guard(&self) -> bool {
-        self.0.guards.fetch_sub(1, Ordering::AcqRel) == 1
+    /// Holds it for one guard less. Returns whether that was the last.
+    pub(super) fn remove_holder(&self) -> bool {
+        self.0.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// How long ago the lease began.

@@ -207,7 +207,7 @@ impl Caller<'_> {
     async fn share(&self, lease: Lease) -> Result<LockGuard, LockError> {
         lease.check()?;
         if lease.has_left(self.options.min_validity, self.started + self.options.wait).await {
-            return LockGuard::sharing(lease, self.leases);
+            return Ok(LockGuard::sharing(lease, self.leases));
         }
         lease.check()?;
         Err(LockError::Expired {

@@ -103,7 +103,7 @@ async fn the_current_lease_is_the_innermost_of_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reacquiring_inside_a_scope_shares_the_lease() {
+async fn reacquiring_inside_a_scope_shares_the_lease_and_only_the_outermost_guard_releases() {
     let (cluster, locks) = cluster().await;
     let work = async |outer: Lease| {
         let started = Instant::now();
@@ -127,7 +127,7 @@ async fn reacquiring_inside_a_scope_shares_the_lease() {
     assert_eq!(cluster.holding(), 0);
 }
 
-/// A guard of a lease, and one that shares it.
+/// The outermost guard of a lease, and one that shares it.
 async fn sharing(locks: &LockManager) -> (LockGuard, LockGuard) {
     let outer = locks.lock("r").acquire().await.unwrap();
     let inner = outer.scope(locks.lock("r").acquire()).await.unwrap();
@@ -136,49 +136,45 @@ async fn sharing(locks: &LockManager) -> (LockGuard, LockGuard) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shared_lease_is_held_until_its_last_guard_ends() {
+async fn the_outermost_guard_releases_although_inner_guards_are_left() {
+    let (cluster, locks) = cluster().await;
+    let (outer, inner) = sharing(&locks).await;
+    assert_eq!(outer.release().await, Ok(true));
+    assert_eq!((inner.is_valid(), cluster.holding(), locks.held().len()), (false, 0, 0));
+    assert_eq!(inner.release().await, Ok(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_keeps_the_lock_beyond_the_outermost_one_releases_it() {
     let (cluster, locks) = cluster().await;
     for outer_first in [true, false] {
-        let (outer, inner) = sharing(&locks).await;
+        let (outer, mut inner) = sharing(&locks).await;
+        inner.keep_beyond_outer();
+        inner.keep_beyond_outer();
         let (first, last) = if outer_first { (outer, inner) } else { (inner, outer) };
-        drop(first);
+        assert_eq!(first.release().await, Ok(true));
         // Beyond its time to live, so that it is renewed.
         sleep(TTL * 3).await;
-        assert!(last.is_valid());
-        assert_eq!((cluster.holding(), locks.held().len()), (5, 1));
-        let third = last.scope(locks.lock("r").acquire()).await.unwrap();
+        assert_eq!((last.is_valid(), cluster.holding(), locks.held().len()), (true, 5, 1));
         drop(last);
-        assert_eq!((third.is_valid(), cluster.holding()), (true, 5));
-        drop(third);
         assert_eq!((cluster.holding(), locks.held().len()), (0, 0));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn releasing_one_of_several_guards_says_that_the_lock_is_held_and_keeps_it() {
+async fn a_guard_that_comes_too_late_to_keep_the_lock_holds_nothing() {
     let (cluster, locks) = cluster().await;
-    let (outer, inner) = sharing(&locks).await;
-    assert_eq!(outer.release().await, Ok(true));
-    assert_eq!((inner.is_valid(), cluster.holding()), (true, 5));
-    assert_eq!(inner.release().await, Ok(true));
-    assert_eq!(cluster.holding(), 0);
+    let (outer, mut inner) = sharing(&locks).await;
+    drop(outer);
+    inner.keep_beyond_outer();
+    assert_eq!((inner.is_valid(), cluster.holding()), (false, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_acquired_inside_run_may_outlive_it() {
+async fn the_last_guard_that_keeps_the_lock_hands_it_over() {
     let (cluster, locks) = cluster().await;
-    let inner = locks.lock("r").run(async |_| locks.lock("r").acquire().await).await.unwrap().unwrap();
-    assert!(inner.is_valid());
-    let another = locks.lock("r").try_acquire().await;
-    assert!(matches!(another, Err(LockError::Contended { .. })), "outside of the scope: {another:?}");
-    drop(inner);
-    assert_eq!(cluster.holding(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_of_several_guards_hands_the_lock_over() {
-    let (cluster, locks) = cluster().await;
-    let (outer, inner) = sharing(&locks).await;
+    let (outer, mut inner) = sharing(&locks).await;
+    inner.keep_beyond_outer();
     let waiting = tokio::spawn({
         let locks = locks.clone();
         async move { locks.lock("r").wait(TTL).acquire().await.unwrap() }
@@ -195,10 +191,11 @@ async fn the_last_of_several_guards_hands_the_lock_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_the_last_of_several_guards_and_revokes_the_lease_once() {
+async fn a_shutdown_waits_for_the_last_guard_that_keeps_the_lock_and_revokes_the_lease_once() {
     for grace in [Duration::from_millis(10), TTL] {
         let (cluster, locks) = cluster().await;
-        let (outer, inner) = sharing(&locks).await;
+        let (outer, mut inner) = sharing(&locks).await;
+        inner.keep_beyond_outer();
         drop(outer);
         let last = tokio::spawn(async move {
             sleep(TTL / 2).await;

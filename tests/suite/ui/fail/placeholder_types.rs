@@ -24,7 +24,7 @@ async fn function(locks: &LockManager, id: String) -> Result<(), LockError> {
 }
 
 #[distributed_lock(key = sku.len())]
-//                       ^^^^^^^^^ the trait bound `String: From<usize>` is not satisfied
+//                       ^^^^^^^^^ String: From<usize>` is not satisfied
 async fn key(Path(sku): Path<String>) {}
 
 fn main() {}
