@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::cluster::NotedRoster;
 use super::{Cluster, MemberState, NodeSet};
 use crate::error::{NodeError, NotMember};
-use crate::node::{Inspection, NodeFuture};
+use crate::node::{FenceReading, Inspection, NodeFuture};
 use crate::quorum::{Membership, MembershipStep, Outage, Standing};
 
 /// How long an inspection or a step may take, connecting included.
@@ -68,7 +68,7 @@ impl Cluster {
 
     /// Inspects a node and tells the membership.
     async fn inspect(&self, node: usize) {
-        match within_timeout(self.members[node].node.inspect(&self.keyspace)).await {
+        match within_timeout(self.members[node].node.inspect(&self.keyspace)).await.and_then(Inspection::check) {
             Ok(seen) => self.inspected(node, seen),
             Err(error) => self.unreachable(node, error),
         }
@@ -189,7 +189,8 @@ impl Cluster {
                 })
             }
             MembershipStep::ReadFence { roster, .. } => {
-                within_timeout(member.node.read_fences(keyspace)).await.map(|reading| {
+                let reading = within_timeout(member.node.read_fences(keyspace)).await;
+                reading.and_then(FenceReading::check).map(|reading| {
                     self.membership().fence_read(node, roster, reading?);
                     Some(())
                 })

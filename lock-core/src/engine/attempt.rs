@@ -234,7 +234,7 @@ impl<'a> Attempt<'a> {
         }
         let failure = match verdict {
             Step::Granted { token, .. } => {
-                self.grant.won(*token..token + u64::from(self.tokens));
+                self.grant.won(*token..token.saturating_add(self.tokens.into()));
                 return Ok(self.grant);
             }
             Step::Failed(failure) => *failure,

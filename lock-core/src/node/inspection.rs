@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::NodeRecord;
+use super::{MAX_TOKEN, NodeError, NodeRecord};
 
 /// What an inspection found out about a node. Whether the node votes follows from this.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,18 @@ pub struct Inspection {
     pub clock_micros: u64,
     /// The record of the node.
     pub record: FoundRecord,
+}
+
+impl Inspection {
+    /// The inspection, unless a number in it is beyond 2^53 - 1: no node counts that far, and what is learned from one node is
+    /// written to the others.
+    pub(crate) fn check(self) -> Result<Self, NodeError> {
+        let numbers = self.record.get().map_or_else(Vec::new, NodeRecord::numbers);
+        match numbers.into_iter().chain([self.clock_micros]).max().filter(|highest| *highest > MAX_TOKEN) {
+            Some(number) => Err(NodeError::Protocol { reply: format!("{number} in an inspection") }),
+            None => Ok(self),
+        }
+    }
 }
 
 /// The record that an inspection found.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-pub(super) use crate::token::MAX_TOKEN;
+pub(crate) use crate::token::MAX_TOKEN;
 
 /// How long a queue lives in which nothing changes. Whoever waits comes again every second.
 pub(super) const QUEUE_TTL: Duration = Duration::from_secs(10);
@@ -15,6 +15,11 @@ pub(super) const RESERVED_TTL: Duration = Duration::from_secs(10);
 pub(crate) const MAX_RESERVATIONS: u32 = 9;
 /// How many waiters that nobody listens for are removed at once, when a key is free.
 pub(super) const MAX_GONE: usize = 64;
+
+/// Reads a number that a node sent. One that is larger than any token is refused: Lua cannot tell it from the next one.
+pub(super) fn parse_number(digits: &str) -> Option<u64> {
+    digits.parse().ok().filter(|number| *number <= MAX_TOKEN)
+}
 
 /// Whether the waiter that comes after this many others is woken when a key is free: the first three, some of those behind them,
 /// and the last. If all before it are frozen, each costs one reservation, and that of one that was not woken passes as well.

@@ -20,7 +20,7 @@ mod wakeup;
 
 pub use self::inspection::{FormerRecord, FoundRecord, Inspection, Role};
 pub use self::keyspace::{Keyspace, LockKeys};
-pub(crate) use self::limits::MAX_RESERVATIONS;
+pub(crate) use self::limits::{MAX_RESERVATIONS, MAX_TOKEN};
 pub use self::lock_node::{LockNode, NodeFuture};
 pub use self::memory::MemoryNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};

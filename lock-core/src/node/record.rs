@@ -1,6 +1,8 @@
 use std::time::Duration;
 
+use super::limits::MAX_TOKEN;
 use super::roster::{Ballot, MemberId, Roster, SetId};
+use crate::error::NodeError;
 use crate::random::Epoch;
 
 /// A node's record: which memory this is, and which set of masters it belongs to.
@@ -60,6 +62,18 @@ impl NodeRecord {
         self.roster.as_ref() == Some(roster) && self.has_seat()
     }
 
+    /// The numbers in it that count something, or are times.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        let rosters = self.roster.iter().chain(self.accepted.iter().map(|(_, roster)| roster));
+        let of_rosters = rosters.flat_map(|Roster { generation, max_ttl, quarantine_ttl, .. }| {
+            let millis = |ttl: &Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+            [*generation, millis(max_ttl), millis(quarantine_ttl)]
+        });
+        let ballots = self.promised.iter().chain(self.accepted.iter().map(|(ballot, _)| ballot));
+        let quarantines = self.quarantines.iter().map(|quarantine| quarantine.ends);
+        of_rosters.chain(ballots.map(|ballot| ballot.round)).chain(quarantines).chain([self.version]).collect()
+    }
+
     /// When a node's quarantine ends, if this node observes it.
     #[must_use]
     pub fn quarantine_of(&self, member: MemberId) -> Option<u64> {
@@ -105,7 +119,7 @@ impl RecordWrite {
     /// The version of the record that is written.
     #[must_use]
     pub fn next_version(&self) -> u64 {
-        self.expected.map_or(1, |(_, version)| version + 1)
+        self.expected.map_or(1, |(_, version)| version.saturating_add(1))
     }
 }
 
@@ -116,4 +130,16 @@ pub struct FenceReading {
     pub member: MemberId,
     /// The highest fence, or 0.
     pub highest: u64,
+}
+
+impl FenceReading {
+    /// The reading, unless its fence is beyond 2^53 - 1.
+    pub(crate) fn check(reading: Option<Self>) -> Result<Option<Self>, NodeError> {
+        match reading {
+            Some(Self { highest, .. }) if highest > MAX_TOKEN => {
+                Err(NodeError::Protocol { reply: format!("{highest} as a fence") })
+            }
+            in_range => Ok(in_range),
+        }
+    }
 }

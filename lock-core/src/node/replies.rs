@@ -55,9 +55,9 @@ impl ReplySender {
         Self { to: None, node: 0 }
     }
 
-    /// Sends the reply.
+    /// Sends the reply. One with a number beyond 2^53 - 1 is a [`Protocol`](NodeError::Protocol) error.
     pub fn send(mut self, reply: Result<Reply, NodeError>) {
-        self.deliver(reply);
+        self.deliver(reply.and_then(Reply::check));
     }
 
     /// Says that the request is being written to the connection now: from now on, the node has its time to reply. If this is not

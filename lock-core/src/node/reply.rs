@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use super::{MAX_TOKEN, NodeError};
+
 /// A node's reply to an [`Operation`](super::Operation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
@@ -36,6 +38,18 @@ pub enum Reply {
     NotOwner,
     /// To a leave: the caller has neither a position nor a reservation any more.
     QueueLeft,
+}
+
+impl Reply {
+    /// The reply, unless a number in it is beyond 2^53 - 1: no node counts that far.
+    pub(super) fn check(self) -> Result<Self, NodeError> {
+        let is_in_range = match self {
+            Self::Granted { token: number } | Self::Refused { fence: number } => number <= MAX_TOKEN,
+            Self::Held { remaining, .. } => remaining.unwrap_or_default().as_millis() <= u128::from(MAX_TOKEN),
+            _ => true,
+        };
+        if is_in_range { Ok(self) } else { Err(NodeError::Protocol { reply: format!("{self:?}") }) }
+    }
 }
 
 /// A waiter's position in the queue of a lock.

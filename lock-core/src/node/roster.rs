@@ -79,6 +79,7 @@ impl Roster {
 /// Ids and rosters as a record keeps them. A roster is a line about the set, and a line for each seat.
 mod text {
     use super::{Ballot, Duration, MemberId, Roster, Seat, SetId, fmt};
+    use crate::node::limits::parse_number;
 
     impl fmt::Display for MemberId {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +92,7 @@ mod text {
         #[must_use]
         pub fn parse(text: &str) -> Option<Self> {
             let (random, micros) = text.split_once('-')?;
-            Some(Self { random: u64::from_str_radix(random, 16).ok()?, micros: micros.parse().ok()? })
+            Some(Self { random: u64::from_str_radix(random, 16).ok()?, micros: parse_number(micros)? })
         }
     }
 
@@ -112,7 +113,7 @@ mod text {
         #[must_use]
         pub fn parse(text: &str) -> Option<Self> {
             let (round, proposer) = text.split_once('-')?;
-            Some(Self { round: round.parse().ok()?, proposer: u64::from_str_radix(proposer, 16).ok()? })
+            Some(Self { round: parse_number(round)?, proposer: u64::from_str_radix(proposer, 16).ok()? })
         }
     }
 
@@ -134,8 +135,8 @@ mod text {
             let mut lines = text.split('\n');
             let mut words = lines.next()?.splitn(5, ' ');
             let set = SetId(u64::from_str_radix(words.next()?, 16).ok()?);
-            let generation = words.next()?.parse().ok()?;
-            let mut millis = || Some(Duration::from_millis(words.next()?.parse().ok()?));
+            let generation = parse_number(words.next()?)?;
+            let mut millis = || Some(Duration::from_millis(parse_number(words.next()?)?));
             let (max_ttl, quarantine_ttl) = (millis()?, millis()?);
             let name = words.next()?.to_owned();
             let seat = |line: &str| match line.split_once(' ') {

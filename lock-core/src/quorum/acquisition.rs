@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::{majority, validity};
+use crate::node::MAX_TOKEN;
 
 /// The terms of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,9 +206,10 @@ impl Acquisition {
             Confirm::Refused { fence: seen } if seen > token => Some(seen),
             _ => None,
         });
-        match higher.max() {
-            Some(seen) if round < MAX_ROUNDS && self.grants().count() >= quorum => {
-                self.propose(round + 1, seen + u64::from(self.terms.tokens), elapsed)
+        let next = higher.max().and_then(|seen| seen.checked_add(self.terms.tokens.into()));
+        match next.filter(|next| *next <= MAX_TOKEN) {
+            Some(next) if round < MAX_ROUNDS && self.grants().count() >= quorum => {
+                self.propose(round + 1, next, elapsed)
             }
             _ => self.fail_when_classified(),
         }
@@ -230,7 +232,8 @@ impl Acquisition {
         match validity(self.terms.ttl, elapsed) {
             Some(validity) if validity >= self.terms.min_validity => {
                 self.phase = Phase::Decided;
-                Step::Granted { token: (token + 1).saturating_sub(self.terms.tokens.into()), validity }
+                let others = self.terms.tokens.saturating_sub(1);
+                Step::Granted { token: token.saturating_sub(others.into()), validity }
             }
             _ => self.fail(Failure::Expired),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 /// Redis's precision of 1 ms at both ends.
 #[must_use]
 pub fn drift(ttl: Duration) -> Duration {
-    ttl / 100 + Duration::from_millis(2)
+    (ttl / 100).saturating_add(Duration::from_millis(2))
 }
 
 /// The remaining validity of a lock: its time to live, less the drift, less the time since before the first request was sent.

@@ -8,6 +8,7 @@ use redis::{Cmd, Value};
 use super::classify;
 use super::pipeline::Batch;
 use super::script::{ScriptRef, VOTES};
+use crate::node::limits::parse_number;
 use crate::node::{NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request};
 
 /// The command that carries a batch. Its arguments are documented in `votes.lua`.
@@ -127,7 +128,7 @@ const UNADMITTED: &str = "U";
 fn decode_one(line: &str) -> Result<Reply, NodeError> {
     let unexpected = || NodeError::Protocol { reply: line.to_owned() };
     let Some((letter, detail)) = line.split_at_checked(1) else { return Err(unexpected()) };
-    let number = |digits: &str| digits.parse().map_err(|_| unexpected());
+    let number = |digits: &str| parse_number(digits).ok_or_else(unexpected);
     match letter {
         "H" | "S" => held(detail, letter == "S").ok_or_else(unexpected),
         "T" => Ok(Reply::NotALock),
@@ -146,9 +147,11 @@ fn decode_one(line: &str) -> Result<Reply, NodeError> {
 /// How long the lock is held, and the position of the caller if it has one.
 fn held(detail: &str, stranger: bool) -> Option<Reply> {
     let mut words = detail.split(' ');
-    // Negative for a key that does not expire.
-    let remaining = words.next()?.parse::<i64>().ok()?;
-    let remaining = u64::try_from(remaining).ok().map(Duration::from_millis);
+    let remaining = match words.next()? {
+        // A key that does not expire, or is just gone.
+        "-1" | "-2" => None,
+        millis => Some(Duration::from_millis(parse_number(millis)?)),
+    };
     let position = match (words.next(), words.next()) {
         (None, _) => None,
         (Some(ahead), behind) => Some(Position { ahead: ahead.parse().ok()?, behind: behind?.parse().ok()? }),
@@ -217,6 +220,30 @@ mod tests {
         }
         assert_eq!(replies("U", 3), vec![Err(NodeError::Unadmitted); 3]);
         assert!(matches!(decode(&Value::Nil, 1)[..], [Err(NodeError::Protocol { .. })]));
+    }
+
+    #[test]
+    fn numbers_beyond_2_53_are_not_taken_for_replies() {
+        for number in ["9007199254740992", "9223372036854775807", "18446744073709551615", "99999999999999999999"] {
+            for line in ["#", "R#", "H#", "S#", "H# 1 1", "H1 # 1", "H1 1 #"].map(|line| line.replace('#', number)) {
+                assert!(matches!(replies(&line, 1)[..], [Err(NodeError::Protocol { .. })]), "{line}");
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_a_server_sends_is_read_or_reported(
+            lines in proptest::collection::vec("[HSDNLCRKGEU]?(-?[0-9]{0,20}| ){0,4}|.{0,20}", 0..4), count in 0..4_usize,
+        ) {
+            let replies = replies(&lines.join("\n"), count);
+            proptest::prop_assert_eq!(replies.len(), count);
+            for reply in replies.into_iter().flatten() {
+                if let Reply::Granted { token: number } | Reply::Refused { fence: number } = reply {
+                    proptest::prop_assert!(number < 1 << 53);
+                }
+            }
+        }
     }
 
     #[test]

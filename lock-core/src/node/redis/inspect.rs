@@ -8,7 +8,7 @@ use redis::{FromRedisValue, Pipeline, Value};
 use super::classify::{connect_error, node_error};
 use super::record::{self, FIELDS, FORMER_FIELDS};
 use super::script::VOTES;
-use crate::node::{FenceReading, Inspection, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite, Role};
+use crate::node::{FenceReading, Inspection, Keyspace, MAX_TOKEN, MemberId, NodeError, NodeRecord, RecordWrite, Role};
 
 /// Loads the script, so that requests can refer to it by its hash.
 pub(super) async fn load_script(connection: &mut MultiplexedConnection) -> Result<(), NodeError> {
@@ -41,7 +41,7 @@ pub(super) async fn inspect(
         role: if field(&info, "role")? == "master" { Role::Master } else { Role::Replica },
         eviction_policy: field(&info, "maxmemory_policy")?.to_owned(),
         durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
-        clock_micros: seconds.saturating_mul(1_000_000).saturating_add(micros),
+        clock_micros: clock(seconds, micros)?,
         record: record::decode(&read::<Vec<_>>(record)?)?,
     })
 }
@@ -98,6 +98,13 @@ fn read<T: FromRedisValue>(answer: Value) -> Result<T, NodeError> {
     redis::from_redis_value(answer).map_err(|error| NodeError::Protocol { reply: error.to_string() })
 }
 
+/// The clock in microseconds.
+fn clock(seconds: u64, micros: u64) -> Result<u64, NodeError> {
+    let clock = seconds.checked_mul(1_000_000).and_then(|clock| clock.checked_add(micros));
+    let unexpected = || NodeError::Protocol { reply: format!("TIME {seconds} {micros}") };
+    clock.filter(|clock| *clock <= MAX_TOKEN).ok_or_else(unexpected)
+}
+
 fn field<'a>(info: &'a str, name: &str) -> Result<&'a str, NodeError> {
     let mut fields = info.lines().filter_map(|line| line.split_once(':'));
     let found = fields.find(|(field, _)| *field == name);
@@ -115,6 +122,15 @@ fn version(text: &str) -> Result<(u32, u32), NodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_beyond_2_53_is_none() {
+        assert_eq!(clock(1_700_000_000, 7), Ok(1_700_000_000_000_007));
+        for seconds in [1 << 53, i64::MAX.cast_unsigned(), u64::MAX] {
+            assert!(matches!(clock(seconds, 0), Err(NodeError::Protocol { .. })), "{seconds}");
+        }
+        assert!(clock(0, u64::MAX).is_err());
+    }
 
     #[test]
     fn info_is_read_by_field() {

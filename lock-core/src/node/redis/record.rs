@@ -6,6 +6,7 @@ use redis::Cmd;
 
 use super::codec::millis;
 use super::script::{RECORD, ScriptRef};
+use crate::node::limits::parse_number;
 use crate::node::{
     Ballot, FenceReading, FormerRecord, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, Quarantine,
     RecordWrite, Roster,
@@ -87,7 +88,7 @@ pub(super) fn decode(fields: &[Option<String>]) -> Result<FoundRecord, NodeError
 fn decode_former(fields: &[Option<String>]) -> Option<FormerRecord> {
     let [nodes, max_ttl, set_name] = fields else { return None };
     let nodes = usize::from(nodes.as_deref()?.parse::<u8>().ok()?);
-    let max_ttl = Duration::from_millis(max_ttl.as_deref()?.parse().ok()?);
+    let max_ttl = Duration::from_millis(parse_number(max_ttl.as_deref()?)?);
     Some(FormerRecord { nodes, max_ttl, set_name: set_name.clone()? })
 }
 
@@ -100,7 +101,7 @@ fn decode_own(fields: &[Option<String>; FIELDS.len()]) -> Option<NodeRecord> {
     Some(NodeRecord {
         run_id: run_id.clone()?,
         member: MemberId::parse(member.as_deref()?)?,
-        version: version.as_deref()?.parse().ok()?,
+        version: parse_number(version.as_deref()?)?,
         was: optional(was, MemberId::parse)?,
         epoch: optional(epoch, Epoch::parse)?,
         roster: optional(roster, Roster::parse)?,
@@ -115,7 +116,7 @@ fn decode_own(fields: &[Option<String>; FIELDS.len()]) -> Option<NodeRecord> {
 pub(super) fn decode_quarantines(text: &str) -> Option<Vec<Quarantine>> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let pairs = words.chunks(2).map(|pair| match pair {
-        [member, ends] => Some(Quarantine { member: MemberId::parse(member)?, ends: ends.parse().ok()? }),
+        [member, ends] => Some(Quarantine { member: MemberId::parse(member)?, ends: parse_number(ends)? }),
         _ => None,
     });
     pairs.collect()
@@ -131,7 +132,7 @@ pub(super) fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result
     let member = MemberId::parse(member).ok_or_else(|| damaged(member))?;
     let is_fence = |field: &str| field.bytes().all(|byte| byte.is_ascii_digit());
     let fences = fields.iter().filter(|(field, _)| is_fence(field));
-    let fences = fences.map(|(_, fence)| fence.parse::<u64>().map_err(|_| damaged(fence)));
+    let fences = fences.map(|(_, fence)| parse_number(fence).ok_or_else(|| damaged(fence)));
     let highest = fences.collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or_default();
     Ok(Some(FenceReading { member, highest }))
 }
@@ -173,6 +174,31 @@ mod tests {
         assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "half an entry");
         found[9] = None;
         assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "a field is missing");
+    }
+
+    #[test]
+    fn a_record_with_a_number_beyond_2_53_is_damaged() {
+        let seat = "00ff-7 10.0.0.1:6379";
+        for number in [1_u64 << 53, i64::MAX.cast_unsigned(), u64::MAX] {
+            let damaged = [
+                (0, format!("00ff-{number}")),
+                (1, number.to_string()),
+                (5, format!("0abc {number} 1000 1000 name\n{seat}")),
+                (5, format!("0abc 1 {number} 1000 name\n{seat}")),
+                (5, format!("0abc 1 1000 {number} name\n{seat}")),
+                (7, format!("{number}-00ff")),
+                (9, format!("00ff-7 {number}")),
+            ];
+            for (field, value) in damaged {
+                let mut found = fields(["00ff-7", "3", "r", "2", "", "", "", "", "", "", "ff"]);
+                assert!(matches!(decode(&found), Ok(FoundRecord::Record(_))));
+                found[field] = Some(value);
+                assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "{found:?}");
+            }
+            let fence = [("member", "00ff-7"), ("run_id", "r"), ("1", &number.to_string())];
+            let fence = fence.map(|(field, value)| (field.to_owned(), value.to_owned()));
+            assert!(decode_fences(&fence, "r").is_err());
+        }
     }
 
     #[test]

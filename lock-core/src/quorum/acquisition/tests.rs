@@ -1,4 +1,5 @@
 use super::*;
+use crate::node::MAX_TOKEN;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -26,6 +27,25 @@ fn a_majority_that_agrees_decides_with_its_last_vote() {
     assert_eq!(attempt.acquire_vote(1, granted(7), NOW), Step::Wait);
     assert_eq!(attempt.acquire_vote(3, granted(7), NOW), Step::Granted { token: 7, validity: ms(987) });
     assert_eq!(attempt.acquire_vote(2, granted(7), NOW), Step::Wait, "a straggler changes nothing");
+}
+
+#[test]
+fn no_token_is_beyond_the_largest_one_and_none_overflows() {
+    for extreme in [MAX_TOKEN, u64::MAX] {
+        let mut attempt = attempt(3);
+        assert_eq!(attempt.acquire_vote(0, granted(extreme), NOW), Step::Wait);
+        assert!(
+            matches!(attempt.acquire_vote(1, granted(extreme), NOW), Step::Granted { token, .. } if token == extreme)
+        );
+        let mut attempt = super::Acquisition::new(3, Terms { ttl: ms(1000), min_validity: Duration::ZERO, tokens: 16 });
+        assert_eq!(attempt.acquire_vote(0, granted(7), NOW), Step::Wait);
+        assert!(matches!(attempt.acquire_vote(1, granted(6), NOW), Step::Confirm { round: 1, token: 7, .. }));
+        assert_eq!(attempt.confirm_vote(0, 1, ConfirmVote::Refused { fence: extreme }, NOW), Step::Wait);
+        assert_eq!(
+            attempt.acquire_vote(2, held(5), NOW),
+            Step::Failed(Failure::Contended { free_in: Some(Duration::ZERO) })
+        );
+    }
 }
 
 #[test]

@@ -117,11 +117,12 @@ impl Membership {
             && acceptors.len() == self.nodes.len()
             && self.contested().is_none();
         let generation = match &self.roster {
-            Some(roster) => roster.generation + 1,
+            Some(roster) => roster.generation.saturating_add(1),
             None if all_new => 1,
             // Some of the nodes may have granted locks: all of them sit out a quarantine.
             None => {
-                self.records().filter_map(|(_, record)| Some(record.roster.as_ref()?.generation)).max().unwrap_or(1) + 1
+                let known = self.records().filter_map(|(_, record)| Some(record.roster.as_ref()?.generation));
+                known.max().unwrap_or(1).saturating_add(1)
             }
         };
         // Any of the nodes may have granted locks, of whatever set it was.

@@ -184,7 +184,7 @@ impl Membership {
                 && roster.generation == 1
             {
                 // Somebody took the nodes for new, so no node sits out a quarantine. This client does.
-                self.hold = now + quarantine_length(known.quarantine_ttl);
+                self.hold = now.saturating_add(quarantine_length(known.quarantine_ttl));
             }
             self.adopt(roster, previous);
         }

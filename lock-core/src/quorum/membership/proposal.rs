@@ -93,7 +93,8 @@ impl Membership {
             return Ok(Vec::new());
         }
         if self.proposals.current.is_none() {
-            self.proposals.round = highest.map_or(0, |highest| highest.round).max(self.proposals.round) + 1;
+            let highest = highest.map_or(0, |highest| highest.round).max(self.proposals.round);
+            self.proposals.round = highest.saturating_add(1);
         }
         let ballot = Ballot { round: self.proposals.round, proposer: self.proposals.proposer };
         let proposal = self.proposals.current.get_or_insert(Proposal { ballot, value: None });

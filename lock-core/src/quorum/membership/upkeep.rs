@@ -10,7 +10,7 @@ use crate::random::Epoch;
 /// How long a node that joins grants nothing, for this `quarantine_ttl`: the drift of its clock is added, and that of a holder's.
 #[must_use]
 pub fn quarantine_length(quarantine_ttl: Duration) -> Duration {
-    quarantine_ttl + 2 * drift(quarantine_ttl)
+    quarantine_ttl.saturating_add(drift(quarantine_ttl).saturating_mul(2))
 }
 
 impl Membership {

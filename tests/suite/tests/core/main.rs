@@ -7,6 +7,7 @@ mod broken_nodes;
 mod bursts;
 mod documentation;
 mod exclusion_and_fencing;
+mod extreme_numbers;
 mod lease_lifecycle;
 mod local_queue;
 mod minority_faults;
