@@ -113,7 +113,7 @@
 //! | the request body is larger than the layer's `body_limit` | 413 | `about:blank` | no |
 //! | the layer could not read the request body | 400 | `about:blank` | no |
 //! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |
-//! | no lock manager in the request extensions; invalid lock options | 500 | `about:blank` | no |
+//! | no lock manager in the request extensions; invalid lock options; a lock key that holds something else | 500 | `about:blank` | no |
 //! | a path parameter that the route does not have; [`Lease`] or [`FencingToken`] on a route without a lock | 500 | `about:blank` | no |
 //!
 //! The bodies are problem documents (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`
@@ -137,6 +137,7 @@
 //! | `lock.no_manager` | error | A handler with `#[distributed_lock]` was called, but no manager is in the request extensions. |
 //! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. Once for each layer. |
 //! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
+//! | `lock.not_a_lock` | error | The key of a lock holds something that is not a lock: another program uses the same name. |
 //! | `lock.upgrade_not_held` | warn | A layer with `hold_until_body_end` released its lock at an upgrade (101). Once for each layer. |
 //! | `lock.stale_token` | warn | A resource refused a claim, because a later holder of the lock has claimed it. Nothing was written. |
 //! | `lock.claim_failed` | error | A handler returned a claim error that is an error of its database. |

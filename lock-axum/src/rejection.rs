@@ -151,6 +151,10 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
         LockError::ShuttingDown { .. } => Problem::unavailable("the server is shutting down", retry_after),
         LockError::Lost { .. } => Problem::lost(),
         LockError::InvalidResource { reason, .. } => Problem::key_invalid(format!("invalid resource: {reason}")),
+        LockError::NotALock { .. } => {
+            tracing::error!(name: "lock.not_a_lock", %error, "the key of a lock holds something else");
+            Problem::internal()
+        }
         // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
         // added later is answered like this, too.
         error => {

@@ -3,7 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
 use lock_axum::{FencingToken, KeyError, LockError, LockManager, LockRejection};
+use lock_support::Events;
 use lock_support::http::{manager, nodes};
 
 /// What `anyhow::Error`, `Box<dyn Error + Send + Sync>` and the like ask of an error.
@@ -34,6 +37,15 @@ async fn the_source_of_a_rejection_is_the_lock_error_and_no_message_is_said_twic
     let rejection = LockRejection::from(KeyError::new("the header x-tenant is missing"));
     assert_eq!(rejection.source().unwrap().to_string(), "the header x-tenant is missing");
     assert_eq!(rejection.to_string(), "the resource cannot be determined from the request");
+}
+
+#[test]
+fn a_key_that_holds_something_else_is_a_mistake_of_the_service_under_its_own_name() {
+    let events = Events::record();
+    let error = LockError::NotALock { resource: "r".into(), waited: Duration::ZERO, votes: Vec::new() };
+    let response = LockRejection::from(error).into_response();
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(events.named("lock.not_a_lock").len(), 1);
 }
 
 #[tokio::test]
