@@ -114,8 +114,13 @@ impl NodeQueue {
     }
 
     /// Reserves the key for the first waiters, and wakes some of them: `wake` says whether a waiter hears how many are before it.
-    /// Those that nobody listens for are removed. The caller need not be woken, nor does one that polls.
-    pub(super) fn offer(&mut self, caller: WaiterId, now: Duration, mut wake: impl FnMut(WaiterId, usize) -> bool) {
+    /// Those that nobody listens for are removed. Not woken are those that poll, and `caller`, whose request this is.
+    pub(super) fn offer(
+        &mut self,
+        caller: Option<WaiterId>,
+        now: Duration,
+        mut wake: impl FnMut(WaiterId, usize) -> bool,
+    ) {
         let (mut waiters, mut gone) = (Vec::new(), 0);
         let most = |queued: usize| queued.min(MAX_RESERVATIONS as usize);
         while waiters.len() < most(self.waiters.len()) && gone < MAX_GONE {
@@ -123,7 +128,7 @@ impl NodeQueue {
             let (_, polls, waiter) = self.waiters[before];
             let is_last = before + 1 == most(self.waiters.len());
             let is_woken = is_woken(before, is_last);
-            if is_woken && waiter != caller && !polls && !wake(waiter, before) {
+            if is_woken && Some(waiter) != caller && !polls && !wake(waiter, before) {
                 self.waiters.remove(before);
                 gone += 1;
             } else {

@@ -194,7 +194,7 @@ impl Store {
             if let Some(since) = since {
                 self.queue(keys).enter(waiter, since, now);
             }
-            self.offer(keys, waiter.0, now);
+            self.offer(keys, since.map(|_| waiter.0), now);
             reservation = self.queue(keys).reservation(now);
         }
         let remaining = match (holder, reservation) {
@@ -229,7 +229,9 @@ impl Store {
             QueuePosition::None => {}
         }
         if free && queue.reservation(now).is_none() {
-            self.offer(keys, waiter.0, now);
+            // The process may have released for a caller that does not wait.
+            let caller = (position != QueuePosition::None).then_some(waiter.0);
+            self.offer(keys, caller, now);
         }
     }
 
@@ -237,8 +239,8 @@ impl Store {
         self.queues.entry(keys.lock_key().to_owned()).or_default()
     }
 
-    /// Offers the free key to the first waiters.
-    fn offer(&mut self, keys: &LockKeys, caller: WaiterId, now: Duration) {
+    /// Offers the free key to the first waiters. If this is a request of one of them, it need not be woken.
+    fn offer(&mut self, keys: &LockKeys, caller: Option<WaiterId>, now: Duration) {
         let (queue, listeners) = (self.queues.entry(keys.lock_key().to_owned()).or_default(), &self.listeners);
         queue.offer(caller, now, |waiter, before| {
             let wakeup =

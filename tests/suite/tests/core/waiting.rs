@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockError, Vote};
+use lock_core::{LockError, LockGuard, LockManager, Vote};
 use lock_support::{MemoryCluster, eventually};
 use tokio::time::{Instant, sleep};
 
@@ -141,4 +141,30 @@ async fn a_full_queue_advises_to_retry_after_a_typical_hold() {
     let error = locks.lock("r").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::QueueFull { .. }), "{error}");
     assert_eq!(error.retry_after(), Some(Duration::from_millis(300)));
+}
+
+/// How long a waiter of the same process waits after the lock was released.
+async fn wait_behind(locks: &LockManager, held: LockGuard) -> Duration {
+    let waiting = tokio::spawn(locks.lock("r").wait(Duration::from_secs(5)).acquire());
+    sleep(Duration::from_millis(130)).await;
+    drop(held);
+    let released = Instant::now();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    released.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_woken_by_a_holder_of_its_process_that_did_not_wait() {
+    let locks = MemoryCluster::new(5).builder().connect().await.unwrap();
+    let held = locks.lock("r").try_acquire().await.unwrap();
+    let waited = wait_behind(&locks, held).await;
+    assert!(waited < Duration::from_millis(5), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_woken_when_a_holder_of_its_process_releases_after_its_lease_has_ended() {
+    let locks = MemoryCluster::new(5).builder().connect().await.unwrap();
+    let held = locks.lock("r").max_hold(Duration::from_millis(50)).acquire().await.unwrap();
+    let waited = wait_behind(&locks, held).await;
+    assert!(waited < Duration::from_millis(5), "{waited:?}");
 }

@@ -7,6 +7,7 @@ use lock_core::node::{Keyspace, LockKeys};
 use lock_core::{LockGuard, LockManager};
 use lock_support::{RedisCluster, eventually_async, executed};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 async fn two_managers(cluster: &RedisCluster) -> [LockManager; 2] {
     let connect = async || cluster.builder().wait(Duration::from_secs(60)).connect().await.unwrap();
@@ -83,4 +84,17 @@ async fn contended_locks_with_long_names_cost_other_locks_nothing() {
         assert!(guard.unwrap().release().await.unwrap());
     }
     cluster.no_lock_is_left().await;
+}
+
+#[tokio::test]
+async fn a_waiter_is_woken_by_a_holder_of_its_process_that_did_not_wait() {
+    let cluster = RedisCluster::start(3).await;
+    let [locks, _] = two_managers(&cluster).await;
+    let held = locks.lock("r").try_acquire().await.unwrap();
+    let waiting = spawn_waiter(&locks, "r");
+    eventually_waiting(&cluster, "r", 1).await;
+    drop(held);
+    // Without a wake-up it would try again after most of a second.
+    let acquired = timeout(Duration::from_millis(400), waiting).await.expect("woken").unwrap();
+    acquired.release().await.unwrap();
 }

@@ -134,15 +134,16 @@ local function enter(lock_key, since)
   if ahead then return ahead, count - ahead - 1 end
 end
 
--- Whether a waiter hears that it comes after `before` others. The caller of this batch need not be woken.
-local function hears(waiter, before, lock_key)
-  if is_caller(waiter) or string.byte(waiter) == string.byte('p') then return true end
+-- Whether a waiter hears that it comes after `before` others.
+local function hears(waiter, before, lock_key, caller_waits)
+  if string.byte(waiter) == string.byte('p') or caller_waits and is_caller(waiter) then return true end
   local heard = try('PUBLISH', WAKEUPS .. waiter, before .. ' ' .. lock_key)
   return type(heard) == 'number' and heard > 0
 end
 
--- Reserves the free key for the first waiters, and wakes some of them. Those that nobody listens for are removed.
-local function offer(lock_key)
+-- Reserves the free key for the first waiters, and wakes some of them. Those that nobody listens for are removed. If the request
+-- is that of the caller that waits, it need not be woken; but its process may have made the request for a caller that does not.
+local function offer(lock_key, caller_waits)
   local queue, reserved = key(lock_key, 'queue'), {now = 1}
   local count, gone = try('ZCARD', queue), 0
   if type(count) == 'table' then return false end
@@ -153,7 +154,7 @@ local function offer(lock_key)
       if gone == MAX_GONE then break end
       local before = #reserved
       local is_last = before + 1 == math.min(MAX_RESERVATIONS, count)
-      if is_woken(before, is_last) and not hears(waiter, before, lock_key) then
+      if is_woken(before, is_last) and not hears(waiter, before, lock_key, caller_waits) then
         removed[#removed + 1] = waiter
         count, gone = count - 1, gone + 1
       else
@@ -183,7 +184,7 @@ local function released(lock_key, holder, position)
     reserved_for(lock_key)
     enter(lock_key, position)
   end
-  if not holder and marks[lock_key] and not reserved_for(lock_key) then offer(lock_key) end
+  if not holder and marks[lock_key] and not reserved_for(lock_key) then offer(lock_key, position ~= 'none') end
 end
 
 local function leave(lock_key, holder, field)
@@ -208,7 +209,7 @@ local function blocked(lock_key, holder, since)
       local first = marks[lock_key] and try('ZRANGE', key(lock_key, 'queue'), 0, 0)[1]
       if not first or waits and is_caller(first) then return end
       if waits then ahead, behind = enter(lock_key, since) end
-      reserved = offer(lock_key)
+      reserved = offer(lock_key, waits)
     end
     if not reserved or waits and is_reserved_for_caller(reserved) then return end
     remaining = waits and until_reserved(reserved) or reserved.remaining
