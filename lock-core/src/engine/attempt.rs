@@ -23,6 +23,12 @@ impl FailedAttempt {
     pub(super) fn not_made(votes: Vec<NodeVote>) -> Self {
         Self { failure: Failure::NoQuorum, votes, queue: QueueReport::default() }
     }
+
+    /// Whether so many nodes have something else at the key of the lock that no majority can grant it.
+    pub(crate) fn is_not_a_lock(&self) -> bool {
+        let others = self.votes.iter().filter(|vote| vote.vote == Vote::NotALock).count();
+        self.votes.len() - others < majority(self.votes.len())
+    }
 }
 
 /// Where the nodes' queues have the caller that waits. Their queues differ only while requests are on their way: of what they
@@ -35,14 +41,6 @@ pub(crate) struct QueueReport {
     pub(crate) others: u32,
     /// Whether it is the first, and the holder is a stranger.
     pub(crate) first_behind_stranger: bool,
-}
-
-impl FailedAttempt {
-    /// Whether so many nodes have something else at the key of the lock that no majority can grant it.
-    pub(crate) fn is_not_a_lock(&self) -> bool {
-        let others = self.votes.iter().filter(|vote| vote.vote == Vote::NotALock).count();
-        self.votes.len() - others < majority(self.votes.len())
-    }
 }
 
 impl QueueReport {

@@ -81,7 +81,8 @@ impl Lease {
                 () = sleep_until(until) => return false,
             }
         }
-        false
+        // The last renewal before the end of `max_hold` may have been enough.
+        self.remaining() >= least
     }
 
     /// The lease on a resource of a manager under which this task runs, if it does.

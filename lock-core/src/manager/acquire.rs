@@ -57,7 +57,7 @@ impl Inner {
     /// second attempt.
     async fn try_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
         // In an outage that lasts nobody waits.
-        if let Some(last) = self.queues.line(keys).filter(|_| !self.engine.outage_lasts()) {
+        if let Some(last) = self.queues.callers_before(keys).filter(|_| !self.engine.outage_lasts()) {
             return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
         }
         let attempt = async {
@@ -110,6 +110,7 @@ impl Inner {
             };
             let free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !self.engine.outage_lasts() => {
+                    permit.had_no_quorum(&failed.votes);
                     // With the place: the manager makes fewer attempts while the nodes do not keep up.
                     self.ride_out(place, pause, until).await;
                     pause = (pause * 2).min(BACKOFF.1);
@@ -169,6 +170,9 @@ impl Inner {
         match reason {
             NotEntered::QueueFull(waiters) => {
                 LockError::QueueFull { resource, waiters, typical_hold: caller.typical_hold() }
+            }
+            NotEntered::TimedOut(last) if last.had_no_quorum => {
+                LockError::NoQuorum { resource, waited, votes: last.votes.to_vec() }
             }
             NotEntered::TimedOut(last) => {
                 let free_in = last.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));

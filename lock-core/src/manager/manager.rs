@@ -229,8 +229,8 @@ impl LockManager {
     /// Lowers the longest time to live of the set, and for how long a master that joins grants nothing. This takes as long as the
     /// longest lock may live that was granted before.
     ///
-    /// Every manager with a longer `max_ttl` raises it again, so those have to be gone. This returns then, too, and when this
-    /// manager is shut down: [`members`](Self::members) says what `max_ttl` is.
+    /// Every manager with a longer `max_ttl` raises it again, so those have to be gone. This also returns if it was raised
+    /// meanwhile: [`members`](Self::members) says what `max_ttl` is. If this manager is shut down, it returns at once; then ask another.
     ///
     /// # Errors
     ///

@@ -48,6 +48,8 @@ struct Waiter {
 pub(crate) struct LastAttempt {
     /// The votes, if it failed.
     pub(crate) votes: Arc<[NodeVote]>,
+    /// Whether it failed because no majority of the nodes replied.
+    pub(crate) had_no_quorum: bool,
     /// The nodes that hold the lock for this process, if it succeeded.
     pub(crate) ours: NodeSet,
     /// When the holder's key expires, unless it is renewed.
@@ -78,7 +80,7 @@ impl LocalQueue {
     }
 
     /// Whether anybody waits, or is about to take the lock.
-    pub(super) fn has_line(&self) -> bool {
+    pub(super) fn has_callers_before(&self) -> bool {
         !self.is_held || !self.waiters.is_empty()
     }
 

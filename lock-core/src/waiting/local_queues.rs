@@ -93,9 +93,9 @@ impl LocalQueues {
 
     /// If callers wait for a lock, or are about to take it: what the one with the permit found out last. A caller that does not
     /// wait would pass them. It passes nobody while the first of them holds the lock, and no others wait.
-    pub(crate) fn line(&self, keys: &LockKeys) -> Option<LastAttempt> {
+    pub(crate) fn callers_before(&self, keys: &LockKeys) -> Option<LastAttempt> {
         let queues = self.lock();
-        let queue = queues.get(keys.lock_key()).filter(|queue| queue.has_line());
+        let queue = queues.get(keys.lock_key()).filter(|queue| queue.has_callers_before());
         queue.map(|queue| queue.last_attempt.clone())
     }
 

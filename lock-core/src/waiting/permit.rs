@@ -93,8 +93,14 @@ impl LocalPermit {
         (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
         self.queue(|queue| {
             (queue.permit_waits, queue.is_held) = (false, true);
-            queue.last_attempt = LastAttempt { votes: Arc::default(), ours: nodes, free_at: Some(free_at) };
+            queue.last_attempt = LastAttempt { ours: nodes, free_at: Some(free_at), ..LastAttempt::default() };
         });
+    }
+
+    /// No majority of the nodes replied, and the caller tries again: those behind it are to know.
+    pub(crate) fn had_no_quorum(&self, votes: &[NodeVote]) {
+        let last_attempt = LastAttempt { votes: votes.into(), had_no_quorum: true, ..LastAttempt::default() };
+        self.queue(|queue| queue.last_attempt = last_attempt);
     }
 
     /// Another process holds the lock: waits until the next attempt is due. `free_in` is when the holder's key expires, if that is known;
@@ -110,7 +116,7 @@ impl LocalPermit {
         }
         self.queues.wakeups.start();
         let free_at = free_in.map(|free_in| now + free_in);
-        let last_attempt = LastAttempt { votes: failed.votes.as_slice().into(), ours: NodeSet::default(), free_at };
+        let last_attempt = LastAttempt { votes: failed.votes.as_slice().into(), free_at, ..LastAttempt::default() };
         self.queue(|queue| {
             queue.permit_waits = true;
             queue.last_attempt = last_attempt;

@@ -81,9 +81,10 @@ impl InvalidUrl {
 /// The URL for an error message, without what may be a secret, however broken the URL is: what is before the last `@`, what follows
 /// the host and is no port, and what follows a `?` or `#`.
 fn without_password(url: &str) -> String {
+    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
     let (scheme, rest) = match url.find("://") {
-        Some(at) => url.split_at(at + 3),
-        None => ("", url),
+        Some(at) if is_scheme(&url[..at]) => url.split_at(at + 3),
+        _ => ("", url),
     };
     // A password may contain any of the characters that end it, so what comes last decides.
     let after_login = rest.rfind('@').map_or(0, |at| at + 1);
@@ -179,6 +180,7 @@ mod tests {
             "rediss://u:s3cret@h/x",
             "http://u:s3cret@h",
             "u:s3cret@h",
+            "u:s3://cret@h",
             "u:s3cret",
             "unix:///run/redis.sock?db=x&user=u&pass=s3cret",
             "unix://run/redis.sock?pass=s3cret",

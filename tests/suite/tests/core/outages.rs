@@ -152,3 +152,18 @@ async fn while_an_outage_lasts_few_attempts_are_made_however_many_callers_try_ag
     // Quick, but not so quick that they keep a processor busy.
     assert!(answers.iter().all(|answers| (200..=400).contains(answers)), "{answers:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_does_not_wait_learns_of_the_outage_that_another_one_rides_out() {
+    let cluster = MemoryCluster::new(3);
+    let locks = cluster.builder().connect().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_down(true));
+    let riding_out = tokio::spawn(locks.lock("r").wait(Duration::from_secs(5)).acquire());
+    sleep(Duration::from_millis(300)).await;
+    let error = locks.lock("r").try_acquire().await.unwrap_err();
+    assert!(matches!(&error, LockError::NoQuorum { votes, .. } if votes.len() == 3), "{error:?}");
+    let error = locks.lock("r").wait(Duration::from_millis(100)).acquire().await.unwrap_err();
+    assert!(matches!(&error, LockError::NoQuorum { .. }), "{error:?}");
+    assert!(!riding_out.is_finished());
+    riding_out.abort();
+}

@@ -310,3 +310,16 @@ async fn held_lists_the_leases_whose_guards_are_alive() {
     assert!(two.release().await.unwrap());
     assert!(locks.held().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_last_renewal_before_max_hold_gives_an_inner_lock_the_validity_that_it_asks_for() {
+    let (_cluster, locks) = cluster().await;
+    let seconds = Duration::from_secs;
+    let work = async |outer: Lease| {
+        sleep(seconds(3)).await;
+        assert!(outer.remaining() < seconds(8));
+        let inner = locks.lock("r").ttl(seconds(10)).min_validity(seconds(8)).wait(seconds(2)).acquire().await;
+        assert!(inner.unwrap().remaining() >= seconds(8));
+    };
+    locks.lock("r").ttl(seconds(10)).max_hold(seconds(12)).run(work).await.unwrap();
+}
