@@ -16,7 +16,7 @@ pub enum NodeError {
         reason: String,
     },
     /// No reply within the node timeout.
-    #[error("no reply in time; if the master is slow or far away, raise node_timeout")]
+    #[error("no reply in time; if locks time out because the master is far away, raise node_timeout")]
     TimedOut,
     /// The connection was lost before the reply arrived.
     #[error("connection lost: {reason}")]

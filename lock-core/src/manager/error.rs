@@ -130,8 +130,8 @@ mod tests {
                 ("b:2".into(), NodeError::Unreachable { reason: "connection refused".into() }),
             ],
         };
-        let text = "1 of 3 masters can grant locks, 2 are needed: a:1: no reply in time; if the master is slow or far away, raise \
-                    node_timeout; b:2: not reachable: connection refused";
+        let text = "1 of 3 masters can grant locks, 2 are needed: a:1: no reply in time; if locks time out \
+                    because the master is far away, raise node_timeout; b:2: not reachable: connection refused";
         assert_eq!(error.to_string(), text);
     }
 }

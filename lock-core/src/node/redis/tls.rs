@@ -86,6 +86,7 @@ pub(super) fn default_config() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
+/// An error that stays until somebody mends a certificate or a setting. Any other may pass.
 fn refusal(error: &rustls::Error) -> NodeError {
     let remedy = match error {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
@@ -98,7 +99,8 @@ fn refusal(error: &rustls::Error) -> NodeError {
             | AlertDescription::UnknownCA
             | AlertDescription::BadCertificate,
         ) => "; the server may want a certificate of the client, see RedisNode::from_url_with_tls",
-        _ => "",
+        rustls::Error::InvalidCertificate(_) => "",
+        _ => return NodeError::Unreachable { reason: format!("TLS: {error}") },
     };
     Refusal::Tls { detail: format!("{error}{remedy}") }.into()
 }
