@@ -175,9 +175,9 @@ pub use lock_core::rustls;
 #[doc(inline)]
 pub use lock_core::{
     ConfigError, ConnectError, FencingToken, Health, InvalidName, InvalidUrl, Lease, LockError, LockGuard, LockManager,
-    LockManagerBuilder, LockNode, LockRequest, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_TTL, MAX_WAIT, MIN_TTL,
-    Members, MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, OutOfRange, RedisNode, Refusal,
-    Seat, SeatState, ShutdownReport, Vote, node, redis,
+    LockManagerBuilder, LockNode, LockObserver, LockRequest, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_TTL, MAX_WAIT,
+    MIN_TTL, Members, MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, OutOfRange, RedisNode,
+    Refusal, Seat, SeatState, ShutdownReport, Vote, node, observer, redis,
 };
 
 pub use self::distributed_lock::distributed_lock;

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -55,7 +56,7 @@ pub enum OnDisconnect {
 }
 
 /// How a handler is guarded: the settings that layer and macro have in common. `None` leaves a setting to the manager.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     /// Time to live of the lock.
     pub ttl: Option<Duration>,
@@ -73,6 +74,8 @@ pub struct Policy {
     pub busy_status: u16,
     /// The header `Retry-After`, in whole seconds.
     pub retry_after: Duration,
+    /// What metrics and traces show in place of the resource.
+    pub template: Option<Arc<str>>,
 }
 
 impl Policy {
@@ -88,6 +91,7 @@ impl Policy {
             on_disconnect: OnDisconnect::Finish,
             busy_status: StatusCode::CONFLICT.as_u16(),
             retry_after: Duration::from_secs(1),
+            template: None,
         }
     }
 
@@ -105,6 +109,9 @@ impl Policy {
         }
         if let Some(renew) = self.renew {
             request = request.renew(renew);
+        }
+        if let Some(template) = &self.template {
+            request = request.template(Arc::clone(template));
         }
         request
     }

@@ -41,6 +41,7 @@
 //! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
 //! | `lock.release_given_up` | debug | could not deliver a release to a node; the key was left to expire |
 //! | `lock.shutdown_revoked` | warn | leases were revoked at the end of a shutdown's grace |
+//! | `lock.observer_panicked` | error | an observer panicked, for the first time |
 //! | `lock.runtime_stalled` | warn | the runtime that kept the connections and renewed the leases did not run; another one took over |
 //! | `lock.node_admitted` | debug | a node votes |
 //! | `lock.node_away` | warn | a node is not reachable |
@@ -64,6 +65,7 @@ mod extract;
 mod lease;
 mod manager;
 pub mod node;
+pub mod observer;
 mod options;
 pub mod quorum;
 mod random;
@@ -86,6 +88,7 @@ pub use self::manager::{
     SeatState, ShutdownReport,
 };
 pub use self::node::{InvalidUrl, LockNode, MemoryNode, RedisNode};
+pub use self::observer::LockObserver;
 pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
 pub use self::resource::{InvalidName, MAX_RESOURCE_LEN};
 pub use self::token::FencingToken;

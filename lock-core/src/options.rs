@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -10,6 +11,8 @@ pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest that renewals may keep a lock: seven days.
 pub const MAX_HOLD: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The template of locks that have none: `other`.
+pub const OTHER: &str = "other";
 
 /// How a lock is acquired and kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,14 @@ pub(crate) struct LockOptions {
     pub(crate) max_hold: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
+    /// What observers and spans are told in place of the resource.
+    pub(crate) template: Option<Arc<str>>,
+}
+
+impl LockOptions {
+    pub(crate) fn template(&self) -> &str {
+        self.template.as_deref().unwrap_or(OTHER)
+    }
 }
 
 impl Default for LockOptions {
@@ -29,6 +40,7 @@ impl Default for LockOptions {
             max_hold: Duration::from_secs(60),
             min_validity: Duration::ZERO,
             renew: true,
+            template: None,
         }
     }
 }

@@ -118,7 +118,11 @@ impl LockLayer {
     pub fn new(locks: LockManager, template: impl AsRef<str>) -> Self {
         let template = template.as_ref();
         match Template::parse(template) {
-            Ok(template) => Self(Config::new(locks, ResourceSource::Template(Arc::new(template)))),
+            Ok(parsed) => {
+                let mut config = Config::new(locks, ResourceSource::Template(Arc::new(parsed)));
+                config.policy.template = Some(template.into());
+                Self(config)
+            }
             Err(error) => panic!("invalid resource template {template:?}: {error}"),
         }
     }

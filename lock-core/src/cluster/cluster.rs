@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Member, MemberState, NodeSet, VotesBy};
 use crate::error::NodeError;
 use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetId};
+use crate::observer::Reporter;
 use crate::quorum::{Change, Membership, MembershipConfig, Outage, cluster_clock, majority};
 use crate::random::{Random, WaiterId};
 
@@ -37,6 +38,7 @@ pub(crate) struct Cluster {
     pub(super) quorum_back: Notify,
     created: Instant,
     pub(crate) random: Arc<Random>,
+    pub(crate) reporter: Arc<Reporter>,
     /// The id under which this manager waits in the queues of the nodes.
     pub(crate) waiter: WaiterId,
     pub(crate) stop: CancellationToken,
@@ -57,6 +59,7 @@ impl Cluster {
         keyspace: Keyspace,
         config: MembershipConfig,
         random: Arc<Random>,
+        reporter: Arc<Reporter>,
         stop: CancellationToken,
     ) -> Self {
         let membership = Mutex::new(Membership::new(config, random.number()));
@@ -72,6 +75,7 @@ impl Cluster {
             created: Instant::now(),
             waiter: random.waiter(),
             random,
+            reporter,
             stop,
             began: Mutex::new(None),
         }
@@ -162,6 +166,7 @@ impl Cluster {
         let epoch = member.state.borrow().epoch_for(roster);
         match epoch {
             Ok(epoch) => {
+                let reply_to = reply_to.reported(&self.reporter, &member.node, &operation);
                 let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
                 member.node.submit(Request { keys, epoch, waiter, polls, operation }, reply_to);
             }

@@ -300,6 +300,7 @@ impl Cluster {
         let is_another = std::mem::discriminant(&*member.state.borrow()) != std::mem::discriminant(&state);
         if is_another {
             super::events::state_changed(member.node.name(), &state);
+            self.reporter.node_changed(member.node.name(), state.accepts_requests());
         } else if *member.state.borrow() == state {
             return;
         }

@@ -7,6 +7,7 @@ use super::{AttemptPlace, Engine, Grant, NodeReply, QueuePositions, Round};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, NotMember, Vote};
 use crate::node::{LockKeys, Operation, Position, QueuePosition, Reply};
+use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms, majority};
 
@@ -72,10 +73,12 @@ impl Engine {
         options: &LockOptions,
         tokens: u32,
         mut positions: Option<&mut QueuePositions>,
+        acquiring: &Acquiring<'_>,
     ) -> Result<Grant, FailedAttempt> {
         let until = Instant::now() + self.node_timeout(options.ttl);
         loop {
             let began = self.cluster.now();
+            acquiring.attempt_began();
             let mut attempt = Attempt::send(self, keys, options, tokens, positions.as_deref_mut());
             let verdict = match attempt.gather().await {
                 Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,

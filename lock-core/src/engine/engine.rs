@@ -9,6 +9,7 @@ use super::Home;
 use super::line::AttemptLines;
 use crate::cluster::Cluster;
 use crate::node::{Keyspace, LockNode};
+use crate::observer::Reporter;
 use crate::quorum::MembershipConfig;
 use crate::random::Random;
 
@@ -40,9 +41,11 @@ impl Engine {
         config: MembershipConfig,
         node_timeout: Option<Duration>,
         random: Random,
+        reporter: Arc<Reporter>,
     ) -> Self {
         let (random, stop) = (Arc::new(random), CancellationToken::new());
-        let cluster = Arc::new(Cluster::new(nodes, keyspace, config, Arc::clone(&random), stop.clone()));
+        let cluster = Cluster::new(nodes, keyspace, config, Arc::clone(&random), reporter, stop.clone());
+        let cluster = Arc::new(cluster);
         let home = Arc::new(Home::new(Arc::clone(&cluster), stop.clone()));
         home.add({
             let cluster = Arc::clone(&cluster);

@@ -8,6 +8,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::{Engine, Release};
 use crate::cluster::NodeSet;
 use crate::node::{LockKeys, QueuePosition};
+use crate::observer::Reporter;
 use crate::random::OwnerId;
 
 /// What the nodes hold, or may hold, for one owner id: the footprint of an attempt, and the lock that it won.
@@ -68,6 +69,10 @@ impl Grant {
 
     pub(crate) fn owner(&self) -> OwnerId {
         self.owner
+    }
+
+    pub(crate) fn reporter(&self) -> &Arc<Reporter> {
+        &self.engine.cluster.reporter
     }
 
     pub(crate) fn ttl(&self) -> Duration {

@@ -288,7 +288,8 @@ mod tests {
             assume_durable: false,
         };
         let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
-        let engine = Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1)));
+        let engine =
+            Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1), Arc::default()));
         engine.home.start();
         engine.cluster.all_joined().await;
         (nodes, engine)

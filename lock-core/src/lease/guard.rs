@@ -143,7 +143,10 @@ impl LockGuard {
         let mut grant = self.lease.end_and_take(LossReason::Released)?;
         if may_hand_over {
             match permit.hand_over(grant) {
-                Ok(()) => return None,
+                Ok(()) => {
+                    self.lease.hold().handed_over();
+                    return None;
+                }
                 Err(back) => (permit, grant) = back,
             }
         }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::{Grant, Release};
 use crate::error::{LockError, LossReason};
 use crate::node::{LockKeys, QueuePosition};
+use crate::observer::Hold;
 use crate::options::LockOptions;
 use crate::quorum::drift;
 use crate::random::OwnerId;
@@ -58,6 +59,7 @@ struct State {
     owner: OwnerId,
     token: FencingToken,
     options: LockOptions,
+    hold: Hold,
     since: Instant,
     /// When validity ends, in microseconds after `since`; [`ENDED`] when the lease has ended.
     valid_for: AtomicU64,
@@ -186,6 +188,7 @@ impl Lease {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         let sent = grant.sent();
+        let hold = Hold::begin(grant.reporter(), &options);
         let lease = Self(Arc::new(State {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             manager,
@@ -195,6 +198,7 @@ impl Lease {
             // A grant that is handed out has a token; 0 is below every other and would be refused.
             token: FencingToken::new(grant.next_token().unwrap_or_default()),
             options,
+            hold,
             since: Instant::now(),
             valid_for: AtomicU64::new(ENDED),
             extended: Notify::new(),
@@ -243,6 +247,10 @@ impl Lease {
 
     pub(super) fn ttl(&self) -> Duration {
         self.0.options.ttl
+    }
+
+    pub(super) fn hold(&self) -> &Hold {
+        &self.0.hold
     }
 
     pub(super) fn ended(&self) -> &CancellationToken {
@@ -321,6 +329,9 @@ impl Lease {
         self.0.ended.cancel();
         // The guard takes the permit before it ends the lease; otherwise it is passed on now.
         drop(self.take_permit());
+        if first {
+            self.0.hold.end(reason, self.age());
+        }
         if first && reason != LossReason::Released {
             let (resource, token) = (self.resource(), self.token().get());
             tracing::warn!(name: "lock.lost", resource, token, %reason, "a lease was lost");

@@ -8,6 +8,7 @@ use crate::cluster::VotesBy;
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
 use crate::node::{Operation, Reply, ReplySender};
+use crate::observer::RenewalOutcome;
 use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote};
 
 /// A renewal that has its verdict.
@@ -23,13 +24,18 @@ pub(super) struct Renewed {
 pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
     let (verdict, stragglers) = extend(&engine, &lease, Instant::now()).await;
     let due = match verdict {
-        RenewalVerdict::Renewed => lease.due(),
+        RenewalVerdict::Renewed => {
+            lease.hold().renewal_ended(RenewalOutcome::Renewed);
+            lease.due()
+        }
         RenewalVerdict::Lost => {
+            lease.hold().renewal_ended(RenewalOutcome::Lost);
             lease.end(LossReason::Gone);
             Instant::now()
         }
         RenewalVerdict::Unknown => {
             let remaining = lease.remaining();
+            lease.hold().renewal_ended(RenewalOutcome::Unknown);
             if !remaining.is_zero() {
                 tracing::warn!(name: "lock.renewal_unknown", resource = lease.resource(), ?remaining,
                     "too few nodes replied to a renewal; the lease is still valid, and the renewal is retried");

@@ -10,6 +10,7 @@ use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant};
 use crate::error::{LockError, NodeVote, Vote};
 use crate::lease::{Lease, LeaseRegistry, LockGuard};
 use crate::node::LockKeys;
+use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::{Failure, OUTAGE_GRACE};
 use crate::resource::Resource;
@@ -26,11 +27,23 @@ const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
 impl Inner {
     /// Takes the lock on a resource.
     pub(super) async fn acquire(&self, resource: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
+        let acquiring = Acquiring::begin(&self.engine.cluster.reporter, options);
+        let taken = self.take(resource, options, &acquiring).await;
+        acquiring.end(taken.as_ref().err());
+        taken
+    }
+
+    async fn take(
+        &self,
+        resource: &str,
+        options: &LockOptions,
+        acquiring: &Acquiring<'_>,
+    ) -> Result<LockGuard, LockError> {
         let parsed = Resource::parse(resource)
             .map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
         check_options(options, self.max_ttl)
             .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
-        let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases };
+        let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases, acquiring };
         if let Some(lease) = Lease::in_scope(self.id, &parsed) {
             return caller.share(lease).await;
         }
@@ -62,7 +75,7 @@ impl Inner {
         }
         let attempt = async {
             let place = self.engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
-            self.engine.attempt(&place, keys, caller.options, 1, None).await
+            self.engine.attempt(&place, keys, caller.options, 1, None, caller.acquiring).await
         };
         let failed = match attempt.await {
             Ok(grant) => return Ok(grant),
@@ -98,8 +111,8 @@ impl Inner {
             let (place, attempt) = match self.engine.enter_line(kind, until, options.ttl).await {
                 Ok(place) => {
                     let tokens = permit.tokens();
-                    let attempt = self.engine.attempt(&place, keys, options, tokens, Some(permit.begin_attempt()));
-                    let attempt = attempt.await;
+                    let positions = Some(permit.begin_attempt());
+                    let attempt = self.engine.attempt(&place, keys, options, tokens, positions, caller.acquiring).await;
                     (Some(place), attempt)
                 }
                 Err(failed) => (None, Err(failed)),
@@ -204,6 +217,7 @@ struct Caller<'a> {
     options: &'a LockOptions,
     started: Instant,
     leases: &'a Arc<LeaseRegistry>,
+    acquiring: &'a Acquiring<'a>,
 }
 
 impl Caller<'_> {

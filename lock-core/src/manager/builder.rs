@@ -15,6 +15,7 @@ use super::{ConfigError, ConnectError, LockManager};
 use crate::engine::Engine;
 use crate::lease::{LeaseRegistry, run_renewer};
 use crate::node::{Keyspace, LockNode, RedisNode};
+use crate::observer::{LockObserver, Reporter};
 use crate::options::{LockOptions, MAX_TTL, MIN_TTL, OutOfRange};
 use crate::quorum::MembershipConfig;
 use crate::random::Random;
@@ -58,6 +59,7 @@ pub struct LockManagerBuilder {
     form_with_missing: bool,
     assume_durable: bool,
     seed: Option<u64>,
+    observers: Vec<Arc<dyn LockObserver>>,
 }
 
 impl Default for LockManagerBuilder {
@@ -75,6 +77,7 @@ impl Default for LockManagerBuilder {
             form_with_missing: false,
             assume_durable: false,
             seed: None,
+            observers: Vec::new(),
         }
     }
 }
@@ -251,6 +254,14 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Adds an observer, which is told what the manager does: see [`LockObserver`]. With several, each is told.
+    ///
+    /// Defaults to none.
+    pub fn observer(mut self, observer: Arc<dyn LockObserver>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
     /// Builds the manager without connecting; it connects when it is first used. Works outside a runtime.
     ///
     /// # Errors
@@ -295,7 +306,8 @@ impl LockManagerBuilder {
         };
         let keyspace = Keyspace::new(&self.prefix);
         let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
-        let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random));
+        let reporter = Arc::new(Reporter::new(self.observers));
+        let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random, reporter));
         let closing = CancellationToken::new();
         let queues = LocalQueues::new(&engine, self.max_waiters, closing.clone());
         let leases = Arc::new(LeaseRegistry::default());

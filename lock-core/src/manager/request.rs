@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
@@ -76,6 +77,28 @@ impl LockRequest {
     /// From zero to just below the time to live. Defaults to the manager's `min_validity`.
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.options.min_validity = min_validity;
+        self
+    }
+
+    /// Sets the template that the resource was made from, such as `stock:{sku}`: the label of the lock in metrics and traces, where
+    /// the names of resources would be too many. The layer and the macro of `lock-axum` set it themselves.
+    ///
+    /// Use a fixed text. Defaults to none, which [`LockObserver`](crate::LockObserver)s are told as `other`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// # let sku = 42;
+    /// let guard = locks.lock(format!("stock:{sku}")).template("stock:{sku}").acquire().await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn template(mut self, template: impl Into<Arc<str>>) -> Self {
+        self.options.template = Some(template.into());
         self
     }
 

@@ -16,6 +16,7 @@ mod replies;
 mod reply;
 mod request;
 mod roster;
+mod vote_timer;
 mod wakeup;
 
 pub use self::inspection::{FormerRecord, FoundRecord, Inspection, Role};

@@ -5,7 +5,9 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::{NodeError, NodeFuture, Reply};
+use super::vote_timer::VoteTimer;
+use super::{LockNode, NodeError, NodeFuture, Operation, Reply};
+use crate::observer::Reporter;
 
 /// Sends the reply to one request to the caller that waits for it. Dropping the sender without a reply reports that the connection
 /// was lost.
@@ -13,6 +15,8 @@ pub struct ReplySender {
     /// `None` once the reply was sent, or if nobody wants it.
     to: Option<Arc<Mutex<State>>>,
     node: usize,
+    /// Boxed, because requests that are observed are the exception, and every request has this.
+    timer: Option<Box<VoteTimer>>,
 }
 
 impl ReplySender {
@@ -52,7 +56,18 @@ impl ReplySender {
 
     /// A sender whose reply nobody wants.
     pub(crate) fn unwanted() -> Self {
-        Self { to: None, node: 0 }
+        Self { to: None, node: 0, timer: None }
+    }
+
+    /// Reports the reply to the observers, if there are any and it is a vote on who gets a lock.
+    pub(crate) fn reported(
+        mut self,
+        reporter: &Arc<Reporter>,
+        node: &Arc<dyn LockNode>,
+        operation: &Operation,
+    ) -> Self {
+        self.timer = VoteTimer::start(reporter, node, operation);
+        self
     }
 
     /// Sends the reply. One with a number beyond 2^53 - 1 is a [`Protocol`](NodeError::Protocol) error.
@@ -76,6 +91,9 @@ impl ReplySender {
 
     fn deliver(&mut self, reply: Result<Reply, NodeError>) {
         let Some(to) = self.to.take() else { return };
+        if let Some(timer) = self.timer.take() {
+            timer.stop(&reply);
+        }
         let waker = lock(&to).receive(self.node, reply);
         // Woken after the lock is free: the receiver takes it at once.
         if let Some(waker) = waker {
@@ -143,7 +161,7 @@ impl Replies {
             state.pending += 1;
         }
         state.slots[node] = Slot::Pending(None);
-        ReplySender { to: Some(Arc::clone(&self.0)), node }
+        ReplySender { to: Some(Arc::clone(&self.0)), node, timer: None }
     }
 
     /// Wakes the receiver only when this many replies were received in all, or none is pending.

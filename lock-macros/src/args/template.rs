@@ -17,6 +17,8 @@ pub(crate) struct Template {
     /// The span of the whole literal. Stable Rust cannot point into a literal, so errors about a placeholder use it,
     /// too.
     pub(crate) span: Span,
+    /// As it was written.
+    pub(crate) text: String,
     pub(crate) segments: Vec<Segment>,
 }
 
@@ -48,7 +50,7 @@ impl Template {
             diagnostics.push(Error::new(literal.span(), message));
         }
         diagnostics.into_result()?;
-        Ok(Self { span: literal.span(), segments })
+        Ok(Self { span: literal.span(), text, segments })
     }
 
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {

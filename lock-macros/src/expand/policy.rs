@@ -5,7 +5,7 @@ use std::time::Duration;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 
-use crate::args::Args;
+use crate::args::{Args, ResourceSource};
 
 /// An expression that sets what the attribute specifies; the rest is left to the manager.
 pub(crate) fn expand(args: &Args) -> TokenStream {
@@ -20,6 +20,10 @@ pub(crate) fn expand(args: &Args) -> TokenStream {
     options.extend(on_disconnect.map(|on| ("on_disconnect", quote_spanned!(site=> #krate::OnDisconnect::#on))));
     options.extend(args.busy_status.map(|status| ("busy_status", status.to_token_stream())));
     options.extend(args.retry_after.map(|after| ("retry_after", duration(after))));
+    if let Some(ResourceSource::Template(template)) = &args.resource {
+        let text = &template.text;
+        options.push(("template", some(&quote_spanned!(site=> ::core::convert::Into::into(#text)))));
+    }
 
     if options.is_empty() {
         return quote_spanned!(site=> #krate::__private::Policy::new());

@@ -23,7 +23,7 @@ fn home() -> Arc<Home> {
         assume_durable: false,
     };
     let (random, stop) = (Arc::new(Random::from_seed(1)), CancellationToken::new());
-    let cluster = Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, stop.clone());
+    let cluster = Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, Arc::default(), stop.clone());
     let home = Arc::new(Home::new(Arc::new(cluster), stop));
     home.add(std::future::pending);
     home

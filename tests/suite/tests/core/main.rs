@@ -13,6 +13,7 @@ mod local_queue;
 mod minority_faults;
 mod node_queues;
 mod node_timeouts;
+mod observers;
 mod other_runtimes;
 mod outages;
 mod roster_changes;

@@ -18,4 +18,5 @@ mod public_names;
 mod rejections;
 mod retry_after;
 mod stalled_runtimes;
+mod templates;
 mod upgrades;

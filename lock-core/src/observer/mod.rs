@@ -1,0 +1,17 @@
+//! What a lock manager tells its observers: [`LockObserver`], and the events.
+
+mod acquiring;
+mod events;
+mod hold;
+mod observer;
+mod reporter;
+
+pub(crate) use self::acquiring::Acquiring;
+pub use self::events::{
+    AcquireBegan, AcquireEnded, AcquireOutcome, AttemptBegan, HandedOver, HoldBegan, HoldEnd, HoldEnded, NodeChanged,
+    NodeVoted, RenewalEnded, RenewalOutcome, VoteOutcome,
+};
+pub(crate) use self::hold::Hold;
+pub use self::observer::LockObserver;
+pub(crate) use self::reporter::Reporter;
+pub use crate::options::OTHER;

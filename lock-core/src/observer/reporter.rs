@@ -1,0 +1,39 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{LockObserver, NodeChanged};
+
+/// Tells the observers of a manager what happened.
+#[derive(Default)]
+pub(crate) struct Reporter {
+    observers: Vec<Arc<dyn LockObserver>>,
+    /// Whether an observer has panicked before.
+    panicked: AtomicBool,
+}
+
+impl Reporter {
+    pub(crate) fn new(observers: Vec<Arc<dyn LockObserver>>) -> Self {
+        Self { observers, panicked: AtomicBool::new(false) }
+    }
+
+    /// Whether anybody is told.
+    pub(crate) fn is_observed(&self) -> bool {
+        !self.observers.is_empty()
+    }
+
+    /// Calls every observer. One that panics breaks nothing.
+    pub(crate) fn report(&self, tell: impl Fn(&dyn LockObserver)) {
+        for observer in &self.observers {
+            let told = catch_unwind(AssertUnwindSafe(|| tell(&**observer)));
+            if told.is_err() && !self.panicked.swap(true, Ordering::Relaxed) {
+                tracing::error!(name: "lock.observer_panicked",
+                    "an observer panicked; locks are not affected, and further panics are not logged");
+            }
+        }
+    }
+
+    pub(crate) fn node_changed(&self, node: &str, up: bool) {
+        self.report(|observer| observer.node_changed(&NodeChanged { node, up }));
+    }
+}

@@ -1,0 +1,245 @@
+//! What observers are told. In virtual time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lock_core::observer::{
+    AcquireBegan, AcquireEnded, AttemptBegan, HandedOver, HoldBegan, HoldEnd, HoldEnded, NodeChanged, NodeVoted,
+    RenewalEnded,
+};
+use lock_core::{LockManager, LockObserver};
+use lock_support::{Events, MemoryCluster, eventually};
+use tokio::time::{sleep, timeout};
+
+const TTL: Duration = Duration::from_secs(10);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Keeps what it is told, a line for each event.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    fn add(&self, line: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    /// The lines that begin with one of these words, since the last call.
+    fn take(&self, words: &[&str]) -> Vec<String> {
+        let lines = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        lines.into_iter().filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
+    }
+
+    fn has(&self, line: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|noted| noted == line)
+    }
+}
+
+impl LockObserver for Notes {
+    fn acquire_began(&self, event: &AcquireBegan<'_>) {
+        self.add(format!("acquire {}", event.template));
+    }
+
+    fn acquire_ended(&self, event: &AcquireEnded<'_>) {
+        self.add(format!("{} {} after {}s", event.outcome.as_str(), event.template, event.waited.as_secs()));
+    }
+
+    fn attempt_began(&self, event: &AttemptBegan<'_>) {
+        self.add(format!("attempt {}", event.template));
+    }
+
+    fn hold_began(&self, event: &HoldBegan<'_>) {
+        self.add(format!("hold {}", event.template));
+    }
+
+    fn hold_ended(&self, event: &HoldEnded<'_>) {
+        let end = HoldEnd::from(event.reason).as_str();
+        self.add(format!("{end} {} after {}s", event.template, event.held.as_secs()));
+    }
+
+    fn handed_over(&self, event: &HandedOver<'_>) {
+        self.add(format!("handover {}", event.template));
+    }
+
+    fn renewal_ended(&self, event: &RenewalEnded<'_>) {
+        self.add(format!("renewal {}: {}", event.template, event.outcome.as_str()));
+    }
+
+    fn node_voted(&self, event: &NodeVoted<'_>) {
+        self.add(format!("vote {} {} in {}s", event.node, event.outcome.as_str(), event.duration.as_secs()));
+    }
+
+    fn node_changed(&self, event: &NodeChanged<'_>) {
+        self.add(format!("node {} {}", event.node, if event.up { "up" } else { "down" }));
+    }
+}
+
+/// A manager with an observer, connected.
+async fn observed(cluster: &MemoryCluster) -> (LockManager, Arc<Notes>) {
+    let notes = Arc::<Notes>::default();
+    let locks = cluster.builder().observer(notes.clone()).connect().await.unwrap();
+    notes.take(&[]);
+    (locks, notes)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_told_the_life_of_a_lock_by_its_template() {
+    let (locks, notes) = observed(&MemoryCluster::new(5)).await;
+    let guard = locks.lock("stock:42").template("stock:{sku}").acquire().await.unwrap();
+    let begun = ["acquire stock:{sku}", "attempt stock:{sku}", "hold stock:{sku}", "acquired stock:{sku} after 0s"];
+    assert_eq!(notes.take(&["a", "h"]), begun);
+    sleep(SECOND).await;
+    guard.release().await.unwrap();
+    assert_eq!(notes.take(&[""]), ["released stock:{sku} after 1s"]);
+    drop(locks.lock("stock:42").acquire().await.unwrap());
+    assert!(notes.has("acquired other after 0s") && notes.has("released other after 0s"), "it has no template");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_told_how_each_acquisition_ended() {
+    let ends = &["acquired", "contended", "no_quorum", "expired", "cancelled", "closed", "error"];
+    let cluster = MemoryCluster::new(5);
+    let (locks, notes) = observed(&cluster).await;
+    let guard = locks.lock("r").acquire().await.unwrap();
+    notes.take(&[]);
+    assert!(locks.lock("r").wait(SECOND).acquire().await.is_err());
+    assert_eq!(notes.take(ends), ["contended other after 1s"]);
+    assert!(timeout(SECOND, locks.lock("r").acquire()).await.is_err());
+    assert_eq!(notes.take(ends), ["cancelled other after 1s"]);
+    assert!(locks.lock("").acquire().await.is_err());
+    assert_eq!(notes.take(ends), ["error other after 0s"]);
+    cluster.nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(20)));
+    let min_validity = TTL - TTL / 100 - Duration::from_millis(10);
+    assert!(locks.lock("s").ttl(TTL).min_validity(min_validity).try_acquire().await.is_err());
+    assert_eq!(notes.take(ends), ["expired other after 0s"]);
+    cluster.nodes.iter().for_each(|node| node.set_down(true));
+    assert!(locks.lock("s").try_acquire().await.is_err());
+    assert_eq!(notes.take(ends), ["no_quorum other after 0s"]);
+    locks.close();
+    assert!(locks.lock("s").acquire().await.is_err());
+    assert_eq!(notes.take(ends), ["closed other after 0s"]);
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_told_how_each_hold_ended() {
+    let ends = &["released", "lost", "max_hold", "revoked"];
+    let cluster = MemoryCluster::new(5);
+    let (locks, notes) = observed(&cluster).await;
+    let guard = locks.lock("r").ttl(TTL).max_hold(TTL * 2).acquire().await.unwrap();
+    guard.lost().await;
+    assert_eq!(notes.take(ends), ["max_hold other after 20s"]);
+    drop(guard);
+    let guard = locks.lock("r").ttl(TTL).renew(false).acquire().await.unwrap();
+    guard.lost().await;
+    drop(guard);
+    assert_eq!(notes.take(ends), ["lost other after 9s"], "once, although the guard was dropped later");
+    let _guard = locks.lock("r").acquire().await.unwrap();
+    locks.shutdown(SECOND).await;
+    assert_eq!(notes.take(ends), ["revoked other after 1s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_told_of_a_handover() {
+    let (locks, notes) = observed(&MemoryCluster::new(5)).await;
+    let guard = locks.lock("r").template("t").acquire().await.unwrap();
+    let next = tokio::spawn(locks.lock("r").template("t").acquire());
+    eventually("another caller waits", || notes.has("acquire t")).await;
+    sleep(Duration::from_millis(1)).await;
+    notes.take(&[]);
+    drop(guard);
+    let next = next.await.unwrap().unwrap();
+    let told = ["released t after 0s", "handover t", "hold t", "acquired t after 0s"];
+    assert_eq!(notes.take(&[""]), told, "without an attempt");
+    drop(next);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_told_what_became_of_each_renewal() {
+    let cluster = MemoryCluster::new(5);
+    let (locks, notes) = observed(&cluster).await;
+    let guard = locks.lock("r").template("t").ttl(TTL).acquire().await.unwrap();
+    sleep(TTL / 2).await;
+    assert_eq!(notes.take(&["renewal"]), ["renewal t: renewed"]);
+    cluster.nodes.iter().for_each(|node| node.drop_replies(true));
+    sleep(TTL / 4).await;
+    let unknown = notes.take(&["renewal"]);
+    assert!(!unknown.is_empty() && unknown.iter().all(|line| line == "renewal t: unknown"), "{unknown:?}");
+    cluster.nodes.iter().for_each(|node| node.drop_replies(false));
+    cluster.nodes[..3].iter().for_each(|node| node.advance_clock(TTL * 2));
+    guard.lost().await;
+    assert!(notes.has("renewal t: lost"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_told_how_each_node_votes_and_how_long_that_takes() {
+    let cluster = MemoryCluster::new(3);
+    let (locks, notes) = observed(&cluster).await;
+    let names: Vec<_> = locks.health().await.nodes.into_iter().map(|node| node.name).collect();
+    cluster.nodes[2].set_delay(SECOND * 2);
+    let _guard = locks.lock("r").acquire().await.unwrap();
+    let granted = |node: usize, after: u64| format!("vote {} granted in {after}s", names[node]);
+    assert_eq!(notes.take(&["vote"]), [granted(0, 0), granted(1, 0)]);
+    sleep(SECOND * 3).await;
+    assert_eq!(notes.take(&["vote"]), [granted(2, 2)], "nobody waited for it any more");
+    assert!(locks.lock("r").try_acquire().await.is_err());
+    assert!(notes.has(&format!("vote {} held in 0s", names[0])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_is_told_which_nodes_are_up() {
+    let cluster = MemoryCluster::new(3);
+    let notes = Arc::<Notes>::default();
+    let locks = cluster.builder().observer(notes.clone()).connect().await.unwrap();
+    let names: Vec<_> = locks.health().await.nodes.into_iter().map(|node| node.name).collect();
+    let up: Vec<_> = names.iter().map(|name| format!("node {name} up")).collect();
+    assert!(up.iter().all(|line| notes.has(line)));
+    notes.take(&[]);
+    cluster.nodes[1].set_down(true);
+    eventually("the node is down", || notes.has(&format!("node {} down", names[1]))).await;
+    cluster.nodes[1].set_down(false);
+    eventually("the node is up", || notes.has(&up[1])).await;
+    assert!(!notes.has(&up[0]), "the others did not change");
+}
+
+/// Panics whenever it is told something.
+struct Panics;
+
+impl LockObserver for Panics {
+    fn acquire_began(&self, _: &AcquireBegan<'_>) {
+        panic!("on purpose");
+    }
+
+    fn acquire_ended(&self, _: &AcquireEnded<'_>) {
+        panic!("on purpose");
+    }
+
+    fn hold_ended(&self, _: &HoldEnded<'_>) {
+        panic!("on purpose");
+    }
+
+    fn node_voted(&self, _: &NodeVoted<'_>) {
+        panic!("on purpose");
+    }
+
+    fn node_changed(&self, _: &NodeChanged<'_>) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_breaks_no_lock_and_is_logged_once() {
+    let events = Events::record();
+    let (cluster, notes) = (MemoryCluster::new(5), Arc::<Notes>::default());
+    let builder = cluster.builder().observer(Arc::new(Panics)).observer(notes.clone());
+    let locks = builder.connect().await.unwrap();
+    let mut last = None;
+    for _ in 0..3 {
+        let guard = locks.lock("r").acquire().await.unwrap();
+        assert!(last < Some(guard.token()));
+        last = Some(guard.token());
+        assert!(guard.release().await.unwrap());
+    }
+    assert_eq!(notes.take(&["acquired"]).len(), 3, "the other observer is told");
+    assert_eq!(cluster.holding(), 0);
+    assert_eq!(events.named("lock.observer_panicked").len(), 1);
+}
