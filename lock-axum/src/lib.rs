@@ -150,6 +150,12 @@
 //!
 //! The other events of the target `lock_core`, about masters, renewals and releases, are listed in the documentation of
 //! `lock-core`.
+//!
+//! # Metrics
+//!
+//! With the feature `metrics`, waits, holds, losses and the masters are recorded with the `metrics` facade, labelled by the
+//! template of the resource; the documentation of `lock-core` lists them. Without it, and for anything else, there is
+//! [`LockObserver`].
 
 mod counted;
 mod critical_section;

@@ -56,6 +56,28 @@
 //! | `lock.record_not_written` | warn | a node refused to have its record read or written; once for each cause, which the event names |
 //! | `lock.node_in_quarantine` | debug | a node is in quarantine |
 //! | `lock.node_refused` | error | a node must not be used; the event names the reason and the remedy |
+//!
+//! # Metrics
+//!
+//! With the feature `metrics`, every manager records these with the recorder of the [`metrics`](https://docs.rs/metrics) facade that
+//! the service installs; install it before the first manager is built, so that the descriptions arrive. Durations are in seconds.
+//!
+//! | name | kind | labels |
+//! |---|---|---|
+//! | `lock_acquire_duration_seconds` | histogram | `template`, `outcome`: `acquired`, `contended`, `no_quorum`, `expired`, `cancelled`, `closed`, `error` |
+//! | `lock_hold_duration_seconds` | histogram | `template`, `end`: `released`, `lost`, `max_hold`, `revoked` |
+//! | `lock_held` | gauge | `template` |
+//! | `lock_waiting` | gauge | `template` |
+//! | `lock_handovers_total` | counter | `template` |
+//! | `lock_attempts_total` | counter | `template` |
+//! | `lock_renewals_total` | counter | `template`, `outcome`: `renewed`, `unknown`, `lost` |
+//! | `lock_lost_total` | counter | `template`, `reason`: `expired`, `gone`, `max_hold`, `shutdown` |
+//! | `lock_node_duration_seconds` | histogram | `node`, `outcome`: `granted`, `held`, `failed` |
+//! | `lock_node_up` | gauge | `node` |
+//!
+//! The `template` is what the resource is made from, such as `stock:{sku}`, so that there are as many series for ten thousand
+//! resources as for one. A lock without one ([`LockRequest::template`]) has the template `other`. `node` is the name of a node: its
+//! URL without the password. A [`LockObserver`] is told the same, with or without the feature.
 
 mod cluster;
 mod engine;

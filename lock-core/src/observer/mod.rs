@@ -3,6 +3,8 @@
 mod acquiring;
 mod events;
 mod hold;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observer;
 mod reporter;
 

@@ -14,6 +14,8 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     pub(crate) fn new(observers: Vec<Arc<dyn LockObserver>>) -> Self {
+        #[cfg(feature = "metrics")]
+        let observers = observers.into_iter().chain([super::metrics::observer()]).collect();
         Self { observers, panicked: AtomicBool::new(false) }
     }
 

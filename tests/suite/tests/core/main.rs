@@ -10,6 +10,7 @@ mod exclusion_and_fencing;
 mod extreme_numbers;
 mod lease_lifecycle;
 mod local_queue;
+mod metrics;
 mod minority_faults;
 mod node_queues;
 mod node_timeouts;
