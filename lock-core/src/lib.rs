@@ -36,8 +36,9 @@
 //!
 //! | name | level | what happened |
 //! |---|---|---|
-//! | `lock.lost` | warn | a lease ended before it was released |
-//! | `lock.renewal_unknown` | warn | too few nodes replied to a renewal |
+//! | `lock.lost` | error | a lease ended before it was released; once for each |
+//! | `lock.renewal_late` | warn | a renewal came when two thirds of the validity were over: this process was held up |
+//! | `lock.renewal_unknown` | warn | too few nodes replied to a renewal, which is then not reported as late |
 //! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
 //! | `lock.release_given_up` | debug | could not deliver a release to a node; the key was left to expire |
 //! | `lock.shutdown_revoked` | warn | leases were revoked at the end of a shutdown's grace |
@@ -56,6 +57,19 @@
 //! | `lock.record_not_written` | warn | a node refused to have its record read or written; once for each cause, which the event names |
 //! | `lock.node_in_quarantine` | debug | a node is in quarantine |
 //! | `lock.node_refused` | error | a node must not be used; the event names the reason and the remedy |
+//!
+//! # Spans
+//!
+//! Both have the level debug, and are children of the caller's span: of its request, usually. Of a lock that is acquired and released
+//! nothing is logged above that level.
+//!
+//! | name | from | fields |
+//! |---|---|---|
+//! | `lock.acquire` | the call to its end | `template`, `resource`, `attempts`, the votes of the last one (`granted`, `held`, `failed`, `pending`), `waited`, `outcome` as in the metrics |
+//! | `lock.hold` | the grant to the end of the lease | `template`, `resource`, `token`, `renewals`, `end` as in the metrics |
+//!
+//! The attempts run in `lock.acquire`. Nothing runs in `lock.hold`: the holder goes on in its own span. The events about a lease are in
+//! the span of its hold.
 //!
 //! # Metrics
 //!

@@ -86,7 +86,7 @@ impl Engine {
             };
             // Undone only when the new roster is known: before that, a node refuses the release, too.
             let is_overtaken = attempt.is_overtaken(&verdict, until).await;
-            match attempt.settle(&verdict) {
+            match attempt.settle(&verdict, acquiring) {
                 Err(_) if is_overtaken => {}
                 outcome => {
                     self.note_attempt(&outcome, options.ttl, began);
@@ -223,11 +223,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Hands the grant out, or undoes the attempt: dropping the grant sends the release.
-    fn settle(mut self, verdict: &Step) -> Result<Grant, FailedAttempt> {
+    fn settle(mut self, verdict: &Step, acquiring: &Acquiring<'_>) -> Result<Grant, FailedAttempt> {
         // Replies that arrived after the one that decided: they show where there is nothing to release.
         while let Some(reply) = self.acquires.take() {
             self.record(reply);
         }
+        acquiring.attempt_ended(&self.votes);
         let unsent = self.acquires.unsent();
         self.grant.nodes = self.grant.nodes.without(unsent);
         if let Some(positions) = self.positions.as_deref_mut() {

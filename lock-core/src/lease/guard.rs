@@ -2,6 +2,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tracing::Span;
+
 use super::{Lease, LeaseRegistry};
 use crate::engine::{Grant, Release, Unacknowledged};
 use crate::error::{LockError, LossReason};
@@ -42,7 +44,8 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// Begins a lease on a lock that was granted. From here on it is renewed, and released in the end.
+    /// Begins a lease on a lock that was granted. From here on it is renewed, and released in the end. Its span is a child of the
+    /// `caller`'s.
     pub(crate) fn begin(
         registry: &Arc<LeaseRegistry>,
         manager: u64,
@@ -50,11 +53,12 @@ impl LockGuard {
         options: LockOptions,
         grant: Grant,
         mut permit: Option<LocalPermit>,
+        caller: &Span,
     ) -> Self {
         if let Some(permit) = &mut permit {
             permit.lock_taken(grant.nodes(), grant.sent() + options.ttl);
         }
-        let lease = Lease::new(manager, resource, options, grant, permit);
+        let lease = Lease::new(manager, resource, options, grant, permit, caller);
         registry.add(lease.clone(), lease.due());
         Self { lease, registry: Some(Arc::clone(registry)), is_holder: true }
     }

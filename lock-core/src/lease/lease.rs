@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use crate::engine::{Grant, Release};
 use crate::error::{LockError, LossReason};
@@ -184,19 +185,21 @@ impl Lease {
         options: LockOptions,
         mut grant: Grant,
         permit: Option<LocalPermit>,
+        caller: &Span,
     ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         let sent = grant.sent();
-        let hold = Hold::begin(grant.reporter(), &options);
+        // A grant that is handed out has a token; 0 is below every other and would be refused.
+        let token = FencingToken::new(grant.next_token().unwrap_or_default());
+        let hold = Hold::begin(grant.reporter(), &resource, &options, token, caller);
         let lease = Self(Arc::new(State {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             manager,
             resource,
             keys: grant.keys().clone(),
             owner: grant.owner(),
-            // A grant that is handed out has a token; 0 is below every other and would be refused.
-            token: FencingToken::new(grant.next_token().unwrap_or_default()),
+            token,
             options,
             hold,
             since: Instant::now(),
@@ -331,10 +334,6 @@ impl Lease {
         drop(self.take_permit());
         if first {
             self.0.hold.end(reason, self.age());
-        }
-        if first && reason != LossReason::Released {
-            let (resource, token) = (self.resource(), self.token().get());
-            tracing::warn!(name: "lock.lost", resource, token, %reason, "a lease was lost");
         }
     }
 

@@ -8,7 +8,6 @@ use crate::cluster::VotesBy;
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
 use crate::node::{Operation, Reply, ReplySender};
-use crate::observer::RenewalOutcome;
 use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote};
 
 /// A renewal that has its verdict.
@@ -22,24 +21,22 @@ pub(super) struct Renewed {
 
 /// Renews a lease that is due, up to the verdict. Ends it if the nodes lost the lock.
 pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
-    let (verdict, stragglers) = extend(&engine, &lease, Instant::now()).await;
+    let sent = Instant::now();
+    let late = lease.renewal_due().map_or(Duration::ZERO, |due| sent.saturating_duration_since(due));
+    let (verdict, stragglers) = extend(&engine, &lease, sent).await;
     let due = match verdict {
         RenewalVerdict::Renewed => {
-            lease.hold().renewal_ended(RenewalOutcome::Renewed);
+            lease.hold().renewed(late, lease.ttl());
             lease.due()
         }
         RenewalVerdict::Lost => {
-            lease.hold().renewal_ended(RenewalOutcome::Lost);
+            lease.hold().renewal_lost();
             lease.end(LossReason::Gone);
             Instant::now()
         }
         RenewalVerdict::Unknown => {
             let remaining = lease.remaining();
-            lease.hold().renewal_ended(RenewalOutcome::Unknown);
-            if !remaining.is_zero() {
-                tracing::warn!(name: "lock.renewal_unknown", resource = lease.resource(), ?remaining,
-                    "too few nodes replied to a renewal; the lease is still valid, and the renewal is retried");
-            }
+            lease.hold().renewal_unknown(remaining);
             Instant::now() + engine.random.jitter(retry_pause(lease.ttl())).min(remaining)
         }
     };

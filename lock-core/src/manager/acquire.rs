@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tracing::Instrument as _;
 
 use super::check::check_options;
 use super::manager::Inner;
@@ -27,8 +28,8 @@ const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
 impl Inner {
     /// Takes the lock on a resource.
     pub(super) async fn acquire(&self, resource: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
-        let acquiring = Acquiring::begin(&self.engine.cluster.reporter, options);
-        let taken = self.take(resource, options, &acquiring).await;
+        let acquiring = Acquiring::begin(&self.engine.cluster.reporter, resource, options);
+        let taken = self.take(resource, options, &acquiring).instrument(acquiring.span().clone()).await;
         acquiring.end(taken.as_ref().err());
         taken
     }
@@ -60,7 +61,7 @@ impl Inner {
             let (grant, permit) = self.wait_for(&keys, &caller).await?;
             (grant, Some(permit))
         };
-        let guard = LockGuard::begin(&self.leases, self.id, parsed, options.clone(), grant, permit);
+        let guard = LockGuard::begin(&self.leases, self.id, parsed, options.clone(), grant, permit, acquiring.caller());
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
         self.check_open(&caller)?;
         Ok(guard)

@@ -1,26 +1,89 @@
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{HandedOver, HoldBegan, HoldEnded, OTHER, RenewalEnded, RenewalOutcome, Reporter};
+use tracing::Span;
+use tracing::field::Empty;
+
+use super::{HandedOver, HoldBegan, HoldEnd, HoldEnded, OTHER, RenewalEnded, RenewalOutcome, Reporter};
 use crate::error::LossReason;
 use crate::options::LockOptions;
+use crate::resource::Resource;
+use crate::token::FencingToken;
 
-/// One hold of a lock, as observers see it.
+/// One hold of a lock: what observers, spans and events say about it.
+///
+/// Its span is open as long as the lock is held, but nothing runs in it: what the holder does is in the holder's own span.
 pub(crate) struct Hold {
     reporter: Arc<Reporter>,
     template: Option<Arc<str>>,
+    resource: Resource,
+    token: FencingToken,
+    /// `None` once it has ended.
+    spans: Mutex<Option<Spans>>,
+    renewals: AtomicU64,
+    /// Whether the last renewal had no verdict.
+    is_unanswered: AtomicBool,
+}
+
+struct Spans {
+    /// `lock.hold`.
+    hold: Span,
+    /// The one in which the lock was acquired.
+    caller: Span,
 }
 
 impl Hold {
-    pub(crate) fn begin(reporter: &Arc<Reporter>, options: &LockOptions) -> Self {
-        let template = options.template();
+    pub(crate) fn begin(
+        reporter: &Arc<Reporter>,
+        resource: &Resource,
+        options: &LockOptions,
+        token: FencingToken,
+        caller: &Span,
+    ) -> Self {
+        let (template, resource) = (options.template(), resource.clone());
         reporter.report(|observer| observer.hold_began(&HoldBegan { template }));
-        Self { reporter: Arc::clone(reporter), template: options.template.clone() }
+        let hold = tracing::debug_span!(parent: caller, "lock.hold", template, resource = resource.as_str(),
+            token = token.get(), renewals = Empty, end = Empty);
+        let spans = Spans { hold, caller: caller.clone() };
+        Self {
+            reporter: Arc::clone(reporter),
+            template: options.template.clone(),
+            resource,
+            token,
+            spans: Mutex::new(Some(spans)),
+            renewals: AtomicU64::new(0),
+            is_unanswered: AtomicBool::new(false),
+        }
     }
 
-    pub(crate) fn renewal_ended(&self, outcome: RenewalOutcome) {
-        let template = self.template();
-        self.reporter.report(|observer| observer.renewal_ended(&RenewalEnded { template, outcome }));
+    /// A majority extended the lease. `late` is for how long that was due when the nodes were asked.
+    pub(crate) fn renewed(&self, late: Duration, ttl: Duration) {
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        self.renewal_ended(RenewalOutcome::Renewed);
+        // After renewals without a verdict, it is late for a reason that was logged.
+        let was_unanswered = self.is_unanswered.swap(false, Ordering::Relaxed);
+        if late >= ttl / 3 && !was_unanswered {
+            tracing::warn!(name: "lock.renewal_late", parent: self.span(), resource = self.resource.as_str(),
+                template = self.template(), token = self.token.get(), ?late,
+                "a lease was renewed late, because this process or its runtime was held up");
+        }
+    }
+
+    /// Too few nodes replied to a renewal; `remaining` is the validity that is left.
+    pub(crate) fn renewal_unknown(&self, remaining: Duration) {
+        self.renewal_ended(RenewalOutcome::Unknown);
+        self.is_unanswered.store(true, Ordering::Relaxed);
+        if !remaining.is_zero() {
+            tracing::warn!(name: "lock.renewal_unknown", parent: self.span(), resource = self.resource.as_str(),
+                template = self.template(), token = self.token.get(), ?remaining,
+                "too few nodes replied to a renewal; the lease is still valid, and the renewal is retried");
+        }
+    }
+
+    /// So many nodes have lost the key that the lease is lost.
+    pub(crate) fn renewal_lost(&self) {
+        self.renewal_ended(RenewalOutcome::Lost);
     }
 
     pub(crate) fn handed_over(&self) {
@@ -32,6 +95,33 @@ impl Hold {
     pub(crate) fn end(&self, reason: LossReason, held: Duration) {
         let template = self.template();
         self.reporter.report(|observer| observer.hold_ended(&HoldEnded { template, reason, held }));
+        if reason != LossReason::Released {
+            tracing::error!(name: "lock.lost", parent: self.span(), resource = self.resource.as_str(), template,
+                token = self.token.get(), %reason, "a lease was lost");
+        }
+        let Some(Spans { hold, .. }) = self.spans().take() else { return };
+        if !hold.is_disabled() {
+            hold.record("renewals", self.renewals.load(Ordering::Relaxed));
+            hold.record("end", HoldEnd::from(reason).as_str());
+        }
+    }
+
+    fn renewal_ended(&self, outcome: RenewalOutcome) {
+        let template = self.template();
+        self.reporter.report(|observer| observer.renewal_ended(&RenewalEnded { template, outcome }));
+    }
+
+    /// Where the events belong: in `lock.hold`, or in the caller's span if that one is not recorded.
+    fn span(&self) -> Span {
+        match &*self.spans() {
+            Some(Spans { hold, caller }) if hold.is_disabled() => caller.clone(),
+            Some(Spans { hold, .. }) => hold.clone(),
+            None => Span::none(),
+        }
+    }
+
+    fn spans(&self) -> MutexGuard<'_, Option<Spans>> {
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn template(&self) -> &str {

@@ -1,4 +1,6 @@
 //! What a lock manager tells its observers: [`LockObserver`], and the events.
+//!
+//! Everything that is told goes through here: to observers, to the recorder of metrics, and to spans.
 
 mod acquiring;
 mod events;

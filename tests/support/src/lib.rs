@@ -12,6 +12,7 @@ mod recorder;
 mod redis;
 mod stalled_runtime;
 mod statistics;
+mod traces;
 mod wait;
 
 pub use self::dice::Dice;
@@ -23,4 +24,5 @@ pub use self::recorder::Recorder;
 pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, alone, free_port};
 pub use self::stalled_runtime::{Fate, StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};
 pub use self::statistics::executed;
+pub use self::traces::{Trace, Traces};
 pub use self::wait::{all_nodes_vote, eventually, eventually_async, median};

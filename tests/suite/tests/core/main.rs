@@ -22,4 +22,5 @@ mod scopes;
 mod settings;
 mod shutdown;
 mod test_votes;
+mod traces;
 mod waiting;

@@ -19,4 +19,5 @@ mod rejections;
 mod retry_after;
 mod stalled_runtimes;
 mod templates;
+mod traces;
 mod upgrades;

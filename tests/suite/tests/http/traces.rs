@@ -1,0 +1,97 @@
+//! The spans of guarded handlers, while the client is there and after it hung up.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::routing::post as on_post;
+use axum::{Extension, Router};
+use lock_axum::{LockLayer, LockManager, distributed_lock};
+use lock_support::http::{Counter, manager, nodes, request};
+use lock_support::{Trace, Traces, eventually};
+use tokio::sync::Notify;
+use tower::ServiceExt as _;
+use tracing::{Instrument as _, Level, info_span};
+
+/// A handler that waits in the middle of its work.
+#[derive(Clone, Default)]
+struct Handler {
+    started: Counter,
+    go_on: Arc<Notify>,
+}
+
+impl Handler {
+    async fn work(&self) {
+        self.started.add();
+        self.go_on.notified().await;
+        tracing::info!(name: "worked", "the handler is done");
+    }
+}
+
+#[distributed_lock(resource = "stock:{sku}")]
+async fn by_attribute(axum::extract::Path(sku): axum::extract::Path<u8>, State(handler): State<Handler>) {
+    _ = sku;
+    handler.work().await;
+}
+
+async fn by_layer(State(handler): State<Handler>) {
+    handler.work().await;
+}
+
+/// The same handler with the attribute and under the layer.
+fn apps(locks: &LockManager) -> [(Router, Handler); 2] {
+    let layer = LockLayer::new(locks.clone(), "stock:{sku}");
+    [on_post(by_attribute), on_post(by_layer).route_layer(layer)].map(|route| {
+        let handler = Handler::default();
+        let app = Router::new().route("/{sku}", route).layer(Extension(locks.clone())).with_state(handler.clone());
+        (app, handler)
+    })
+}
+
+/// Sends a request, whose client hangs up when the future is dropped.
+async fn call(app: Router) {
+    let response = app.oneshot(request("/42").body(Body::empty()).unwrap()).await.unwrap();
+    assert!(response.status().is_success());
+}
+
+/// The last span or event with this name.
+fn last(traces: &Traces, name: &str) -> Trace {
+    traces.named(name).pop().unwrap_or_else(|| panic!("no {name} in {:#?}", traces.all()))
+}
+
+#[tokio::test]
+async fn the_spans_of_a_lock_are_in_the_requests_with_the_template() {
+    let traces = Traces::record(Level::DEBUG);
+    for (app, handler) in apps(&manager(&nodes())) {
+        handler.go_on.notify_one();
+        call(app).instrument(info_span!("request")).await;
+        for name in ["lock.acquire", "lock.hold"] {
+            let span = last(&traces, name);
+            assert_eq!((span.parent, span.field("template")), (Some("request"), Some("stock:{sku}")));
+            assert_eq!(span.field("resource"), Some("stock:42"));
+            assert!(span.is_closed);
+        }
+        assert_eq!(last(&traces, "worked").parent, Some("request"), "the handler runs in the request's own span");
+    }
+}
+
+#[tokio::test]
+async fn the_span_of_a_hold_lasts_until_a_handler_has_ended_whose_client_hung_up() {
+    let traces = Traces::record(Level::DEBUG);
+    for (app, handler) in apps(&manager(&nodes())) {
+        let request = call(app).instrument(info_span!("request"));
+        tokio::select! {
+            biased;
+            () = request => unreachable!("the handler waits"),
+            () = handler.started.reaches(1) => {}
+        }
+        let hold = last(&traces, "lock.hold");
+        assert_eq!((hold.is_closed, hold.field("end")), (false, None), "the handler has not ended");
+        handler.go_on.notify_one();
+        eventually("the hold has ended", || last(&traces, "lock.hold").is_closed).await;
+        let hold = last(&traces, "lock.hold");
+        assert_eq!((hold.parent, hold.field("end")), (Some("request"), Some("released")));
+        assert_eq!(last(&traces, "worked").parent, Some("request"));
+        eventually("the request's span has ended", || last(&traces, "request").is_closed).await;
+    }
+}
