@@ -158,7 +158,12 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
         // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
         // added later is answered like this, too.
         error => {
-            tracing::error!(name: "lock.misconfigured", %error, "a guarded handler has invalid lock options");
+            // The whole error names the resource.
+            let reason = match error {
+                LockError::InvalidOptions { reason, .. } => reason as &dyn fmt::Display,
+                error => error,
+            };
+            tracing::error!(name: "lock.misconfigured", error = %reason, "a guarded handler has invalid lock options");
             Problem::internal()
         }
     }

@@ -71,6 +71,8 @@
 //! The attempts run in `lock.acquire`. Nothing runs in `lock.hold`: the holder goes on in its own span. The events about a lease are in
 //! the span of its hold.
 //!
+//! With [`redact`](LockManagerBuilder::redact), neither spans nor events have the `resource`, or its `key`.
+//!
 //! # Metrics
 //!
 //! With the feature `metrics`, every manager records these with the recorder of the [`metrics`](https://docs.rs/metrics) facade that

@@ -155,7 +155,7 @@ impl Release {
 
     fn set_verdict(&mut self, verdict: ReleaseVerdict) {
         if self.verdict.is_none() && verdict == ReleaseVerdict::Unknown && self.was_granted {
-            let key = self.keys.lock_key();
+            let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
             tracing::warn!(name: "lock.release_failed", key, "no majority acknowledged a release within the node timeout");
         }
         self.verdict.get_or_insert(verdict);
@@ -260,7 +260,7 @@ async fn when_reachable(
         biased;
         () = again => Some(node),
         () = sleep_until(expires) => {
-            let name = cluster.members[node].node.name();
+            let (name, key) = (cluster.members[node].node.name(), cluster.reporter.shown(key));
             tracing::debug!(name: "lock.release_given_up", node = name, key, %error,
                 "could not deliver a release; the key was left to expire");
             None

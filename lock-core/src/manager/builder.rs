@@ -60,6 +60,7 @@ pub struct LockManagerBuilder {
     assume_durable: bool,
     seed: Option<u64>,
     observers: Vec<Arc<dyn LockObserver>>,
+    redact: bool,
 }
 
 impl Default for LockManagerBuilder {
@@ -78,6 +79,7 @@ impl Default for LockManagerBuilder {
             assume_durable: false,
             seed: None,
             observers: Vec::new(),
+            redact: false,
         }
     }
 }
@@ -262,6 +264,18 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Sets whether the names of resources are left out of spans and events, because they say something about customers, for
+    /// example. The template and the fencing token remain.
+    ///
+    /// The errors that callers get name the resource all the same: they are for the caller, who knows it. The responses that
+    /// `lock-axum` makes of them never do.
+    ///
+    /// Defaults to `false`.
+    pub fn redact(mut self, redact: bool) -> Self {
+        self.redact = redact;
+        self
+    }
+
     /// Builds the manager without connecting; it connects when it is first used. Works outside a runtime.
     ///
     /// # Errors
@@ -306,7 +320,7 @@ impl LockManagerBuilder {
         };
         let keyspace = Keyspace::new(&self.prefix);
         let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
-        let reporter = Arc::new(Reporter::new(self.observers));
+        let reporter = Arc::new(Reporter::new(self.observers, self.redact));
         let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random, reporter));
         let closing = CancellationToken::new();
         let queues = LocalQueues::new(&engine, self.max_waiters, closing.clone());

@@ -41,6 +41,7 @@ impl<'a> Acquiring<'a> {
     pub(crate) fn begin(reporter: &'a Reporter, resource: &str, options: &'a LockOptions) -> Self {
         let template = options.template();
         reporter.report(|observer| observer.acquire_began(&AcquireBegan { template }));
+        let resource = reporter.shown(resource);
         let span = tracing::debug_span!(
             "lock.acquire",
             template,

@@ -43,7 +43,7 @@ impl Hold {
     ) -> Self {
         let (template, resource) = (options.template(), resource.clone());
         reporter.report(|observer| observer.hold_began(&HoldBegan { template }));
-        let hold = tracing::debug_span!(parent: caller, "lock.hold", template, resource = resource.as_str(),
+        let hold = tracing::debug_span!(parent: caller, "lock.hold", template, resource = reporter.shown(resource.as_str()),
             token = token.get(), renewals = Empty, end = Empty);
         let spans = Spans { hold, caller: caller.clone() };
         Self {
@@ -64,7 +64,7 @@ impl Hold {
         // After renewals without a verdict, it is late for a reason that was logged.
         let was_unanswered = self.is_unanswered.swap(false, Ordering::Relaxed);
         if late >= ttl / 3 && !was_unanswered {
-            tracing::warn!(name: "lock.renewal_late", parent: self.span(), resource = self.resource.as_str(),
+            tracing::warn!(name: "lock.renewal_late", parent: self.span(), resource = self.resource(),
                 template = self.template(), token = self.token.get(), ?late,
                 "a lease was renewed late, because this process or its runtime was held up");
         }
@@ -75,7 +75,7 @@ impl Hold {
         self.renewal_ended(RenewalOutcome::Unknown);
         self.is_unanswered.store(true, Ordering::Relaxed);
         if !remaining.is_zero() {
-            tracing::warn!(name: "lock.renewal_unknown", parent: self.span(), resource = self.resource.as_str(),
+            tracing::warn!(name: "lock.renewal_unknown", parent: self.span(), resource = self.resource(),
                 template = self.template(), token = self.token.get(), ?remaining,
                 "too few nodes replied to a renewal; the lease is still valid, and the renewal is retried");
         }
@@ -96,7 +96,7 @@ impl Hold {
         let template = self.template();
         self.reporter.report(|observer| observer.hold_ended(&HoldEnded { template, reason, held }));
         if reason != LossReason::Released {
-            tracing::error!(name: "lock.lost", parent: self.span(), resource = self.resource.as_str(), template,
+            tracing::error!(name: "lock.lost", parent: self.span(), resource = self.resource(), template,
                 token = self.token.get(), %reason, "a lease was lost");
         }
         let Some(Spans { hold, .. }) = self.spans().take() else { return };
@@ -122,6 +122,11 @@ impl Hold {
 
     fn spans(&self) -> MutexGuard<'_, Option<Spans>> {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What events show of the name of the resource.
+    fn resource(&self) -> Option<&str> {
+        self.reporter.shown(self.resource.as_str())
     }
 
     fn template(&self) -> &str {

@@ -8,20 +8,27 @@ use super::{LockObserver, NodeChanged};
 #[derive(Default)]
 pub(crate) struct Reporter {
     observers: Vec<Arc<dyn LockObserver>>,
+    /// Whether spans and events leave out the names of resources.
+    redact: bool,
     /// Whether an observer has panicked before.
     panicked: AtomicBool,
 }
 
 impl Reporter {
-    pub(crate) fn new(observers: Vec<Arc<dyn LockObserver>>) -> Self {
+    pub(crate) fn new(observers: Vec<Arc<dyn LockObserver>>, redact: bool) -> Self {
         #[cfg(feature = "metrics")]
         let observers = observers.into_iter().chain([super::metrics::observer()]).collect();
-        Self { observers, panicked: AtomicBool::new(false) }
+        Self { observers, redact, panicked: AtomicBool::new(false) }
     }
 
     /// Whether anybody is told.
     pub(crate) fn is_observed(&self) -> bool {
         !self.observers.is_empty()
+    }
+
+    /// What spans and events show of the name of a resource, or of its key: nothing if names are redacted.
+    pub(crate) fn shown<'a>(&self, name: &'a str) -> Option<&'a str> {
+        (!self.redact).then_some(name)
     }
 
     /// Calls every observer. One that panics breaks nothing.

@@ -133,3 +133,42 @@ async fn without_the_spans_a_loss_is_an_event_in_the_callers() {
     assert!(only(&traces, "another").is_closed, "no span outlives the hold");
     assert_eq!(only(&traces, "another").fields.len(), 0, "nothing is recorded in a span of the caller");
 }
+
+/// All that can be said about one lock: waits, late and missing renewals, losses, releases that do not arrive.
+async fn everything_that_is_logged(redact: bool) -> Vec<Trace> {
+    let cluster = MemoryCluster::new(3);
+    let locks = cluster.builder().redact(redact).connect().await.unwrap();
+    let traces = Traces::record(Level::TRACE);
+    let request = || locks.lock("secret").template("t").ttl(TTL);
+    let guard = request().acquire().await.unwrap();
+    assert!(request().try_acquire().await.is_err());
+    advance(TTL * 3 / 4).await;
+    sleep(Duration::from_millis(1)).await;
+    cluster.nodes.iter().for_each(|node| node.drop_replies(true));
+    guard.lost().await;
+    drop(guard);
+    sleep(TTL).await;
+    cluster.nodes.iter().for_each(|node| node.drop_replies(false));
+    sleep(TTL).await;
+    let guard = request().acquire().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_down(true));
+    assert!(guard.release().await.is_err());
+    sleep(TTL * 2).await;
+    let expected = ["lock.acquire", "lock.hold", "lock.renewal_late", "lock.renewal_unknown", "lock.lost"];
+    for name in expected.into_iter().chain(["lock.release_failed", "lock.release_given_up"]) {
+        assert_ne!(traces.named(name), [], "{name} in {:#?}", traces.all());
+    }
+    traces.all()
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_of_resources_are_in_no_span_and_no_event_if_they_are_redacted() {
+    let tells = |trace: &Trace| trace.fields.values().any(|value| value.contains("secret"));
+    let told: std::collections::BTreeSet<_> =
+        everything_that_is_logged(false).await.into_iter().filter(tells).map(|trace| trace.name).collect();
+    assert_eq!(told.len(), 7, "{told:?}");
+    let redacted = everything_that_is_logged(true).await;
+    assert_eq!(redacted.iter().find(|trace| tells(trace)), None);
+    let lost = redacted.iter().find(|trace| trace.name == "lock.lost").unwrap();
+    assert_eq!((lost.field("template"), lost.field("resource")), (Some("t"), None));
+}

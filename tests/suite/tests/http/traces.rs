@@ -95,3 +95,51 @@ async fn the_span_of_a_hold_lasts_until_a_handler_has_ended_whose_client_hung_up
         eventually("the request's span has ended", || last(&traces, "request").is_closed).await;
     }
 }
+
+#[distributed_lock(resource = "secret:{sku}", wait = "0s", max_hold = "50ms")]
+async fn outlived(axum::extract::Path(sku): axum::extract::Path<String>) {
+    _ = sku;
+    std::future::pending::<()>().await;
+}
+
+#[distributed_lock(resource = "secret:{sku}", ttl = "1h")]
+async fn misconfigured(axum::extract::Path(sku): axum::extract::Path<String>) {
+    _ = sku;
+}
+
+#[tokio::test]
+async fn neither_an_error_response_nor_an_event_names_the_resource_if_names_are_redacted() {
+    let nodes = nodes();
+    let locks = LockManager::builder().nodes(nodes.clone()).redact(true).connect().await.unwrap();
+    let traces = Traces::record(Level::TRACE);
+    let keyed = LockLayer::with_key(locks.clone(), |_| Ok("secret{}".to_owned()));
+    let app = Router::new()
+        .route("/outlived/{sku}", on_post(outlived))
+        .route("/misconfigured/{sku}", on_post(misconfigured))
+        .route("/invalid", on_post(async || ()).route_layer(keyed))
+        .layer(Extension(locks.clone()));
+    let held = locks.lock("secret:held").acquire().await.unwrap();
+    let cases = [
+        ("/outlived/42", 500),
+        ("/outlived/held", 409),
+        ("/misconfigured/42", 500),
+        ("/invalid", 400),
+        ("/outlived/43", 503),
+    ];
+    for (path, status) in cases {
+        if status == 503 {
+            nodes.iter().for_each(|node| node.set_down(true));
+        }
+        let response = app.clone().oneshot(request(path).body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+        let body = axum::body::to_bytes(response.into_body(), 4096).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains("title") && !body.contains("secret"), "{body}");
+    }
+    drop(held);
+    for name in ["lock.lost", "lock.misconfigured", "lock.acquire"] {
+        assert_ne!(traces.named(name), [], "{name}");
+    }
+    let tells = |trace: &Trace| trace.fields.values().any(|value| value.contains("secret") && value != "secret:{sku}");
+    assert_eq!(traces.all().into_iter().find(tells), None);
+}
