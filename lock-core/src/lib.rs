@@ -76,7 +76,8 @@
 //! # Metrics
 //!
 //! With the feature `metrics`, every manager records these with the recorder of the [`metrics`](https://docs.rs/metrics) facade that
-//! the service installs; install it before the first manager is built, so that the descriptions arrive. Durations are in seconds.
+//! the service installs. Install it before the first manager is built: a metric stays with the recorder that was there when its template
+//! or node was first heard of. An exporter must not forget metrics that are idle. Durations are in seconds.
 //!
 //! | name | kind | labels |
 //! |---|---|---|

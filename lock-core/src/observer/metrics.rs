@@ -1,10 +1,13 @@
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 
 use super::{
-    AcquireBegan, AcquireEnded, AttemptBegan, HandedOver, HoldBegan, HoldEnd, HoldEnded, LockObserver, NodeChanged,
-    NodeVoted, RenewalEnded,
+    AcquireBegan, AcquireEnded, AcquireOutcome, AttemptBegan, HandedOver, HoldBegan, HoldEnd, HoldEnded, LockObserver,
+    NodeChanged, NodeVoted, RenewalEnded, RenewalOutcome, VoteOutcome,
 };
 use crate::error::LossReason;
 
@@ -19,8 +22,45 @@ const LOST: &str = "lock_lost_total";
 const NODE_DURATION: &str = "lock_node_duration_seconds";
 const NODE_UP: &str = "lock_node_up";
 
-/// Records with the recorder of the `metrics` facade that is installed when it happens.
-struct Metrics;
+const OUTCOMES: [AcquireOutcome; 7] = [
+    AcquireOutcome::Acquired,
+    AcquireOutcome::Contended,
+    AcquireOutcome::NoQuorum,
+    AcquireOutcome::Expired,
+    AcquireOutcome::Cancelled,
+    AcquireOutcome::Closed,
+    AcquireOutcome::Error,
+];
+const ENDS: [HoldEnd; 4] = [HoldEnd::Released, HoldEnd::Lost, HoldEnd::MaxHold, HoldEnd::Revoked];
+const RENEWAL_OUTCOMES: [RenewalOutcome; 3] = [RenewalOutcome::Renewed, RenewalOutcome::Unknown, RenewalOutcome::Lost];
+const LOSSES: [LossReason; 4] = [LossReason::Expired, LossReason::Gone, LossReason::MaxHold, LossReason::ShutDown];
+const VOTES: [VoteOutcome; 3] = [VoteOutcome::Granted, VoteOutcome::Held, VoteOutcome::Failed];
+
+/// Records with the recorder of the `metrics` facade that is installed when a template or a node is first heard of.
+///
+/// The metrics are registered once, and not looked up for each record: there are a dozen records for every lock.
+#[derive(Default)]
+struct Metrics {
+    /// As many as there are templates in the program.
+    templates: RwLock<HashMap<String, TemplateMetrics>>,
+    nodes: RwLock<HashMap<String, NodeMetrics>>,
+}
+
+struct TemplateMetrics {
+    waiting: Gauge,
+    held: Gauge,
+    attempts: Counter,
+    handovers: Counter,
+    acquire: [Histogram; OUTCOMES.len()],
+    hold: [Histogram; ENDS.len()],
+    renewals: [Counter; RENEWAL_OUTCOMES.len()],
+    lost: [Counter; LOSSES.len()],
+}
+
+struct NodeMetrics {
+    up: Gauge,
+    votes: [Histogram; VOTES.len()],
+}
 
 /// The observer that records metrics. Describes them to the recorder that is installed now.
 pub(super) fn observer() -> Arc<dyn LockObserver> {
@@ -34,58 +74,110 @@ pub(super) fn observer() -> Arc<dyn LockObserver> {
     describe_counter!(LOST, Unit::Count, "Leases that ended before they were released, by the reason");
     describe_histogram!(NODE_DURATION, Unit::Seconds, "How long a node took to vote on a lock, by its vote");
     describe_gauge!(NODE_UP, Unit::Count, "Whether a node votes: 1 or 0");
-    Arc::new(Metrics)
+    Arc::new(Metrics::default())
+}
+
+impl Metrics {
+    fn of_template(&self, template: &str, record: impl FnOnce(&TemplateMetrics)) {
+        with(&self.templates, template, TemplateMetrics::register, record);
+    }
+
+    fn of_node(&self, node: &str, record: impl FnOnce(&NodeMetrics)) {
+        with(&self.nodes, node, NodeMetrics::register, record);
+    }
+}
+
+/// Calls `record` with the metrics of a name, which are registered the first time.
+fn with<T>(map: &RwLock<HashMap<String, T>>, name: &str, register: impl FnOnce(&str) -> T, record: impl FnOnce(&T)) {
+    if let Some(metrics) = map.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+        return record(metrics);
+    }
+    let registered = register(name);
+    record(map.write().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert(registered));
+}
+
+impl TemplateMetrics {
+    fn register(template: &str) -> Self {
+        let by = |name, label, value| histogram!(name, "template" => template.to_owned(), label => value);
+        let count = |name, label, value| counter!(name, "template" => template.to_owned(), label => value);
+        Self {
+            waiting: gauge!(WAITING, "template" => template.to_owned()),
+            held: gauge!(HELD, "template" => template.to_owned()),
+            attempts: counter!(ATTEMPTS, "template" => template.to_owned()),
+            handovers: counter!(HANDOVERS, "template" => template.to_owned()),
+            acquire: OUTCOMES.map(|outcome| by(ACQUIRE_DURATION, "outcome", outcome.as_str())),
+            hold: ENDS.map(|end| by(HOLD_DURATION, "end", end.as_str())),
+            renewals: RENEWAL_OUTCOMES.map(|outcome| count(RENEWALS, "outcome", outcome.as_str())),
+            lost: LOSSES.map(|reason| count(LOST, "reason", label_of(reason))),
+        }
+    }
+}
+
+impl NodeMetrics {
+    fn register(node: &str) -> Self {
+        let by =
+            |outcome: VoteOutcome| histogram!(NODE_DURATION, "node" => node.to_owned(), "outcome" => outcome.as_str());
+        Self { up: gauge!(NODE_UP, "node" => node.to_owned()), votes: VOTES.map(by) }
+    }
+}
+
+/// The metric of a label's value; every value has one.
+fn of<'a, K: PartialEq, T>(values: &[K], metrics: &'a [T], value: &K) -> Option<&'a T> {
+    metrics.get(values.iter().position(|other| other == value)?)
 }
 
 impl LockObserver for Metrics {
     fn acquire_began(&self, event: &AcquireBegan<'_>) {
-        gauge!(WAITING, "template" => event.template.to_owned()).increment(1);
+        self.of_template(event.template, |metrics| metrics.waiting.increment(1));
     }
 
     fn acquire_ended(&self, event: &AcquireEnded<'_>) {
-        let (template, outcome) = (event.template.to_owned(), event.outcome.as_str());
-        gauge!(WAITING, "template" => template.clone()).decrement(1);
-        histogram!(ACQUIRE_DURATION, "template" => template, "outcome" => outcome).record(event.waited);
+        self.of_template(event.template, |metrics| {
+            metrics.waiting.decrement(1);
+            of(&OUTCOMES, &metrics.acquire, &event.outcome).inspect(|metric| metric.record(event.waited));
+        });
     }
 
     fn attempt_began(&self, event: &AttemptBegan<'_>) {
-        counter!(ATTEMPTS, "template" => event.template.to_owned()).increment(1);
+        self.of_template(event.template, |metrics| metrics.attempts.increment(1));
     }
 
     fn hold_began(&self, event: &HoldBegan<'_>) {
-        gauge!(HELD, "template" => event.template.to_owned()).increment(1);
+        self.of_template(event.template, |metrics| metrics.held.increment(1));
     }
 
     fn hold_ended(&self, event: &HoldEnded<'_>) {
-        let (template, end) = (event.template.to_owned(), HoldEnd::from(event.reason).as_str());
-        gauge!(HELD, "template" => template.clone()).decrement(1);
-        if event.reason != LossReason::Released {
-            counter!(LOST, "template" => template.clone(), "reason" => reason(event.reason)).increment(1);
-        }
-        histogram!(HOLD_DURATION, "template" => template, "end" => end).record(event.held);
+        self.of_template(event.template, |metrics| {
+            metrics.held.decrement(1);
+            of(&ENDS, &metrics.hold, &event.reason.into()).inspect(|metric| metric.record(event.held));
+            // None for a release.
+            of(&LOSSES, &metrics.lost, &event.reason).inspect(|metric| metric.increment(1));
+        });
     }
 
     fn handed_over(&self, event: &HandedOver<'_>) {
-        counter!(HANDOVERS, "template" => event.template.to_owned()).increment(1);
+        self.of_template(event.template, |metrics| metrics.handovers.increment(1));
     }
 
     fn renewal_ended(&self, event: &RenewalEnded<'_>) {
-        let (template, outcome) = (event.template.to_owned(), event.outcome.as_str());
-        counter!(RENEWALS, "template" => template, "outcome" => outcome).increment(1);
+        self.of_template(event.template, |metrics| {
+            of(&RENEWAL_OUTCOMES, &metrics.renewals, &event.outcome).inspect(|metric| metric.increment(1));
+        });
     }
 
     fn node_voted(&self, event: &NodeVoted<'_>) {
-        let (node, outcome) = (event.node.to_owned(), event.outcome.as_str());
-        histogram!(NODE_DURATION, "node" => node, "outcome" => outcome).record(event.duration);
+        self.of_node(event.node, |metrics| {
+            of(&VOTES, &metrics.votes, &event.outcome).inspect(|metric| metric.record(event.duration));
+        });
     }
 
     fn node_changed(&self, event: &NodeChanged<'_>) {
-        gauge!(NODE_UP, "node" => event.node.to_owned()).set(if event.up { 1 } else { 0 });
+        self.of_node(event.node, |metrics| metrics.up.set(if event.up { 1 } else { 0 }));
     }
 }
 
 /// The label of a loss.
-fn reason(reason: LossReason) -> &'static str {
+fn label_of(reason: LossReason) -> &'static str {
     match reason {
         LossReason::Expired => "expired",
         LossReason::Gone => "gone",
