@@ -130,7 +130,7 @@ impl Votes {
         for vote in votes {
             *match vote {
                 Vote::Granted { .. } => &mut count.granted,
-                Vote::Failed(_) => &mut count.failed,
+                Vote::Failed(_) | Vote::NotALock => &mut count.failed,
                 Vote::Pending => &mut count.pending,
                 Vote::Held { .. } => &mut count.held,
             } += 1;
