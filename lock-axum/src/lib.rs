@@ -50,6 +50,8 @@
 //! handler function, and to hold the lock until the end of a streamed response. All three exclude each other on the
 //! same resource.
 //!
+//! The [`guide`] has a page for each question that comes next, from the name of a resource to running the masters.
+//!
 //! The layer belongs to the methods of a route, `post(deduct).route_layer(LockLayer::new(locks, "stock:{sku}"))`:
 //! `Router::route_layer` also acquires the lock for wrong methods.
 //!
@@ -163,6 +165,7 @@ mod detach;
 mod distributed_lock;
 mod encode;
 pub mod fence;
+pub mod guide;
 mod key_error;
 mod layer;
 mod param;

@@ -1,0 +1,91 @@
+//! How long a `ttl`, a `wait` and a `max_hold`.
+//!
+//! | | What it answers | Default | Range |
+//! |---|---|---|---|
+//! | `ttl` | How long do others wait if this process dies? | 10 s | 100 ms to `max_ttl` |
+//! | `wait` | How long may a caller wait for its turn? | 2 s | 0 to a day |
+//! | `max_hold` | When is a holder that still runs considered stuck? | 60 s | 1 ms to 7 days |
+//!
+//! The defaults are those of the manager, and each lock can have its own.
+//!
+//! # `ttl` is not how long the work takes
+//!
+//! A lock is renewed while it is held, when a third of its `ttl` is over. The work may take much longer than the `ttl`:
+//!
+//! ```
+//! # use std::time::Duration;
+//! # use lock_axum::{LockError, LockManager};
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), LockError> {
+//! # let locks = LockManager::in_memory();
+//! let second = Duration::from_secs(1);
+//! let guard = locks.lock("report:daily").ttl(2 * second).max_hold(600 * second).acquire().await?;
+//! tokio::time::sleep(300 * second).await;
+//! assert!(guard.is_valid());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - A **shorter** `ttl` lets others in sooner after a crash. But a holder that cannot renew for that long loses its
+//!   lock: its runtime was blocked, its machine paused, or the network gone. And a paused holder is more likely to wake
+//!   up after its lock has ended, which is what [fencing](super::fencing) is for.
+//! - A **longer** one rides out longer pauses, and makes the others wait longer after a crash.
+//!
+//! 5 to 10 seconds suit most requests. From 2 seconds on, a lock is renewed in time even if the runtime that renews it
+//! is blocked, as long as the manager is used on another one. Below one second, masters also have less time to reply:
+//! the [`node_timeout`](crate::LockManagerBuilder::node_timeout) is a twentieth of the `ttl` then, and 50 ms otherwise.
+//!
+//! No lock may ask for more than [`max_ttl`](crate::LockManagerBuilder::max_ttl), 60 seconds by default. That is also,
+//! with a margin, for how long a master that restarted grants nothing. So do not raise it for a single long job:
+//! renewal is for that.
+//!
+//! With `renew = false`, the lock ends with its `ttl` whatever the holder does.
+//!
+//! # `wait`: shorter than the client's patience
+//!
+//! A request that waits longer than its client or a proxy will, waits for nothing. Take what is left of their timeout
+//! when the work itself is subtracted. As a rule of thumb, `wait` is how long one hold takes, times the callers that
+//! may be in line.
+//!
+//! `wait` also covers two things that are not contention: a burst of callers, whose attempts wait in line, and a
+//! majority of the masters that is gone for less than a second. Zero, as in
+//! [`try_acquire`](crate::LockRequest::try_acquire), means to try once, and rides out neither. It is right for a job
+//! that somebody else does if this caller does not.
+//!
+//! A caller whose `wait` is over gets [`Contended`](crate::LockError::Contended), in HTTP 409 with a `Retry-After`.
+//!
+//! # `max_hold`: the emergency brake
+//!
+//! Renewal has no end of its own. Without a brake, a handler that hangs would keep its lock forever. At `max_hold` the
+//! lease is lost, and the work is cancelled like after any other loss:
+//!
+//! ```
+//! # use std::time::Duration;
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! # let locks = lock_axum::LockManager::in_memory();
+//! use lock_axum::{LockError, LossReason};
+//!
+//! let report = locks.lock("report:daily").max_hold(Duration::from_secs(5));
+//! let outcome = report.run(async |_lease| std::future::pending::<()>().await).await;
+//! assert!(matches!(outcome, Err(LockError::Lost { reason: LossReason::MaxHold, .. })));
+//! # }
+//! ```
+//!
+//! Make it several times what the slowest good run takes. It ends the lease; others get the lock when the guard is
+//! dropped, or at most a `ttl` later.
+//!
+//! # In the attribute
+//!
+//! ```
+//! # use axum::extract::Path;
+//! # use lock_axum::{Lease, distributed_lock};
+//! #[distributed_lock(resource = "stock:{sku}", ttl = "5s", wait = "1s", max_hold = "20s")]
+//! async fn deduct(Path(sku): Path<String>, lease: Lease) -> String {
+//!     format!("{sku} is ours for {:?}", lease.remaining())
+//! }
+//! # axum::Router::<()>::new().route("/{sku}", axum::routing::post(deduct));
+//! ```
+//!
+//! Literals out of range are compile errors; a `ttl` above the manager's `max_ttl` is found when the handler is called,
+//! and by a layer when it is built.

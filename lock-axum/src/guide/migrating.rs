@@ -1,0 +1,124 @@
+//! Moving from another lock.
+//!
+//! What is said here of other libraries is from their sources and documentation: RedLock-Hyperf for Hyperf 2.1, redlock
+//! 5 (Node), redsync 4 and Redisson.
+//!
+//! Three things are different from all plain Redlocks. A lock is renewed until `max_hold`, so `ttl` is not how long the
+//! work takes ([durations](super::durations)). There are no retries to tune, because waiters stand in line and are
+//! woken, so there is one setting for the patience of a caller, `wait`. And each lock has a token that the [database
+//! can check](super::fencing).
+//!
+//! # RedLock-Hyperf
+//!
+//! ```php
+//! /**
+//!  * @RedLockAnnotation(resource="stock", poolName={"redis1", "redis2", "redis3"}, ttl=10000, retryCount=5)
+//!  */
+//! public function deduct() {}
+//! ```
+//!
+//! | Parameter | There | Here |
+//! |---|---|---|
+//! | `resource` | a fixed text, one lock for all calls of the method; checked at run time | `resource = "stock:{sku}"`, with [placeholders](super::resource_names); checked at compile time |
+//! | `poolName` | Hyperf's Redis pools, one for each master; default `{"default"}` | [`LockManager::builder().redis([...])`](crate::LockManagerBuilder::redis), once for the service |
+//! | `ttl` | milliseconds, default 60000; not renewed, and a method that takes longer is not told | `ttl = "10s"`, renewed; a handler whose lock is lost is cancelled |
+//! | `retryCount` | how many attempts are made in all, default 2 | `wait = "2s"` |
+//! | `retryDelay` | the longest pause between two attempts, default 200 ms; the shortest is half of it | none: waiters are woken |
+//! | `clockDriftFactor` | the share of the `ttl` that is not used, default 0.01, and 2 ms | the same, not a setting |
+//!
+//! ```
+//! # use axum::extract::Path;
+//! # use lock_axum::distributed_lock;
+//! #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
+//! async fn deduct(Path(sku): Path<String>) -> String {
+//!     format!("deducting {sku}")
+//! }
+//! # axum::Router::<()>::new().route("/{sku}", axum::routing::post(deduct));
+//! ```
+//!
+//! The annotation throws a `RedLockException` if it does not get the lock, for whatever reason. Here the client gets
+//! 409 if the lock is busy and 503 if the masters are gone. If the method throws, the annotation's lock stays until its
+//! `ttl` is over; here it is released after errors and panics.
+//!
+//! # redlock for Node
+//!
+//! | There | Here |
+//! |---|---|
+//! | `redlock.using([name], duration, routine)` | [`locks.lock(name).ttl(duration).run(...)`](crate::LockRequest::run) |
+//! | `redlock.acquire([name], duration)`, `lock.release()` | [`acquire`](crate::LockRequest::acquire); [`release`](crate::LockGuard::release), or drop the guard |
+//! | `retryCount`, `retryDelay`, `retryJitter` | `wait`; zero for `retryCount: 0` |
+//! | `retryCount: -1`, for ever | a long `wait`, a day at most |
+//! | `automaticExtensionThreshold`, `lock.extend()` | nothing: renewed after a third of the `ttl`, until `max_hold` |
+//! | `signal.aborted`, which the routine has to look at | `run` drops the future; or [`lost`](crate::Lease::lost), [`check`](crate::Lease::check) |
+//! | several names in one call | one after the other, [in one order](super::resource_names#several-at-once) |
+//! | the event `error`, `attempts` | [`LockError::votes`](crate::LockError::votes) |
+//!
+//! # redsync
+//!
+//! | There | Here |
+//! |---|---|
+//! | `rs.NewMutex(name)`, `Lock()`, `TryLock()` | `locks.lock(name)`, `acquire()`, `try_acquire()` |
+//! | `WithExpiry`, default 8 s | `ttl`, default 10 s |
+//! | `WithTries`, `WithRetryDelay` (32 attempts, 50 to 250 ms apart) | `wait`, default 2 s |
+//! | `Extend()` | nothing: renewed |
+//! | `Until()`; `Valid()`, which asks the masters | [`remaining`](crate::Lease::remaining), [`is_valid`](crate::Lease::is_valid), which ask nobody |
+//! | `WithTimeoutFactor`, 0.05 of the expiry | [`node_timeout`](crate::LockManagerBuilder::node_timeout), the same and at most 50 ms by default |
+//! | `WithFailFast` | always: a majority decides |
+//! | `Unlock()`, often deferred | the guard releases when it is dropped |
+//!
+//! # Redisson
+//!
+//! | There | Here |
+//! |---|---|
+//! | `lock.lock()`, renewed by the watchdog (`lockWatchdogTimeout`, 30 s) | `ttl`, renewed until `max_hold` |
+//! | `leaseTime` | `ttl(...)` with `renew(false)` |
+//! | `tryLock(waitTime, leaseTime, unit)` | `wait(...)` and `acquire()` |
+//! | reentrant in its thread | reentrant in its scope: inside [`run`](crate::LockRequest::run) and guarded handlers, not in tasks that they spawn |
+//! | `RFencedLock` | every lock has a token |
+//! | `RLock`, on one deployment of Redis; `RedLock`, on several, is deprecated | a majority of independent masters |
+//!
+//! Its locks are hashes, so it cannot share names with any Redlock: a lock whose key is a hash is
+//! [`LockError::NotALock`](crate::LockError::NotALock). Use a prefix, and [change over in three
+//! rollouts](super::shutdown#names-that-change), with Redisson's lock as the old one.
+//!
+//! # `SET NX` by hand
+//!
+//! | There | Here |
+//! |---|---|
+//! | `SET name random NX PX 10000` in a loop | `acquire()`, with `ttl` and `wait` |
+//! | a script with `GET` and `DEL` | the guard releases only what is its own |
+//! | `DEL` without the comparison: deletes the lock of the next holder after a pause | not possible |
+//! | one Redis | one master works in the same way; three survive a failure |
+//!
+//! # Old and new in one fleet
+//!
+//! Redlock clients that write a plain `SET NX PX` can share locks with this one. Give the manager an empty prefix and
+//! everybody the same masters, and roll out one instance at a time:
+//!
+//! ```
+//! # use std::time::Duration;
+//! # use lock_axum::LockManager;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lock_axum::ConfigError> {
+//! let locks = LockManager::builder()
+//!     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+//!     .prefix("") // the keys are the names
+//!     .max_ttl(Duration::from_secs(60)) // at least the longest time to live of the other clients
+//!     .connect_lazy()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This is tested with redlock for Node, with rslock, and with a bare `SET NX PX`. redsync and RedLock-Hyperf write the
+//! same kind of key.
+//!
+//! - **Exclusion** holds as far as a plain Redlock promises it. The others count a master that restarted empty at once,
+//!   and do not follow when masters are replaced: do neither while they run.
+//! - **Names** have to be the same to the byte. A prefix that the other client's connection adds counts, too, and a
+//!   template [encodes values](super::resource_names#templates). Names with braces, such as hash tags, are refused
+//!   here.
+//! - **Tokens** are only ours. What a plain client writes is not fenced, so fencing protects fully when the last of
+//!   them is gone.
+//! - **Turns**: a plain client is in no queue and tries again after its delay. When it releases, nobody is woken, so
+//!   the first of our waiters asks again every few milliseconds while it holds the lock. At similar delays, ours get at
+//!   least half as many turns as the plain client.

@@ -1,0 +1,26 @@
+//! A guide: one page for each question that comes up when a service gets its first locks.
+//!
+//! | Question | Page |
+//! |---|---|
+//! | What do I call the thing that I lock? | [`resource_names`] |
+//! | How long a `ttl`, `wait` and `max_hold`? | [`durations`] |
+//! | Why is the lock not enough, and what does the database have to do? | [`fencing`] |
+//! | Where does the transaction go, and what if a client repeats its request? | [`transactions`] |
+//! | How do I stop an instance, and roll out a new version? | [`shutdown`] |
+//! | How do I test a guarded handler? | [`testing`] |
+//! | I use another lock today. What changes? | [`migrating`] |
+//! | What do I run, and what do I watch? | [`masters`] |
+//! | Do I need a distributed lock at all? | [`when_not`] |
+//!
+//! The examples run as tests, on masters in memory. What is promised, and under which assumptions, is in
+//! `docs/guarantees.md` of the repository; this guide promises nothing beyond it.
+
+pub mod durations;
+pub mod fencing;
+pub mod masters;
+pub mod migrating;
+pub mod resource_names;
+pub mod shutdown;
+pub mod testing;
+pub mod transactions;
+pub mod when_not;

@@ -1,0 +1,100 @@
+//! What to call the thing that you lock.
+//!
+//! Two callers exclude each other if they use the same name. So name what must not be changed by two at once, in the
+//! same words wherever it is changed: usually a kind and an id, as in `stock:42`, `account:7` or `report:daily`.
+//!
+//! # As narrow as the data
+//!
+//! A lock on `stock` lets one request at a time into the whole shop, a lock on `stock:42` one for each article. Locks
+//! that nobody holds take no room on the masters, so there may be as many names as there are rows.
+//!
+//! The name has to cover everything that the critical section reads and then relies on. If an order also reads the
+//! customer's credit, the article alone is too narrow.
+//!
+//! # Templates
+//!
+//! The attribute and [`LockLayer`](crate::LockLayer) build names from the request. In values, every byte except
+//! `A-Za-z0-9-._~` is percent-encoded, so that no value can look like another resource:
+//!
+//! ```
+//! # use axum::body::{Body, to_bytes};
+//! # use axum::http::Request;
+//! # use axum::routing::post;
+//! # use axum::{Extension, Router};
+//! # use tower::ServiceExt as _;
+//! use axum::extract::Path;
+//! use lock_axum::{Lease, LockManager, distributed_lock};
+//!
+//! #[distributed_lock(resource = "stock:{warehouse}/{sku}")]
+//! async fn deduct(Path((warehouse, sku)): Path<(String, u64)>, lease: Lease) -> String {
+//!     lease.resource().to_owned()
+//! }
+//!
+//! // Coupons are not case-sensitive: all spellings are one lock.
+//! #[distributed_lock(key = format!("coupon:{}", code.to_lowercase()))]
+//! async fn redeem(Path(code): Path<String>, lease: Lease) -> String {
+//!     lease.resource().to_owned()
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let app = Router::new()
+//!     .route("/stock/{warehouse}/{sku}", post(deduct))
+//!     .route("/coupon/{code}", post(redeem))
+//!     .layer(Extension(LockManager::in_memory()));
+//! # let name = async |path: &str| -> Result<String, Box<dyn std::error::Error>> {
+//! #     let response = app.clone().oneshot(Request::post(path).body(Body::empty())?).await?;
+//! #     Ok(String::from_utf8(to_bytes(response.into_body(), 1024).await?.to_vec())?)
+//! # };
+//! assert_eq!(name("/stock/oslo/42").await?, "stock:oslo/42");
+//! assert_eq!(name("/stock/oslo/042").await?, "stock:oslo/42"); // the number that was extracted
+//! assert_eq!(name("/stock/a%2Fb/42").await?, "stock:a%2Fb/42"); // not warehouse a
+//! assert_eq!(name("/coupon/SPRING").await?, "coupon:spring");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - The attribute locks by the values that were extracted, the layer by those that the client sent: for the layer,
+//!   `42` and `042` are two resources.
+//! - `key` and [`LockLayer::with_key`](crate::LockLayer::with_key) encode nothing. Check what comes from the client, or
+//!   parse it into a number.
+//! - Code that takes the same lock by hand has to build the same name. `locks.lock("stock:a b")` is another lock than
+//!   `stock:{sku}` with the value `a b`, which is `stock:a%20b`. Ids of letters and digits avoid the question.
+//!
+//! # Rules
+//!
+//! A name has 1 to 512 bytes of UTF-8, without control characters and braces. From a template, anything else is
+//! answered with 400 `lock-key-invalid`; by hand, it is
+//! [`LockError::InvalidResource`](crate::LockError::InvalidResource).
+//!
+//! Names appear in logs, in errors and as keys on the masters, but not in responses. Do not build them from secrets.
+//!
+//! Services that share masters and do not share locks need different [prefixes](crate::LockManagerBuilder::prefix):
+//! `shop:` and `billing:`, say. To rename a resource, or to change the prefix, in a service that is running is [a step
+//! of its own](super::shutdown#names-that-change).
+//!
+//! # Several at once
+//!
+//! There is one lock for one name. Who needs two takes them one after the other, and everybody in the same order. In
+//! different orders, two callers wait for each other until the `wait` of one of them ends.
+//!
+//! ```
+//! use lock_axum::{LockError, LockManager};
+//!
+//! async fn transfer(locks: &LockManager, from: u64, to: u64) -> Result<(), LockError> {
+//!     if from == to {
+//!         return Ok(());
+//!     }
+//!     let _lower = locks.lock(format!("account:{}", from.min(to))).acquire().await?;
+//!     let _higher = locks.lock(format!("account:{}", from.max(to))).acquire().await?;
+//!     // Both are held here, each with its own token.
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! let locks = LockManager::in_memory();
+//! tokio::try_join!(transfer(&locks, 1, 2), transfer(&locks, 2, 1))?;
+//! # Ok(())
+//! # }
+//! ```
