@@ -75,7 +75,10 @@
 //! # }
 //! ```
 //!
-//! Pass the key on to the services that you call, where they take one: payment providers usually do.
+//! Pass the key on to the services that you call, where they take one. Services of your own can also take the token, in
+//! a header, say, and claim with it before they write: with the feature `serde`, a
+//! [`FencingToken`](crate::FencingToken) is read from its number. The repository has a purchase over two services and a
+//! payment in `examples/saga`.
 //!
 //! # Which error means what
 //!

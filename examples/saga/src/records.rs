@@ -1,0 +1,71 @@
+//! A service of ours, warehouse or shipping: it does something for an order, or undoes it, and records that.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::routing::put;
+use lock_axum::FencingToken;
+use lock_axum::fence::{self, rusqlite::ClaimError};
+use rusqlite::{Connection, params};
+use tokio::task::block_in_place;
+
+/// The header with the token of the lock under which a request is made.
+pub(crate) const TOKEN: &str = "x-fencing-token";
+
+// The last record of an order counts. None is ever removed.
+const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS records (
+    id       INTEGER PRIMARY KEY,
+    order_id INTEGER NOT NULL,
+    done     INTEGER NOT NULL,
+    token    INTEGER NOT NULL
+)";
+
+// Nothing, if that is how it is already: a purchase that is repeated does nothing twice.
+const RECORD: &str = "INSERT INTO records (order_id, done, token) SELECT ?1, ?2, ?3
+    WHERE ?2 <> coalesce((SELECT done FROM records WHERE order_id = ?1 ORDER BY id DESC LIMIT 1), FALSE)";
+
+type Db = Arc<Mutex<Connection>>;
+
+pub(crate) fn router(database: &str) -> rusqlite::Result<Router> {
+    let db = Connection::open(database)?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    db.execute_batch(fence::CREATE_TABLE)?;
+    db.execute_batch(SCHEMA)?;
+    Ok(Router::new().route("/{order}", put(record).delete(undo)).with_state(Arc::new(Mutex::new(db))))
+}
+
+async fn record(Path(order): Path<i64>, State(db): State<Db>, Holder(token): Holder) -> Result<(), ClaimError> {
+    write(&db, order, token, true)
+}
+
+async fn undo(Path(order): Path<i64>, State(db): State<Db>, Holder(token): Holder) -> Result<(), ClaimError> {
+    write(&db, order, token, false)
+}
+
+/// Claims the order for the holder of the token, and then writes. A stale token is answered with 409.
+fn write(db: &Db, order: i64, token: FencingToken, done: bool) -> Result<(), ClaimError> {
+    block_in_place(|| {
+        let mut db = db.lock().unwrap_or_else(PoisonError::into_inner);
+        let tx = db.transaction()?;
+        fence::rusqlite::claim(&tx, &format!("order:{order}"), token)?;
+        tx.execute(RECORD, params![order, done, token.as_i64()])?;
+        tx.commit()?;
+        Ok(())
+    })
+}
+
+/// The token of the caller's lock. A request without one is refused.
+struct Holder(FencingToken);
+
+impl<S: Sync> FromRequestParts<S> for Holder {
+    type Rejection = (StatusCode, &'static str);
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let token = parts.headers.get(TOKEN).and_then(|value| serde_json::from_slice(value.as_bytes()).ok());
+        token.map(Self).ok_or((StatusCode::BAD_REQUEST, "x-fencing-token must be a fencing token"))
+    }
+}
