@@ -2,12 +2,13 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, thread, time::Duration};
 
-use axum::{Extension, Router};
+use axum::Router;
+use lock_axum::LockManager;
 use tokio::{net::TcpListener, runtime, sync::oneshot, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Mode, RunError, ledger, masters::Masters, pauses::PausingProvider, variants};
-use crate::shop::{Shop, SimulatedProvider, serve_until};
+use super::{RunError, masters::Masters};
+use crate::shop::{Store, serve_until};
 
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(5);
@@ -19,15 +20,14 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 ///
 /// Instances share the masters and the database file and nothing else, like processes on different
 /// machines.
-#[derive(Clone)]
 pub(crate) struct Blueprint {
-    /// Counts from 0.
-    pub(crate) number: usize,
-    pub(crate) mode: Mode,
     pub(crate) masters: Masters,
     pub(crate) prefix: String,
     pub(crate) database: PathBuf,
-    pub(crate) payment: Duration,
+    /// Whether commits wait for the disk. They need not if the file is temporary.
+    pub(crate) durable: bool,
+    /// Builds the routes of the instance, on its thread.
+    pub(crate) routes: Box<dyn FnOnce(Store, &LockManager) -> Router + Send>,
 }
 
 /// A running instance. Dropping it stops it without waiting for the end.
@@ -94,18 +94,13 @@ async fn serve(
     listening: oneshot::Sender<SocketAddr>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
-    let Blueprint { number, mode, masters, prefix, database, payment } = blueprint;
+    let Blueprint { masters, prefix, database, durable, routes } = blueprint;
     let locks = masters.connect(&prefix).await?;
-    let store = ledger::open(&database).await?;
-    let shop = if mode.pauses() {
-        Shop::new(store, PausingProvider::new(payment, number))
-    } else {
-        Shop::new(store, SimulatedProvider::new(payment))
-    };
-    let router = Router::new()
-        .route("/stock/{sku}/deduct", variants::deduct(mode))
-        .layer(Extension(locks.clone()))
-        .with_state(shop);
+    let store = Store::open(&database).await?;
+    if !durable {
+        store.skip_disk_sync().await?;
+    }
+    let router = routes(store, &locks);
 
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let listen_failed = |source| RunError::Listen { address: any_port, source };

@@ -16,7 +16,7 @@ pub(crate) struct Sold {
 /// Opens the database of a run. Commits do not wait for the disk, because the file is temporary.
 pub(crate) async fn open(path: &Path) -> Result<Store, ShopError> {
     let store = Store::open(path).await?;
-    store.with_connection(|db| Ok(db.pragma_update(None, "synchronous", "off")?)).await?;
+    store.skip_disk_sync().await?;
     Ok(store)
 }
 

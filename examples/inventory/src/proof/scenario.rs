@@ -12,7 +12,10 @@ use super::{
     ledger,
     load::{self, Load},
     masters::Masters,
+    pauses::PausingProvider,
+    variants,
 };
+use crate::shop::{Shop, SimulatedProvider, Store};
 
 /// What [`run`] reports while it runs.
 #[derive(Debug)]
@@ -96,13 +99,13 @@ async fn run_mode(
 ) -> Result<Row, RunError> {
     let store = ledger::open(database).await?;
     ledger::seed(&store, &sku, config.stock).await?;
+    let payment = config.payment;
     let blueprint = |number| Blueprint {
-        number,
-        mode,
         masters: masters.clone(),
         prefix: config.prefix.clone(),
         database: database.to_owned(),
-        payment: config.payment,
+        durable: false,
+        routes: Box::new(move |store, locks| variants::router(mode, shop(mode, store, payment, number), locks)),
     };
     let starts = (0..config.instances as usize).map(|number| Instance::start(blueprint(number)));
     let instances = try_join_all(starts).await?;
@@ -123,6 +126,15 @@ async fn run_mode(
     let sold = ledger::sold(&store, &load.sku).await?;
     let complete = !(stop.is_cancelled() && outcome.answers.stopped > 0);
     Ok(Row::new(mode, config, outcome, sold, elapsed, complete))
+}
+
+/// The shop of instance number `number`, whose payments pause if the mode says so.
+fn shop(mode: Mode, store: Store, payment: Duration, number: usize) -> Shop {
+    if mode.pauses() {
+        Shop::new(store, PausingProvider::new(payment, number))
+    } else {
+        Shop::new(store, SimulatedProvider::new(payment))
+    }
 }
 
 /// Ends a mode that hangs. Far more than any mode needs, so it does not affect the result.

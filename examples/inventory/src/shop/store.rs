@@ -52,6 +52,11 @@ impl Store {
         Ok(Self { connection: Arc::new(Mutex::new(connection)) })
     }
 
+    /// Commits no longer wait for the disk. For files that are temporary.
+    pub(crate) async fn skip_disk_sync(&self) -> Result<(), ShopError> {
+        self.with_connection(|db| Ok(db.pragma_update(None, "synchronous", "off")?)).await
+    }
+
     /// The units in stock.
     pub(crate) async fn quantity(&self, sku: &str) -> Result<i64, ShopError> {
         let sku = sku.to_owned();

@@ -12,7 +12,7 @@
 mod atomic;
 mod checked_write;
 mod orders;
-mod overwrite;
+pub(crate) mod overwrite;
 mod routes;
 
-pub(crate) use routes::deduct;
+pub(crate) use routes::router;

@@ -6,7 +6,7 @@ use crate::shop::{Order, Shop, ShopError};
 /// Reads, pays, and overwrites the stock with a number computed from that read.
 ///
 /// Correct only if nothing else writes between the read and the write.
-pub(super) async fn purchase(shop: &Shop, sku: &str, order: Order) -> Result<(), ShopError> {
+pub(crate) async fn purchase(shop: &Shop, sku: &str, order: Order) -> Result<(), ShopError> {
     let in_stock = shop.store.quantity(sku).await?;
     let remaining = order.take_from(in_stock)?;
     shop.payments.authorize().await;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use axum::{
-    Extension, Json,
+    Extension, Json, Router,
     extract::{Path, State},
     routing::{MethodRouter, post},
 };
-use lock_axum::{Lease, distributed_lock};
+use lock_axum::{Lease, LockManager, distributed_lock};
 use tokio::sync::Mutex;
 
 use super::{atomic, checked_write, overwrite};
@@ -16,8 +16,13 @@ use crate::{
     shop::{Order, Receipt, Shop, ShopError},
 };
 
+/// The routes of an instance in `mode`.
+pub(crate) fn router(mode: Mode, shop: Shop, locks: &LockManager) -> Router {
+    Router::new().route("/stock/{sku}/deduct", deduct(mode)).layer(Extension(locks.clone())).with_state(shop)
+}
+
 /// The handler of `POST /stock/{sku}/deduct` in `mode`.
-pub(crate) fn deduct(mode: Mode) -> MethodRouter<Shop> {
+fn deduct(mode: Mode) -> MethodRouter<Shop> {
     match mode {
         Mode::NoLock => post(no_lock),
         Mode::LocalMutex => post(local_mutex).layer(Extension(LocalMutex::default())),
