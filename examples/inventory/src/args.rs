@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run the shop as a service, with lock and claimed fence, until Ctrl-C or SIGTERM.
+    /// Run the shop as a service, with a page to watch and to break it, until Ctrl-C or SIGTERM.
     Serve(ServeArgs),
 }
 
@@ -57,6 +57,9 @@ pub(crate) struct ServeArgs {
     /// SQLite file; by default, a temporary file that is removed at the end.
     #[arg(long, value_name = "FILE")]
     pub(crate) database: Option<PathBuf>,
+    /// Allow the page's controls from other machines, without any authentication.
+    #[arg(long)]
+    pub(crate) public: bool,
     #[command(flatten)]
     pub(crate) masters: MasterArgs,
 }

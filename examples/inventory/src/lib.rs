@@ -1,11 +1,12 @@
 //! A shop that cannot oversell, and the proof.
 //!
-//! The crate has two rooms:
+//! The crate has three rooms:
 //!
 //! - `shop`: the service, with a handler that holds a distributed lock and claims a fence. Copy from
 //!   here; start with the docs of `src/shop/mod.rs`.
 //! - `proof`: everything that only the demonstration needs. It uses the shop, and the shop does not
 //!   use it.
+//! - `page`: the shop as a service, with several instances and a page that shows the locks at work.
 //!
 //! [`run`] starts several instances of the shop that share lock masters and one SQLite file, sends
 //! buyers to them over HTTP, and counts what was sold, once for each [`Mode`]:
@@ -24,11 +25,11 @@
 //! crashed blocks nobody. It therefore also expires while a slow holder still runs. That holder
 //! notices only afterwards, and only the store can refuse its late write.
 //!
-//! [`serve`] runs the shop as a service.
+//! [`serve`] runs the shop as a service, with a page whose buttons make the proof by hand.
 
+mod page;
 mod proof;
 mod shop;
 
-pub use proof::{
-    Answers, Config, Mode, Progress, Report, Row, RunError, ServeConfig, Signal, SignalWatcher, run, serve,
-};
+pub use page::{ServeConfig, serve};
+pub use proof::{Answers, Config, Mode, Progress, Report, Row, RunError, Signal, SignalWatcher, run};

@@ -5,6 +5,7 @@ mod args;
 use std::{
     error::Error,
     io::{self, IsTerminal, Write},
+    net::SocketAddr,
     process::ExitCode,
     sync::Arc,
 };
@@ -110,11 +111,20 @@ async fn serve_shop(args: ServeArgs, stop: CancellationToken) -> Result<(), RunE
         redis: args.masters.redis,
         prefix: args.masters.prefix,
         database: args.database,
+        public: args.public,
     };
     serve(config, stop.cancelled_owned(), |address| {
-        println!("listening on http://{address}");
+        print_where_to_look(address);
     })
     .await
+}
+
+fn print_where_to_look(address: SocketAddr) {
+    println!("listening on http://{address}");
+    println!("Open it in a browser, or try:");
+    println!("  curl http://{address}/health");
+    println!("  curl http://{address}/stock/apple");
+    println!("  curl --json '{{\"quantity\":1}}' http://{address}/stock/apple/deduct");
 }
 
 fn init_logs(default: &str) {

@@ -7,6 +7,9 @@ use super::RunError;
 /// The number of in-memory masters. Five, as in the usual Redlock deployment: two may fail.
 const IN_MEMORY: usize = 5;
 
+/// The longest TTL on in-memory masters. One that lost its data grants nothing for about as long.
+const MAX_TTL: Duration = Duration::from_secs(10);
+
 /// The default timeout grows with the TTL and is 15 ms for the shortest TTL here. Buyers, instances
 /// and masters may share two cores, where a reply can be later than that although nothing is wrong.
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -44,7 +47,7 @@ impl Masters {
     pub(crate) async fn connect(&self, prefix: &str) -> Result<LockManager, RunError> {
         let builder = LockManager::builder().prefix(prefix).node_timeout(NODE_TIMEOUT);
         let builder = match self {
-            Self::InMemory(nodes) => builder.nodes(nodes.iter().cloned()),
+            Self::InMemory(nodes) => builder.nodes(nodes.iter().cloned()).max_ttl(MAX_TTL),
             Self::Redis(urls) => builder.redis(urls),
         };
         builder.connect().await.map_err(RunError::Connect)

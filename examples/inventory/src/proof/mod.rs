@@ -14,7 +14,7 @@
 //! | `load`, `client` | the buyers, and their HTTP requests |
 //! | `ledger` | what the database says at the end |
 //! | `report`, `table` | the results, for programs and for people |
-//! | `serve`, `signals` | the shop as a service, with demonstration data |
+//! | `signals` | Ctrl-C and SIGTERM |
 
 mod client;
 mod config;
@@ -27,15 +27,17 @@ mod mode;
 mod pauses;
 mod report;
 mod scenario;
-mod serve;
 mod signals;
 mod table;
 mod variants;
 
 pub use config::Config;
 pub use error::RunError;
+pub(crate) use instance::{Blueprint, Instance};
+pub(crate) use load::{Load, drive};
+pub(crate) use masters::Masters;
 pub use mode::Mode;
 pub use report::{Answers, Report, Row};
 pub use scenario::{Progress, run};
-pub use serve::{ServeConfig, serve};
 pub use signals::{Signal, SignalWatcher};
+pub(crate) use variants::overwrite;

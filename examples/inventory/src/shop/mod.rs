@@ -60,6 +60,7 @@ mod server;
 mod store;
 
 pub(crate) use error::{SOLD_OUT, ShopError};
+pub(crate) use known_sku::KnownSku;
 pub(crate) use order::Order;
 pub(crate) use payment::{PaymentProvider, SimulatedProvider};
 pub(crate) use purchase::Receipt;

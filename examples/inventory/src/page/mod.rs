@@ -1,0 +1,34 @@
+//! The shop as a service with several instances, and its page: what the lock does, live, and buttons that break it.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `serve` | starts the instances and the public listener, and stops them |
+//! | `front` | the routes of the public listener: page, events, controls, and the shop |
+//! | `proxy` | sends the requests for the shop to the instances in turn |
+//! | `sales` | the handlers of an instance, which follow the switches |
+//! | `switches`, `payment` | what the buttons set, and the payments that stop for longer than a lease |
+//! | `board`, `visit`, `feed` | who holds and who waits, and what happened: told by the handlers |
+//! | `books` | what the database says |
+//! | `masters` | the state of the masters, and their faults |
+//! | `rush` | the buyers |
+//! | `live` | all of it as server-sent events |
+//! | `controls`, `access` | the buttons, and who may press them |
+//! | `page.html` | the page itself, in one file |
+
+mod access;
+mod board;
+mod books;
+mod controls;
+mod feed;
+mod front;
+mod live;
+mod masters;
+mod payment;
+mod proxy;
+mod rush;
+mod sales;
+mod serve;
+mod switches;
+mod visit;
+
+pub use serve::{ServeConfig, serve};

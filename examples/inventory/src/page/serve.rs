@@ -1,0 +1,159 @@
+use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use futures_util::future::try_join_all;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    access::Access,
+    board::Board,
+    books, front,
+    live::{Live, Pages},
+    masters::Tiles,
+    payment::PagePayments,
+    proxy::Proxy,
+    rush::Rush,
+    sales::{self, Desk},
+    switches::Switches,
+};
+use crate::{
+    proof::{Blueprint, Instance, Masters, RunError},
+    shop::{Shop, Store, serve_until},
+};
+
+const INSTANCES: usize = 3;
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The configuration of [`serve`].
+#[derive(Debug, Clone)]
+pub struct ServeConfig {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// URLs of Redis masters. If empty, there are five in-memory masters, private to this process.
+    pub redis: Vec<String>,
+    /// Prefix of the keys on Redis, as in [`Config::prefix`](crate::Config::prefix).
+    pub prefix: String,
+    /// The SQLite file. If `None`, a temporary file that is removed at the end.
+    pub database: Option<PathBuf>,
+    /// Whether the controls may be used from other machines. If not, they work only if `listen` is a
+    /// loopback address. The service has no authentication.
+    pub public: bool,
+}
+
+/// Runs three instances of the shop, and a page that shows them, until `stop` completes. Then shuts
+/// down gracefully.
+///
+/// During shutdown, requests that hold a lock finish, requests that wait for one get 503, and all
+/// locks are released.
+///
+/// `listening` is called with the address once the service accepts connections. Requests for the
+/// shop go to the instances in turn.
+///
+/// | request | answer |
+/// |---|---|
+/// | `POST /stock/{sku}/deduct` with `{"quantity":1}` | 200 `{order_id, sku, quantity, remaining, token}`; 409 if sold out, stale or busy; 404; 422 |
+/// | `GET /stock/{sku}` | 200 `{sku, quantity}`; 404 |
+/// | `GET /health` | 200 if the lock masters have a quorum, otherwise 503 |
+/// | `GET /` | the page |
+/// | `GET /events` | what the page shows, as server-sent events; 503 if 16 pages are open |
+/// | `POST /control/rush`, `/freeze`, `/slow` | 202, and buyers come; 409 |
+/// | `POST /control/refill` | 204, and the stock is full and all orders are gone; 409 while there are buyers |
+/// | `POST /control/lock/{on,off}`, `/fence/{on,off}` | 204 |
+/// | `POST /control/masters/{1..5}/{kill,hang,empty,revive}` | 204; 404 for Redis masters |
+///
+/// Controls answer 403 to other sites, and to everybody if `listen` is not a loopback address and
+/// [`public`](ServeConfig::public) is not set. With the lock or the fence off, the answer to a
+/// purchase is `{sku, quantity}`.
+///
+/// # Errors
+///
+/// [`RunError`] if the masters, the database or the address are unavailable.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the service stops listening, without a graceful shutdown. To shut down
+/// gracefully, complete `stop`.
+pub async fn serve(
+    config: ServeConfig,
+    stop: impl Future<Output = ()> + Send + 'static,
+    listening: impl FnOnce(SocketAddr),
+) -> Result<(), RunError> {
+    let database_failed = |error: std::io::Error| RunError::Database(error.into());
+    let temporary = match config.database {
+        Some(_) => None,
+        None => Some(tempfile::tempdir().map_err(database_failed)?),
+    };
+    let database = match &temporary {
+        Some(directory) => directory.path().join("shop.sqlite"),
+        None => config.database.unwrap_or_default(),
+    };
+    let store = Store::open(&database).await?;
+    books::open(&store).await?;
+
+    let masters = Masters::new(&config.redis);
+    let (switches, board) = (Arc::new(Switches::new()), Arc::new(Board::new()));
+    let blueprint = |instance| {
+        let (switches, board) = (Arc::clone(&switches), Arc::clone(&board));
+        Blueprint {
+            masters: masters.clone(),
+            prefix: config.prefix.clone(),
+            database: database.clone(),
+            durable: temporary.is_none(),
+            routes: Box::new(move |store, locks| {
+                let payments = PagePayments { instance, switches: Arc::clone(&switches), board: Arc::clone(&board) };
+                sales::routes(Shop::new(store, payments), locks, Desk { instance, switches, board })
+            }),
+        }
+    };
+    let instances = try_join_all((1..=INSTANCES).map(|instance| Instance::start(blueprint(instance)))).await?;
+    let addresses: Vec<_> = instances.iter().map(Instance::address).collect();
+
+    // A manager of its own, because that of an instance may stand still.
+    let locks = masters.connect(&config.prefix).await?;
+
+    let listen_failed = |source| RunError::Listen { address: config.listen, source };
+    let listener = TcpListener::bind(config.listen).await.map_err(listen_failed)?;
+    let address = listener.local_addr().map_err(listen_failed)?;
+    listening(address);
+
+    let access = Access { listens_on_loopback: address.ip().is_loopback(), public: config.public };
+    let stopping = CancellationToken::new();
+    let live = Arc::new(Live {
+        store,
+        switches,
+        board,
+        tiles: Tiles::new(&masters),
+        rush: Rush::new(addresses.clone(), stopping.clone()),
+        instances: INSTANCES,
+        controls: access.is_open(),
+        stop: stopping.clone(),
+        pages: Pages::new(),
+    });
+    let router = front::router(Arc::clone(&live), access, Proxy::new(&addresses));
+    let announce = {
+        let stopping = stopping.clone();
+        async move {
+            stop.await;
+            stopping.cancel();
+        }
+    };
+    let stop_instances = async {
+        stopping.cancelled().await;
+        try_join_all(instances.into_iter().map(Instance::stop)).await
+    };
+    let (served, stopped, (), ()) = tokio::join!(
+        serve_until(announce, listener, router, &locks, GRACE),
+        stop_instances,
+        live.update(),
+        live.ask_masters(&locks),
+    );
+    live.rush.finish().await;
+    stopped?;
+    let report = served.map_err(RunError::Instance)?;
+    tracing::info!(released = report.released, revoked = report.revoked, "stopped");
+    drop(live);
+    if let Some(directory) = temporary {
+        directory.close().map_err(database_failed)?;
+    }
+    Ok(())
+}

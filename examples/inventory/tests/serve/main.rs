@@ -1,0 +1,10 @@
+//! The service over HTTP, and its page in a browser.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, but not in their helper functions")]
+
+mod access;
+mod masters;
+mod pages;
+mod proof;
+mod service;
+mod shop;
