@@ -118,6 +118,7 @@ pub async fn serve(
 
     let access = Access { listens_on_loopback: address.ip().is_loopback(), public: config.public };
     let stopping = CancellationToken::new();
+    let _stops_if_dropped = stopping.clone().drop_guard();
     let live = Arc::new(Live {
         store,
         switches,

@@ -27,8 +27,10 @@ pub(crate) struct Blueprint {
     /// Whether commits wait for the disk. They need not if the file is temporary.
     pub(crate) durable: bool,
     /// Builds the routes of the instance, on its thread.
-    pub(crate) routes: Box<dyn FnOnce(Store, &LockManager) -> Router + Send>,
+    pub(crate) routes: BuildRoutes,
 }
+
+type BuildRoutes = Box<dyn FnOnce(Store, &LockManager) -> Router + Send>;
 
 /// A running instance. Dropping it stops it without waiting for the end.
 pub(crate) struct Instance {

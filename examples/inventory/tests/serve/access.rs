@@ -40,3 +40,13 @@ async fn a_link_presses_nothing() {
     }
     service.stop().await;
 }
+
+#[tokio::test]
+async fn buttons_do_nothing_where_others_can_reach_them() {
+    let service = Service::on_every_interface().await;
+    assert_eq!(service.press("lock/off").await, StatusCode::FORBIDDEN);
+    let state = service.until("a state", |_| true).await;
+    assert_eq!((&state["lock"], &state["controls"]), (&true.into(), &false.into()));
+    assert_eq!(service.buy().await, StatusCode::OK);
+    service.stop().await;
+}

@@ -47,9 +47,17 @@ impl Service {
     }
 
     pub(crate) async fn with_masters(redis: Vec<String>) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), redis, tempfile::tempdir().unwrap()).await
+    }
+
+    /// A service that other machines can reach, too.
+    pub(crate) async fn on_every_interface() -> Self {
+        Self::at(SocketAddr::from(([0, 0, 0, 0], 0)), Vec::new(), tempfile::tempdir().unwrap()).await
+    }
+
+    async fn at(listen: SocketAddr, redis: Vec<String>, directory: TempDir) -> Self {
         let config = ServeConfig {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            listen,
             redis,
             prefix: "inventory:".to_owned(),
             database: Some(directory.path().join("shop.sqlite")),
@@ -61,6 +69,14 @@ impl Service {
             listening.send(address).unwrap();
         }));
         Self { address: address.await.unwrap(), directory, stop, task }
+    }
+
+    /// Stops, calls `meanwhile`, and starts again with the same address and database.
+    pub(crate) async fn restart(self, meanwhile: impl FnOnce()) -> Self {
+        self.stop.cancel();
+        timeout(LIMIT, self.task).await.unwrap().unwrap().unwrap();
+        meanwhile();
+        Self::at(self.address, Vec::new(), self.directory).await
     }
 
     pub(crate) async fn send(
