@@ -166,9 +166,10 @@ impl Cluster {
         let epoch = member.state.borrow().epoch_for(roster);
         match epoch {
             Ok(epoch) => {
-                let reply_to = reply_to.reported(&self.reporter, &member.node, &operation);
                 let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
-                member.node.submit(Request { keys, epoch, waiter, polls, operation }, reply_to);
+                let request = Request { keys, epoch, waiter, polls, operation };
+                let reply_to = reply_to.reported(&self.reporter, &member.node, &request);
+                member.node.submit(request, reply_to);
             }
             Err(error) => reply_to.send(Err(error)),
         }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 use super::vote_timer::VoteTimer;
-use super::{LockNode, NodeError, NodeFuture, Operation, Reply};
+use super::{LockNode, NodeError, NodeFuture, Reply, Request};
 use crate::observer::Reporter;
 
 /// Sends the reply to one request to the caller that waits for it. Dropping the sender without a reply reports that the connection
@@ -60,13 +60,8 @@ impl ReplySender {
     }
 
     /// Reports the reply to the observers, if there are any and it is a vote on who gets a lock.
-    pub(crate) fn reported(
-        mut self,
-        reporter: &Arc<Reporter>,
-        node: &Arc<dyn LockNode>,
-        operation: &Operation,
-    ) -> Self {
-        self.timer = VoteTimer::start(reporter, node, operation);
+    pub(crate) fn reported(mut self, reporter: &Arc<Reporter>, node: &Arc<dyn LockNode>, request: &Request) -> Self {
+        self.timer = VoteTimer::start(reporter, node, request);
         self
     }
 
