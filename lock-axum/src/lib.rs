@@ -130,6 +130,8 @@
 //! status below 400, redirects included. It does not mean that nothing was written: the handler may have committed
 //! before the loss. Let clients send idempotency keys.
 //!
+//! [`readyz`] answers readiness probes: 503 `lock-unavailable` while no lock can be acquired.
+//!
 //! # Events
 //!
 //! `tracing` events with a target that begins with `lock_axum`:
@@ -171,6 +173,7 @@ mod layer;
 mod param;
 mod policy;
 mod problem;
+mod readyz;
 mod rejection;
 mod signature;
 
@@ -185,12 +188,13 @@ pub use lock_core::rustls;
 pub use lock_core::{
     ConfigError, ConnectError, FencingToken, Health, InvalidName, InvalidUrl, Lease, LockError, LockGuard, LockManager,
     LockManagerBuilder, LockNode, LockObserver, LockRequest, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_TTL, MAX_WAIT,
-    MIN_TTL, Members, MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, OutOfRange, RedisNode,
-    Refusal, Seat, SeatState, ShutdownReport, Vote, node, observer, redis,
+    MIN_TTL, Members, MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange,
+    RedisNode, Refusal, Seat, SeatState, ShutdownReport, Vote, node, observer, redis,
 };
 
 pub use self::distributed_lock::distributed_lock;
 pub use self::key_error::KeyError;
 pub use self::layer::{LockLayer, LockService, ResponseFuture};
 pub use self::policy::{OnDisconnect, OnLost};
+pub use self::readyz::readyz;
 pub use self::rejection::LockRejection;

@@ -123,8 +123,8 @@ pub use self::lease::{Lease, LockGuard};
 #[doc(hidden)]
 pub use self::manager::BufferedBytes;
 pub use self::manager::{
-    ConfigError, ConnectError, Health, LockManager, LockManagerBuilder, LockRequest, Members, NodeHealth, Seat,
-    SeatState, ShutdownReport,
+    ConfigError, ConnectError, Health, LockManager, LockManagerBuilder, LockRequest, Members, NodeHealth, NotReady,
+    Seat, SeatState, ShutdownReport,
 };
 pub use self::node::{InvalidUrl, LockNode, MemoryNode, RedisNode};
 pub use self::observer::LockObserver;

@@ -122,7 +122,7 @@ async fn serve_shop(args: ServeArgs, stop: CancellationToken) -> Result<(), RunE
 fn print_where_to_look(address: SocketAddr) {
     println!("listening on http://{address}");
     println!("Open it in a browser, or try:");
-    println!("  curl http://{address}/health");
+    println!("  curl http://{address}/readyz");
     println!("  curl http://{address}/stock/apple");
     println!("  curl --json '{{\"quantity\":1}}' http://{address}/stock/apple/deduct");
 }

@@ -9,7 +9,7 @@
 use std::{env, error::Error, time::Duration};
 
 use axum::{Extension, Json, Router, extract::Path, routing::post};
-use lock_axum::{FencingToken, LockManager, distributed_lock};
+use lock_axum::{FencingToken, LockManager, distributed_lock, readyz};
 use serde_json::{Value, json};
 
 #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
@@ -28,7 +28,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Ok(urls) => LockManager::builder().redis(urls.split(',')).connect().await?,
         Err(_) => LockManager::in_memory(),
     };
-    let app = Router::new().route("/stock/{sku}/deduct", post(deduct)).layer(Extension(locks.clone()));
+    let app = Router::new()
+        .route("/stock/{sku}/deduct", post(deduct))
+        .route("/readyz", readyz(locks.clone()))
+        .layer(Extension(locks.clone()));
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     println!("listening on http://{}", listener.local_addr()?);

@@ -108,8 +108,9 @@ pub enum ConnectError {
     },
 }
 
-fn list(unreachable: &[(String, NodeError)]) -> String {
-    unreachable.iter().map(|(node, error)| format!("{node}: {error}")).collect::<Vec<_>>().join("; ")
+/// Nodes and what is wrong with each.
+pub(super) fn list(problems: &[(String, NodeError)]) -> String {
+    problems.iter().map(|(node, error)| format!("{node}: {error}")).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

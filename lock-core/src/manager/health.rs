@@ -66,7 +66,7 @@ pub(super) fn after_shutdown(cluster: &Cluster) -> Health {
     Health { quorum: false, generation, nodes: nodes.collect() }
 }
 
-async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
+pub(super) async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
     let member = &cluster.members[node];
     let asked = Instant::now();
     let answer = timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await.unwrap_or(Err(NodeError::TimedOut));

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::buffered_bytes::BufferBudget;
 use super::shutdown::{self, ShutdownReport};
-use super::{BufferedBytes, Health, LockManagerBuilder, LockRequest, Members, health, members};
+use super::{BufferedBytes, Health, LockManagerBuilder, LockRequest, Members, NotReady, health, members, ready};
 use crate::engine::Engine;
 use crate::lease::{Lease, LeaseRegistry};
 use crate::node::{LockNode, MemoryNode};
@@ -199,6 +199,36 @@ impl LockManager {
     pub async fn health(&self) -> Health {
         let Engine { home, cluster, .. } = &*self.0.engine;
         home.run(|| health::check(Arc::clone(cluster))).await.unwrap_or_else(|| health::after_shutdown(cluster))
+    }
+
+    /// Whether locks can be acquired, by asking each node as [`health`](Self::health) does, but only until a majority would grant a
+    /// lock: a minority that is hung delays nothing. Takes up to three seconds if no majority answers.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReady`] if the manager is closed, or too few nodes would grant a lock, with the reason of each.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// assert_eq!(locks.ready().await, Ok(()));
+    /// locks.close();
+    /// assert_eq!(locks.ready().await.unwrap_err().to_string(), "the lock manager is closed");
+    /// # }
+    /// ```
+    pub async fn ready(&self) -> Result<(), NotReady> {
+        if self.0.closing.is_cancelled() {
+            return Err(NotReady::Closed);
+        }
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        home.run(|| ready::check(Arc::clone(cluster))).await.unwrap_or(Err(NotReady::Closed))
     }
 
     /// Who the members of the set are, by asking each node now; `None` if no set was formed, none is known, or the manager was

@@ -9,6 +9,7 @@ mod error;
 mod health;
 mod manager;
 mod members;
+mod ready;
 mod request;
 mod shutdown;
 
@@ -18,5 +19,6 @@ pub use self::error::{ConfigError, ConnectError};
 pub use self::health::{Health, NodeHealth};
 pub use self::manager::LockManager;
 pub use self::members::{Members, Seat, SeatState};
+pub use self::ready::NotReady;
 pub use self::request::LockRequest;
 pub use self::shutdown::ShutdownReport;

@@ -28,7 +28,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
 
 /// The routes of the public listener.
 pub(crate) fn router(live: Arc<Live>, access: Access, proxy: Proxy) -> Router {
-    let shop = Router::new().route("/stock/{*rest}", any(forward)).route("/health", any(forward)).with_state(proxy);
+    let shop = Router::new().route("/stock/{*rest}", any(forward)).route("/readyz", any(forward)).with_state(proxy);
     Router::new()
         .route("/", get(async || (HEADERS, Html(include_str!("page.html")))))
         .route("/events", get(events))

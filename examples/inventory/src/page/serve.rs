@@ -53,7 +53,7 @@ pub struct ServeConfig {
 /// |---|---|
 /// | `POST /stock/{sku}/deduct` with `{"quantity":1}` | 200 `{order_id, sku, quantity, remaining, token}`; 409 if sold out, stale or busy; 404; 422 |
 /// | `GET /stock/{sku}` | 200 `{sku, quantity}`; 404 |
-/// | `GET /health` | 200 if the lock masters have a quorum, otherwise 503 |
+/// | `GET /readyz` | 200 if locks can be acquired, otherwise 503 with the reason |
 /// | `GET /` | the page |
 /// | `GET /events` | what the page shows, as server-sent events; 503 if 16 pages are open |
 /// | `POST /control/rush`, `/freeze`, `/slow` | 202, and buyers come; 409 |

@@ -1,11 +1,10 @@
 //! The handlers.
 
 use axum::{
-    Extension, Json,
+    Json,
     extract::{Path, State},
-    http::StatusCode,
 };
-use lock_axum::{Lease, LockManager, distributed_lock};
+use lock_axum::{Lease, distributed_lock};
 use serde_json::{Value, json};
 
 use super::{Order, Receipt, Shop, ShopError, known_sku::KnownSku};
@@ -29,12 +28,4 @@ pub(crate) async fn deduct(
 pub(crate) async fn stock(Path(sku): Path<String>, State(shop): State<Shop>) -> Result<Json<Value>, ShopError> {
     let quantity = shop.store.quantity(&sku).await?;
     Ok(Json(json!({ "sku": sku, "quantity": quantity })))
-}
-
-/// `GET /health`: 200 if the lock masters have a quorum, otherwise 503.
-pub(crate) async fn health(Extension(locks): Extension<LockManager>) -> (StatusCode, Json<Value>) {
-    let health = locks.health().await;
-    let status = if health.quorum { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let body = json!({ "quorum": health.quorum, "masters": health.nodes.len() });
-    (status, Json(body))
 }

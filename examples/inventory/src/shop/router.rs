@@ -6,11 +6,11 @@ use axum::{
     Extension, Router,
     routing::{get, post},
 };
-use lock_axum::LockManager;
+use lock_axum::{LockManager, readyz};
 
 use super::{
     PaymentProvider, Store,
-    handlers::{deduct, health, stock},
+    handlers::{deduct, stock},
 };
 
 /// The state that the handlers of one instance share.
@@ -31,7 +31,7 @@ pub(crate) fn router(shop: Shop, locks: &LockManager) -> Router {
     Router::new()
         .route("/stock/{sku}", get(stock))
         .route("/stock/{sku}/deduct", post(deduct))
-        .route("/health", get(health))
+        .route("/readyz", readyz(locks.clone()))
         .layer(Extension(locks.clone()))
         .with_state(shop)
 }

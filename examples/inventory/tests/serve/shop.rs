@@ -43,9 +43,9 @@ async fn refusals_are_told_apart() {
 }
 
 #[tokio::test]
-async fn health_tells_whether_the_masters_have_a_quorum() {
+async fn readyz_says_whether_locks_can_be_acquired() {
     let service = Service::start().await;
-    let (status, health) = service.ask(Method::GET, "/health", "").await;
-    assert_eq!((status, &health["quorum"]), (StatusCode::OK, &json!(true)));
+    let (status, _) = service.ask(Method::GET, "/readyz", "").await;
+    assert_eq!(status, StatusCode::OK);
     service.stop().await;
 }

@@ -15,6 +15,7 @@ mod layer_settings;
 mod lease_extraction;
 mod manager_in_state;
 mod public_names;
+mod readyz;
 mod rejections;
 mod retry_after;
 mod stalled_runtimes;

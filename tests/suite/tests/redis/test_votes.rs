@@ -3,8 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use lock_axum::readyz;
 use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder, NodeError, Refusal};
 use lock_support::{RedisCluster, RedisServer, eventually_async};
+use tower::ServiceExt as _;
 
 fn builder(server: &RedisServer) -> LockManagerBuilder {
     LockManager::builder().redis([server.url()]).node_timeout(Duration::from_secs(1))
@@ -121,6 +126,35 @@ async fn a_new_server_that_refuses_writes_is_reported_with_the_reason() {
     .await;
     set(&cluster.servers[1], setting, 0).await;
     eventually_async("the set is formed", async || locks.health().await.nodes.iter().all(|node| node.admitted)).await;
+}
+
+async fn probe(app: &Router) -> (StatusCode, String) {
+    let request = Request::get("/readyz").body(Body::empty()).unwrap();
+    let response = app.clone().oneshot(request).await.unwrap();
+    let status = response.status();
+    (status, String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().into()).unwrap())
+}
+
+#[tokio::test]
+async fn a_service_is_not_ready_while_its_masters_answer_but_refuse_votes() {
+    let (code, setting) = REFUSING[0];
+    let cluster = RedisCluster::start(3).await;
+    let locks = cluster.builder().connect().await.unwrap();
+    let app = Router::new().route("/readyz", readyz(locks.clone()));
+    assert_eq!(probe(&app).await, (StatusCode::OK, "ready\n".to_owned()));
+
+    set(&cluster.servers[0], setting, 1).await;
+    assert_eq!(locks.ready().await, Ok(()), "a minority");
+    set(&cluster.servers[1], setting, 1).await;
+    eventually_async("the service is not ready", async || probe(&app).await.0 == StatusCode::SERVICE_UNAVAILABLE).await;
+    let (_, reason) = probe(&app).await;
+    assert!(reason.contains("1 of 3 masters can grant locks, 2 are needed"), "{reason}");
+    for server in &cluster.servers[..2] {
+        assert!(reason.contains(&format!("{}: {code}", server.address())) && reason.contains(setting), "{reason}");
+    }
+
+    set(&cluster.servers[1], setting, 0).await;
+    eventually_async("the service is ready again", async || probe(&app).await.0 == StatusCode::OK).await;
 }
 
 #[tokio::test]

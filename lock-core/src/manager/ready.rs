@@ -1,0 +1,51 @@
+use std::sync::Arc;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use thiserror::Error;
+
+use super::error::list;
+use super::health::check_node;
+use crate::cluster::Cluster;
+use crate::error::NodeError;
+use crate::quorum::majority;
+
+/// Why a manager can acquire no lock at present.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum NotReady {
+    /// The manager was closed, and acquires no more locks.
+    #[error("the lock manager is closed")]
+    Closed,
+    /// Fewer than a majority of the masters would grant a lock.
+    #[error("{} of {nodes} masters can grant locks, {} are needed: {}", nodes - problems.len(), majority(*nodes), list(problems))]
+    NoQuorum {
+        /// The number of masters.
+        nodes: usize,
+        /// Those that would not, with the reason and the remedy if there is one.
+        problems: Vec<(String, NodeError)>,
+    },
+}
+
+/// Asks all nodes, until a majority would grant a lock or all of them have answered.
+pub(super) async fn check(cluster: Arc<Cluster>) -> Result<(), NotReady> {
+    cluster.first_contact().await;
+    let nodes = cluster.size();
+    let cluster = &cluster;
+    let mut checks: FuturesUnordered<_> =
+        (0..nodes).map(|node| async move { (node, check_node(cluster, node).await) }).collect();
+    let (mut votes, mut problems) = (0, Vec::new());
+    while let Some((node, health)) = checks.next().await {
+        match health.problem {
+            None => votes += 1,
+            Some(problem) => problems.push((node, health.name, problem)),
+        }
+        if votes >= majority(nodes) {
+            return Ok(());
+        }
+    }
+    problems.sort_by_key(|(node, ..)| *node);
+    Err(NotReady::NoQuorum {
+        nodes,
+        problems: problems.into_iter().map(|(_, name, problem)| (name, problem)).collect(),
+    })
+}
