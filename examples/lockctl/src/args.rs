@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use humantime::parse_duration;
 
 /// Shows who the masters of a set of locks are, and waits for changes of it.
@@ -13,25 +14,61 @@ use humantime::parse_duration;
 ///
 /// Exit status: 0 if all is well, or done; 1 if not; 2 if an argument is invalid; 130 after Ctrl-C; 143 after SIGTERM.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) set: SetArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  lockctl --redis redis://10.0.0.1 --redis redis://10.0.0.2 --redis redis://10.0.0.3 health
+  export LOCK_URLS=redis://:secret@10.0.0.1,redis://:secret@10.0.0.2,redis://:secret@10.0.0.3
+  lockctl health --json
+  lockctl members
+  lockctl replace --timeout 5m
+  lockctl watch";
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Ask each master whether it votes, and what keeps it from voting.
-    Health(SetArgs),
+    /// Ask each master whether it votes, and what keeps it from voting. Status 0 if all of them vote.
+    #[command(after_help = "\
+Examples:
+  lockctl health
+  lockctl health --json --timeout 5s")]
+    Health,
     /// Show who has the seats of the set. Status 0 if all of them vote.
-    Members(SetArgs),
+    #[command(after_help = "\
+Examples:
+  lockctl members
+  lockctl members --json --prefix shop:")]
+    Members,
     /// Wait until every master of the list votes. Give the new list: that it is used makes the change.
-    Replace(SetArgs),
+    #[command(after_help = "\
+Examples:
+  lockctl replace --timeout 5m
+  lockctl replace --redis redis://10.0.0.1 --redis redis://10.0.0.2 --redis redis://10.0.0.4")]
+    Replace,
+    /// Show the masters, and each change, until it is stopped or `--timeout` is over. With `--json`, a line for each state.
+    #[command(after_help = "\
+Examples:
+  lockctl watch
+  lockctl watch --json --timeout 1h")]
+    Watch,
     /// Form a set although masters are missing, or a majority of the masters lost its data.
+    #[command(after_help = "\
+Examples:
+  lockctl form --max-ttl 60s
+  lockctl form --max-ttl 60s --yes")]
     Form(FormArgs),
     /// Lower the longest time to live that locks of the set may have. This takes as long as the longest lock may live.
     ///
     /// Only when no service with a longer `max_ttl` runs. Raising it needs no command: a service with a longer one does that.
+    #[command(after_help = "\
+Examples:
+  lockctl max-ttl 30s")]
     MaxTtl(MaxTtlArgs),
 }
 
@@ -46,31 +83,29 @@ pub(crate) struct SetArgs {
         env = "LOCK_URLS",
         value_name = "URL",
         value_delimiter = ',',
-        required = true,
+        global = true,
         hide_env_values = true
     )]
     pub(crate) urls: Vec<String>,
     /// Prefix of the keys, as the services have it.
-    #[arg(long, default_value = "lock:")]
+    #[arg(long, default_value = "lock:", global = true)]
     pub(crate) prefix: String,
     /// Name of the set, as the services have it.
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(long, value_name = "NAME", default_value = "", global = true)]
     pub(crate) set_name: String,
     /// Trust a durable master, if it is the only one, as the services do: see `assume_durable` of the builder.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) assume_durable: bool,
     /// Give up after this time, such as 90s. By default, wait as long as it takes.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, global = true)]
     pub(crate) timeout: Option<Duration>,
     /// Print the result as JSON on the standard output. Progress goes to the standard error.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct FormArgs {
-    #[command(flatten)]
-    pub(crate) set: SetArgs,
     /// The longest `max_ttl` that any service of the set ever had. All masters grant nothing for that long.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) max_ttl: Duration,
@@ -84,6 +119,35 @@ pub(crate) struct MaxTtlArgs {
     /// The new `max_ttl`, such as 30s.
     #[arg(value_name = "TIME", value_parser = parse_duration)]
     pub(crate) max_ttl: Duration,
-    #[command(flatten)]
-    pub(crate) set: SetArgs,
+}
+
+impl Cli {
+    /// The arguments of this process. Ends it if they are invalid.
+    pub(crate) fn of_process() -> Self {
+        let cli = Self::parse();
+        // clap does not let an argument be both required and accepted on either side of the command.
+        if cli.set.urls.is_empty() {
+            let missing = "no masters: name each with --redis, or all of them in LOCK_URLS";
+            Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
+        }
+        cli
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_every_command_has_examples_and_all_of_them_are_valid() {
+        let program = Cli::command();
+        for command in program.get_subcommands().chain([&program]) {
+            let help = command.get_after_help().unwrap_or_else(|| panic!("{}", command.get_name())).to_string();
+            let examples: Vec<&str> = help.lines().map(str::trim).filter(|line| line.starts_with("lockctl ")).collect();
+            assert!(!examples.is_empty(), "{help}");
+            for example in examples {
+                Cli::try_parse_from(example.split(' ')).unwrap_or_else(|error| panic!("{example}: {error}"));
+            }
+        }
+    }
 }

@@ -9,23 +9,25 @@ use lock_core::quorum::quarantine_length;
 use lock_core::{ConfigError, LockManager, MIN_TTL};
 use tokio::time::{sleep, timeout};
 
-use crate::args::{Command, FormArgs, MaxTtlArgs, SetArgs};
+use crate::args::{Cli, Command, FormArgs, MaxTtlArgs, SetArgs};
 use crate::report::{Report, SetReport};
+use crate::watch::watch;
 
 /// How often progress is looked for.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Runs a command. Returns whether all is well, or done.
-pub(crate) async fn run(command: Command) -> Result<bool, Box<dyn Error>> {
+pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error>> {
     match command {
-        Command::Health(set) => show(&set, Report::health).await,
-        Command::Members(set) => show(&set, Report::members).await,
-        Command::Replace(set) => {
+        Command::Health => show(&set, Report::health).await,
+        Command::Members => show(&set, Report::members).await,
+        Command::Replace => {
             let locks = connect(&set)?;
             wait_until(&set, &locks, "every master of the list votes", |report| report.complete).await
         }
-        Command::Form(args) => form(&args).await,
-        Command::MaxTtl(args) => lower_max_ttl(&args).await,
+        Command::Watch => watch(&connect(&set)?, set.timeout, set.json).await,
+        Command::Form(args) => form(&set, &args).await,
+        Command::MaxTtl(args) => lower_max_ttl(&set, &args).await,
     }
 }
 
@@ -85,14 +87,14 @@ async fn wait_until(
     Ok(done)
 }
 
-async fn form(args: &FormArgs) -> Result<bool, Box<dyn Error>> {
+async fn form(set: &SetArgs, args: &FormArgs) -> Result<bool, Box<dyn Error>> {
     if !args.yes {
-        show(&args.set, Report::health).await?;
+        show(set, Report::health).await?;
         eprintln!("{FORM_MEANS}");
         return Ok(false);
     }
-    let locks = builder(&args.set).max_ttl(args.max_ttl).form_with_missing(true).connect_lazy()?;
-    wait_until(&args.set, &locks, "a majority of the masters votes", |report| report.quorum).await
+    let locks = builder(set).max_ttl(args.max_ttl).form_with_missing(true).connect_lazy()?;
+    wait_until(set, &locks, "a majority of the masters votes", |report| report.quorum).await
 }
 
 const FORM_MEANS: &str = "
@@ -104,8 +106,8 @@ of a set is left. Then
 Nothing can tell a new set from one whose masters are at other addresses than this list says, if the ones in the list were wiped.
 So be sure of two things: the list is the right one, and no service works with these masters' set at other addresses.";
 
-async fn lower_max_ttl(args: &MaxTtlArgs) -> Result<bool, Box<dyn Error>> {
-    let locks = connect(&args.set)?;
+async fn lower_max_ttl(set: &SetArgs, args: &MaxTtlArgs) -> Result<bool, Box<dyn Error>> {
+    let locks = connect(set)?;
     let wanted = args.max_ttl.as_millis();
     let lowering = async {
         tokio::select! {
@@ -114,12 +116,12 @@ async fn lower_max_ttl(args: &MaxTtlArgs) -> Result<bool, Box<dyn Error>> {
         }
     };
     eprintln!("waiting until max_ttl is {wanted} ms, and every lock has ended that may live longer");
-    match timeout(args.set.timeout.unwrap_or(Duration::MAX), lowering).await {
+    match timeout(set.timeout.unwrap_or(Duration::MAX), lowering).await {
         Ok(lowered) => lowered?,
         Err(_) => eprintln!("not done in time; what was done stays done: run this again"),
     }
     let report = Report::of(&locks).await;
-    print(&args.set, &report, Report::members)?;
+    print(set, &report, Report::members)?;
     let is_lower = |set: &SetReport| set.max_ttl_ms <= wanted && set.quarantine_ms <= quarantine_of(args.max_ttl);
     let done = report.set.as_ref().is_some_and(is_lower);
     if !done {

@@ -5,10 +5,9 @@ mod commands;
 mod report;
 mod signals;
 mod table;
+mod watch;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use crate::args::Cli;
 
@@ -19,14 +18,14 @@ const INVALID: u8 = 2;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::of_process();
     tokio::select! {
         biased;
         signal = signals::first() => {
             eprintln!("lockctl: stopped; what was done stays done, and the masters need nobody to finish it");
             ExitCode::from(signal)
         }
-        done = commands::run(cli.command) => match done {
+        done = commands::run(cli) => match done {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::from(NOT_DONE),
             Err(error) => {

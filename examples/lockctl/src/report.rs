@@ -66,11 +66,15 @@ impl Report {
         }
     }
 
+    /// Whether locks can be acquired, in words.
+    pub(crate) fn verdict(&self) -> &'static str {
+        if self.quorum { "locks can be acquired" } else { "no majority votes: no lock can be acquired" }
+    }
+
     /// The masters of the list.
     pub(crate) fn health(&self) -> String {
         let rows: Vec<[String; 4]> = self.masters.iter().map(MasterReport::row).collect();
-        let quorum = if self.quorum { "locks can be acquired" } else { "no majority votes: no lock can be acquired" };
-        format!("{quorum}\n{}", columns(["MASTER", "ANSWERS IN", "VOTES", "PROBLEM"], &rows))
+        format!("{}\n{}", self.verdict(), columns(["MASTER", "ANSWERS IN", "VOTES", "PROBLEM"], &rows))
     }
 
     /// The seats of the set, and the masters of the list that have none.

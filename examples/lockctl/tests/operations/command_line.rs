@@ -1,9 +1,13 @@
 //! Statuses, outputs, secrets and signals.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use lock_support::{RedisCluster, RedisServer};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Child;
+use tokio::time::timeout;
 
 use crate::lockctl::{command, lockctl, urls};
 
@@ -28,6 +32,35 @@ async fn a_report_as_json_is_all_that_is_on_the_standard_output() {
 }
 
 #[tokio::test]
+async fn every_report_as_json_has_the_masters_and_what_is_wrong() {
+    let mut servers = RedisCluster::start(3).await.servers;
+    let list = urls(&servers);
+    lockctl(&list, "replace --timeout 30s").await.expect_done();
+    servers[1].kill();
+    for arguments in ["--json health", "members --json", "replace --json --timeout 1s", "watch --json --timeout 1s"] {
+        let ended = lockctl(&list, arguments).await;
+        assert_eq!(ended.status, Some(1), "{ended:?}");
+        let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!((&report["quorum"], &report["complete"]), (&true.into(), &false.into()));
+        assert!(report["masters"][1]["problem"].as_str().unwrap().contains("not reachable"), "{report}");
+    }
+}
+
+#[tokio::test]
+async fn masters_are_named_before_or_after_the_command_or_in_the_environment() {
+    let server = RedisServer::start().await;
+    lockctl(&[server.url()], "health").await.expect_done();
+    for arguments in [format!("--redis {} health", server.url()), format!("health --redis {}", server.url())] {
+        let mut command = command(&[], &arguments);
+        command.env_remove("LOCK_URLS").stdout(Stdio::null());
+        assert!(command.status().await.unwrap().success(), "{arguments}");
+    }
+    let none = command(&[], "health").env_remove("LOCK_URLS").output().await.unwrap();
+    assert_eq!(none.status.code(), Some(2));
+    assert!(String::from_utf8(none.stderr).unwrap().contains("LOCK_URLS"));
+}
+
+#[tokio::test]
 async fn invalid_arguments_have_a_status_of_their_own() {
     for (list, arguments) in [
         ("redis://127.0.0.1:1,redis://127.0.0.1:2", "health"),
@@ -36,6 +69,7 @@ async fn invalid_arguments_have_a_status_of_their_own() {
         ("redis://127.0.0.1:1", "max-ttl 1ms"),
         ("redis://127.0.0.1:1", "form --yes"),
         ("redis://127.0.0.1:1", "remove"),
+        ("", "health"),
     ] {
         let ended = lockctl(&[list.to_owned()], arguments).await;
         assert_eq!((ended.status, ended.out.as_str()), (Some(2), ""), "{arguments}: {ended:?}");
@@ -55,15 +89,63 @@ async fn no_password_is_printed() {
     }
 }
 
+fn send_signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
 #[tokio::test]
 async fn a_signal_ends_it_gracefully() {
-    for (signal, status) in [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)] {
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut command = command(&["redis://127.0.0.1:1".to_owned()], "replace");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(lines.next_line().await.unwrap().unwrap().starts_with("waiting until"));
-        let pid = rustix::process::Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
+        send_signal(&child, signal);
         assert_eq!(child.wait().await.unwrap().code(), Some(status));
     }
+}
+
+#[tokio::test]
+async fn watch_shows_each_change_once_until_a_signal_ends_it() {
+    let mut servers = RedisCluster::start(3).await.servers;
+    let list = urls(&servers);
+    lockctl(&list, "replace --timeout 30s").await.expect_done();
+    let mut child = command(&list, "watch --json").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = async || -> serde_json::Value {
+        let line = timeout(Duration::from_secs(20), lines.next_line()).await.expect("a change").unwrap().unwrap();
+        let mut report: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let at = report.as_object_mut().unwrap().remove("at").expect("a time");
+        assert!(at.as_str().unwrap().ends_with('Z'), "{at}");
+        for master in report["masters"].as_array_mut().unwrap() {
+            master.as_object_mut().unwrap().remove("round_trip_us");
+        }
+        report
+    };
+    let mut report = next().await;
+    assert_eq!(report["complete"], true, "{report}");
+    for (killed, quorum) in [(0, true), (1, false)] {
+        servers[killed].kill();
+        while report["quorum"] != quorum || report["masters"][killed]["votes"] != false {
+            let changed = next().await;
+            assert_ne!(changed, report, "a line for each change, and only then");
+            report = changed;
+        }
+    }
+    send_signal(&child, Signal::INT);
+    assert_eq!(child.wait().await.unwrap().code(), Some(130));
+}
+
+#[tokio::test]
+async fn watch_ends_in_time_or_when_nobody_reads_with_the_last_state_as_its_status() {
+    let server = RedisServer::start().await;
+    let list = [server.url()];
+    lockctl(&list, "replace --timeout 30s").await.expect_done();
+    let out = lockctl(&list, "watch --timeout 1s").await.expect_done();
+    assert!(out.contains("Z  locks can be acquired\ngeneration 1") && out.contains(&server.address()), "{out}");
+    let mut child = command(&list, "watch").stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = timeout(Duration::from_secs(20), child.wait()).await.expect("it ends when nobody reads");
+    assert_eq!(ended.unwrap().code(), Some(0));
 }
