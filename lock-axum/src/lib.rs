@@ -161,6 +161,8 @@
 //! template of the resource; the documentation of `lock-core` lists them. Without it, and for anything else, there is
 //! [`LockObserver`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod counted;
 mod critical_section;
 mod detach;

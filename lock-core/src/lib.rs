@@ -96,6 +96,8 @@
 //! resources as for one. A lock without one ([`LockRequest::template`]) has the template `other`. `node` is the name of a node: its
 //! URL without the password. A [`LockObserver`] is told the same, with or without the feature.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod cluster;
 mod engine;
 mod error;

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# What users of the three crates depend on, and the tests of this workspace do not show:
+#
+#     bash tests/published.sh             all of it
+#     bash tests/published.sh files       each package has its licences and its README, and cargo has nothing to complain about
+#     bash tests/published.sh build       each crate builds from the files of its package alone
+#     bash tests/published.sh features    each crate builds with each set of its features
+#     bash tests/published.sh docs        the documentation builds as on docs.rs; needs a nightly toolchain
+#     bash tests/published.sh minimal     the crates build with the oldest dependencies that they allow; needs a nightly toolchain
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+crates=(lock-core lock-macros lock-axum)
+each=("${crates[@]/#/--package=}")
+
+files() {
+    local log crate file
+    log=$(cargo package "${each[@]}" --no-verify --offline --allow-dirty 2>&1) || { echo "$log"; return 1; }
+    echo "$log"
+    if grep -q '^warning' <<<"$log"; then
+        echo "there are warnings"
+        return 1
+    fi
+    for crate in "${crates[@]}"; do
+        log=$(cargo package -p "$crate" --list --offline --allow-dirty)
+        for file in README.md LICENSE-MIT LICENSE-APACHE src/lib.rs; do
+            grep -qx "$file" <<<"$log" || { echo "the package of $crate lacks $file"; return 1; }
+        done
+    done
+}
+
+build() {
+    cargo package "${each[@]}" --all-features --allow-dirty
+}
+
+# The features of a crate, each with a line.
+features_of() {
+    sed -n '/^\[features\]/,/^\[/s/^\([a-z-]*\) = .*/\1/p' "$1/Cargo.toml"
+}
+
+features() {
+    local crate names set chosen bit
+    for crate in "${crates[@]}"; do
+        mapfile -t names < <(features_of "$crate")
+        for ((set = 0; set < 1 << ${#names[@]}; set++)); do
+            chosen=()
+            for bit in "${!names[@]}"; do
+                if ((set >> bit & 1)); then
+                    chosen+=("${names[bit]}")
+                fi
+            done
+            echo "$crate: ${chosen[*]:-no features}"
+            cargo clippy -q -p "$crate" --lib --features "${chosen[*]}" -- -D warnings
+        done
+    done
+}
+
+docs() {
+    RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo +nightly doc "${each[@]}" --no-deps --all-features
+}
+
+# In a copy without the other members of the workspace and without what only tests depend on: their dependencies are none of a
+# user's.
+minimal() {
+    local copy
+    copy=$(mktemp -d)
+    trap "rm -rf '$copy'" EXIT
+    cp -rL Cargo.toml README.md "${crates[@]}" "$copy"
+    sed -i '/^members = \[/,/^\]/c members = ["lock-core", "lock-macros", "lock-axum"]' "$copy/Cargo.toml"
+    sed -i '/^\[dev-dependencies\]/,/^$/d' "$copy"/lock-*/Cargo.toml
+    (cd "$copy" && cargo +nightly generate-lockfile -Z direct-minimal-versions)
+    cargo check --manifest-path "$copy/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-target}/minimal" --all-features
+}
+
+if [ $# -eq 0 ]; then
+    set -- files build features docs minimal
+fi
+for part in "$@"; do
+    case $part in
+        files | build | features | docs | minimal) printf '\n== %s\n' "$part" && "$part" ;;
+        *) echo "unknown part: $part" >&2 && exit 2 ;;
+    esac
+done
