@@ -94,9 +94,9 @@
 /// ```
 /// use axum::extract::Path;
 /// use axum::http::StatusCode;
-/// use lock_axum::distributed_lock;
+/// use lock_axum::{distributed_lock, encode_value};
 ///
-/// #[distributed_lock(key = format!("stock:{}", sku.to_lowercase()))]
+/// #[distributed_lock(key = format!("stock:{}", encode_value(sku.to_lowercase())))]
 /// async fn deduct(Path(sku): Path<String>) -> StatusCode {
 ///     println!("deducting {sku}");
 ///     StatusCode::NO_CONTENT

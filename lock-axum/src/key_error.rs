@@ -9,12 +9,12 @@ use thiserror::Error;
 ///
 /// ```
 /// use axum::http::request::Parts;
-/// use lock_axum::KeyError;
+/// use lock_axum::{KeyError, encode_value};
 ///
 /// fn tenant(parts: &Parts) -> Result<String, KeyError> {
 ///     let header = parts.headers.get("x-tenant").ok_or_else(|| KeyError::new("the header x-tenant is missing"))?;
 ///     let tenant = header.to_str().map_err(|_| KeyError::new("the header x-tenant is not ASCII"))?;
-///     Ok(format!("tenant:{tenant}"))
+///     Ok(format!("tenant:{}", encode_value(tenant)))
 /// }
 ///
 /// let (parts, ()) = axum::http::Request::new(()).into_parts();

@@ -50,6 +50,10 @@
 //! handler function, and to hold the lock until the end of a streamed response. All three exclude each other on the
 //! same resource.
 //!
+//! The templates of macro and layer percent-encode the values in their placeholders; text that you write yourself is taken
+//! as it is: `key` of the macro, [`LockLayer::with_key`] and [`LockManager::lock`]. To mean the same lock there, encode the
+//! values with [`encode_value`]: `locks.lock(format!("stock:{}", encode_value(sku)))` is the lock of `"stock:{sku}"`.
+//!
 //! The [`guide`] has a page for each question that comes next, from the name of a resource to running the masters.
 //!
 //! The layer belongs to the methods of a route, `post(deduct).route_layer(LockLayer::new(locks, "stock:{sku}"))`:
@@ -195,6 +199,7 @@ pub use lock_core::{
 };
 
 pub use self::distributed_lock::distributed_lock;
+pub use self::encode::encode_value;
 pub use self::key_error::KeyError;
 pub use self::layer::{LockLayer, LockService, ResponseFuture};
 pub use self::policy::{OnDisconnect, OnLost};

@@ -52,7 +52,9 @@ use proc_macro::TokenStream;
 /// placeholders there must be a character that is encoded in values, such as `:` or `/`: with `{a}{b}` or `{a}-{b}`,
 /// different values could give the same resource, so they are compile errors.
 ///
-/// `key` is for everything else. The value is used as it is, without encoding. In a handler, the bindings in the
+/// `key` is for everything else. The value is used as it is, without encoding: `key = format!("stock:{sku}")` is not the
+/// lock of `resource = "stock:{sku}"` if the sku is `a b`. Encode the values with `lock_axum::encode_value`, as in
+/// `key = format!("stock:{}", encode_value(sku))`. In a handler, the bindings in the
 /// expression are references; in a function they are the parameters themselves.
 ///
 /// The resource must have 1 to 512 bytes and contain neither control characters nor braces. A handler answers any other

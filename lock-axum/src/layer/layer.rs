@@ -129,20 +129,21 @@ impl LockLayer {
 
     /// Creates a layer that locks the resource returned by a function of the request's head.
     ///
-    /// The resource is used as returned, without encoding. Encode values that come from the client, or check them, so
-    /// that they cannot forge another resource. A resource has 1 to 512 bytes and contains neither control characters
+    /// The resource is used as returned, without encoding. Encode values that come from the client with
+    /// [`encode_value`](crate::encode_value), as the template of [`new`](Self::new) does: then they cannot forge another
+    /// resource, and are the same lock as in a template. A resource has 1 to 512 bytes and contains neither control characters
     /// nor braces; anything else is answered with 400 `lock-key-invalid`, as is a [`KeyError`].
     ///
     /// # Examples
     ///
     /// ```
     /// use axum::http::request::Parts;
-    /// use lock_axum::{KeyError, LockLayer, LockManager};
+    /// use lock_axum::{KeyError, LockLayer, LockManager, encode_value};
     ///
     /// let layer = LockLayer::with_key(LockManager::in_memory(), |parts: &Parts| {
     ///     let tenant = parts.headers.get("x-tenant").and_then(|value| value.to_str().ok());
     ///     match tenant {
-    ///         Some(tenant) => Ok(format!("tenant:{}", tenant.to_lowercase())),
+    ///         Some(tenant) => Ok(format!("tenant:{}", encode_value(tenant.to_lowercase()))),
     ///         None => Err(KeyError::new("the header x-tenant is missing")),
     ///     }
     /// });

@@ -1,16 +1,17 @@
 //! `LockLayer`, over real connections: resources, extractors, errors, and the service below it.
 
+use std::collections::HashMap;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Extension, Path};
+use axum::extract::{Extension, Path, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, Response, StatusCode, header};
 use axum::middleware::map_response;
 use axum::routing::post as on_post;
-use lock_axum::{FencingToken, KeyError, Lease, LockLayer, LockManager, distributed_lock};
+use lock_axum::{FencingToken, KeyError, Lease, LockLayer, LockManager, distributed_lock, encode_value};
 use lock_support::eventually_async;
 use lock_support::http::{Counter, PATIENCE, is_free, manager, nodes, post, request, send, serve};
 use tower::{Layer, Service, ServiceExt};
@@ -76,6 +77,40 @@ async fn attribute_and_layer_derive_the_same_resource_from_the_same_values() {
         response.text(),
         "one lock and one token, which outer middleware sees, too"
     );
+}
+
+#[tokio::test]
+async fn template_key_function_and_manager_exclude_each_other_on_every_value_that_is_encoded() {
+    #[distributed_lock(resource = "stock:{sku}", wait = "0s")]
+    async fn template(Path(sku): Path<String>) {
+        _ = sku;
+    }
+    #[distributed_lock(key = format!("stock:{}", encode_value(sku)), wait = "0s")]
+    async fn key(Path(sku): Path<String>) {}
+
+    let locks = manager(&nodes());
+    let by_template = LockLayer::new(locks.clone(), "stock:{query.sku}").wait(Duration::ZERO);
+    let by_function = LockLayer::with_key(locks.clone(), |parts: &Parts| {
+        let query = Query::<HashMap<String, String>>::try_from_uri(&parts.uri).unwrap();
+        Ok(format!("stock:{}", encode_value(&query["sku"])))
+    });
+    let app = Router::new()
+        .route("/template/{sku}", on_post(template))
+        .route("/key/{sku}", on_post(key))
+        .route("/layer", on_post(async || ()).route_layer(by_template))
+        .route("/function", on_post(async || ()).route_layer(by_function.wait(Duration::ZERO)));
+    let address = serve(app, &locks).await;
+    for (value, in_url) in [("AB cd", "AB%20cd"), ("a/b", "a%2Fb"), ("ü:{%}", "%C3%BC:%7B%25%7D"), ("x", "x")] {
+        let held = locks.lock(format!("stock:{}", encode_value(value))).acquire().await.unwrap();
+        let paths = ["/template/", "/key/", "/layer?sku=", "/function?sku="].map(|path| format!("{path}{in_url}"));
+        for path in &paths {
+            assert_eq!(post(address, path).await.status, StatusCode::CONFLICT, "{path}");
+        }
+        held.release().await.unwrap();
+        for path in &paths {
+            assert_eq!(post(address, path).await.status, StatusCode::OK, "{path}");
+        }
+    }
 }
 
 #[tokio::test]
