@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use lock_core::{LockError, LockManager};
 
-use super::once::Once;
+use super::log_once::LogOnce;
 use super::resource::ResourceSource;
 use crate::policy::Policy;
 
@@ -20,8 +20,8 @@ pub(super) struct Config {
     /// The most bytes of a request body that are buffered before the lock is acquired; `None` does not buffer the body.
     pub(super) body_limit: Option<usize>,
     pub(super) hold_until_body_end: bool,
-    pub(super) no_path_parameter: Once,
-    pub(super) upgrade_not_held: Once,
+    pub(super) no_path_parameter: LogOnce,
+    pub(super) upgrade_not_held: LogOnce,
 }
 
 /// Answers a lock error, in place of the problem document.
@@ -36,8 +36,8 @@ impl Config {
             on_error: None,
             body_limit: Some(DEFAULT_BODY_LIMIT),
             hold_until_body_end: false,
-            no_path_parameter: Once::default(),
-            upgrade_not_held: Once::default(),
+            no_path_parameter: LogOnce::default(),
+            upgrade_not_held: LogOnce::default(),
         }
     }
 

@@ -7,7 +7,7 @@ mod config;
 mod future;
 #[expect(clippy::module_inception, reason = "one file for each part: the layer, its service, its future")]
 mod layer;
-mod once;
+mod log_once;
 mod request_body;
 mod resource;
 mod response_body;

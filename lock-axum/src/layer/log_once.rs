@@ -3,9 +3,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Something that a layer and its clones log once, and not for each request.
 #[derive(Clone, Default)]
-pub(super) struct Once(Arc<AtomicBool>);
+pub(super) struct LogOnce(Arc<AtomicBool>);
 
-impl Once {
+impl LogOnce {
     /// Whether this is the first call.
     pub(super) fn is_first(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
