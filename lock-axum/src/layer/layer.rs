@@ -81,7 +81,7 @@ impl LockLayer {
     ///
     /// | Placeholder | Value |
     /// |---|---|
-    /// | `{sku}` | a path parameter of the route |
+    /// | `{sku}` | a path parameter of the route; also a wildcard, `{*sku}` in the route |
     /// | `{header.x-tenant}` | a request header |
     /// | `{query.q}` | a parameter of the query string |
     ///
@@ -100,7 +100,9 @@ impl LockLayer {
     /// # Panics
     ///
     /// If the template is invalid: empty, with an unbalanced brace, with an unknown placeholder, with two placeholders
-    /// that nothing separates, with a control character, or with more than 512 bytes of text.
+    /// that nothing separates, with a control character, or with more than 512 bytes of text. Also if a placeholder has an
+    /// invalid name: those of path parameters consist of letters, digits, `_` and `-`, those of headers are HTTP tokens, and
+    /// those of query parameters contain no whitespace.
     ///
     /// # Examples
     ///

@@ -33,8 +33,8 @@ pub(super) enum InvalidTemplate {
     UnbalancedBrace { at: usize },
     #[error("placeholder without a name at byte {at}")]
     MissingName { at: usize },
-    #[error("{name:?} is not a valid header name")]
-    InvalidHeaderName { name: String },
+    #[error("`{{{placeholder}}}` is not a valid placeholder: {reason}")]
+    InvalidName { placeholder: String, reason: String },
     #[error("control character {character:?} at byte {at}")]
     ControlCharacter { character: char, at: usize },
     #[error("a resource can have at most {max} bytes, but the text of this template has {len}", max = MAX_RESOURCE_LEN)]
@@ -109,17 +109,37 @@ impl Template {
 impl Segment {
     /// Parses what is between the braces of a placeholder that begins at byte `at`.
     fn parse(placeholder: &str, at: usize) -> Result<Self, InvalidTemplate> {
-        let non_empty =
-            |name: &str| if name.is_empty() { Err(InvalidTemplate::MissingName { at }) } else { Ok(name.to_owned()) };
+        let invalid = |reason| InvalidTemplate::InvalidName { placeholder: placeholder.to_owned(), reason };
         match placeholder.split_once('.') {
-            None => Ok(Self::Path(non_empty(placeholder)?)),
-            Some(("query", name)) => Ok(Self::Query(non_empty(name)?)),
+            None if placeholder.is_empty() => Err(InvalidTemplate::MissingName { at }),
+            Some(("query" | "header", "")) => Err(InvalidTemplate::MissingName { at }),
+            None if is_path_name(placeholder) => Ok(Self::Path(placeholder.to_owned())),
+            None => Err(invalid(path_name_remedy(placeholder))),
+            Some(("query", name)) if name.contains(char::is_whitespace) => {
+                Err(invalid("query parameters have names without whitespace".to_owned()))
+            }
+            Some(("query", name)) => Ok(Self::Query(name.to_owned())),
             Some(("header", name)) => {
-                let name = non_empty(name)?;
-                name.parse().map(Self::Header).map_err(|_| InvalidTemplate::InvalidHeaderName { name })
+                name.parse().map(Self::Header).map_err(|_| invalid(format!("`{name}` is not a header name")))
             }
             Some(_) => Err(InvalidTemplate::UnknownPlaceholder { placeholder: placeholder.to_owned() }),
         }
+    }
+}
+
+/// Whether a route may have a path parameter of this name. Routers allow more; but what is more than a name, such as the
+/// `*` of a wildcard, would never be found in a request.
+fn is_path_name(name: &str) -> bool {
+    name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
+}
+
+/// What to write instead: the name without the `*` of a wildcard, the `:` of older routes, spaces or a format.
+fn path_name_remedy(placeholder: &str) -> String {
+    let name = placeholder.trim_start_matches([' ', '*', ':']).split(':').next().unwrap_or_default().trim_end();
+    if name.is_empty() || !is_path_name(name) {
+        "path parameters have names of letters, digits, `_` and `-`".to_owned()
+    } else {
+        format!("write `{{{name}}}`")
     }
 }
 
@@ -254,7 +274,11 @@ mod tests {
         assert_eq!(Template::parse("x{a}y{b{c}}"), Err(InvalidTemplate::UnbalancedBrace { at: 5 }));
         assert_eq!(Template::parse("a{}"), Err(InvalidTemplate::MissingName { at: 1 }));
         assert_eq!(Template::parse("{header.}"), Err(InvalidTemplate::MissingName { at: 0 }));
-        assert_eq!(Template::parse("{header.a b}"), Err(InvalidTemplate::InvalidHeaderName { name: "a b".into() }));
+        let invalid = |placeholder: &str, reason: &str| {
+            Err(InvalidTemplate::InvalidName { placeholder: placeholder.into(), reason: reason.into() })
+        };
+        assert_eq!(Template::parse("{header.a b}"), invalid("header.a b", "`a b` is not a header name"));
+        assert_eq!(Template::parse("a{*rest}"), invalid("*rest", "write `{rest}`"));
         assert_eq!(Template::parse("a\n{b}"), Err(InvalidTemplate::ControlCharacter { character: '\n', at: 1 }));
         let long = |len| format!("{}{{b}}", "x".repeat(len));
         assert!(Template::parse(&long(512)).is_ok());

@@ -78,6 +78,31 @@ fn a_malformed_template_panics_at_construction() {
     drop(LockLayer::new(LockManager::in_memory(), "stock:{sku"));
 }
 
+/// The message of the panic, if a layer with this template panics.
+fn panic_of_template(template: &str) -> Option<String> {
+    let panic = catch_unwind(|| drop(LockLayer::new(LockManager::in_memory(), template))).err()?;
+    Some(panic.downcast_ref::<String>().unwrap().clone())
+}
+
+#[test]
+fn a_placeholder_that_no_request_could_fill_panics_at_construction_and_names_the_remedy() {
+    for (template, message) in [
+        ("files:{*rest}", "`{*rest}` is not a valid placeholder: write `{rest}`"),
+        ("{ a }", "`{ a }` is not a valid placeholder: write `{a}`"),
+        ("{a:?}", "`{a:?}` is not a valid placeholder: write `{a}`"),
+        ("{:a}", "`{:a}` is not a valid placeholder: write `{a}`"),
+        ("{a b}", "`{a b}` is not a valid placeholder: path parameters have names of letters, digits, `_` and `-`"),
+        ("{header.a b}", "`{header.a b}` is not a valid placeholder: `a b` is not a header name"),
+        ("{query.a b}", "`{query.a b}` is not a valid placeholder: query parameters have names without whitespace"),
+    ] {
+        let panic = panic_of_template(template).expect(template);
+        assert_eq!(panic, format!("invalid resource template {template:?}: {message}"));
+    }
+    for valid in ["{sku}", "{sku-2_b}", "{größe}", "{header.x-tenant}", "{query.q}", "{query.filter[a.b]:x}"] {
+        assert_eq!(panic_of_template(valid), None, "{valid}");
+    }
+}
+
 #[tokio::test]
 async fn a_path_parameter_that_no_route_has_is_logged_once_for_each_layer() {
     let events = Events::record();
