@@ -5,6 +5,7 @@
 //! Another function, called with it, reports a parameter that must not be there.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use axum::Extension;
 use http::request::Parts;
@@ -46,6 +47,8 @@ pub trait FromLock: Known {}
 impl FromLock for Lease {}
 impl FromLock for FencingToken {}
 impl<T: FromLock> FromLock for Extension<T> {}
+impl<T: FromLock> FromLock for Option<T> {}
+impl<T: FromLock> FromLock for Arc<T> {}
 
 impl Known for Lease {
     type Kind = Bare;
@@ -61,6 +64,11 @@ impl<T: FromLock> Known for Extension<T> {
 
 impl<T: FromLock> Known for Option<T> {
     type Kind = Wrapped;
+}
+
+/// Not an extractor itself, but in an `Extension` it is one.
+impl<T: FromLock> Known for Arc<T> {
+    type Kind = T::Kind;
 }
 
 impl<T: FromLock, E> Known for Result<T, E> {

@@ -29,9 +29,23 @@ pub struct MissingLease {
 }
 
 impl MissingLease {
+    /// If the lock is still to be acquired, this is logged here and not with the response, because there may be none: axum's
+    /// derive, for example, turns the rejection of an optional field into `None`.
     fn new(wanted: &'static str, parts: &Parts) -> Self {
-        Self { wanted, pending: parts.extensions.get::<LockPending>().is_some() }
+        let missing = Self { wanted, pending: is_pending(parts) };
+        if missing.pending {
+            tracing::error!(name: "lock.not_guarded",
+                "{missing}; take the {wanted} as a parameter of the handler itself, or put a LockLayer around the handler, whose \
+                 lease its extractors see; a request that the handler passes on carries the lease if its parameter is the \
+                 Request or Parts itself");
+        }
+        missing
     }
+}
+
+/// Whether the lock of the request's handler is acquired after extraction.
+fn is_pending(parts: &Parts) -> bool {
+    parts.extensions.get::<LockPending>().is_some()
 }
 
 impl fmt::Display for MissingLease {
@@ -49,12 +63,7 @@ impl std::error::Error for MissingLease {}
 
 impl IntoResponse for MissingLease {
     fn into_response(self) -> Response {
-        if self.pending {
-            tracing::error!(name: "lock.not_guarded",
-                "{self}; take the {} as a parameter of the handler itself, or put a LockLayer around the handler, whose \
-                 lease its extractors see; a request that the handler passes on carries the lease if its parameter is the \
-                 Request or Parts itself", self.wanted);
-        } else {
+        if !self.pending {
             tracing::error!(name: "lock.not_guarded",
                 "{self}; add .route_layer(LockLayer::new(..)), or #[distributed_lock] without `manager`; a function with \
                  `manager` has its lease in Lease::current()");
@@ -80,9 +89,10 @@ macro_rules! extractor {
             type Rejection = MissingLease;
 
             async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, MissingLease> {
-                let found = parts.extensions.get().cloned();
-                let missing = MissingLease::new(stringify!($type), parts);
-                if found.is_none() && missing.pending { Err(missing) } else { Ok(found) }
+                match parts.extensions.get().cloned() {
+                    None if is_pending(parts) => Err(MissingLease::new(stringify!($type), parts)),
+                    found => Ok(found),
+                }
             }
         }
     };

@@ -76,15 +76,16 @@ use proc_macro::TokenStream;
 /// - Parameters of the types `Lease` and `FencingToken`, in any position, are not extracted but provided by the lock,
 ///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognises the types by
 ///   the last segment of their path. Under another name, such as that of a type alias, or inside another type, such as
-///   `Result<Lease, _>`, they are compile errors.
+///   `Result<Lease, _>`, `Extension<Arc<Lease>>` or a tuple, they are compile errors.
 /// - A parameter of type `Request` or `Parts`, also under another name, has the lease and the token in its extensions when
 ///   the body runs, so that a service to which the handler forwards it finds them. A type that contains a request has
 ///   not: insert them before you forward it.
 /// - An extractor of your own runs before the lock is acquired. If it extracts `Lease`, `FencingToken` or an `Option` of
-///   them, the response is 500, and the event `lock.not_guarded` says what to do. Take the lease as a parameter of the handler
-///   and pass it on, or put a `LockLayer` around the handler: extractors see the lease of the layer, and the handler's
-///   parameters are those of the attribute's lock. What looks into the extensions without these extractors, such as
-///   `Option<Extension<Lease>>`, just finds no lease.
+///   them, that is rejected with 500, and the event `lock.not_guarded` says what to do. An extractor may swallow the
+///   rejection, as axum's derive does for a field `Option<Lease>`: then the event is all there is, and the handler gets
+///   `None`. Take the lease as a parameter of the handler and pass it on, or put a `LockLayer` around the handler:
+///   extractors see the lease of the layer, and the handler's parameters are those of the attribute's lock. What looks
+///   into the extensions without these extractors, such as a field `Option<Extension<Lease>>`, just finds no lease.
 /// - The lock is held until the handler has answered. After an upgrade (101), such as that to a WebSocket, nothing is
 ///   held: the session's task can acquire a lock of its own from the `LockManager`.
 /// - For callers, the function is `async fn(…) -> Result<Response, LockRejection>` with one additional parameter. axum

@@ -6,9 +6,11 @@ use syn::{GenericParam, Generics, PatType, Visibility};
 
 use super::attributes::is_outer;
 use super::span::{at, first_token, nested, return_type};
-use super::{policy, resource};
+use super::{policy, resource, unfilled};
 use crate::args::{Args, ResourceSource};
-use crate::function::{Function, Injected, InjectedValue, Wrapper, bindings, by_reference, injected, may_read_body};
+use crate::function::{
+    Function, Injected, InjectedValue, Wrapper, bindings, by_reference, injected, may_read_body, tuple_members,
+};
 
 /// A parameter of the handler.
 struct Param<'a> {
@@ -221,7 +223,11 @@ fn receive(Param { written, outer, injected }: &Param<'_>, args: &Args) -> Optio
     // Located at the type, where rustc reports a lease under another name.
     let site = first_token(&written.ty);
     let krate = args.crate_path(site);
+    // To rustc, any tuple is a type like all others.
+    let check = Ident::new("check_extracted", Span::mixed_site());
+    let members = tuple_members(&written.ty).into_iter().map(|ty| unfilled::statement(ty, &check, args));
     Some(quote_spanned! {at(site)=>
+        #(#members)*
         let mut #outer = #outer;
         {
             use #krate::__private::AnyParam as _;

@@ -1,13 +1,15 @@
 //! Generates the checks for parameters of a function with `manager` that look as if the lock filled them.
 
+use std::iter::once;
+
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
-use syn::PatType;
+use syn::Type;
 
 use super::function::mentions;
 use super::span::{at, first_token};
 use crate::args::Args;
-use crate::function::{Function, can_be_extracted, is_extractor};
+use crate::function::{Function, can_be_extracted, is_extractor, tuple_members};
 
 /// Statements that rustc rejects if a router would have to fill in a lease, for which it is too early: the lock is acquired
 /// in the function. They are checked by type, so that an alias of `Lease` is found, too.
@@ -28,11 +30,12 @@ pub(super) fn checks(function: &Function, args: &Args) -> Vec<TokenStream> {
         return Vec::new();
     };
     let check = Ident::new(check, Span::mixed_site());
-    function.params().map(|param| statement(param, &check, args)).collect()
+    let types = function.params().flat_map(|param| once(&*param.ty).chain(tuple_members(&param.ty)));
+    types.map(|ty| statement(ty, &check, args)).collect()
 }
 
-/// Located at the type, where rustc reports it.
-fn statement(PatType { ty, .. }: &PatType, check: &Ident, args: &Args) -> TokenStream {
+/// Calls a check with the kind of a type. Located at the type, where rustc reports it.
+pub(super) fn statement(ty: &Type, check: &Ident, args: &Args) -> TokenStream {
     let site = first_token(ty);
     let krate = args.crate_path(site);
     quote_spanned! {at(site)=>

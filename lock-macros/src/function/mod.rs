@@ -13,5 +13,5 @@ pub(crate) use self::output::{is_boxed_future, returns_future};
 pub(crate) use self::param::{
     Injected, InjectedValue, Wrapper, can_be_extracted, injected, is_extractor, may_read_body,
 };
-pub(crate) use self::path::ends_with;
+pub(crate) use self::path::{ends_with, tuple_members};
 pub(crate) use self::pattern::{bindings, by_reference};

@@ -11,6 +11,7 @@ use axum::response::Response;
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
 use lock_axum::{FencingToken, Lease, LockLayer, LockManager, MissingLease, distributed_lock};
+use lock_support::Events;
 use lock_support::http::{manager, nodes, post, request, serve};
 use tower::ServiceExt as _;
 
@@ -81,6 +82,28 @@ async fn an_extractor_before_the_lock_has_no_lease_and_is_refused() {
     }
     let rejection = post(address, "/attempt").await;
     assert!(rejection.text().contains("before its lock is acquired"), "{}", rejection.text());
+}
+
+/// An extractor of several, whose derive makes `None` of every rejection of its optional field.
+#[derive(FromRequestParts)]
+struct Derived {
+    lease: Option<Lease>,
+}
+
+#[tokio::test]
+async fn a_lease_that_is_asked_for_before_the_lock_is_logged_once_whatever_becomes_of_the_rejection() {
+    #[distributed_lock(resource = "macro")]
+    async fn derived(Derived { lease }: Derived) -> String {
+        lease.is_none().to_string()
+    }
+    let events = Events::record();
+    let routes = extractors().route("/derived", on_post(derived));
+    let address = serve(routes, &manager(&nodes())).await;
+    assert_eq!(post(address, "/derived").await.text(), "true");
+    for (requests, path) in ["/derived", "/fenced", "/perhaps", "/attempt"].into_iter().enumerate() {
+        post(address, path).await;
+        assert_eq!(events.named("lock.not_guarded").len(), requests + 2, "{path}");
+    }
 }
 
 #[tokio::test]

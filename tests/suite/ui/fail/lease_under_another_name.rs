@@ -1,6 +1,8 @@
 //! The macro recognises `Lease` and `FencingToken` by name. Under another one they would be extracted, before the lock is
 //! acquired.
 
+use std::sync::Arc;
+
 use axum::extract::Path;
 use axum::routing::post;
 use axum::{Extension, Router};
@@ -36,6 +38,21 @@ async fn result(lease: Result<lock_axum::Lease, MissingLease>, body: Result<Held
 }
 
 #[distributed_lock(resource = "all")]
+async fn inside(optional: Extension<Option<Held>>, shared: Extension<Arc<FencingToken>>) -> String {
+    //                    ^^^^^^^^^ the lock does not recognise this parameter
+    //                                                     ^^^^^^^^^ the lock does not recognise this parameter
+    format!("{} {}", optional.0.is_some(), shared.0)
+}
+
+#[distributed_lock(resource = "all")]
+async fn tuples(pair: (Held, Path<u8>), one: (Option<Extension<Held>>,), two: (Path<u8>, (Path<u8>, FencingToken))) {
+    //                 ^^^^ the lock does not recognise this parameter
+    //                                        ^^^^^^ the lock does not recognise this parameter
+    //                                                                                              ^^^^^^^^^^^^ the lock does not recognise this parameter
+    _ = (pair, one, two);
+}
+
+#[distributed_lock(resource = "all")]
 async fn generic<T: Send + Sync + Clone + 'static>(Extension(_): Extension<T>, lease: L) -> String {
     //                                                                                ^ the lock does not recognise this parameter
     lease.token().to_string()
@@ -44,5 +61,6 @@ async fn generic<T: Send + Sync + Clone + 'static>(Extension(_): Extension<T>, l
 fn main() {
     let _: Router = Router::new()
         .route("/a/{sku}", post(alias))
+        .route("/a", post(inside).get(tuples))
         .route("/b", post(renamed).get(optional).put(result).delete(generic::<u8>));
 }
