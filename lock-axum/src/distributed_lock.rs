@@ -61,6 +61,37 @@
 /// let router: Router = Router::new().route("/stock/{sku}/deduct", post(deduct)).with_state(app);
 /// ```
 ///
+/// If the state is shared as `Arc<App>`, `FromRef` cannot be implemented for it: neither it nor `LockManager` is a type of
+/// your crate. Put the `Arc` into a type that is:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use axum::Router;
+/// use axum::extract::{FromRef, Path, State};
+/// use axum::routing::post;
+/// use lock_axum::{LockManager, distributed_lock};
+///
+/// struct App {
+///     shop: String,
+/// }
+///
+/// #[derive(Clone, FromRef)]
+/// struct AppState {
+///     app: Arc<App>,
+///     locks: LockManager,
+/// }
+///
+/// #[distributed_lock(resource = "stock:{sku}", state)]
+/// async fn deduct(State(app): State<Arc<App>>, Path(sku): Path<String>) -> String {
+///     format!("deducting {sku} in {}", app.shop)
+/// }
+///
+/// let app = Arc::new(App { shop: "Oslo".to_owned() });
+/// let state = AppState { app, locks: LockManager::in_memory() };
+/// let router: Router = Router::new().route("/stock/{sku}/deduct", post(deduct)).with_state(state);
+/// ```
+///
 /// A method, or any other function, with the manager given by an expression:
 ///
 /// ```

@@ -57,7 +57,8 @@
 //! The [`guide`] has a page for each question that comes next, from the name of a resource to running the masters.
 //!
 //! The layer belongs to the methods of a route, `post(deduct).route_layer(LockLayer::new(locks, "stock:{sku}"))`:
-//! `Router::route_layer` also acquires the lock for wrong methods.
+//! `Router::route_layer` and `Router::layer` also acquire the lock for wrong methods, and answer with 500 on routes that lack
+//! a path parameter of the template.
 //!
 //! By hand, a lock is a guard, which releases when it is dropped, or a scope, which is cancelled when the lock is lost:
 //!

@@ -64,8 +64,9 @@ use proc_macro::TokenStream;
 ///
 /// Without `manager`, the function is an axum handler. The manager comes from the request extensions: add
 /// `.layer(Extension(locks))` to the router. Without it, the response is 500 and the body does not run. With `state`, the
-/// manager comes from the router's state instead: implement `FromRef` for `LockManager`. Whether the state has a manager is
-/// checked at compile time.
+/// manager comes from the router's state instead: implement `FromRef` for `LockManager`, or derive it for the state. Whether
+/// the state has a manager is checked at compile time. `impl FromRef<Arc<App>> for LockManager` breaks the orphan rule
+/// (E0117): make the state a struct of your own with the `Arc` and the manager, as in the example, or use `Extension`.
 ///
 /// - The extractors run first, which includes reading the body. Then the resource is built and the lock is acquired.
 ///   The body runs, and its output is converted into a response, while the lock is held. A `Request` or `Body`
@@ -95,6 +96,9 @@ use proc_macro::TokenStream;
 ///   `IntoResponse`. A recursive call in the body calls the function without the lock.
 /// - Parameters are owned values of a type that the route knows: neither `&str` nor `impl Trait`. Type parameters need
 ///   the bounds that axum requires of a handler, such as `Send + 'static`.
+/// - The handler is nested in a generated function. If it is an associated function, it can name neither `Self` nor the
+///   type parameters of its `impl` (E0401). Write the type in place of `Self`, and give the handler type parameters of its
+///   own, which the route names: `post(Shop::deduct::<Stock>)`.
 ///
 /// # Functions and methods
 ///

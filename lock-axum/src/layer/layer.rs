@@ -32,7 +32,8 @@ use crate::policy::{OnDisconnect, OnLost};
 /// Apply the layer with `route_layer` of a `MethodRouter`, as in the example: `post(deduct).route_layer(layer)`. It then
 /// runs for the methods of that router alone. A `Router` does not know which methods its routes have, so with
 /// `route_layer` or `layer` of a `Router`, a request with a wrong method also acquires the lock, or waits for it, and may
-/// be answered with 409 instead of 405.
+/// be answered with 409 instead of 405. Nor do all routes of a `Router` have the path parameters of a template: routes
+/// without them are answered with 500, and with `layer`, so is what would have been a 404.
 ///
 /// # Upgrades
 ///
