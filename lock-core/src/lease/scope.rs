@@ -43,6 +43,9 @@ impl Lease {
     /// Runs a future under this lease: [`current`](Self::current) returns it, and acquiring the same resource of the same
     /// manager gives the same lease. For work that a guarded handler spawns and waits for.
     ///
+    /// Futures that are joined inside one scope run concurrently, all under its lease: they do not exclude each other, even
+    /// if each acquires the lock again.
+    ///
     /// # Examples
     ///
     /// ```

@@ -9,6 +9,9 @@ use crate::options::{LockOptions, OutOfRange};
 
 /// A request for a lock, with its options, which default to the manager's.
 ///
+/// Inside the scope of the same lock there is one lease, with the options of the outermost request: `ttl`, `max_hold` and
+/// `renew` of an inner one do not apply.
+///
 /// # Examples
 ///
 /// ```
