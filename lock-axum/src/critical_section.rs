@@ -49,7 +49,8 @@ where
     // Owns the guard: wherever it goes, the lock is held until the handler ends.
     let section = run_with_guard(guard, work, policy.on_lost);
     // hyper drops the request's future when the client disconnects. A section inside another one is part of it, and
-    // ends with it: when the outer lock is lost, for example.
+    // ends with it: when the outer lock is lost, for example. It is not detached either when a middleware between the two
+    // drops it: the outer section would end, and release its lock, while the handler went on.
     let is_part_of_another = Lease::current().is_some();
     match policy.on_disconnect {
         OnDisconnect::Finish if !is_part_of_another => DetachOnDrop::new(section).await,

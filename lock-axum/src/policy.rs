@@ -30,8 +30,12 @@ pub enum OnLost {
 
 /// What happens to a handler whose client disconnects.
 ///
-/// A handler inside the scope of another lock is part of it, and ends with it: if locks are nested, the setting of the
+/// A handler inside the scope of another lock is part of it, and never outlives it: if locks are nested, the setting of the
 /// outermost one applies.
+///
+/// This also holds if it is not the client that ends the handler, but something between the two locks, such as a timeout
+/// middleware. The handler is then dropped halfway, even with [`Finish`](Self::Finish), because it would run on without the
+/// outer lock. Put the timeout outside of the outer lock: the handler then runs to its end under both.
 ///
 /// # Examples
 ///

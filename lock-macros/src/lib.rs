@@ -121,7 +121,8 @@ use proc_macro::TokenStream;
 ///
 /// If the function's future is dropped before the lock is acquired, no lock is left behind. After that, a handler runs
 /// to its end or is dropped, as `on_disconnect` of its outermost lock says; the body of a function is dropped. The lock
-/// is released after the body has ended.
+/// is released after the body has ended. A handler that is dropped by something between two locks, such as a timeout
+/// middleware inside a `LockLayer`, does not run to its end: it never outlives the outer lock.
 ///
 /// # Errors
 ///

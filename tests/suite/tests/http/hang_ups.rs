@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
 use futures_util::FutureExt as _;
@@ -225,6 +226,34 @@ async fn the_outermost_of_nested_locks_decides_what_a_hang_up_does() {
         for resource in ["outer", "r"] {
             eventually_async("the lock is free", async || is_free(&nodes, resource).await).await;
         }
+    }
+}
+
+/// Middleware that answers as soon as the handler runs.
+async fn give_up(State(handler): State<Handler>, request: Request, next: Next) -> Response {
+    let started = async {
+        while handler.started.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        response = next.run(request) => response,
+        () = started => StatusCode::REQUEST_TIMEOUT.into_response(),
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_is_dropped_between_two_locks_ends_before_the_outer_one_is_released() {
+    let nodes = nodes();
+    let locks = manager(&nodes);
+    let handler = Handler::default();
+    let gives_up = from_fn_with_state(handler.clone(), give_up);
+    let route = on_post(by_attribute).route_layer(gives_up).route_layer(LockLayer::new(locks.clone(), "outer"));
+    let app = Router::new().route("/", route).layer(Extension(locks)).with_state(handler.clone());
+    assert_eq!(call(app).await, StatusCode::REQUEST_TIMEOUT);
+    assert_eq!((handler.ended.get(), handler.seen()), (1, None), "it would run on without the outer lock");
+    for resource in ["outer", "r"] {
+        eventually_async("the lock is free", async || is_free(&nodes, resource).await).await;
     }
 }
 
