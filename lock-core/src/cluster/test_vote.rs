@@ -35,6 +35,22 @@ impl TestVote {
     fn result(&self, epoch: Epoch) -> Option<Result<(), NodeError>> {
         (self.cast_in == Some(epoch)).then(|| self.complaint.cause().map_or(Ok(()), |cause| Err(cause.clone())))
     }
+
+    /// Notes what came of a test vote. Returns whether that is news: another cause than before, or the end of one.
+    fn note(&mut self, epoch: Epoch, outcome: &Result<(), NodeError>) -> bool {
+        match outcome {
+            Ok(()) => {
+                self.cast_in = Some(epoch);
+                self.complaint.resolve()
+            }
+            Err(error @ (NodeError::Rejected { .. } | NodeError::Refused(_) | NodeError::Protocol { .. })) => {
+                self.cast_in = Some(epoch);
+                self.complaint.note(error)
+            }
+            // No answer of the node. What comes of the connection is reported by the inspections.
+            Err(_) => false,
+        }
+    }
 }
 
 impl Cluster {
@@ -106,23 +122,83 @@ impl Cluster {
 
     fn note_test_vote(&self, node: usize, epoch: Epoch, outcome: &Result<(), NodeError>) {
         let member = &self.members[node];
-        let name = member.node.name();
-        let mut last = member.last_test_vote();
+        // Logged when nothing is locked any more: a subscriber may ask for the health.
+        let is_news = member.last_test_vote().note(epoch, outcome);
         match outcome {
-            Ok(()) => {
-                last.cast_in = Some(epoch);
-                if last.complaint.resolve() {
-                    events::votes_again(name);
-                }
-            }
-            Err(error @ (NodeError::Rejected { .. } | NodeError::Refused(_) | NodeError::Protocol { .. })) => {
-                last.cast_in = Some(epoch);
-                if last.complaint.note(error) {
-                    events::cannot_vote(name, error);
-                }
-            }
-            // No answer of the node. What comes of the connection is reported by the inspections.
-            Err(_) => {}
+            Ok(()) if is_news => events::votes_again(member.node.name()),
+            Err(error) if is_news => events::cannot_vote(member.node.name(), error),
+            _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+
+    use tokio_util::sync::CancellationToken;
+    use tracing::{Event, Metadata, Subscriber, span};
+
+    use super::*;
+    use crate::error::Refusal;
+    use crate::node::{Keyspace, LockNode, MemoryNode};
+    use crate::quorum::MembershipConfig;
+    use crate::random::Random;
+
+    /// A cluster of one node.
+    fn cluster() -> Cluster {
+        let node = MemoryNode::new();
+        let config = MembershipConfig {
+            names: vec![node.name().to_owned()],
+            max_ttl: Duration::from_secs(60),
+            set_name: String::new(),
+            form_with_missing: false,
+            assume_durable: false,
+        };
+        let random = Arc::new(Random::from_seed(1));
+        Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, Arc::default(), CancellationToken::new())
+    }
+
+    /// Asks for the state of the node's test votes while it takes an event.
+    struct Curious {
+        cluster: Arc<Cluster>,
+        answered: mpsc::Sender<bool>,
+    }
+
+    impl Subscriber for Curious {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.is_event() && metadata.name().starts_with("lock.")
+        }
+
+        fn event(&self, _: &Event<'_>) {
+            let (cluster, (asked, asking)) = (Arc::clone(&self.cluster), mpsc::channel());
+            thread::spawn(move || {
+                asked.send(cluster.members[0].last_test_vote().result(Epoch::from_bits(1)).is_some())
+            });
+            _ = self.answered.send(asking.recv_timeout(Duration::from_secs(10)) == Ok(true));
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+        fn enter(&self, _: &span::Id) {}
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    #[test]
+    fn nothing_is_locked_while_a_result_is_logged() {
+        let cluster = Arc::new(cluster());
+        let (answered, answers) = mpsc::channel();
+        let curious = Curious { cluster: Arc::clone(&cluster), answered };
+        tracing::subscriber::with_default(curious, || {
+            for outcome in [Err(Refusal::Replica.into()), Ok(())] {
+                cluster.note_test_vote(0, Epoch::from_bits(1), &outcome);
+            }
+        });
+        assert_eq!(answers.iter().collect::<Vec<_>>(), [true, true]);
     }
 }
