@@ -56,14 +56,14 @@ pub(super) fn written(name: &str, write: &RecordWrite, record: &NodeRecord) {
         "a node joined the set; it grants no lock until every lock has ended that was granted without it");
 }
 
-/// A node that is admitted would grant no lock.
+/// A node that is admitted would not grant or renew a lock.
 pub(super) fn cannot_vote(name: &str, error: &NodeError) {
-    tracing::error!(name: "lock.node_cannot_vote", node = name, %error, "a node is admitted, but cannot grant locks");
+    tracing::error!(name: "lock.node_cannot_vote", node = name, %error, "a node is admitted, but cannot grant and renew locks");
 }
 
-/// The cause is gone for which a node could grant no lock.
+/// The cause is gone for which a node would not grant or renew a lock.
 pub(super) fn votes_again(name: &str) {
-    tracing::info!(name: "lock.node_votes_again", node = name, "a node can grant locks again");
+    tracing::info!(name: "lock.node_votes_again", node = name, "a node can grant and renew locks again");
 }
 
 /// A node refused what has to be done for the membership.

@@ -1,9 +1,9 @@
-//! Test votes: whether a node that is admitted would grant a lock.
+//! Test votes: whether a node that is admitted would grant and renew a lock.
 
 use std::future::pending;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::join3;
 use tokio::time::timeout;
 
 use super::{Cluster, Complaint, MemberState, VotesBy, events};
@@ -13,8 +13,10 @@ use crate::random::Epoch;
 
 /// How long a node may take for a test vote.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the key of a test vote lives if it is not released.
+/// How long the key of a test vote lives if it is neither extended nor released.
 const TTL: Duration = Duration::from_millis(100);
+/// How long it lives after its extension: longer than before, because only then does a node set the time to live.
+const EXTENDED_TTL: Duration = Duration::from_millis(150);
 
 /// What came of the test votes of a node.
 #[derive(Default)]
@@ -54,15 +56,16 @@ impl TestVote {
 }
 
 impl Cluster {
-    /// Has a node cast a test vote: a lock that nobody else can ask for is acquired and released, by the requests that any lock is
-    /// acquired and released with. So whatever keeps the node from granting locks keeps it from this, too.
+    /// Has a node cast a test vote: a lock that nobody else can ask for is acquired, extended and released, by the requests that any
+    /// lock is acquired, extended and released with. So whatever keeps the node from granting or renewing locks keeps it from
+    /// this, too.
     ///
-    /// This changes nothing for anyone. The key lives for 100 ms if the release does not arrive, and the node counts test votes with
+    /// This changes nothing for anyone. The key lives for 150 ms if the release does not arrive, and the node counts test votes with
     /// a fence of their own. A node in quarantine is not asked.
     ///
     /// # Errors
     ///
-    /// Why the node would grant no lock. The log has an event for each new cause.
+    /// Why the node would grant no lock, or not renew it. The log has an event for each new cause.
     pub(crate) async fn test_vote(&self, node: usize) -> Result<(), NodeError> {
         let state = self.state(node);
         let MemberState::Admitted(epoch, _) = state else {
@@ -71,18 +74,22 @@ impl Cluster {
         let owner = self.random.owner();
         let keys = self.keyspace.test_keys(owner);
         let acquire = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None };
+        let extend = Operation::Extend { owner, ttl: EXTENDED_TTL };
         let release = Operation::Release { owner, position: QueuePosition::None };
-        // Both are submitted before the first reply is awaited: dropped at any point, this leaves nothing behind.
-        let (acquired, acquire_reply) = ReplySender::channel();
-        self.send(node, &mut VotesBy::Any, &keys, acquire, acquired);
-        let (released, release_reply) = ReplySender::channel();
-        self.send(node, &mut VotesBy::Any, &keys, release, released);
-        let replies = timeout(TIMEOUT, join(acquire_reply, release_reply)).await;
-        let outcome = match replies {
-            // The key may have expired before it was released.
-            Ok((Ok(Reply::Granted { .. }), Ok(Reply::Released | Reply::NotOwner))) => Ok(()),
-            Ok((Err(error), _) | (_, Err(error))) => Err(error),
-            Ok((acquired, released)) => Err(NodeError::Protocol { reply: format!("{acquired:?}, {released:?}") }),
+        // All are submitted before the first reply is awaited: dropped at any point, this leaves nothing behind.
+        let [acquired, extended, released] = [acquire, extend, release].map(|operation| {
+            let (reply_to, reply) = ReplySender::channel();
+            self.send(node, &mut VotesBy::Any, &keys, operation, reply_to);
+            reply
+        });
+        let outcome = match timeout(TIMEOUT, join3(acquired, extended, released)).await {
+            Ok(
+                (Ok(Reply::Granted { .. }), Ok(Reply::Kept), Ok(Reply::Released))
+                // The key expired before it was released, or before it was extended.
+                | (Ok(Reply::Granted { .. }), Ok(Reply::Kept | Reply::Gone), Ok(Reply::NotOwner)),
+            ) => Ok(()),
+            Ok((Err(error), _, _) | (_, Err(error), _) | (_, _, Err(error))) => Err(error),
+            Ok(replies) => Err(NodeError::Protocol { reply: format!("{replies:?}") }),
             Err(_) => Err(NodeError::TimedOut),
         };
         if let Err(error) = &outcome {

@@ -342,7 +342,7 @@ impl LockManagerBuilder {
     }
 
     /// Builds the manager and connects: waits until every first connection was made or failed, and every node that is admitted was
-    /// asked to grant a lock that nobody else can ask for. Takes at most about two seconds.
+    /// asked to grant and renew a lock that nobody else can ask for. Takes at most about two seconds.
     ///
     /// # Errors
     ///

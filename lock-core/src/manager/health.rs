@@ -31,7 +31,7 @@ pub struct NodeHealth {
     pub name: String,
     /// Whether it answers.
     pub reachable: bool,
-    /// Whether it votes: it was asked to grant a lock that nobody else can ask for, and did.
+    /// Whether it votes: it was asked to grant and renew a lock that nobody else can ask for, and did.
     pub admitted: bool,
     /// How long its answer took, if it answered.
     pub round_trip: Option<Duration>,

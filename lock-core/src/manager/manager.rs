@@ -179,8 +179,8 @@ impl LockManager {
         shutdown::shut_down(&self.0.engine, &self.0.leases, grace).await
     }
 
-    /// The state of the nodes, by asking each of them now: what it is, and then to grant a lock that nobody else can ask for. Takes
-    /// up to two seconds if one does not answer. After a [shutdown](Self::shutdown), nothing is asked, and no node is reachable.
+    /// The state of the nodes, by asking each of them now: what it is, and then to grant and renew a lock that nobody else can ask for.
+    /// Takes up to two seconds if one does not answer. After a [shutdown](Self::shutdown), nothing is asked, and no node is reachable.
     ///
     /// # Cancel safety
     ///

@@ -17,8 +17,8 @@ impl Keyspace {
     /// never has to decide which of them it may forget. Two locks that share a fence only skip each other's tokens.
     pub const FENCES: u16 = 1 << 14;
 
-    /// The fence of test votes, which is none of a lock. With a test vote, a manager finds out whether a node would grant locks: it
-    /// acquires and releases a lock that nobody else can ask for.
+    /// The fence of test votes. No lock has it. With a test vote, a manager finds out whether a node would grant and renew locks: it
+    /// acquires, extends and releases a lock that nobody else can ask for.
     pub const TEST_FENCE: u16 = Self::FENCES;
 
     /// The keyspace under a prefix. A manager refuses a prefix that contains braces.

@@ -195,10 +195,10 @@ async fn the_cause_for_which_a_node_cannot_vote_is_logged_once() {
     for times in 1..3 {
         assert!(locks.health().await.quorum);
         sleep(Duration::from_secs(300)).await;
-        assert_eq!(log.count("cannot grant locks"), times);
+        assert_eq!(log.count("cannot grant and renew locks"), times);
         nodes[0].set_full(false);
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(log.count("can grant locks again"), times, "noticed without being asked for");
+        assert_eq!(log.count("can grant and renew locks again"), times, "noticed without being asked for");
         nodes[0].set_full(true);
     }
 }

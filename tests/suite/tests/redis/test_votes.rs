@@ -65,7 +65,7 @@ async fn a_user_that_may_not_vote_is_refused_until_it_may() {
     let set_user = async |rights: &str| {
         server.query::<String>(&format!("ACL SETUSER app reset on >s3cret ~* &* {rights}")).await;
     };
-    for command in ["evalsha", "set", "hset", "hmget", "mget", "del"] {
+    for command in ["evalsha", "hmget", "mget", "hset", "set", "pttl", "pexpire", "del"] {
         set_user(&format!("+@all -{command}")).await;
         let refusal = refusal(builder()).await;
         assert!(matches!(refusal, Refusal::Permission { .. }), "{command}: {refusal}");
