@@ -38,7 +38,7 @@
 //! |---|---|---|
 //! | `lock.lost` | error | a lease ended before it was released; once for each |
 //! | `lock.renewal_late` | warn | a renewal came when two thirds of the validity were over: this process was held up |
-//! | `lock.renewal_unknown` | warn | too few nodes replied to a renewal, which is then not reported as late |
+//! | `lock.renewal_unknown` | warn | too few nodes took part in a renewal, which is then not reported as late; the event names the first error and its node |
 //! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
 //! | `lock.release_given_up` | debug | could not deliver a release to a node; the key was left to expire |
 //! | `lock.shutdown_revoked` | warn | leases were revoked at the end of a shutdown's grace |
@@ -46,7 +46,7 @@
 //! | `lock.runtime_stalled` | warn | the runtime that kept the connections and renewed the leases did not run; another one took over |
 //! | `lock.node_admitted` | debug | a node votes |
 //! | `lock.node_away` | warn | a node is not reachable |
-//! | `lock.node_cannot_vote` | error | a node is admitted, but would grant no lock; once for each cause, which the event names with the remedy |
+//! | `lock.node_cannot_vote` | error | a node is admitted, but would not grant or renew a lock; once for each cause, which the event names with the remedy |
 //! | `lock.node_votes_again` | info | that cause is gone |
 //! | `lock.node_does_not_call` | warn | no majority of the nodes can wake this process, which polls instead; the event names the nodes and the reason |
 //! | `lock.roster_changed` | info | the members of the set changed, or its `max_ttl`; debug when they are first known |

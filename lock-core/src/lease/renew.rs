@@ -35,9 +35,7 @@ pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
             Instant::now()
         }
         RenewalVerdict::Unknown => {
-            let remaining = lease.remaining();
-            lease.hold().renewal_unknown(remaining);
-            Instant::now() + engine.random.jitter(retry_pause(lease.ttl())).min(remaining)
+            Instant::now() + engine.random.jitter(retry_pause(lease.ttl())).min(lease.remaining())
         }
     };
     Renewed { lease, due, stragglers }
@@ -58,7 +56,7 @@ async fn extend(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalV
     for node in 0..cluster.size() {
         round.send(node, Operation::Extend { owner, ttl });
     }
-    let mut tally = RenewalTally::new(cluster.size());
+    let (mut tally, mut first_error) = (RenewalTally::new(cluster.size()), None);
     while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
         match tally.vote(node, renewal_vote(&reply)) {
             Some(RenewalVerdict::Renewed) if lease.extend(sent) => {
@@ -74,7 +72,11 @@ async fn extend(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalV
             Some(RenewalVerdict::Lost) => return (RenewalVerdict::Lost, None),
             _ => {}
         }
+        if let Err(error) = reply {
+            first_error.get_or_insert((cluster.members[node].node.name(), error));
+        }
     }
+    lease.hold().renewal_unknown(lease.remaining(), first_error);
     (RenewalVerdict::Unknown, None)
 }
 

@@ -3,10 +3,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::Span;
-use tracing::field::Empty;
+use tracing::field::{Empty, display};
 
 use super::{HandedOver, HoldBegan, HoldEnd, HoldEnded, OTHER, RenewalEnded, RenewalOutcome, Reporter};
-use crate::error::LossReason;
+use crate::error::{LossReason, NodeError};
 use crate::options::LockOptions;
 use crate::resource::Resource;
 use crate::token::FencingToken;
@@ -70,14 +70,16 @@ impl Hold {
         }
     }
 
-    /// Too few nodes replied to a renewal; `remaining` is the validity that is left.
-    pub(crate) fn renewal_unknown(&self, remaining: Duration) {
+    /// Too few nodes took part in a renewal; `remaining` is the validity that is left. The error is the first that a node replied
+    /// with, whose name comes before it.
+    pub(crate) fn renewal_unknown(&self, remaining: Duration, first_error: Option<(&str, NodeError)>) {
         self.renewal_ended(RenewalOutcome::Unknown);
         self.is_unanswered.store(true, Ordering::Relaxed);
         if !remaining.is_zero() {
+            let (node, error) = first_error.map(|(node, error)| (node, display(error))).unzip();
             tracing::warn!(name: "lock.renewal_unknown", parent: self.span(), resource = self.resource(),
-                template = self.template(), token = self.token.get(), ?remaining,
-                "too few nodes replied to a renewal; the lease is still valid, and the renewal is retried");
+                template = self.template(), token = self.token.get(), ?remaining, node, error,
+                "too few nodes took part in a renewal; the lease is still valid, and the renewal is retried");
         }
     }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::node::{Operation, OwnerId, QueuePosition, Reply};
-use lock_core::{Lease, LockError, LossReason, MemoryNode};
-use lock_support::{MemoryCluster, eventually};
+use lock_core::{Lease, LockError, LockNode as _, LossReason, MemoryNode};
+use lock_support::{Events, MemoryCluster, eventually};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -121,6 +121,20 @@ async fn renewal_continues_while_a_minority_is_down_hung_or_loses_its_replies() 
         assert!(guard.is_valid(), "fault {number}");
         assert_eq!(guard.release().await, Ok(true), "fault {number}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_names_the_error_of_a_node() {
+    let cluster = MemoryCluster::new(3);
+    let locks = cluster.manager();
+    let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
+    let events = Events::record();
+    cluster.nodes.iter().for_each(|node| node.set_down(true));
+    sleep(TTL / 2).await;
+    assert!(guard.is_valid());
+    let unknown = events.named("lock.renewal_unknown");
+    assert!(unknown[0].fields.contains(" error=not reachable"), "{unknown:?}");
+    assert!(cluster.nodes.iter().any(|node| unknown[0].fields.contains(node.name())), "{unknown:?}");
 }
 
 #[tokio::test(start_paused = true)]
