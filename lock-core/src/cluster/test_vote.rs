@@ -4,12 +4,12 @@ use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::join3;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Cluster, Complaint, MemberState, VotesBy, events};
 use crate::error::NodeError;
 use crate::node::{Operation, QueuePosition, Reply, ReplySender};
-use crate::random::Epoch;
+use crate::random::{Epoch, Random};
 
 /// How long a node may take for a test vote.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -17,6 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_millis(100);
 /// How long it lives after its extension: longer than before, because only then does a node set the time to live.
 const EXTENDED_TTL: Duration = Duration::from_millis(150);
+/// The first and the longest pause of a manager before it tests a node again that granted nothing; pauses double.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
 
 /// What came of the test votes of a node.
 #[derive(Default)]
@@ -25,6 +27,14 @@ pub(super) struct TestVote {
     cast_in: Option<Epoch>,
     /// Why it was no grant.
     complaint: Complaint,
+    /// How long to wait before the next one, unless one is granted before.
+    backoff: Option<Backoff>,
+}
+
+/// A pause, as it was before jitter, and when it ends.
+struct Backoff {
+    pause: Duration,
+    ends: Instant,
 }
 
 impl TestVote {
@@ -38,11 +48,17 @@ impl TestVote {
         (self.cast_in == Some(epoch)).then(|| self.complaint.cause().map_or(Ok(()), |cause| Err(cause.clone())))
     }
 
+    /// Begins the pause after a test vote that is being cast.
+    fn back_off(&mut self, random: &Random) {
+        let pause = self.backoff.as_ref().map_or(BACKOFF.0, |last| (last.pause * 2).min(BACKOFF.1));
+        self.backoff = Some(Backoff { pause, ends: Instant::now() + random.jitter(pause) });
+    }
+
     /// Notes what came of a test vote. Returns whether that is news: another cause than before, or the end of one.
     fn note(&mut self, epoch: Epoch, outcome: &Result<(), NodeError>) -> bool {
         match outcome {
             Ok(()) => {
-                self.cast_in = Some(epoch);
+                (self.cast_in, self.backoff) = (Some(epoch), None);
                 self.complaint.resolve()
             }
             Err(error @ (NodeError::Rejected { .. } | NodeError::Refused(_) | NodeError::Protocol { .. })) => {
@@ -117,11 +133,20 @@ impl Cluster {
 
     /// Has a node cast a test vote when it is admitted, unless it has granted one since then. Never resolves: the result changes
     /// nothing about when the node is inspected.
+    ///
+    /// A node may pass every inspection and fail every test vote: behind a proxy that cuts scripts, say. Each failure leads to another
+    /// inspection, so test votes back off. The pause begins with the vote, since this is dropped if the connection is lost.
     pub(super) async fn keep_tested(&self, node: usize) {
+        let member = &self.members[node];
+        let backoff_ends = member.last_test_vote().backoff.as_ref().map(|backoff| backoff.ends);
+        if let Some(ends) = backoff_ends {
+            sleep_until(ends).await;
+        }
         self.wait_until_reachable(node).await;
         if let MemberState::Admitted(epoch, _) = self.state(node)
-            && self.members[node].last_test_vote().result(epoch) != Some(Ok(()))
+            && member.last_test_vote().result(epoch) != Some(Ok(()))
         {
+            member.last_test_vote().back_off(&self.random);
             _ = self.test_vote(node).await;
         }
         pending::<()>().await;
@@ -151,7 +176,6 @@ mod tests {
     use crate::error::Refusal;
     use crate::node::{Keyspace, LockNode, MemoryNode};
     use crate::quorum::MembershipConfig;
-    use crate::random::Random;
 
     /// A cluster of one node.
     fn cluster() -> Cluster {

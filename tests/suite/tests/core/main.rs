@@ -8,6 +8,7 @@ mod bursts;
 mod documentation;
 mod exclusion_and_fencing;
 mod extreme_numbers;
+mod failing_test_votes;
 mod lease_lifecycle;
 mod local_queue;
 mod metrics;
