@@ -79,7 +79,9 @@ impl Cluster {
         for (node, member) in self.members.iter().enumerate() {
             let mut last = member.last_inspection();
             (last.error, last.was_inspected) = (None, false);
+            last.record.resolve();
             drop(last);
+            member.last_test_vote().disconnected();
             self.membership().observe(node, None, self.now());
             // The task that paused it may be gone.
             self.membership().pause(node, false);

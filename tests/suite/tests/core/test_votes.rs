@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lock_core::node::{Keyspace, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender, Request};
 use lock_core::{ConnectError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError, NotMember};
+use lock_support::{eventually_async, on_one_thread};
 use tokio::time::{Instant, sleep};
 use tracing::subscriber::DefaultGuard;
 
@@ -216,4 +217,30 @@ async fn the_cause_for_which_a_record_is_not_written_is_logged_once() {
     nodes[0].set_full(false);
     sleep(Duration::from_secs(10)).await;
     assert!(locks.health().await.nodes[0].admitted);
+}
+
+#[test]
+fn a_node_is_asked_again_when_its_connections_move_to_another_runtime() {
+    let nodes = three();
+    let locks = on_one_thread().block_on(builder(&nodes).connect()).unwrap();
+    assert!(nodes.iter().all(|node| node.test_votes() == 1));
+    on_one_thread().block_on(async {
+        assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+        eventually_async("each is asked", async || nodes.iter().all(|node| node.test_votes() == 2)).await;
+    });
+}
+
+#[test]
+fn a_record_that_still_cannot_be_written_from_another_runtime_is_logged_again() {
+    let nodes = three();
+    nodes[0].set_full(true);
+    let log = Log::default();
+    let _collecting = log.collect();
+    let locks = builder(&nodes).connect_lazy().unwrap();
+    for times in 1..3 {
+        on_one_thread().block_on(async {
+            assert!(!locks.health().await.quorum);
+            eventually_async("it is logged", async || log.count("could not be read or written") == times).await;
+        });
+    }
 }
