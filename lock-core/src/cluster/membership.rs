@@ -217,7 +217,7 @@ impl Cluster {
                     super::events::step_failed(member.node.name(), &error);
                 }
                 self.membership().pause(node, true);
-                // Callers that wait for the set to be formed are told.
+                // Wakes callers that wait for the set to be formed.
                 self.changed.notify_one();
                 sleep(self.random.jitter(BACKOFF.1)).await;
                 self.membership().pause(node, false);
