@@ -184,10 +184,9 @@ fn busy_retry(error: &LockError, retry_after: Duration) -> Retry {
 impl fmt::Display for LockRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            // The reason is in the source, and a report has both.
-            Cause::Lock { error: LockError::Lost { .. }, .. } => f.write_str("the lock was lost"),
-            Cause::Lock { .. } => f.write_str("the lock was not acquired"),
-            Cause::Key(_) => f.write_str("the resource cannot be determined from the request"),
+            // Whoever prints only this text, and not the source, has to see why.
+            Cause::Lock { error, .. } => error.fmt(f),
+            Cause::Key(error) => error.fmt(f),
             Cause::NoManager => f.write_str("no lock manager in the request extensions"),
             Cause::BufferFull { .. } => f.write_str("the bodies of waiting requests exceed max_buffered_bytes"),
             Cause::Answered { status, .. } => write!(f, "answered by on_error with {status}"),
@@ -197,11 +196,7 @@ impl fmt::Display for LockRejection {
 
 impl fmt::Debug for LockRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LockRejection({self}")?;
-        if let Some(source) = std::error::Error::source(self) {
-            write!(f, ": {source}")?;
-        }
-        f.write_str(")")
+        write!(f, "LockRejection({self})")
     }
 }
 
