@@ -116,9 +116,9 @@ pub(super) async fn set_right(arena: &Arena<'_>, master: &Master, offset: i64) {
     }
 }
 
-/// After a step back, gives the clients time to delete what lives for too long, and then shortens what they left. No
-/// lock that may be valid ends by that.
-async fn mend(arena: &Arena<'_>, master: &Master) {
+/// After a step back, or a start with a clock that is behind, gives the clients time to delete what lives for too long,
+/// and then shortens what they left. No lock that may be valid ends by that.
+pub(super) async fn mend(arena: &Arena<'_>, master: &Master) {
     sleep(MAX_TTL).await;
     let shortened = shorten(master).await.unwrap_or_default();
     arena.journal.write(Event::KeysShortened { count: shortened });
