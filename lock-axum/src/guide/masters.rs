@@ -47,7 +47,7 @@
 //! # }
 //! ```
 //!
-//! `connect` has each master grant a lock that nobody else can ask for, and names what is wrong with those that refuse,
+//! `connect` has each master grant and renew a lock that nobody else can ask for, and names what is wrong with those that refuse,
 //! with the remedy. A [set name](crate::LockManagerBuilder::set_name) protects against a list of other masters.
 //! `rediss://` is TLS, with the feature `tls`. A master has at most 50 ms to reply by default: raise
 //! [`node_timeout`](crate::LockManagerBuilder::node_timeout) if round trips come near that.

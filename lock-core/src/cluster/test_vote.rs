@@ -119,7 +119,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Why the node would grant no lock.
+    /// Why the node would not grant a lock, or not renew it.
     pub(crate) async fn test_vote_since_admission(&self, node: usize) -> Result<(), NodeError> {
         let result = match self.state(node) {
             MemberState::Admitted(epoch, _) => self.members[node].last_test_vote().result(epoch),
