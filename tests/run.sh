@@ -28,7 +28,7 @@ install() {
     fi
     command -v apt-get >/dev/null || return 1
     "${as_root[@]}" apt-get update
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y "$1"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"
 }
 
 # The first of some programs that is in the PATH.
