@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use axum::response::Response;
-use http::StatusCode;
+use http::{Extensions, StatusCode};
 use lock_core::{Lease, LockError, LockGuard, LockManager};
 
 use crate::detach::DetachOnDrop;
@@ -102,6 +102,12 @@ async fn loss(lease: &Lease) -> LockError {
             return error;
         }
     }
+}
+
+/// Puts the lease and its token where the extractors of a request find them.
+pub(crate) fn insert_lease(extensions: &mut Extensions, lease: Lease) {
+    extensions.insert(lease.token());
+    extensions.insert(lease);
 }
 
 /// Prepares a handler's response for the client: fails if it is no error although the lock was lost, and adds the

@@ -12,6 +12,8 @@ use http::request::Parts;
 use http::{Extensions, Request};
 use lock_core::{FencingToken, Lease};
 
+use crate::critical_section::insert_lease;
+
 /// An extracted parameter of a handler that is about to run.
 pub struct Param<'a, T>(pub &'a mut T);
 
@@ -95,8 +97,7 @@ impl<T: Known> Param<'_, T> {
     /// Inserts lease and token into the extensions of a request.
     pub fn receive(self, lease: &Lease) -> T::Kind {
         if let Some(extensions) = self.0.extensions() {
-            extensions.insert(lease.token());
-            extensions.insert(lease.clone());
+            insert_lease(extensions, lease.clone());
         }
         T::Kind::default()
     }

@@ -122,8 +122,7 @@ impl Config {
             }
         };
         let handler = move |lease: Lease| {
-            parts.extensions.insert(lease.token());
-            parts.extensions.insert(lease);
+            critical_section::insert_lease(&mut parts.extensions, lease);
             // `call` is inside the future, so that it runs in the scope of the lease, too.
             async move { inner.call(Request::from_parts(parts, body)).await }
         };
