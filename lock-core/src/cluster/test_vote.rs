@@ -180,13 +180,7 @@ mod tests {
     /// A cluster of one node.
     fn cluster() -> Cluster {
         let node = MemoryNode::new();
-        let config = MembershipConfig {
-            names: vec![node.name().to_owned()],
-            max_ttl: Duration::from_secs(60),
-            set_name: String::new(),
-            form_with_missing: false,
-            assume_durable: false,
-        };
+        let config = MembershipConfig::of([node.name()]);
         let random = Arc::new(Random::from_seed(1));
         Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, Arc::default(), CancellationToken::new())
     }

@@ -280,13 +280,7 @@ mod tests {
 
     async fn engine() -> (Vec<MemoryNode>, Arc<Engine>) {
         let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
-        let config = MembershipConfig {
-            names: nodes.iter().map(|node| node.name().to_owned()).collect(),
-            max_ttl: Duration::from_secs(60),
-            set_name: String::new(),
-            form_with_missing: false,
-            assume_durable: false,
-        };
+        let config = MembershipConfig::of(nodes.iter().map(LockNode::name));
         let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
         let engine =
             Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1), Arc::default()));

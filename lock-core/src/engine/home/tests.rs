@@ -15,13 +15,7 @@ use crate::random::Random;
 /// A home over one node.
 fn home() -> Arc<Home> {
     let node = MemoryNode::new();
-    let config = MembershipConfig {
-        names: vec![node.name().to_owned()],
-        max_ttl: Duration::from_secs(60),
-        set_name: String::new(),
-        form_with_missing: false,
-        assume_durable: false,
-    };
+    let config = MembershipConfig::of([node.name()]);
     let (random, stop) = (Arc::new(Random::from_seed(1)), CancellationToken::new());
     let cluster = Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, Arc::default(), stop.clone());
     let home = Arc::new(Home::new(Arc::new(cluster), stop));

@@ -25,6 +25,20 @@ pub struct MembershipConfig {
     pub assume_durable: bool,
 }
 
+#[cfg(test)]
+impl MembershipConfig {
+    /// For unit tests: the nodes of these names, and otherwise the defaults.
+    pub(crate) fn of(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            names: names.into_iter().map(Into::into).collect(),
+            max_ttl: Duration::from_secs(60),
+            set_name: String::new(),
+            form_with_missing: false,
+            assume_durable: false,
+        }
+    }
+}
+
 /// What one client knows of the nodes in its list, and decides from that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Membership {

@@ -1,15 +1,13 @@
 //! Test votes: what they cost, whom they are asked of, and how often a cause is logged. In virtual time.
 
-use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::node::{Keyspace, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender, Request};
 use lock_core::{ConnectError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError, NotMember};
-use lock_support::{eventually_async, on_one_thread};
+use lock_support::{Events, eventually_async, on_one_thread};
 use tokio::time::{Instant, sleep};
-use tracing::subscriber::DefaultGuard;
 
 /// A node that can be told to refuse writes, and counts the test votes that it is asked for.
 #[derive(Clone)]
@@ -159,47 +157,20 @@ async fn a_node_that_takes_no_new_locks_still_renews_those_that_are_held() {
     assert!(guard.release().await.unwrap());
 }
 
-/// Collects what is logged on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn collect(&self) -> DefaultGuard {
-        let log = self.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone()).finish();
-        tracing::subscriber::set_default(subscriber)
-    }
-
-    fn count(&self, text: &str) -> usize {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().matches(text).count()
-    }
-}
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_cause_for_which_a_node_cannot_vote_is_logged_once() {
     let nodes = three();
     builder(&nodes).connect().await.unwrap();
-    let log = Log::default();
-    let _collecting = log.collect();
+    let events = Events::record();
     let locks = builder(&nodes).connect_lazy().unwrap();
     nodes[0].set_full(true);
     for times in 1..3 {
         assert!(locks.health().await.quorum);
         sleep(Duration::from_secs(300)).await;
-        assert_eq!(log.count("cannot grant and renew locks"), times);
+        assert_eq!(events.named("lock.node_cannot_vote").len(), times);
         nodes[0].set_full(false);
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(log.count("can grant and renew locks again"), times, "noticed without being asked for");
+        assert_eq!(events.named("lock.node_votes_again").len(), times, "noticed without being asked for");
         nodes[0].set_full(true);
     }
 }
@@ -208,12 +179,11 @@ async fn the_cause_for_which_a_node_cannot_vote_is_logged_once() {
 async fn the_cause_for_which_a_record_is_not_written_is_logged_once() {
     let nodes = three();
     nodes[0].set_full(true);
-    let log = Log::default();
-    let _collecting = log.collect();
+    let events = Events::record();
     let locks = builder(&nodes).connect_lazy().unwrap();
     sleep(Duration::from_secs(300)).await;
     assert_eq!(locks.health().await.nodes[0].problem, Some(oom()));
-    assert_eq!(log.count("could not be read or written"), 1);
+    assert_eq!(events.named("lock.record_not_written").len(), 1);
     nodes[0].set_full(false);
     sleep(Duration::from_secs(10)).await;
     assert!(locks.health().await.nodes[0].admitted);
@@ -234,13 +204,12 @@ fn a_node_is_asked_again_when_its_connections_move_to_another_runtime() {
 fn a_record_that_still_cannot_be_written_from_another_runtime_is_logged_again() {
     let nodes = three();
     nodes[0].set_full(true);
-    let log = Log::default();
-    let _collecting = log.collect();
+    let events = Events::record();
     let locks = builder(&nodes).connect_lazy().unwrap();
     for times in 1..3 {
         on_one_thread().block_on(async {
             assert!(!locks.health().await.quorum);
-            eventually_async("it is logged", async || log.count("could not be read or written") == times).await;
+            eventually_async("it is logged", async || events.named("lock.record_not_written").len() == times).await;
         });
     }
 }

@@ -12,13 +12,12 @@ use axum::routing::post as on_post;
 use lock_axum::fence::rusqlite::{ClaimError, claim};
 use lock_axum::fence::{self, StaleToken};
 use lock_axum::{FencingToken, Lease, LockGuard, LockManager, distributed_lock};
+use lock_support::Events;
 use lock_support::http::{manager, nodes, post, serve};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Level, Metadata, Subscriber};
+use tracing::Level;
 
 const SKU: &str = "stock:42";
 /// Of all locks, ever: it fits every integer of a database.
@@ -239,49 +238,16 @@ async fn a_handler_answers_a_stale_token_with_409_and_a_failing_database_with_50
     assert_eq!((failed.status, failed.kind().as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "blank"));
 }
 
-/// Collects the events of the fence, with their fields.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0.lock().unwrap().push(format!("{field}={value:?}"));
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.name() == "lock.stale_token" && metadata.level() == &Level::WARN
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 #[tokio::test]
 async fn a_refused_claim_is_one_event_and_says_what_to_do() {
     let tokens = tokens(2).await;
-    let (mut db, log) = (in_memory(), Log::default());
-    let refused = tracing::subscriber::with_default(log.clone(), || {
-        let tx = db.transaction().unwrap();
-        claim(&tx, SKU, tokens[1]).unwrap();
-        stale(claim(&tx, SKU, tokens[0]))
-    });
-    let logged = log.0.lock().unwrap().join(" ");
-    assert_eq!(logged.matches("message=").count(), 1, "{logged}");
+    let (mut db, events) = (in_memory(), Events::record());
+    let tx = db.transaction().unwrap();
+    claim(&tx, SKU, tokens[1]).unwrap();
+    let refused = stale(claim(&tx, SKU, tokens[0]));
+    let [event] = &events.named("lock.stale_token")[..] else { panic!("{:?}", events.named("lock.stale_token")) };
+    assert_eq!(event.level, Level::WARN);
+    let logged = &event.fields;
     for field in [format!("resource={SKU:?}"), format!("token={}", tokens[0]), format!("seen={}", tokens[1])] {
         assert!(logged.contains(&field), "{logged}");
     }
