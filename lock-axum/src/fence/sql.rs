@@ -8,6 +8,8 @@ pub const CREATE_TABLE: &str =
 /// It changes one row, or **none if the token is stale**: then roll back. It must be the first statement of the transaction that
 /// reads and writes. A token that has claimed may claim again.
 ///
+/// It is tested on SQLite. On PostgreSQL it was only tried by hand, with version 15.
+///
 /// While another transaction with a claim of the same resource is open, the statement waits for it. In PostgreSQL with
 /// `READ COMMITTED`, the default, it then compares with what that one has committed. With `REPEATABLE READ` and
 /// `SERIALIZABLE`, it fails with a serialization error (SQLSTATE 40001), even if its token is the newer one: run the

@@ -44,7 +44,7 @@
 //!
 //! # In a handler
 //!
-//! [`fence`](crate::fence) has the claim for SQLite, PostgreSQL and Redis. A stale token is answered with 409
+//! [`fence`](crate::fence) has the claim for SQL databases and Redis. A stale token is answered with 409
 //! `stale-fencing-token`, and `?` rolls the transaction back:
 //!
 #![cfg_attr(feature = "rusqlite", doc = "```")]
