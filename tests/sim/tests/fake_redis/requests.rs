@@ -325,8 +325,16 @@ impl Encoder {
             }
         }
         if let Some((index, word)) = call.spoilt {
-            *index.get_mut(arguments) = word.to_owned();
+            let argument = index.get_mut(arguments);
+            // The mark of a queue is a time, which may differ between the servers. In the field of a fence it would be taken for one.
+            let mark = if names_a_mark(argument) { "q" } else { "" };
+            *argument = format!("{mark}{word}");
         }
         command
     }
+}
+
+/// Whether an argument names the field of a record that has the mark of a queue.
+fn names_a_mark(argument: &str) -> bool {
+    argument.strip_prefix('q').is_some_and(|fence| fence.parse::<u16>().is_ok())
 }
