@@ -236,6 +236,18 @@ impl Encoder {
 
     /// The commands that the engine sends for a call.
     pub(crate) async fn encode(&mut self, call: &Call) -> Vec<Vec<String>> {
+        let mut sent = self.send(call).await;
+        if sent.is_empty() {
+            // The engine sends nothing to a server whose record has become another one, or whose connection it gave up, because
+            // this process was stopped for a while.
+            *self = Self::connect().await;
+            sent = self.send(call).await;
+        }
+        assert!(!sent.is_empty(), "the engine sends nothing for {call:?}");
+        sent.into_iter().map(|command| self.change(call, command)).collect()
+    }
+
+    async fn send(&mut self, call: &Call) -> Vec<Vec<String>> {
         self.received();
         match &call.what {
             What::Requests { waiter, polls, requests } => self.submit(WAITERS[*waiter], *polls, requests).await,
@@ -243,7 +255,7 @@ impl Encoder {
             // What comes of it does not matter: fences that are too large are refused.
             What::ReadFences => _ = self.node.read_fences(&KEYSPACE).await,
         }
-        self.received().into_iter().map(|command| self.change(call, command)).collect()
+        self.received()
     }
 
     async fn submit(&self, waiter: WaiterId, polls: bool, requests: &[(usize, Operation)]) {
