@@ -162,7 +162,7 @@
 //!
 //! # Metrics
 //!
-//! With the feature `metrics`, waits, holds, losses and the masters are recorded with the `metrics` facade, labelled by the
+//! With the feature `metrics`, waits, holds, losses and the masters are recorded with the `metrics` facade, labeled by the
 //! template of the resource; the documentation of `lock-core` lists them. Without it, and for anything else, there is
 //! [`LockObserver`].
 

@@ -137,7 +137,7 @@ impl<T> AnyType for ParamType<T> {
 
 /// The kind of a parameter that a handler may have axum extract.
 #[diagnostic::on_unimplemented(
-    message = "the lock does not recognise this parameter as a `Lease` or `FencingToken`: write its type as `Lease`, \
+    message = "the lock does not recognize this parameter as a `Lease` or `FencingToken`: write its type as `Lease`, \
                `FencingToken`, or one of them in `Option<…>` or `Extension<…>`",
     label = "would be extracted before the lock is acquired"
 )]
@@ -146,7 +146,7 @@ pub trait Extracted {}
 #[diagnostic::do_not_recommend]
 impl Extracted for Ordinary {}
 
-/// Reports a lease under a name that the macro does not recognise.
+/// Reports a lease under a name that the macro does not recognize.
 pub fn check_extracted(_: impl Extracted) {}
 
 /// The kind of a parameter that a router may fill when it uses a function with `manager` as a handler.

@@ -50,7 +50,7 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The number of letters to insert, delete, replace or swap with their neighbour to turn one word into the other
+/// The number of letters to insert, delete, replace or swap with their neighbor to turn one word into the other
 /// (optimal string alignment distance).
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().collect();

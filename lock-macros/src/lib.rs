@@ -75,7 +75,7 @@ use proc_macro::TokenStream;
 ///   manager's `max_buffered_bytes`. A request that exceeds it is answered with 503 `lock-buffer-full`. axum's
 ///   `DefaultBodyLimit` limits each body.
 /// - Parameters of the types `Lease` and `FencingToken`, in any position, are not extracted but provided by the lock,
-///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognises the types by
+///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognizes the types by
 ///   the last segment of their path. Under another name, such as that of a type alias, or inside another type, such as
 ///   `Result<Lease, _>`, `Extension<Arc<Lease>>` or a tuple, they are compile errors.
 /// - A parameter of type `Request` or `Parts`, also under another name, has the lease and the token in its extensions when

@@ -7,7 +7,7 @@ use super::{
 ///
 /// Every method does nothing by default, so that an implementation names only what it is interested in, and methods can be added.
 ///
-/// Events are labelled by the **template** of the resource, never by the resource itself: there are as many templates as routes,
+/// Events are labeled by the **template** of the resource, never by the resource itself: there are as many templates as routes,
 /// and as many resources as there are things to lock. Layer and macro know their template; a lock that is acquired by hand has one
 /// if [`LockRequest::template`](crate::LockRequest::template) says so, and otherwise [`OTHER`](super::OTHER).
 ///

@@ -262,8 +262,8 @@ mod tests {
         assert!(
             message.starts_with("unknown argument `tll`; did you mean `ttl`? (expected one of `resource`, `key`, ")
         );
-        let [message] = &messages(quote!(resource = "a", colour("red")))[..] else { panic!("one message") };
-        assert!(message.starts_with("unknown argument `colour` (expected one of "), "{message}");
+        let [message] = &messages(quote!(resource = "a", color("red")))[..] else { panic!("one message") };
+        assert!(message.starts_with("unknown argument `color` (expected one of "), "{message}");
     }
 
     #[test]

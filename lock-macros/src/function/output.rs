@@ -1,4 +1,4 @@
-//! Recognises functions that return a future without being `async`.
+//! Recognizes functions that return a future without being `async`.
 
 use syn::{GenericArgument, PathArguments, ReturnType, Type, TypeParamBound};
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boxed_futures_are_recognised() {
+    fn boxed_futures_are_recognized() {
         let boxed = |ty| is_boxed_future(&ty);
         assert!(boxed(parse_quote!(::core::pin::Pin<Box<dyn ::core::future::Future<Output = u8> + Send + 'a>>)));
         assert!(!boxed(parse_quote!(Pin<Box<dyn Stream>>)));

@@ -88,12 +88,12 @@ impl Drop for Link {
 
 fn relay(client: &TcpStream, server: &TcpStream, distance: Distance) -> io::Result<()> {
     /// Far more messages than are ever on their way; a sender that gets ahead of them waits, as it does for a full pipe.
-    const MAX_TRAVELLING: usize = 4096;
+    const MAX_TRAVELING: usize = 4096;
     for (from, to) in [(client, server), (server, client)] {
         from.set_nodelay(true)?;
-        let (from, to, (sent, travelling)) = (from.try_clone()?, to.try_clone()?, sync_channel(MAX_TRAVELLING));
+        let (from, to, (sent, traveling)) = (from.try_clone()?, to.try_clone()?, sync_channel(MAX_TRAVELING));
         thread::spawn(move || send(from, &sent, distance));
-        thread::spawn(move || arrive(to, &travelling));
+        thread::spawn(move || arrive(to, &traveling));
     }
     Ok(())
 }
@@ -115,10 +115,10 @@ fn send(mut from: TcpStream, sent: &SyncSender<Message>, distance: Distance) {
 }
 
 /// Writes each message when it arrives.
-fn arrive(mut to: TcpStream, travelling: &Receiver<Message>) {
+fn arrive(mut to: TcpStream, traveling: &Receiver<Message>) {
     // By default, a thread may sleep 50 us longer than it asked for. Where this cannot be changed, masters are a little further.
     _ = set_current_timer_slack(NonZeroU64::new(1));
-    for (arrival, message) in travelling {
+    for (arrival, message) in traveling {
         thread::sleep(arrival.saturating_duration_since(Instant::now()));
         if to.write_all(&message).is_err() {
             break;

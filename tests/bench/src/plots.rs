@@ -12,8 +12,8 @@ use plotters::style::{BLACK, Color as _};
 use super::{BoxError, Curve};
 
 const SIZE: (u32, u32) = (640, 400);
-/// The colours of the engine and of its peer, which colour-blind readers can tell apart.
-const COLOURS: [RGBColor; 2] = [RGBColor(0, 114, 178), RGBColor(230, 159, 0)];
+/// The colors of the engine and of its peer, which color-blind readers can tell apart.
+const COLORS: [RGBColor; 2] = [RGBColor(0, 114, 178), RGBColor(230, 159, 0)];
 
 /// Draws each curve into a file of its own in `directory`, `tasks.svg` and so on. Both axes are logarithmic.
 ///
@@ -45,12 +45,12 @@ fn chart(curve: &Curve, path: &Path) -> Result<(), BoxError> {
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(curve.x).y_desc(curve.y).x_label_formatter(&label).y_label_formatter(&label);
     mesh.light_line_style(BLACK.mix(0.05)).draw()?;
-    for (series, colour) in curve.series.iter().zip(COLOURS) {
+    for (series, color) in curve.series.iter().zip(COLORS) {
         let points = || series.points.iter().copied().filter(|point| point.1 > 0.0);
-        let line = chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
-        let legend = move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2));
+        let line = chart.draw_series(LineSeries::new(points(), color.stroke_width(2)))?;
+        let legend = move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], color.stroke_width(2));
         line.label(series.name).legend(legend);
-        chart.draw_series(points().map(|point| Circle::new(point, 3, colour.filled())))?;
+        chart.draw_series(points().map(|point| Circle::new(point, 3, color.filled())))?;
     }
     chart.configure_series_labels().position(SeriesLabelPosition::UpperRight).background_style(WHITE).draw()?;
     area.present()?;

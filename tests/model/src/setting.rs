@@ -66,7 +66,7 @@ pub struct Setting {
 }
 
 /// Time that passes in ticks, for nodes and clients alike. Differences below a tick (the drift, the margin of the quarantine)
-/// are not modelled.
+/// are not modeled.
 #[derive(Clone, Copy, Debug)]
 pub struct Time {
     /// How long keys live.

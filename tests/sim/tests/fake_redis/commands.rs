@@ -27,8 +27,8 @@ pub(crate) static KEYSPACE: LazyLock<Arc<Keyspace>> = LazyLock::new(|| Arc::new(
 pub(crate) static LOCKS: LazyLock<[Lock; 4]> = LazyLock::new(|| {
     let fence = |resource: &str| LockKeys::new(&KEYSPACE, resource).fence();
     let shares = |resource: &String| fence(resource) == fence("r");
-    let neighbour = (0..).map(|number| format!("t{number}")).find(shares).unwrap();
-    ["r", "s", "u", &neighbour].map(|resource| {
+    let neighbor = (0..).map(|number| format!("t{number}")).find(shares).unwrap();
+    ["r", "s", "u", &neighbor].map(|resource| {
         let keys = LockKeys::new(&KEYSPACE, resource);
         let lock = keys.lock_key().to_owned();
         let [queue, reserved] = ["queue", "reserved"].map(|name| format!("lock:{{{resource}}}:{name}"));

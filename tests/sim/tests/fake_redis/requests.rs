@@ -28,7 +28,7 @@ pub(crate) struct Call {
     /// Another epoch than that of the node.
     wrong_epoch: bool,
     /// One argument is replaced.
-    spoilt: Option<(Index, &'static str)>,
+    spoiled: Option<(Index, &'static str)>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,13 +62,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 impl Call {
     fn plain(what: What) -> Self {
-        Self { what, by_source: true, wrong_epoch: false, spoilt: None }
+        Self { what, by_source: true, wrong_epoch: false, spoiled: None }
     }
 
     /// Whether it may set a time to live that ends soon: of a call with a wrong argument, any number may become one.
     pub(crate) fn is_short(&self) -> bool {
         let What::Requests { requests, .. } = &self.what else { return false };
-        self.spoilt.is_some()
+        self.spoiled.is_some()
             || requests.iter().any(|(_, operation)| match operation {
                 Operation::Acquire { ttl, .. } | Operation::Extend { ttl, .. } | Operation::Replace { ttl, .. } => {
                     (Duration::from_millis(1)..=SHORT).contains(ttl)
@@ -145,9 +145,9 @@ fn on_lock(lock: usize, common: Common) -> impl Strategy<Value = Vec<(usize, Ope
 }
 
 /// A word in place of an argument. None is a time to live that ends between two steps.
-fn spoilt() -> impl Strategy<Value = Option<(Index, &'static str)>> {
-    let spoilt = (any::<Index>(), one_of(&["0", "-5", "x", "", "1.5"]));
-    prop_oneof![15 => Just(None), 1 => spoilt.prop_map(Some)]
+fn spoiled() -> impl Strategy<Value = Option<(Index, &'static str)>> {
+    let spoiled = (any::<Index>(), one_of(&["0", "-5", "x", "", "1.5"]));
+    prop_oneof![15 => Just(None), 1 => spoiled.prop_map(Some)]
 }
 
 /// A call with a few requests.
@@ -155,12 +155,12 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
     let requests = (select(&TOGETHER[..]), common())
         .prop_flat_map(|(locks, common)| locks.iter().map(|lock| on_lock(*lock, common)).collect::<Vec<_>>());
     let (wrong_epoch, waiter) = (prop::bool::weighted(0.1), (0..WAITERS.len(), prop::bool::weighted(0.2)));
-    (any::<bool>(), wrong_epoch, waiter, requests, spoilt()).prop_map(
-        |(by_source, wrong_epoch, (waiter, polls), requests, spoilt)| Call {
+    (any::<bool>(), wrong_epoch, waiter, requests, spoiled()).prop_map(
+        |(by_source, wrong_epoch, (waiter, polls), requests, spoiled)| Call {
             what: What::Requests { waiter, polls, requests: requests.concat() },
             by_source,
             wrong_epoch,
-            spoilt,
+            spoiled,
         },
     )
 }
@@ -178,11 +178,11 @@ pub(crate) fn write() -> impl Strategy<Value = Call> {
         begins_quarantine,
         floor,
     });
-    (any::<bool>(), any::<bool>(), write, spoilt()).prop_map(|(by_source, wrong_epoch, write, spoilt)| Call {
+    (any::<bool>(), any::<bool>(), write, spoiled()).prop_map(|(by_source, wrong_epoch, write, spoiled)| Call {
         what: What::Write(write),
         by_source,
         wrong_epoch,
-        spoilt,
+        spoiled,
     })
 }
 
@@ -336,7 +336,7 @@ impl Encoder {
                 *argument = OTHER_EPOCH.to_string();
             }
         }
-        if let Some((index, word)) = call.spoilt {
+        if let Some((index, word)) = call.spoiled {
             let argument = index.get_mut(arguments);
             // The mark of a queue is a time, which may differ between the servers. In the field of a fence it would be taken for one.
             let mark = if names_a_mark(argument) { "q" } else { "" };

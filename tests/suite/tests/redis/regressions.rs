@@ -182,7 +182,7 @@ async fn bug_11_a_quorum_of_three_and_a_half() {
 }
 
 #[tokio::test]
-async fn bug_12_a_fence_key_for_every_lock_forever_and_a_lease_with_anothers_token() {
+async fn bug_12_a_fence_key_for_every_lock_forever_and_a_lease_with_the_token_of_another() {
     let cluster = RedisCluster::start(3).await;
     let locks = cluster.builder().connect().await.unwrap();
     let first = locks.lock("r").acquire().await.unwrap();

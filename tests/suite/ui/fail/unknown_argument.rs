@@ -4,8 +4,8 @@ use lock_axum::distributed_lock;
 //                                     ^^^ unknown argument `tll`; did you mean `ttl`? (expected one of `resource`, `key`, `ttl`,
 async fn handler() {}
 
-#[distributed_lock(resource = "stock", colour("red"))]
-//                                     ^^^^^^ unknown argument `colour` (expected one of
+#[distributed_lock(resource = "stock", color("red"))]
+//                                     ^^^^^ unknown argument `color` (expected one of
 async fn not_close_to_any() {}
 
 #[distributed_lock(resource = "stock", 5 = 5)]
