@@ -2,11 +2,19 @@
 # What users of the three crates depend on, and the tests of this workspace do not show:
 #
 #     bash tests/published.sh             all of it
-#     bash tests/published.sh files       each package has its licences and its README, and cargo has nothing to complain about
+#     bash tests/published.sh files       each package has its licenses and its README, and cargo has nothing to complain about
 #     bash tests/published.sh build       each crate builds from the files of its package alone
 #     bash tests/published.sh features    each crate builds with each set of its features
 #     bash tests/published.sh docs        the documentation builds as on docs.rs; needs a nightly toolchain
 #     bash tests/published.sh minimal     the crates build with the oldest dependencies that they allow; needs a nightly toolchain
+#     bash tests/published.sh msrv        the crates build with the oldest Rust that they promise; needs that toolchain
+#     bash tests/published.sh deny        the dependencies have licenses and sources that deny.toml allows, and users get each once
+#     bash tests/published.sh advisories  no dependency has a known vulnerability or nobody who cares for it; needs github.com
+#     bash tests/published.sh spelling    the words are spelled right
+#
+# and, when there is a release to compare with, by its tag or any other name that git has for it:
+#
+#     bash tests/published.sh semver v0.1.0   nothing that users depend on has changed more than the version says
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -72,12 +80,55 @@ minimal() {
     cargo check --manifest-path "$copy/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-target}/minimal" --all-features
 }
 
+# need INSTALL PROGRAM...
+need() {
+    local install=$1
+    shift
+    if ! "$@" --version >/dev/null 2>&1; then
+        echo "$* is missing; install it with \`$install\`" >&2
+        return 1
+    fi
+}
+
+msrv() {
+    local oldest
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    need "rustup toolchain install $oldest" cargo "+$oldest"
+    cargo "+$oldest" check "${each[@]}" --all-features --locked
+}
+
+deny() {
+    need "cargo install --locked cargo-deny" cargo deny
+    cargo deny check licenses sources
+    # The tests and the examples may have two versions of a crate.
+    cargo deny --manifest-path lock-axum/Cargo.toml --exclude-dev check bans
+}
+
+advisories() {
+    need "cargo install --locked cargo-deny" cargo deny
+    cargo deny check advisories
+}
+
+spelling() {
+    need "cargo install --locked typos-cli" typos
+    typos . .ci .github
+}
+
+semver() {
+    need "cargo install --locked cargo-semver-checks" cargo semver-checks
+    cargo semver-checks "${each[@]}" --all-features --baseline-rev "$1"
+}
+
+if [ "${1-}" = semver ]; then
+    semver "${2:?the release to compare with is missing, for example v0.1.0}"
+    exit
+fi
 if [ $# -eq 0 ]; then
-    set -- files build features docs minimal
+    set -- files build features docs minimal msrv deny advisories spelling
 fi
 for part in "$@"; do
     case $part in
-        files | build | features | docs | minimal) printf '\n== %s\n' "$part" && "$part" ;;
+        files | build | features | docs | minimal | msrv | deny | advisories | spelling) printf '\n== %s\n' "$part" && "$part" ;;
         *) echo "unknown part: $part" >&2 && exit 2 ;;
     esac
 done
