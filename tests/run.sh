@@ -73,6 +73,9 @@ if command -v npm >/dev/null && [ ! -d tests/suite/mixed/node_modules ]; then
     npm install --prefix tests/suite/mixed --no-audit --no-fund </dev/null || echo "The packages for Node.js are not installed." >&2
 fi
 
+# Most tests wait for servers and timers, so the machine has room for more of them than it has cores.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
+
 # The benchmarks bring the most dependencies, and no promise rests on their tests. Fewer seeds would not show every fault.
 SIMULATION_SEEDS=${SIMULATION_SEEDS:-60} cargo test --workspace --exclude lock-bench "$@" </dev/null
 

@@ -5,12 +5,22 @@ use std::path::Path;
 
 use lock_chaos::membership::{self, MembershipReport};
 use lock_chaos::{Broken, Plan, Report, run};
-use lock_support::alone;
 use tempfile::TempDir;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// How many runs of broken variants fit on the machine at a time.
+const AT_A_TIME: u32 = 3;
+
+/// A run that must be clean has the machine to itself. What is broken is found beside others, too.
+async fn machine(broken: Option<Broken>) -> SemaphorePermit<'static> {
+    static MACHINE: Semaphore = Semaphore::const_new(AT_A_TIME as usize);
+    let share = if broken.is_some() { 1 } else { AT_A_TIME };
+    MACHINE.acquire_many(share).await.expect("nobody closes it")
+}
 
 /// Runs chaos for `seconds`. The histories are kept until the report has been checked.
 async fn chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (Report, TempDir) {
-    let _alone = alone().await;
+    let _machine = machine(broken).await;
     let (plan, directory) = plan(seed, seconds, broken);
     let report = run(&plan).await;
     eprintln!("{report}");
@@ -19,7 +29,7 @@ async fn chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (Report, Temp
 
 /// Runs chaos about who the masters are.
 async fn membership_chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (MembershipReport, TempDir) {
-    let _alone = alone().await;
+    let _machine = machine(broken).await;
     let (plan, directory) = plan(seed, seconds, broken);
     let report = membership::run(&plan).await;
     eprintln!("{report}");
