@@ -148,7 +148,7 @@
 //! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
 //! | `lock.not_a_lock` | error | The key of a lock holds something that is not a lock: another program uses the same name. |
 //! | `lock.upgrade_not_held` | warn | A layer with `hold_until_body_end` released its lock at an upgrade (101). Once for each layer. |
-//! | `lock.stale_token` | warn | A resource refused a claim, because a later holder of the lock has claimed it. Nothing was written. |
+//! | `lock.stale_token` | warn | A resource refused a claim, because a later holder of the lock has claimed it. Nothing was written. The event names the token and the sink, never the resource. |
 //! | `lock.claim_failed` | error | A handler returned a claim error that is an error of its database. |
 //!
 //! With a target that begins with `lock_core`:
@@ -164,7 +164,11 @@
 //!
 //! With the feature `metrics`, waits, holds, losses and the masters are recorded with the `metrics` facade, labeled by the
 //! template of the resource; the documentation of `lock-core` lists them. Without it, and for anything else, there is
-//! [`LockObserver`].
+//! [`LockObserver`]. One more is about [claims](fence), which need no manager:
+//!
+//! | name | kind | labels |
+//! |---|---|---|
+//! | `lock_fence_rejections_total` | counter | `sink`: `sqlite`, or what [`StaleToken::report`](fence::StaleToken::report) was told |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

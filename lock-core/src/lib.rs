@@ -94,7 +94,8 @@
 //!
 //! The `template` is what the resource is made from, such as `stock:{sku}`, so that there are as many series for ten thousand
 //! resources as for one. A lock without one ([`LockRequest::template`]) has the template `other`. `node` is the name of a node: its
-//! URL without the password. A [`LockObserver`] is told the same, with or without the feature.
+//! URL without the password. A [`LockObserver`] is told the same, with or without the feature. `lock-axum` counts refused claims, too:
+//! `lock_fence_rejections_total`, by `sink`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

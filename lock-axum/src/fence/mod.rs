@@ -57,7 +57,7 @@
 //!
 //! fn claim(tx: &Transaction<'_>, lease: &Lease) -> Result<(), ShopError> {
 //!     match tx.execute(fence::CLAIM, (lease.resource(), lease.token().as_i64())) {
-//!         Ok(0) => Err(ShopError::Stale(StaleToken::report(lease.resource(), lease.token(), None))),
+//!         Ok(0) => Err(ShopError::Stale(StaleToken::report("sqlite", lease.resource(), lease.token(), None))),
 //!         Ok(_) => Ok(()),
 //!         Err(error) => Err(ShopError::Database(error)),
 //!     }

@@ -38,7 +38,7 @@
 //!
 //! async fn sell(redis: &mut MultiplexedConnection, lease: &Lease) -> Result<(), ShopError> {
 //!     let failed = |error: RedisError| match error.code() {
-//!         Some(fence::redis::STALE) => ShopError::Stale(StaleToken::report(lease.resource(), lease.token(), None)),
+//!         Some(fence::redis::STALE) => ShopError::Stale(StaleToken::report("redis", lease.resource(), lease.token(), None)),
 //!         _ => ShopError::Redis(error),
 //!     };
 //!     let (fence, stock, token) = ("{stock:42}:fence", "{stock:42}", lease.token().get());

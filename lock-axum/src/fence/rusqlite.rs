@@ -58,7 +58,7 @@ pub fn claim(transaction: &Transaction<'_>, resource: &str, token: FencingToken)
     }
     let seen = "SELECT token FROM lock_fence WHERE resource = ?";
     let seen: Option<i64> = transaction.query_row(seen, [resource], |row| row.get(0)).optional()?;
-    Err(StaleToken::report(resource, token, seen.and_then(|seen| u64::try_from(seen).ok())).into())
+    Err(StaleToken::report("sqlite", resource, token, seen.and_then(|seen| u64::try_from(seen).ok())).into())
 }
 
 /// Why a claim failed.

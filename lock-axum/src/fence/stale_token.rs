@@ -26,7 +26,7 @@ use crate::problem::Problem;
 /// # async fn main() -> Result<(), lock_axum::LockError> {
 /// let guard = LockManager::in_memory().lock("stock:42").acquire().await?;
 /// let newer = guard.token().get() + 1;
-/// let refused = StaleToken::report(guard.resource(), guard.token(), Some(newer));
+/// let refused = StaleToken::report("sqlite", guard.resource(), guard.token(), Some(newer));
 /// assert_eq!(refused.seen(), Some(newer));
 /// assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
 /// # Ok(())
@@ -44,16 +44,23 @@ pub struct StaleToken {
 }
 
 impl StaleToken {
-    /// Creates the error, and reports the refused claim as the event `lock.stale_token`.
+    /// Creates the error, and reports the refused claim: as the event `lock.stale_token` and, with the feature `metrics`, in
+    /// `lock_fence_rejections_total`.
     ///
-    /// For claims that are made without the functions of [`fence`](crate::fence). `seen` is the larger token that the
-    /// resource has seen, if it is known.
+    /// For claims that are made without the functions of [`fence`](crate::fence). `sink` is a word for the store that refused,
+    /// such as `sqlite`, `redis` or `invoices`: a label of the metric, so it comes from the program and not from a request.
+    /// `seen` is the larger token that the resource has seen, if it is known.
+    ///
+    /// The event does not name the resource. A token may be checked far from the manager that knows whether names are
+    /// [redacted](lock_core::LockManagerBuilder::redact): on another thread, or by another service. Who wants the name in the log
+    /// has it in the error.
     #[must_use]
-    pub fn report(resource: impl Into<String>, token: FencingToken, seen: Option<u64>) -> Self {
-        let resource = resource.into();
-        tracing::warn!(name: "lock.stale_token", resource, token = token.get(), seen,
+    pub fn report(sink: &'static str, resource: impl Into<String>, token: FencingToken, seen: Option<u64>) -> Self {
+        tracing::warn!(name: "lock.stale_token", sink, token = token.get(), seen,
             "the resource refused a holder whose lock has passed to another");
-        Self { resource, token, seen }
+        #[cfg(feature = "metrics")]
+        count_rejection(sink);
+        Self { resource: resource.into(), token, seen }
     }
 
     /// What was claimed.
@@ -79,6 +86,13 @@ impl IntoResponse for StaleToken {
     fn into_response(self) -> Response {
         Problem::stale_token().into_response()
     }
+}
+
+#[cfg(feature = "metrics")]
+fn count_rejection(sink: &'static str) {
+    const REJECTIONS: &str = "lock_fence_rejections_total";
+    metrics::describe_counter!(REJECTIONS, metrics::Unit::Count, "Claims that were refused, by what refused them");
+    metrics::counter!(REJECTIONS, "sink" => sink).increment(1);
 }
 
 struct Seen(Option<u64>);

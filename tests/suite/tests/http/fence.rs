@@ -14,6 +14,8 @@ use lock_axum::fence::{self, StaleToken};
 use lock_axum::{FencingToken, Lease, LockGuard, LockManager, distributed_lock};
 use lock_support::Events;
 use lock_support::http::{manager, nodes, post, serve};
+use metrics::{Unit, with_local_recorder};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
@@ -248,9 +250,10 @@ async fn a_refused_claim_is_one_event_and_says_what_to_do() {
     let [event] = &events.named("lock.stale_token")[..] else { panic!("{:?}", events.named("lock.stale_token")) };
     assert_eq!(event.level, Level::WARN);
     let logged = &event.fields;
-    for field in [format!("resource={SKU:?}"), format!("token={}", tokens[0]), format!("seen={}", tokens[1])] {
+    for field in ["sink=\"sqlite\"".to_owned(), format!("token={}", tokens[0]), format!("seen={}", tokens[1])] {
         assert!(logged.contains(&field), "{logged}");
     }
+    assert!(!logged.contains(SKU), "a claim does not know whether names are redacted: {logged}");
     assert_eq!(
         refused.to_string(),
         format!(
@@ -259,6 +262,31 @@ async fn a_refused_claim_is_one_event_and_says_what_to_do() {
             tokens[0], tokens[1]
         )
     );
+}
+
+#[tokio::test]
+async fn a_refused_claim_is_counted_by_its_sink() {
+    let tokens = tokens(2).await;
+    let recorder = DebuggingRecorder::new();
+    let mut db = in_memory();
+    with_local_recorder(&recorder, || {
+        let tx = db.transaction().unwrap();
+        claim(&tx, SKU, tokens[1]).unwrap();
+        for _ in 0..2 {
+            stale(claim(&tx, SKU, tokens[0]));
+        }
+        _ = StaleToken::report("invoices", SKU, tokens[0], None);
+    });
+    let series = recorder.snapshotter().snapshot().into_vec().into_iter().map(|(key, unit, description, value)| {
+        assert!(unit == Some(Unit::Count) && description.is_some(), "{key:?}");
+        let labels: Vec<_> = key.key().labels().map(|label| (label.key().to_owned(), label.value().to_owned())).collect();
+        assert_eq!(key.key().name(), "lock_fence_rejections_total");
+        (labels, value)
+    });
+    let by = |sink: &str, count| (vec![("sink".to_owned(), sink.to_owned())], DebugValue::Counter(count));
+    let mut series: Vec<_> = series.collect();
+    series.sort_by(|(one, _), (other, _)| one.cmp(other));
+    assert_eq!(series, [by("invoices", 1), by("sqlite", 2)]);
 }
 
 #[tokio::test]

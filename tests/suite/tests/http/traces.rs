@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
-use lock_axum::{LockLayer, LockManager, distributed_lock};
+use lock_axum::fence::StaleToken;
+use lock_axum::{Lease, LockLayer, LockManager, distributed_lock};
 use lock_support::http::{Counter, manager, nodes, request};
 use lock_support::{Trace, Traces, eventually};
 use tokio::sync::Notify;
@@ -107,6 +108,12 @@ async fn misconfigured(axum::extract::Path(sku): axum::extract::Path<String>) {
     _ = sku;
 }
 
+#[distributed_lock(resource = "secret:{sku}")]
+async fn refused(axum::extract::Path(sku): axum::extract::Path<String>, lease: Lease) -> StaleToken {
+    _ = sku;
+    StaleToken::report("sqlite", lease.resource(), lease.token(), None)
+}
+
 #[tokio::test]
 async fn neither_an_error_response_nor_an_event_names_the_resource_if_names_are_redacted() {
     let nodes = nodes();
@@ -116,6 +123,7 @@ async fn neither_an_error_response_nor_an_event_names_the_resource_if_names_are_
     let app = Router::new()
         .route("/outlived/{sku}", on_post(outlived))
         .route("/misconfigured/{sku}", on_post(misconfigured))
+        .route("/refused/{sku}", on_post(refused))
         .route("/invalid", on_post(async || ()).route_layer(keyed))
         .layer(Extension(locks.clone()));
     let held = locks.lock("secret:held").acquire().await.unwrap();
@@ -123,6 +131,7 @@ async fn neither_an_error_response_nor_an_event_names_the_resource_if_names_are_
         ("/outlived/42", 500),
         ("/outlived/held", 409),
         ("/misconfigured/42", 500),
+        ("/refused/42", 409),
         ("/invalid", 400),
         ("/outlived/43", 503),
     ];
@@ -137,7 +146,7 @@ async fn neither_an_error_response_nor_an_event_names_the_resource_if_names_are_
         assert!(body.contains("title") && !body.contains("secret"), "{body}");
     }
     drop(held);
-    for name in ["lock.lost", "lock.misconfigured", "lock.acquire"] {
+    for name in ["lock.lost", "lock.misconfigured", "lock.stale_token", "lock.acquire"] {
         assert_ne!(traces.named(name), [], "{name}");
     }
     let tells = |trace: &Trace| trace.fields.values().any(|value| value.contains("secret") && value != "secret:{sku}");
