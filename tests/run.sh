@@ -5,8 +5,8 @@
 #     bash tests/run.sh --long      the short run, and then the long models, seeds and chaos
 #     bash tests/run.sh ARGUMENTS   the short run, with more arguments for `cargo test`
 #
-# The tests need redis-server, luac of Lua 5.1, and Chromium. Where one of them is missing, it is installed if apt-get is there and
-# allowed.
+# The tests need redis-server, luac of Lua 5.1, Chromium, and Prometheus. Where one of them is missing, it is installed if apt-get
+# is there and allowed.
 # They also need cc, as Rust does, for servers whose clock is wrong. One test needs Node.js and npm, and is left out without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -67,6 +67,9 @@ done
 
 # The tests of the page of examples/inventory look at it in a browser.
 need chromium Chromium chromium chromium-browser google-chrome
+
+# The dashboard of examples/inventory asks a Prometheus that scrapes it.
+need prometheus Prometheus prometheus
 
 # One test runs a client in Node.js beside ours. It says so when it cannot.
 if command -v npm >/dev/null && [ ! -d tests/suite/mixed/node_modules ]; then

@@ -31,5 +31,5 @@ mod page;
 mod proof;
 mod shop;
 
-pub use page::{ServeConfig, serve};
+pub use page::{ServeConfig, install_recorder, serve};
 pub use proof::{Answers, Config, Mode, Progress, Report, Row, RunError, Signal, SignalWatcher, run};

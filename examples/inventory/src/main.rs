@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::Parser;
-use inventory::{Config, Mode, Progress, Report, RunError, ServeConfig, SignalWatcher, run, serve};
+use inventory::{Config, Mode, Progress, Report, RunError, ServeConfig, SignalWatcher, install_recorder, run, serve};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -106,12 +106,15 @@ fn print(report: &Report, json: bool) -> io::Result<()> {
 }
 
 async fn serve_shop(args: ServeArgs, stop: CancellationToken) -> Result<(), RunError> {
+    // Before the first manager: a metric stays with the recorder that is there when it is first recorded.
+    let metrics = install_recorder()?;
     let config = ServeConfig {
         listen: args.listen,
         redis: args.masters.redis,
         prefix: args.masters.prefix,
         database: args.database,
         public: args.public,
+        metrics,
     };
     serve(config, stop.cancelled_owned(), |address| {
         print_where_to_look(address);

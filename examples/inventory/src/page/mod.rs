@@ -12,6 +12,7 @@
 //! | `masters` | the state of the masters, and their faults |
 //! | `rush` | the buyers |
 //! | `live` | all of it as server-sent events |
+//! | `metrics` | `/metrics`, for Prometheus |
 //! | `controls`, `access` | the buttons, and who may press them |
 //! | `page.html` | the page itself, in one file |
 
@@ -23,6 +24,7 @@ mod feed;
 mod front;
 mod live;
 mod masters;
+mod metrics;
 mod payment;
 mod proxy;
 mod rush;
@@ -31,4 +33,5 @@ mod serve;
 mod switches;
 mod visit;
 
+pub use metrics::install_recorder;
 pub use serve::{ServeConfig, serve};

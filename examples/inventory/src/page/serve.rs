@@ -1,6 +1,7 @@
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -10,6 +11,7 @@ use super::{
     books, front,
     live::{Live, Pages},
     masters::Tiles,
+    metrics,
     payment::PagePayments,
     proxy::Proxy,
     rush::Rush,
@@ -38,6 +40,8 @@ pub struct ServeConfig {
     /// Whether the controls may be used from other machines. If not, they work only if `listen` is a
     /// loopback address. The service has no authentication.
     pub public: bool,
+    /// What `/metrics` shows: see [`install_recorder`](super::install_recorder).
+    pub metrics: PrometheusHandle,
 }
 
 /// Runs three instances of the shop, and a page that shows them, until `stop` completes. Then shuts
@@ -54,6 +58,7 @@ pub struct ServeConfig {
 /// | `POST /stock/{sku}/deduct` with `{"quantity":1}` | 200 `{order_id, sku, quantity, remaining, token}`; 409 if sold out, stale or busy; 404; 422 |
 /// | `GET /stock/{sku}` | 200 `{sku, quantity}`; 404 |
 /// | `GET /readyz` | 200 if locks can be acquired, otherwise 503 with the reason |
+/// | `GET /metrics` | the metrics of the locks of all instances, for Prometheus |
 /// | `GET /` | the page |
 /// | `GET /events` | what the page shows, as server-sent events; 503 if 16 pages are open |
 /// | `POST /control/rush`, `/freeze`, `/slow` | 202, and buyers come; 409 |
@@ -131,6 +136,7 @@ pub async fn serve(
         pages: Pages::new(),
     });
     let router = front::router(Arc::clone(&live), access, Proxy::new(&addresses));
+    let router = router.merge(metrics::route(config.metrics.clone()));
     let announce = {
         let stopping = stopping.clone();
         async move {
@@ -142,11 +148,12 @@ pub async fn serve(
         stopping.cancelled().await;
         try_join_all(instances.into_iter().map(Instance::stop)).await
     };
-    let (served, stopped, (), ()) = tokio::join!(
+    let (served, stopped, (), (), ()) = tokio::join!(
         serve_until(announce, listener, router, &locks, GRACE),
         stop_instances,
         live.update(),
         live.ask_masters(&locks),
+        metrics::upkeep(&config.metrics, &stopping),
     );
     live.rush.finish().await;
     stopped?;

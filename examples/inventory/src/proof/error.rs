@@ -1,6 +1,7 @@
 use std::{io, net::SocketAddr};
 
 use lock_axum::ConnectError;
+use metrics_exporter_prometheus::BuildError;
 
 use crate::shop::ShopError;
 
@@ -22,6 +23,9 @@ pub enum RunError {
     /// The database could not be created, opened, read or written.
     #[error("the database failed")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The process records metrics elsewhere already.
+    #[error("cannot record metrics")]
+    Metrics(#[from] BuildError),
     /// The service could not listen on an address.
     #[error("cannot listen on {address}")]
     Listen {

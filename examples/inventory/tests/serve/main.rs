@@ -5,8 +5,11 @@
 mod access;
 mod browser;
 mod chromium;
+mod client;
+mod dashboard;
 mod masters;
 mod pages;
+mod prometheus;
 mod proof;
 mod service;
 mod shop;

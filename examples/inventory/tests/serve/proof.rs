@@ -2,7 +2,10 @@
 
 use axum::http::StatusCode;
 
-use crate::service::{Books, Service, happened};
+use crate::{
+    client::happened,
+    service::{Books, Service},
+};
 
 const SOLD_EXACTLY: Books = Books { stock: 0, orders: 100, oversold: 0 };
 
