@@ -127,7 +127,7 @@ pub use self::lease::{Lease, LockGuard};
 pub use self::manager::BufferedBytes;
 pub use self::manager::{
     ConfigError, ConnectError, Health, LockManager, LockManagerBuilder, LockRequest, Members, NodeHealth, NotReady,
-    Seat, SeatState, ShutdownReport,
+    Seat, SeatState, ShutdownReport, Waiting,
 };
 pub use self::node::{InvalidUrl, LockNode, MemoryNode, RedisNode};
 pub use self::observer::LockObserver;

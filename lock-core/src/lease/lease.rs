@@ -101,6 +101,19 @@ impl Lease {
         self.0.resource.as_str()
     }
 
+    /// What the name of the resource was made from, such as `stock:{sku}`; `other` if that is not known. See
+    /// [`LockRequest::template`](crate::LockRequest::template).
+    #[must_use]
+    pub fn template(&self) -> &str {
+        self.0.hold.template()
+    }
+
+    /// How long ago the lease began.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.0.since.elapsed()
+    }
+
     /// The remaining validity, unless the lease is renewed. Zero once it has ended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
@@ -224,11 +237,6 @@ impl Lease {
     /// Holds it for one guard less. Returns whether that was the last.
     pub(super) fn remove_holder(&self) -> bool {
         self.0.holders.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// How long ago the lease began.
-    pub(super) fn age(&self) -> Duration {
-        self.0.since.elapsed()
     }
 
     pub(super) fn id(&self) -> u64 {

@@ -94,7 +94,7 @@ impl Inner {
         let options = caller.options;
         let until = caller.started + options.wait;
         let terms = HandoverTerms::from(options);
-        let entered = self.queues.enter(keys, terms, until).await;
+        let entered = self.queues.enter(keys, options, until).await;
         let mut permit = match entered.map_err(|reason| self.not_entered(caller, reason))? {
             Entered::Permit(permit) => permit,
             Entered::Lock(grant, permit) => {

@@ -264,8 +264,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets whether the names of resources are left out of spans and events, because they say something about customers, for
-    /// example. The template and the fencing token remain.
+    /// Sets whether the names of resources are left out of spans, events and the dashboard of `lock-axum`, because they say something
+    /// about customers, for example. The template and the fencing token remain.
     ///
     /// The errors that callers get name the resource all the same: they are for the caller, who knows it. The responses that
     /// `lock-axum` makes of them never do.

@@ -6,7 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::buffered_bytes::BufferBudget;
 use super::shutdown::{self, ShutdownReport};
-use super::{BufferedBytes, Health, LockManagerBuilder, LockRequest, Members, NotReady, health, members, ready};
+use super::{
+    BufferedBytes, Health, LockManagerBuilder, LockRequest, Members, NotReady, Waiting, health, members, ready, waiting,
+};
 use crate::engine::Engine;
 use crate::lease::{Lease, LeaseRegistry};
 use crate::node::{LockNode, MemoryNode};
@@ -148,6 +150,28 @@ impl LockManager {
             signal.await;
             locks.close();
         }
+    }
+
+    /// Resolves when the manager is [closed](Self::close); at once if it is already. For streams that would hold up the shutdown of
+    /// the server.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped and created again at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let closed = locks.closed();
+    /// locks.close();
+    /// closed.await;
+    /// # }
+    /// ```
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.0.closing.clone().cancelled_owned()
     }
 
     /// Shuts the manager down: closes it, waits up to `grace` for the holders, and revokes the leases that are left: they are
@@ -309,6 +333,13 @@ impl LockManager {
         self.0.buffers.limit
     }
 
+    /// Whether the names of resources are [kept out](LockManagerBuilder::redact) of what people look at. Not public API.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn redacts(&self) -> bool {
+        self.0.engine.cluster.reporter.redacts()
+    }
+
     /// The valid leases of this manager's guards.
     ///
     /// # Examples
@@ -325,6 +356,31 @@ impl LockManager {
     #[must_use]
     pub fn held(&self) -> Vec<Lease> {
         self.0.leases.all().into_iter().filter(Lease::is_valid).collect()
+    }
+
+    /// The resources that callers of this manager wait for, in no order. Callers that make a single attempt do not wait.
+    ///
+    /// Nothing is counted for it before it is called: it looks at the queue of every lock that is held or waited for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").template("stock:{sku}").acquire().await?;
+    /// assert!(locks.waiting().is_empty());
+    ///
+    /// let mut second = std::pin::pin!(locks.lock("stock:42").acquire());
+    /// assert!(futures_util::poll!(second.as_mut()).is_pending());
+    /// let waiting = locks.waiting();
+    /// assert_eq!((waiting[0].resource.as_str(), waiting[0].callers), ("stock:42", 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Waiting> {
+        waiting::waiting(&self.0.queues, &self.0.engine.cluster.keyspace)
     }
 }
 

@@ -12,6 +12,7 @@ mod members;
 mod ready;
 mod request;
 mod shutdown;
+mod waiting;
 
 pub use self::buffered_bytes::BufferedBytes;
 pub use self::builder::LockManagerBuilder;
@@ -22,3 +23,4 @@ pub use self::members::{Members, Seat, SeatState};
 pub use self::ready::NotReady;
 pub use self::request::LockRequest;
 pub use self::shutdown::ShutdownReport;
+pub use self::waiting::Waiting;

@@ -49,7 +49,12 @@ impl Keyspace {
 
     /// The keys of the lock with this lock key.
     pub(crate) fn keys_of(self: &Arc<Self>, lock_key: &str) -> LockKeys {
-        LockKeys::new(self, lock_key.strip_prefix(&self.prefix).unwrap_or(lock_key))
+        LockKeys::new(self, self.resource_of(lock_key))
+    }
+
+    /// The resource that has this lock key.
+    pub(crate) fn resource_of<'a>(&self, lock_key: &'a str) -> &'a str {
+        lock_key.strip_prefix(&self.prefix).unwrap_or(lock_key)
     }
 
     pub(crate) fn keys(self: &Arc<Self>, resource: &Resource) -> LockKeys {

@@ -131,7 +131,7 @@ impl Hold {
         self.reporter.shown(self.resource.as_str())
     }
 
-    fn template(&self) -> &str {
+    pub(crate) fn template(&self) -> &str {
         self.template.as_deref().unwrap_or(OTHER)
     }
 }

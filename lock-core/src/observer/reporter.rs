@@ -31,6 +31,10 @@ impl Reporter {
         (!self.redact).then_some(name)
     }
 
+    pub(crate) fn redacts(&self) -> bool {
+        self.redact
+    }
+
     /// Calls every observer. One that panics breaks nothing.
     pub(crate) fn report(&self, tell: impl Fn(&dyn LockObserver)) {
         for observer in &self.observers {

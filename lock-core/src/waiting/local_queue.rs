@@ -16,6 +16,8 @@ use crate::error::NodeVote;
 pub(super) struct LocalQueue {
     /// The callers behind the one with the permit. Bounded by `max_waiters`.
     waiters: BTreeMap<TicketId, Waiter>,
+    /// The template of the caller that came first. All callers of one lock have the same one, as a rule.
+    template: Option<Arc<str>>,
     /// Whether the caller with the permit waits, too: the lock is held by another process.
     pub(super) permit_waits: bool,
     /// Whether the caller with the permit holds the lock.
@@ -57,6 +59,16 @@ pub(crate) struct LastAttempt {
 }
 
 impl LocalQueue {
+    /// The queue of a caller that has the permit.
+    pub(super) fn new(template: Option<Arc<str>>) -> Self {
+        Self { template, ..Self::default() }
+    }
+
+    /// The template of the resource, and how many callers have asked for the lock and do not hold it.
+    pub(super) fn waiting(&self) -> (Option<Arc<str>>, usize) {
+        (self.template.clone(), self.waiters.len() + usize::from(!self.is_held))
+    }
+
     /// Adds a waiter at the end, or returns how many wait already if that is `max_waiters`.
     pub(super) fn push(
         &mut self,

@@ -13,6 +13,7 @@ use super::{HandoverTerms, LocalPermit};
 use crate::engine::{Engine, Grant};
 use crate::error::NodeVote;
 use crate::node::LockKeys;
+use crate::options::LockOptions;
 
 /// The local queues of a manager.
 pub(crate) struct LocalQueues {
@@ -63,16 +64,17 @@ impl LocalQueues {
     pub(crate) async fn enter(
         self: &Arc<Self>,
         keys: &LockKeys,
-        terms: HandoverTerms,
+        options: &LockOptions,
         until: Instant,
     ) -> Result<Entered, NotEntered> {
         let (ticket, mut receiver) = match self.lock().entry(keys.lock_key_shared()) {
             Entry::Vacant(entry) => {
-                let wakeups = Arc::clone(&entry.insert(LocalQueue::default()).wakeups);
+                let wakeups = Arc::clone(&entry.insert(LocalQueue::new(options.template.clone())).wakeups);
                 return Ok(Entered::Permit(LocalPermit::new(self, keys, wakeups)));
             }
             Entry::Occupied(mut queue) => {
                 let (sender, receiver) = oneshot::channel();
+                let terms = HandoverTerms::from(options);
                 let id = queue.get_mut().push(terms, sender, self.max_waiters).map_err(NotEntered::QueueFull)?;
                 (QueueTicket { queues: self, keys, id }, receiver)
             }
@@ -97,6 +99,16 @@ impl LocalQueues {
         let queues = self.lock();
         let queue = queues.get(keys.lock_key()).filter(|queue| queue.has_callers_before());
         queue.map(|queue| queue.last_attempt.clone())
+    }
+
+    /// The locks that callers wait for: lock key, template, and the number of callers.
+    pub(crate) fn waiting(&self) -> Vec<(Arc<str>, Option<Arc<str>>, usize)> {
+        let queues = self.lock();
+        let waiting = |(key, queue): (&Arc<str>, &LocalQueue)| {
+            let (template, callers) = queue.waiting();
+            (callers > 0).then(|| (Arc::clone(key), template, callers))
+        };
+        queues.iter().filter_map(waiting).collect()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, LocalQueue>> {

@@ -251,3 +251,32 @@ async fn a_handover_checks_the_options_of_the_caller_that_moves_up() {
     sleep(longer / 4).await;
     assert_eq!(cluster.holding(), 5, "the keys live as long as the lease claims");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_says_how_many_callers_wait_for_what() {
+    let cluster = MemoryCluster::new(5);
+    let (here, there) = (cluster.manager(), cluster.manager());
+    let waiting = || -> Vec<(String, String, usize)> {
+        let mut waiting: Vec<_> = here.waiting().into_iter().map(|w| (w.resource, w.template, w.callers)).collect();
+        waiting.sort();
+        waiting
+    };
+    let (mine, theirs) = (here.lock("mine").acquire().await.unwrap(), there.lock("theirs").acquire().await.unwrap());
+    assert_eq!(waiting(), []);
+
+    let wait_for = |resource: &str| tokio::spawn(here.lock(resource).template("t").wait(WAIT).acquire());
+    let waiters = ["mine", "mine", "theirs", "theirs", "theirs"].map(wait_for);
+    sleep(WORK).await;
+    // The first caller of "mine" has no template, and holds the lock.
+    let row = |resource: &str, template: &str, callers| (resource.to_owned(), template.to_owned(), callers);
+    assert_eq!(waiting(), [row("mine", "other", 2), row("theirs", "t", 3)]);
+
+    waiters[1].abort();
+    sleep(WORK).await;
+    assert_eq!(waiting(), [row("mine", "other", 1), row("theirs", "t", 3)]);
+    drop((mine, theirs));
+    for waiter in waiters {
+        drop(waiter.await);
+    }
+    eventually("nobody waits", || waiting().is_empty()).await;
+}

@@ -34,6 +34,16 @@ async fn close_rejects_new_acquisitions_wakes_waiters_and_leaves_holders_alone()
 }
 
 #[tokio::test(start_paused = true)]
+async fn closed_resolves_when_the_manager_is_closed_and_at_once_after_that() {
+    let locks = MemoryCluster::new(5).manager();
+    let mut closed = std::pin::pin!(locks.closed());
+    assert!(futures_util::poll!(closed.as_mut()).is_pending());
+    locks.clone().close();
+    closed.await;
+    locks.closed().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn close_on_closes_when_its_future_completes() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
