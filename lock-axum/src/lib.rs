@@ -135,7 +135,8 @@
 //! status below 400, redirects included. It does not mean that nothing was written: the handler may have committed
 //! before the loss. Let clients send idempotency keys.
 //!
-//! [`readyz`] answers readiness probes: 503 `lock-unavailable` while no lock can be acquired.
+//! [`readyz`] answers readiness probes: 503 `lock-unavailable` while no lock can be acquired. `dashboard`, with the feature of that
+//! name, is a page that shows the locks of the process live, to be nested below your own authentication.
 //!
 //! # Events
 //!
@@ -174,6 +175,8 @@
 
 mod counted;
 mod critical_section;
+#[cfg(feature = "dashboard")]
+mod dashboard;
 mod detach;
 mod distributed_lock;
 mod encode;
@@ -200,9 +203,11 @@ pub use lock_core::{
     ConfigError, ConnectError, FencingToken, Health, InvalidName, InvalidUrl, Lease, LockError, LockGuard, LockManager,
     LockManagerBuilder, LockNode, LockObserver, LockRequest, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_TTL, MAX_WAIT,
     MIN_TTL, Members, MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange,
-    RedisNode, Refusal, Seat, SeatState, ShutdownReport, Vote, node, observer, redis,
+    RedisNode, Refusal, Seat, SeatState, ShutdownReport, Vote, Waiting, node, observer, redis,
 };
 
+#[cfg(feature = "dashboard")]
+pub use self::dashboard::{Dashboard, dashboard};
 pub use self::distributed_lock::distributed_lock;
 pub use self::encode::encode_value;
 pub use self::key_error::KeyError;

@@ -89,6 +89,22 @@
 //! `lock.lost` (a holder was too slow or cut off), `lock.stale_token` (and the fence held) and `lock.majority_forgot`
 //! (promises may have ended).
 //!
+//! # The page
+//!
+//! With the feature `dashboard`, `lock_axum::dashboard(locks)` is a page that shows, live, what this process holds, who waits for
+//! it, and how the masters are. It changes nothing and costs nothing while nobody looks, but it shows the names of resources and
+//! the addresses of masters: nest it below your own authentication, as its documentation does. Other processes have pages of
+//! their own.
+//!
+#![cfg_attr(feature = "dashboard", doc = "```")]
+#![cfg_attr(not(feature = "dashboard"), doc = "```ignore")]
+//! # use axum::Router;
+//! # use lock_axum::{LockManager, dashboard};
+//! # let locks = LockManager::in_memory();
+//! let page = Router::from(dashboard(locks)); // .layer(your authentication)
+//! let app: Router = Router::new().nest("/locks", page);
+//! ```
+//!
 //! # Replacing one
 //!
 //! No command is needed, because services with another list of masters make the change by themselves:

@@ -40,6 +40,9 @@
 //!
 //! If the process is killed instead, others get its locks when their `ttl` is over.
 //!
+//! A stream that has no end of its own, such as server-sent events, holds up step 2. Let it end with
+//! [`closed`](crate::LockManager::closed): `stream.take_until(locks.closed())`.
+//!
 //! # The signal
 //!
 //! Supervisors send SIGTERM, terminals SIGINT. Wait for both:

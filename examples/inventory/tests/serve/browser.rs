@@ -204,7 +204,7 @@ async fn a_phone_and_a_keyboard_are_enough() {
 }
 
 /// The elements whose text has less contrast than WCAG's AA asks for: 4.5, and 3 for large text.
-const LOW_CONTRAST: &str = r"(() => {
+pub(crate) const LOW_CONTRAST: &str = r"(() => {
     const parts = color => color.match(/[\d.]+/g).map(Number);
     const light = color => parts(color).slice(0, 3).map(c => c / 255)
         .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)

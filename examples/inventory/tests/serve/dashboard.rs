@@ -1,124 +1,76 @@
-//! The dashboard of `grafana.json`, against a real Prometheus that scrapes the service.
+//! The dashboard of `lock-axum` in a browser, below a path.
 
-use std::{
-    io::{BufRead, BufReader},
-    ops::Deref,
-    process::{Child, ChildStdout, Command, Stdio},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
-use axum::http::{Method, StatusCode};
-use http_body_util::BodyExt;
-use serde_json::Value;
-use tempfile::TempDir;
-use tokio::time::{sleep, timeout};
+use axum::Router;
+use lock_axum::{LockManager, MemoryNode, dashboard};
+use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
-use crate::{
-    client::{Client, LIMIT, happened},
-    prometheus::Prometheus,
-};
+use crate::{browser::LOW_CONTRAST, chromium::Browser};
 
-const DASHBOARD: &str = include_str!("../../grafana.json");
-/// Between two looks at panels.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const HOUR: Duration = Duration::from_secs(3600);
+/// A resource that would be an image, and run a script, if the page took it for HTML.
+const HOSTILE: &str = "file:<img src=x onerror=document.title='taken'>";
 
-/// `inventory serve`, as users start it. It ends when this is dropped.
-struct Program {
-    client: Client,
-    process: Child,
-    _stdout: BufReader<ChildStdout>,
-    _directory: TempDir,
+async fn serve(address: SocketAddr, locks: &LockManager) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind(address).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app: Router = Router::new().nest_service("/admin/locks", Router::from(dashboard(locks.clone())));
+    let closed = locks.closed();
+    let served = tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closed).await.unwrap() });
+    (address, served)
 }
 
-impl Program {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_inventory"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--database"])
-            .arg(directory.path().join("shop.sqlite"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://").unwrap().parse().unwrap();
-        Self { client: Client { address }, process, _stdout: stdout, _directory: directory }
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dashboard_shows_locks_and_masters_live_and_reconnects() {
+    let nodes: [MemoryNode; 5] = std::array::from_fn(|_| MemoryNode::new());
+    let manager = || LockManager::builder().nodes(nodes.clone()).connect_lazy().unwrap();
+    let locks = manager();
+    let (address, served) = serve(SocketAddr::from(([127, 0, 0, 1], 0)), &locks).await;
+    let mut browser = Browser::open(&format!("http://{address}/admin/locks"));
+    browser.until("at('summary').textContent === 'Nothing is held, and nobody waits.'");
+
+    let stock = locks.lock("stock:1").template("stock:{sku}").acquire().await.unwrap();
+    let hostile = locks.lock(HOSTILE).template("file:{path}").acquire().await.unwrap();
+    let waiting = tokio::spawn(locks.lock("stock:1").template("stock:{sku}").wait(HOUR).acquire());
+    browser.until("at('summary').textContent === '2 locks are held, 1 caller waits.'");
+    let of_token = format!(
+        "[...document.querySelectorAll('tbody tr')].find(row => row.children[1].textContent === '{}')",
+        hostile.token()
+    );
+    assert_eq!(browser.evaluate(&format!("{of_token}.children[0].textContent")), HOSTILE);
+    assert_eq!(browser.evaluate("document.querySelectorAll('main img').length"), 0);
+    browser.evaluate("window.row = document.querySelector('.contended')");
+    browser.until("row.children[4].textContent === '1' && row.children[2].textContent.match(/^[2-9]\\.\\d s$/)");
+    assert_eq!(browser.evaluate("row.isConnected"), true, "a row that stays is left where it is");
+
+    browser.until("document.querySelectorAll('#masters .up').length === 5");
+    nodes[1].set_down(true);
+    browser.until("at('masters').children[1].className === 'down'");
+    assert_eq!(browser.text("quorum"), "a majority grants locks");
+    for (width, height) in [(320, 700), (1200, 1000)] {
+        browser.size(width, height);
+        browser.until(&format!("innerWidth === {width} && document.documentElement.scrollWidth <= {width}"));
     }
-}
-
-impl Deref for Program {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.client
+    for scheme in ["light", "dark"] {
+        browser.colors(scheme);
+        let low = browser.evaluate(LOW_CONTRAST);
+        assert_eq!(low.as_array().map(Vec::len), Some(0), "{scheme}: {low:#}");
     }
-}
+    let errors = browser.take_errors();
+    assert!(errors.is_empty(), "{errors:#?}");
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        _ = self.process.kill();
-        _ = self.process.wait();
-    }
-}
+    // The manager is closed while a page is open and a lock is held.
+    locks.close();
+    timeout(Duration::from_secs(30), served).await.expect("the page does not hold up the server").unwrap();
+    browser.until("document.body.className === 'stale' && !at('offline').hidden");
+    assert!(waiting.await.unwrap().is_err());
+    drop((stock, hostile));
 
-/// The queries of the panels, with the panels' titles, and with values for the variables that Grafana replaces.
-fn queries() -> Vec<(String, String)> {
-    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
-    let mut queries = Vec::new();
-    for panel in dashboard["panels"].as_array().unwrap() {
-        let targets = panel["targets"].as_array().unwrap();
-        assert!(!targets.is_empty(), "a panel without a query: {panel}");
-        queries.extend(targets.iter().map(|target| {
-            let query = target["expr"].as_str().unwrap().replace("$template", ".*").replace("$__rate_interval", "1m");
-            assert!(!query.contains('$'), "a variable that the dashboard does not have: {query}");
-            (panel["title"].as_str().unwrap().to_owned(), query)
-        }));
-    }
-    queries
-}
-
-#[tokio::test]
-async fn every_panel_of_the_dashboard_shows_what_happened() {
-    let shop = Program::start();
-    // The series of its template begin at zero, so that Prometheus sees them grow.
-    assert_eq!(shop.buy().await, StatusCode::OK);
-    let prometheus = Prometheus::scraping(shop.address).await;
-
-    let buy = async {
-        // Buyers wait, and a holder outlives its lease until the fence refuses it. Meanwhile, another lock is renewed.
-        assert_eq!(shop.press("rush").await, StatusCode::ACCEPTED);
-        assert_eq!(shop.press("freeze").await, StatusCode::ACCEPTED);
-        shop.until("a frozen holder", |state| happened(state, "frozen")).await;
-        assert_eq!(shop.press("slow").await, StatusCode::ACCEPTED);
-        // One of them comes to an instance that is not frozen.
-        let pear = || shop.deduct("pear", r#"{"quantity":1}"#);
-        tokio::join!(pear(), pear());
-    };
-    let mut unseen = queries();
-    let look = async {
-        while let Some((_, query)) = unseen.first() {
-            let values = prometheus.values(query).await;
-            if values.iter().any(|value| value.is_finite() && *value > 0.0) {
-                unseen.remove(0);
-            } else {
-                unseen.rotate_left(1);
-                sleep(LOOK_AGAIN).await;
-            }
-        }
-    };
-    if timeout(LIMIT, async { tokio::join!(buy, look) }).await.is_err() {
-        panic!("these show nothing but zeros: {unseen:#?}");
-    }
-
-    let response = shop.send(Method::GET, "/metrics", &[], "").await;
-    let metrics = response.into_body().collect().await.unwrap().to_bytes();
-    let metrics = std::str::from_utf8(&metrics).unwrap();
-    let names: Vec<_> = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    assert_eq!(names.len(), 11, "{names:?}");
-    for name in names {
-        assert!(DASHBOARD.contains(name), "no panel shows {name}");
-    }
+    let locks = manager();
+    let (_, served) = serve(address, &locks).await;
+    browser.until("at('offline').hidden && at('summary').textContent === 'Nothing is held, and nobody waits.'");
+    assert_eq!(browser.evaluate("document.querySelectorAll('tbody tr').length"), 0);
+    locks.close();
+    served.await.unwrap();
 }

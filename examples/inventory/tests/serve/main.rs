@@ -7,6 +7,7 @@ mod browser;
 mod chromium;
 mod client;
 mod dashboard;
+mod grafana;
 mod masters;
 mod pages;
 mod prometheus;

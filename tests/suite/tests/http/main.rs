@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
 mod body_budget;
+mod dashboard;
 mod endings;
 mod fence;
 mod functions;

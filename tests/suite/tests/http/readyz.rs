@@ -101,9 +101,19 @@ async fn a_probe_that_gives_up_leaves_its_answer_to_the_next_one() {
 
 /// A node that counts the test votes that it is asked for.
 #[derive(Clone)]
-struct CountingNode {
+pub(crate) struct CountingNode {
     node: MemoryNode,
     test_votes: Arc<AtomicUsize>,
+}
+
+impl CountingNode {
+    pub(crate) fn new() -> Self {
+        Self { node: MemoryNode::new(), test_votes: Arc::default() }
+    }
+
+    pub(crate) fn test_votes(&self) -> usize {
+        self.test_votes.load(Ordering::SeqCst)
+    }
 }
 
 impl LockNode for CountingNode {
@@ -119,16 +129,15 @@ impl LockNode for CountingNode {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_probes_within_a_second_ask_the_masters_once() {
-    let node = CountingNode { node: MemoryNode::new(), test_votes: Arc::default() };
-    let test_votes = || node.test_votes.load(Ordering::SeqCst);
+    let node = CountingNode::new();
     let locks = LockManager::builder().nodes([node.clone()]).connect().await.unwrap();
-    let before = test_votes();
+    let before = node.test_votes();
     node.node.set_delay(Duration::from_millis(20));
     let app = app(&locks);
     for asked in 1..4 {
         let answers = futures_util::future::join_all((0..1000).map(|_| probe(&app))).await;
         assert!(answers.iter().all(|answer| answer.status == StatusCode::OK));
-        assert_eq!(test_votes(), before + asked);
+        assert_eq!(node.test_votes(), before + asked);
         sleep(MAX_AGE).await;
     }
 }

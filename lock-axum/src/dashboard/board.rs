@@ -1,0 +1,154 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lock_core::{FencingToken, Lease, LockManager, Waiting};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::masters::Masters;
+
+/// How many rows are shown: what somebody can read, and a browser can show again every second.
+const MAX_ROWS: usize = 1000;
+/// How long a state is shown to other pages, too. Half of the time between two states of one page, so that it gets a new one
+/// each time.
+const MAX_AGE: Duration = Duration::from_millis(500);
+
+/// What the pages show. It is computed when a page asks for it.
+pub(super) struct Board {
+    locks: LockManager,
+    masters: Masters,
+    last: Mutex<Option<(Instant, Arc<str>)>>,
+}
+
+/// A lock that is held, or that callers wait for.
+struct Row<'a> {
+    template: &'a str,
+    resource: &'a str,
+    /// `None` if another process holds it.
+    hold: Option<Hold>,
+    waiting: usize,
+}
+
+impl<'a> Row<'a> {
+    /// First what somebody waits for, then what is held longest.
+    fn order(&self) -> (bool, Reverse<Option<Duration>>, &'a str) {
+        (self.waiting == 0, Reverse(self.hold.as_ref().map(|hold| hold.age)), self.resource)
+    }
+}
+
+struct Hold {
+    token: FencingToken,
+    age: Duration,
+    remaining: Duration,
+}
+
+/// The rows of one template.
+#[derive(Default)]
+struct Section {
+    held: usize,
+    waiting: usize,
+    rows: Vec<Value>,
+}
+
+impl Board {
+    pub(super) fn new(locks: LockManager) -> Self {
+        Self { locks, masters: Masters::new(), last: Mutex::default() }
+    }
+
+    pub(super) fn locks(&self) -> &LockManager {
+        &self.locks
+    }
+
+    /// The state as JSON.
+    pub(super) fn state(&self) -> Arc<str> {
+        self.masters.ask_if_due(&self.locks);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((at, state)) if at.elapsed() < MAX_AGE => Arc::clone(state),
+            _ => {
+                let state = Arc::from(self.compute().to_string());
+                *last = Some((Instant::now(), Arc::clone(&state)));
+                state
+            }
+        }
+    }
+
+    fn compute(&self) -> Value {
+        let (held, waiting) = (self.locks.held(), self.locks.waiting());
+        let rows = rows(&held, &waiting);
+        let callers: usize = waiting.iter().map(|waiting| waiting.callers).sum();
+        let sections = sections(&rows, self.locks.redacts());
+        let templates = sections.into_iter().map(|(template, Section { held, waiting, rows })| {
+            json!({ "template": template, "held": held, "waiting": waiting, "rows": rows })
+        });
+        let templates: Vec<Value> = templates.collect();
+        let (quorum, masters) = self.masters.view();
+        json!({
+            "quorum": quorum,
+            "masters": masters,
+            "held": held.len(),
+            "waiting": callers,
+            "left_out": rows.len().saturating_sub(MAX_ROWS),
+            "templates": templates,
+        })
+    }
+}
+
+/// One row for each lease, and for each resource that is only waited for. The rows to show come first, in their order.
+fn rows<'a>(held: &'a [Lease], waiting: &'a [Waiting]) -> Vec<Row<'a>> {
+    let mut waiting: HashMap<&str, &Waiting> = waiting.iter().map(|line| (line.resource.as_str(), line)).collect();
+    let here = held.iter().map(|lease| Row {
+        template: lease.template(),
+        resource: lease.resource(),
+        hold: Some(Hold { token: lease.token(), age: lease.age(), remaining: lease.remaining() }),
+        waiting: waiting.remove(lease.resource()).map_or(0, |line| line.callers),
+    });
+    let mut rows: Vec<Row<'_>> = here.collect();
+    rows.extend(waiting.into_values().map(|line| Row {
+        template: &line.template,
+        resource: &line.resource,
+        hold: None,
+        waiting: line.callers,
+    }));
+    // Not all of them in order: there may be a hundred thousand.
+    let shown = MAX_ROWS.min(rows.len());
+    if shown < rows.len() {
+        rows.select_nth_unstable_by_key(shown, Row::order);
+    }
+    rows[..shown].sort_unstable_by_key(Row::order);
+    rows
+}
+
+/// The rows by template, without those above [`MAX_ROWS`]. Every template is counted, unless there are too many of those, too.
+fn sections<'a>(rows: &[Row<'a>], redact: bool) -> BTreeMap<&'a str, Section> {
+    let mut sections: BTreeMap<&str, Section> = BTreeMap::new();
+    for (index, row) in rows.iter().enumerate() {
+        if sections.len() >= MAX_ROWS && !sections.contains_key(row.template) {
+            continue;
+        }
+        let section = sections.entry(row.template).or_default();
+        section.held += usize::from(row.hold.is_some());
+        section.waiting += row.waiting;
+        if index < MAX_ROWS {
+            section.rows.push(view(row, redact));
+        }
+    }
+    sections
+}
+
+fn view(row: &Row<'_>, redact: bool) -> Value {
+    json!({
+        "resource": (!redact).then_some(row.resource),
+        // As text: a browser's numbers do not have as many digits.
+        "token": row.hold.as_ref().map(|hold| hold.token.to_string()),
+        "age_ms": row.hold.as_ref().map(|hold| millis(hold.age)),
+        "remaining_ms": row.hold.as_ref().map(|hold| millis(hold.remaining)),
+        "waiting": row.waiting,
+    })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,122 @@
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::Html;
+use axum::routing::get;
+use http::{HeaderName, header};
+use lock_core::LockManager;
+
+use super::events::{Pages, events};
+
+/// The page has its style and its script in itself, talks to its own service, and is in no frame. The hashes are those of the two
+/// elements in the file.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; style-src 'sha256-NAO7l4BLtXut5qT7/J/E26dP6KZpdMI0vLASbPoKFSw='; \
+         script-src 'sha256-Alj11KamLLS/OGJOErGOo+c5TG6dtuzFr4envJwNyu4='; connect-src 'self'; img-src data:; \
+         frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+];
+
+/// A page that shows what a manager holds and waits for, live, and how its masters are.
+///
+/// Held locks are listed by the template of their resource: each with its fencing token, how long it has been held, its remaining
+/// validity, and how many callers of this process wait for it; and so are the resources that are held elsewhere while callers of
+/// this process wait. At most 1,000 rows are shown, those with waiters and the oldest first, and it is said how many are left out.
+/// With [`redact(true)`](crate::LockManagerBuilder::redact), templates stand in place of the names of resources.
+///
+/// It is about one process. Behind a load balancer, it shows the locks of the instance that answers.
+///
+/// # Routes
+///
+/// | Request | Answer |
+/// |---|---|
+/// | `GET /` | the page: one file, which loads nothing else |
+/// | `GET /events` | what the page shows, as server-sent events with JSON; 503 if 16 pages are open |
+///
+/// Nothing can be changed through them. **They have no authentication of their own**: nest them below a layer that has. The page
+/// works below any path. A path that is nested with `nest` has no slash at the end; with `nest_service`, both forms lead to it.
+///
+/// # Cost
+///
+/// None while no page is open. While one is, its state is computed at most twice a second for all pages together, and the masters
+/// are asked every other second as [`LockManager::health`] does. Open pages do not delay a shutdown: their streams end when the
+/// manager is [closed](LockManager::closed).
+///
+/// # Examples
+///
+/// Below a path, with HTTP basic authentication, whose credentials have to travel over TLS:
+///
+/// ```
+/// use axum::extract::{Request, State};
+/// use axum::http::{HeaderValue, StatusCode, header};
+/// use axum::middleware::{self, Next};
+/// use axum::response::{IntoResponse, Response};
+/// use axum::Router;
+/// use data_encoding::BASE64;
+/// use lock_axum::{LockManager, dashboard};
+/// use subtle::ConstantTimeEq as _;
+///
+/// /// Lets a request pass that has these credentials.
+/// async fn log_in(State(credentials): State<String>, request: Request, next: Next) -> Response {
+///     let sent = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+///     // Takes as long for a password that is nearly right as for any other of its length.
+///     if bool::from(sent.ct_eq(credentials.as_bytes())) {
+///         return next.run(request).await;
+///     }
+///     let challenge = [(header::WWW_AUTHENTICATE, r#"Basic realm="locks", charset="UTF-8""#)];
+///     (StatusCode::UNAUTHORIZED, challenge).into_response()
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # use axum::body::Body;
+/// # use tower::ServiceExt as _;
+/// # let locks = LockManager::in_memory();
+/// # let password = "secret";
+/// let credentials = format!("Basic {}", BASE64.encode(format!("admin:{password}").as_bytes()));
+/// let page = Router::from(dashboard(locks.clone())).layer(middleware::from_fn_with_state(credentials, log_in));
+/// let app: Router = Router::new().nest("/locks", page);
+/// # for (authorization, status) in [("Basic YWRtaW46c2VjcmV0", 200), ("Basic YWRtaW46c2VjcmVU", 401), ("", 401)] {
+/// #     let request = Request::get("/locks").header(header::AUTHORIZATION, authorization).body(Body::empty()).unwrap();
+/// #     assert_eq!(app.clone().oneshot(request).await.unwrap().status(), status);
+/// # }
+/// # }
+/// ```
+pub fn dashboard(locks: LockManager) -> Dashboard {
+    Dashboard { locks }
+}
+
+/// The page of [`dashboard`], to be turned into a [`Router`] with `into`.
+///
+/// # Examples
+///
+/// ```
+/// use axum::Router;
+/// use lock_axum::{LockManager, dashboard};
+///
+/// let locks = LockManager::in_memory();
+/// let app: Router = Router::new().nest("/locks", dashboard(locks).into());
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a dashboard is not served before it is a router"]
+pub struct Dashboard {
+    locks: LockManager,
+}
+
+impl<S> From<Dashboard> for Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    fn from(Dashboard { locks }: Dashboard) -> Self {
+        Router::new()
+            .route("/", get(async || (HEADERS, Html(include_str!("page.html")))))
+            .route("/events", get(events))
+            .with_state(Arc::new(Pages::new(locks)))
+    }
+}

@@ -1,0 +1,16 @@
+//! A page that shows the locks of this process, live.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `dashboard` | the routes, and the page itself |
+//! | `events` | the open pages, and what they are sent |
+//! | `board` | what is held and waited for |
+//! | `masters` | the state of the masters, while somebody looks |
+//! | `page.html` | the page, in one file |
+
+mod board;
+mod dashboard;
+mod events;
+mod masters;
+
+pub use self::dashboard::{Dashboard, dashboard};

@@ -1,0 +1,334 @@
+//! The dashboard: what it shows, what it costs, and what it does not let through. In virtual time, except for the shutdown.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, BodyDataStream};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use data_encoding::BASE64;
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use lock_axum::{LockManager, LockNode as _, MemoryNode, dashboard};
+use lock_support::http::{PATIENCE, Response, manager, nodes};
+use ring::digest::{SHA256, digest};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt as _;
+
+use crate::readyz::CountingNode;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn app(locks: &LockManager) -> Router {
+    Router::new().nest("/locks", dashboard(locks.clone()).into())
+}
+
+async fn answer(app: &Router, method: Method, path: &str) -> (StatusCode, HeaderMap, Body) {
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    let (parts, body) = app.clone().oneshot(request).await.unwrap().into_parts();
+    (parts.status, parts.headers, body)
+}
+
+async fn get(app: &Router, path: &str) -> Response {
+    let (status, headers, body) = answer(app, Method::GET, path).await;
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    Response { status, headers, body }
+}
+
+/// An open page: the stream of its states.
+struct Page {
+    body: BodyDataStream,
+    text: String,
+}
+
+impl Page {
+    async fn open(app: &Router) -> Self {
+        let (status, headers, body) = answer(app, Method::GET, "/locks/events").await;
+        assert_eq!(
+            (status, &headers[header::CONTENT_TYPE]),
+            (StatusCode::OK, &HeaderValue::from_static("text/event-stream"))
+        );
+        Self { body: body.into_data_stream(), text: String::new() }
+    }
+
+    /// The next state; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let state = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+                self.text = rest.to_owned();
+                return Some(state);
+            }
+            let data = self.body.next().await?.unwrap();
+            self.text.push_str(std::str::from_utf8(&data).unwrap());
+        }
+    }
+
+    /// The next state that a page shows which is opened now.
+    async fn now(app: &Router) -> Value {
+        // What other pages were shown is half a second old at most.
+        sleep(SECOND).await;
+        Self::open(app).await.next().await.unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_locks_are_listed_by_template_with_token_age_validity_and_waiters() {
+    let locks = LockManager::in_memory();
+    let app = app(&locks);
+    let state = Page::now(&app).await;
+    assert_eq!((&state["held"], &state["waiting"], &state["templates"]), (&0.into(), &0.into(), &Value::Array(vec![])));
+
+    let stock = |sku: &str| locks.lock(format!("stock:{sku}")).template("stock:{sku}").renew(false);
+    let (old, report) = (stock("1").acquire().await.unwrap(), locks.lock("report").acquire().await.unwrap());
+    sleep(SECOND * 3).await;
+    let contended = stock("2").acquire().await.unwrap();
+    let waiting = [(); 2].map(|()| tokio::spawn(stock("2").wait(SECOND * 60).acquire()));
+    let state = Page::now(&app).await;
+
+    assert_eq!((&state["held"], &state["waiting"], &state["left_out"]), (&3.into(), &2.into(), &0.into()));
+    let [other, stocks] = state["templates"].as_array().unwrap().as_slice() else { panic!("{state}") };
+    assert_eq!((&other["template"], &other["held"], &other["waiting"]), (&"other".into(), &1.into(), &0.into()));
+    assert_eq!(other["rows"][0]["token"], report.token().to_string());
+    assert_eq!(
+        (&stocks["template"], &stocks["held"], &stocks["waiting"]),
+        (&"stock:{sku}".into(), &2.into(), &2.into())
+    );
+    // The one that is waited for comes first.
+    for (row, guard, resource, age, waiting) in
+        [(0, &contended, "stock:2", SECOND, 2), (1, &old, "stock:1", SECOND * 4, 0)]
+    {
+        let row = &stocks["rows"][row];
+        assert_eq!((&row["resource"], &row["waiting"]), (&resource.into(), &waiting.into()));
+        assert_eq!(row["token"], guard.token().to_string());
+        let millis = |field: &str| Duration::from_millis(row[field].as_u64().unwrap());
+        let (held_for, valid_for) = (millis("age_ms"), millis("remaining_ms"));
+        assert!(held_for >= age && held_for < age + SECOND, "{row}");
+        assert!(valid_for <= guard.remaining() && valid_for > guard.remaining() - SECOND, "{row}");
+    }
+
+    drop((old, report, contended));
+    waiting.iter().for_each(JoinHandle::abort);
+    let state = Page::now(&app).await;
+    assert_eq!((&state["held"], &state["waiting"]), (&0.into(), &0.into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_held_elsewhere_is_listed_while_callers_wait_for_it() {
+    let nodes = nodes();
+    let (here, there) = (manager(&nodes), manager(&nodes));
+    let _held = there.lock("stock:1").acquire().await.unwrap();
+    let waiting = tokio::spawn(here.lock("stock:1").template("stock:{sku}").wait(SECOND * 60).acquire());
+    let state = Page::now(&app(&here)).await;
+    assert_eq!((&state["held"], &state["waiting"]), (&0.into(), &1.into()));
+    let row = &state["templates"][0]["rows"][0];
+    assert_eq!((&row["resource"], &row["waiting"]), (&"stock:1".into(), &1.into()));
+    assert_eq!((&row["token"], &row["age_ms"], &row["remaining_ms"]), (&Value::Null, &Value::Null, &Value::Null));
+    waiting.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_rows_are_shown_and_the_others_are_counted() {
+    let locks = LockManager::in_memory();
+    let lock = |number: usize| locks.lock(format!("stock:{number}")).template("stock:{sku}");
+    let guards = join_all((0..1001).map(|number| lock(number).acquire())).await;
+    sleep(SECOND).await;
+    let _young = locks.lock("young").template("job:{name}").acquire().await.unwrap();
+    let waiting = tokio::spawn(lock(7).wait(SECOND * 60).acquire());
+    let state = Page::now(&app(&locks)).await;
+    assert_eq!((&state["held"], &state["left_out"]), (&1002.into(), &2.into()));
+    let [jobs, stocks] = state["templates"].as_array().unwrap().as_slice() else { panic!("two templates") };
+    assert_eq!((jobs["held"].as_u64(), jobs["rows"].as_array().unwrap().len()), (Some(1), 0), "counted all the same");
+    assert_eq!((stocks["held"].as_u64(), stocks["rows"].as_array().unwrap().len()), (Some(1001), 1000));
+    assert_eq!(stocks["rows"][0]["resource"], "stock:7", "the one that is waited for is never left out");
+    waiting.abort();
+    drop(guards);
+}
+
+#[tokio::test(start_paused = true)]
+async fn redacted_names_are_absent() {
+    let nodes = nodes();
+    let locks = LockManager::builder().nodes(nodes.clone()).redact(true).connect().await.unwrap();
+    let request = |name: &str| locks.lock(name).template("patient:{name}").wait(SECOND * 60);
+    let guard = request("patient:mallory").acquire().await.unwrap();
+    let _elsewhere = manager(&nodes).lock("patient:trent").acquire().await.unwrap();
+    let waiting = ["patient:mallory", "patient:trent"].map(|name| tokio::spawn(request(name).acquire()));
+    let state = Page::now(&app(&locks)).await;
+    assert_eq!((&state["held"], &state["waiting"]), (&1.into(), &2.into()));
+    assert!(!state.to_string().contains("mallory") && !state.to_string().contains("trent"), "{state}");
+    let section = &state["templates"][0];
+    assert_eq!((&section["template"], &section["rows"][0]["resource"]), (&"patient:{name}".into(), &Value::Null));
+    assert_eq!(section["rows"][0]["token"], guard.token().to_string());
+    waiting.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_master_is_shown_with_what_is_wrong_with_it() {
+    let nodes: [MemoryNode; 5] = std::array::from_fn(|_| MemoryNode::new());
+    let locks = manager(&nodes);
+    let _ = locks.health().await;
+    let app = app(&locks);
+    let mut page = Page::open(&app).await;
+    let state = page.next().await.unwrap();
+    assert_eq!((&state["quorum"], &state["masters"]), (&Value::Null, &Value::Array(vec![])), "nobody has asked yet");
+    let masters = |state: &Value| -> Vec<String> {
+        let masters = state["masters"].as_array().unwrap().iter();
+        masters.map(|master| master["state"].as_str().unwrap().to_owned()).collect()
+    };
+    let state = page.next().await.unwrap();
+    assert_eq!((state["quorum"].as_bool(), masters(&state)), (Some(true), vec!["up".to_owned(); 5]));
+    assert_eq!(state["masters"][0]["name"], nodes[0].name());
+
+    // One that forgot joins with a majority of the others only.
+    nodes[0].set_down(true);
+    nodes[2].forget();
+    let mut until = async |expected: [&str; 5]| {
+        let reached = async {
+            loop {
+                let state = page.next().await.unwrap();
+                if masters(&state) == expected {
+                    return state;
+                }
+            }
+        };
+        timeout(SECOND * 30, reached).await.expect("each master in its state")
+    };
+    until(["down", "up", "joining", "up", "up"]).await;
+    nodes[1].set_delay(Duration::from_secs(3600));
+    let state = until(["down", "hung", "joining", "up", "up"]).await;
+    assert_eq!(state["quorum"].as_bool(), Some(false));
+    assert!(state["masters"][0]["problem"].as_str().unwrap().starts_with("not reachable"), "{state}");
+
+    drop(page);
+    sleep(SECOND * 60).await;
+    let state = Page::open(&app).await.next().await.unwrap();
+    assert_eq!(state["quorum"], Value::Null, "what the masters said a minute ago is not shown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_while_nobody_looks() {
+    let node = CountingNode::new();
+    let locks = LockManager::builder().nodes([node.clone()]).connect().await.unwrap();
+    let app = app(&locks);
+    let asked = async |time: Duration| {
+        let before = node.test_votes();
+        sleep(time).await;
+        node.test_votes() - before
+    };
+    let unused = asked(SECOND * 100).await;
+    assert_eq!(get(&app, "/locks").await.status, StatusCode::OK);
+    assert_eq!(asked(SECOND * 100).await, unused, "the page itself asks for nothing");
+
+    let mut page = Page::open(&app).await;
+    let before = node.test_votes();
+    for _ in 0..100 {
+        page.next().await.unwrap();
+    }
+    assert!(node.test_votes() > before + 40, "the masters are asked while somebody looks");
+    drop(page);
+    sleep(SECOND * 5).await;
+    assert_eq!(asked(SECOND * 100).await, unused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixteen_pages_ask_the_masters_as_often_as_one_and_no_more_are_open() {
+    let node = CountingNode::new();
+    let locks = LockManager::builder().nodes([node.clone()]).connect().await.unwrap();
+    let app = app(&locks);
+    let mut pages = join_all((0..16).map(|_| Page::open(&app))).await;
+    let before = node.test_votes();
+    for _ in 0..100 {
+        join_all(pages.iter_mut().map(Page::next)).await;
+    }
+    let asked = node.test_votes() - before;
+    assert!(asked <= 51, "asked {asked} times in 100 seconds");
+
+    let refused = get(&app, "/locks/events").await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.problem()["detail"], "16 pages are open, which is the limit; close one of them");
+    pages.pop();
+    drop(Page::open(&app).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dashboard_changes_nothing() {
+    let app = app(&LockManager::in_memory());
+    for path in ["/locks", "/locks/events"] {
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS] {
+            assert_eq!(answer(&app, method.clone(), path).await.0, StatusCode::METHOD_NOT_ALLOWED, "{method} {path}");
+        }
+    }
+    for path in ["/locks/control", "/locks/release", "/locks/events/1"] {
+        assert_eq!(answer(&app, Method::POST, path).await.0, StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_works_below_any_path_with_a_slash_at_the_end_or_without() {
+    let page = || Router::from(dashboard(LockManager::in_memory()));
+    let apps = [
+        (page(), ["/", "/events"]),
+        (Router::new().nest("/locks", page()), ["/locks", "/locks/events"]),
+        (Router::new().nest("/admin/locks/", page()), ["/admin/locks/", "/admin/locks/events"]),
+        (Router::new().nest_service("/locks", page()), ["/locks", "/locks/events"]),
+        (Router::new().nest_service("/locks", page()), ["/locks/", "/locks/events"]),
+    ];
+    for (app, [page, events]) in apps {
+        assert!(get(&app, page).await.text().contains("<title>Locks</title>"), "{page}");
+        assert_eq!(answer(&app, Method::GET, events).await.0, StatusCode::OK, "{events}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_is_one_small_file_that_runs_nothing_but_its_own_script() {
+    let page = get(&app(&LockManager::in_memory()), "/locks").await;
+    let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+    for element in ["style", "script"] {
+        let (_, content) = page.text().split_once(&format!("<{element}>")).unwrap();
+        let (content, rest) = content.split_once(&format!("</{element}>")).unwrap();
+        assert!(!rest.contains(&format!("<{element}")), "one {element}");
+        let hash = BASE64.encode(digest(&SHA256, content.as_bytes()).as_ref());
+        let source = format!("{element}-src 'sha256-{hash}';");
+        assert!(policy.contains(&source), "the policy needs {source} but is {policy}");
+    }
+    assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert_eq!(page.headers[header::X_FRAME_OPTIONS], "DENY");
+    for forbidden in ["innerHTML", "insertAdjacentHTML", "document.write", " onclick=", "src=\"http", "@import"] {
+        assert!(!page.text().contains(forbidden), "{forbidden}");
+    }
+    assert!(page.body.len() < 20_000, "{} bytes", page.body.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_of_a_page_ends_when_the_manager_is_closed() {
+    let locks = LockManager::in_memory();
+    let app = app(&locks);
+    let mut page = Page::open(&app).await;
+    assert!(page.next().await.is_some());
+    locks.close();
+    assert_eq!(timeout(SECOND / 10, page.next()).await, Ok(None));
+    assert_eq!(timeout(SECOND / 10, Page::open(&app).await.next()).await, Ok(None), "also one that is opened later");
+}
+
+#[tokio::test]
+async fn an_open_page_does_not_hold_up_the_shutdown_of_the_server() {
+    let locks = LockManager::in_memory();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = axum::serve(listener, app(&locks)).with_graceful_shutdown(locks.close_on(stopped));
+    let server = tokio::spawn(server.into_future());
+    let mut page = TcpStream::connect(address).await.unwrap();
+    page.write_all(b"GET /locks/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut received = Vec::new();
+    while !received.windows(6).any(|text| text == b"data: ") {
+        assert_ne!(page.read_buf(&mut received).await.unwrap(), 0, "the first state");
+    }
+    stop.send(()).unwrap();
+    timeout(PATIENCE, server).await.expect("the server ends").unwrap().unwrap();
+}
