@@ -5,11 +5,15 @@
 //! REDIS_URLS=redis://a:6379,redis://b:6379,redis://c:6379 cargo run -p quickstart
 //! curl -X POST http://127.0.0.1:3000/stock/42/deduct
 //! ```
+//!
+//! With `DASHBOARD_PASSWORD=...`, <http://127.0.0.1:3000/locks> shows the locks to the user `admin`. Without, there is no such page.
+
+mod log_in;
 
 use std::{env, error::Error, time::Duration};
 
-use axum::{Extension, Json, Router, extract::Path, routing::post};
-use lock_axum::{FencingToken, LockManager, distributed_lock, readyz};
+use axum::{Extension, Json, Router, extract::Path, middleware, routing::post};
+use lock_axum::{FencingToken, LockManager, dashboard, distributed_lock, readyz};
 use serde_json::{Value, json};
 
 #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
@@ -28,10 +32,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Ok(urls) => LockManager::builder().redis(urls.split(',')).connect().await?,
         Err(_) => LockManager::in_memory(),
     };
-    let app = Router::new()
+    let mut app = Router::new()
         .route("/stock/{sku}/deduct", post(deduct))
         .route("/readyz", readyz(locks.clone()))
         .layer(Extension(locks.clone()));
+    if let Ok(password) = env::var("DASHBOARD_PASSWORD")
+        && !password.is_empty()
+    {
+        let log_in = middleware::from_fn_with_state(log_in::credentials("admin", &password), log_in::log_in);
+        app = app.nest("/locks", Router::from(dashboard(locks.clone())).layer(log_in));
+    }
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     println!("listening on http://{}", listener.local_addr()?);
