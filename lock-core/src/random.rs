@@ -110,6 +110,13 @@ impl OwnerId {
         id.copy_from_slice(&hex(self.0));
         value
     }
+
+    /// Parses the value of a lock key. `None` for one that [`Display`](fmt::Display) does not write.
+    pub(crate) fn parse(value: &[u8]) -> Option<Self> {
+        let digits = value.strip_prefix(Self::PREFIX.as_bytes())?;
+        let bits = u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        Some(Self(bits)).filter(|owner| owner.value() == value)
+    }
 }
 
 impl fmt::Display for OwnerId {
@@ -162,6 +169,17 @@ mod tests {
         assert_eq!(first, sequence(&b));
         assert_ne!(first, sequence(&other));
         assert_ne!(first.0, a.owner(), "an owner id is fresh every time");
+    }
+
+    #[test]
+    fn an_owner_is_read_from_what_it_writes_and_from_nothing_else() {
+        let owner = OwnerId::from_bits(0xabc << 64 | 7);
+        assert_eq!(OwnerId::parse(owner.to_string().as_bytes()), Some(owner));
+        assert_eq!(owner.value(), owner.to_string().as_bytes());
+        for other in ["", "lock-", "lock-7", "lock-+0000000000000000000000000000007", "LOCK-", "\u{e9}"] {
+            assert_eq!(OwnerId::parse(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(OwnerId::parse(owner.to_string().to_uppercase().as_bytes()), None);
     }
 
     #[test]

@@ -200,7 +200,7 @@ mod tests {
     }
 
     impl LockNode for SlowToAccept {
-        crate::forward_to_node!(self => self.node; name inspect write_record read_fences);
+        crate::forward_to_node!(self => self.node; name inspect write_record read_fences look evict);
 
         fn submit(&self, request: Request, reply_to: ReplySender) {
             let is_test = request.keys.fence() == Keyspace::TEST_FENCE;

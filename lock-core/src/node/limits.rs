@@ -16,6 +16,9 @@ pub(crate) const MAX_RESERVATIONS: u32 = 9;
 /// How many waiters that nobody listens for are removed at once, when a key is free.
 pub(super) const MAX_GONE: usize = 64;
 
+/// The most owners of a lock that are remembered as evicted. Beyond it, nobody else is evicted until they are forgotten.
+pub(super) const MAX_EVICTED: usize = 4096;
+
 /// Reads a number that a node sent. One that is larger than any token is refused: Lua cannot tell it from the next one.
 pub(super) fn parse_number(digits: &str) -> Option<u64> {
     digits.parse().ok().filter(|number| *number <= MAX_TOKEN)

@@ -2,7 +2,10 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{FenceReading, Inspection, Keyspace, NodeError, NodeRecord, RecordWrite, ReplySender, Request, Wakeups};
+use super::{
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite, ReplySender,
+    Request, Wakeups,
+};
 use crate::random::WaiterId;
 
 /// The future of a node's reply.
@@ -30,7 +33,8 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// use lock_core::node::{
-///     FenceReading, Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request, WaiterId, Wakeups,
+///     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeFuture, NodeRecord, RecordWrite, ReplySender,
+///     Request, WaiterId, Wakeups,
 /// };
 /// use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 ///
@@ -63,6 +67,14 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///     fn submit(&self, request: Request, reply_to: ReplySender) {
 ///         self.requests.fetch_add(1, Ordering::Relaxed);
 ///         self.node.submit(request, reply_to);
+///     }
+///
+///     fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
+///         self.node.look(look)
+///     }
+///
+///     fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
+///         self.node.evict(evict)
 ///     }
 ///
 ///     // These have defaults, which a wrapper has to replace.
@@ -143,6 +155,29 @@ pub trait LockNode: Send + Sync + 'static {
     /// nevertheless.
     fn submit(&self, request: Request, reply_to: ReplySender);
 
+    /// Reads what the node has of some locks, in one step that changes nothing. The states are in the order of the keys.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeError::Unadmitted`] if the node is not in the epoch that was asked for; otherwise whatever kept it from replying.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point.
+    fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>>;
+
+    /// Evicts holders from a lock, in one step: see [`Evict`]. What is sent has no order with what is submitted.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeError::Unadmitted`] if the node is in another epoch; otherwise whatever kept it from replying.
+    /// [`NodeError::may_have_executed`] says whether the holders may have been evicted nevertheless.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point. The holders may be evicted nevertheless.
+    fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>>;
+
     /// Listens for wake-ups: resolves when the node can wake `waiter` from now on. A wake-up is a hint: a timer covers for one
     /// that is late or lost. The default implementation never resolves.
     ///
@@ -213,6 +248,22 @@ macro_rules! forward_to_node {
             $node.submit(request, reply_to);
         }
     };
+    (@look $this:ident $node:expr) => {
+        fn look(
+            &$this,
+            look: $crate::node::Look,
+        ) -> $crate::node::NodeFuture<Result<Vec<$crate::node::LockState>, $crate::NodeError>> {
+            $node.look(look)
+        }
+    };
+    (@evict $this:ident $node:expr) => {
+        fn evict(
+            &$this,
+            evict: $crate::node::Evict,
+        ) -> $crate::node::NodeFuture<Result<$crate::node::Eviction, $crate::NodeError>> {
+            $node.evict(evict)
+        }
+    };
     (@wakeups $this:ident $node:expr) => {
         fn wakeups(
             &$this,
@@ -238,7 +289,7 @@ macro_rules! delegate {
     ($pointer:ident) => {
         impl<T: LockNode + ?Sized> LockNode for $pointer<T> {
             forward_to_node!(self => (**self);
-                name inspect write_record read_fences submit wakeups disconnected disconnect);
+                name inspect write_record read_fences submit look evict wakeups disconnected disconnect);
         }
     };
 }

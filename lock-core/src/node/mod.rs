@@ -5,10 +5,12 @@
 //! [`LockNode`] is all that the engine knows of a master. [`RedisNode`] is a Redis or Valkey server, [`MemoryNode`] a
 //! master inside this process. Both carry out the same [`Operation`]s by the same rules.
 
+mod evict;
 mod inspection;
 mod keyspace;
 mod limits;
 mod lock_node;
+mod look;
 mod memory;
 mod record;
 mod redis;
@@ -19,10 +21,12 @@ mod roster;
 mod vote_timer;
 mod wakeup;
 
+pub use self::evict::{Evict, Eviction};
 pub use self::inspection::{FormerRecord, FoundRecord, Inspection, Role};
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_RESERVATIONS, MAX_TOKEN};
 pub use self::lock_node::{LockNode, NodeFuture};
+pub use self::look::{Holder, HolderTag, LockState, Look};
 pub use self::memory::MemoryNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
 #[doc(hidden)]

@@ -22,7 +22,7 @@ pub(super) fn builder(masters: &[String], no_quarantine: bool) -> LockManagerBui
 struct NoQuarantine(RedisNode);
 
 impl LockNode for NoQuarantine {
-    lock_core::forward_to_node!(self => self.0; name inspect read_fences submit wakeups disconnected disconnect);
+    lock_core::forward_to_node!(self => self.0; name inspect read_fences submit wakeups disconnected disconnect look evict);
 
     fn write_record(
         &self,

@@ -24,7 +24,7 @@ impl CountingNode {
 }
 
 impl LockNode for CountingNode {
-    lock_core::forward_to_node!(self => self.node; name inspect disconnected disconnect);
+    lock_core::forward_to_node!(self => self.node; name inspect disconnected disconnect look evict);
 
     fn write_record(
         &self,

@@ -37,7 +37,7 @@ impl<N: LockNode> Recorder<N> {
 }
 
 impl<N: LockNode> LockNode for Recorder<N> {
-    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences wakeups disconnected disconnect);
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences wakeups disconnected disconnect look evict);
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         if request.keys.fence() != Keyspace::TEST_FENCE {

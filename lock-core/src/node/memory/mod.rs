@@ -1,7 +1,7 @@
 //! A master in this process, with switches for the faults that real masters have.
 //!
 //! `node` is the [`LockNode`](super::LockNode), `faults` its switches. Requests pass through `delay` to the `store`, which has the
-//! locks, and a `queue` for each lock that is waited for.
+//! locks, a `queue` for each lock that is waited for, and `tombstones` of those who were evicted.
 
 mod delay;
 mod faults;
@@ -9,5 +9,6 @@ mod node;
 mod queue;
 mod state;
 mod store;
+mod tombstones;
 
 pub use self::node::MemoryNode;

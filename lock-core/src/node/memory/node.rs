@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::state::{Shared, State, is_down};
 use super::store::Store;
 use crate::node::{
-    FenceReading, Inspection, Keyspace, LockNode, NodeError, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request,
-    Role, Wakeups,
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
+    RecordWrite, ReplySender, Request, Role, Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -144,6 +144,16 @@ impl LockNode for MemoryNode {
             return self.0.execute(&mut state, move |store, now| _ = store.execute(&request, now));
         }
         self.0.execute(&mut state, move |store, now| reply_to.send(store.execute(&request, now)));
+    }
+
+    fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
+        let looked = self.0.submit(move |store, now| store.look(&look, now));
+        Box::pin(async move { looked.await? })
+    }
+
+    fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
+        let evicted = self.0.submit(move |store, now| store.evict(&evict, now));
+        Box::pin(async move { evicted.await? })
     }
 
     fn wakeups(&self, _: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {

@@ -68,6 +68,12 @@ impl NodeQueue {
         Some(remaining - from_then_on * RESERVATION_TTL)
     }
 
+    /// How many wait, of those that are not forgotten.
+    pub(super) fn count(&self, now: Duration) -> u32 {
+        let waiters = if self.expires > now { self.waiters.len() } else { 0 };
+        u32::try_from(waiters).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn first(&self) -> Option<WaiterId> {
         self.waiters.first().map(|(_, _, waiter)| *waiter)
     }

@@ -6,12 +6,13 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::queue::NodeQueue;
+use super::tombstones::Tombstones;
 use crate::node::limits::MAX_TOKEN;
 use crate::node::{
-    FenceReading, FoundRecord, Keyspace, LockKeys, NodeError, NodeRecord, Operation, QueuePosition, RecordWrite, Reply,
-    Request, Wakeup,
+    Evict, Eviction, FenceReading, FoundRecord, Holder, Keyspace, LockKeys, LockState, Look, NodeError, NodeRecord,
+    Operation, QueuePosition, RecordWrite, Reply, Request, Wakeup,
 };
-use crate::random::{OwnerId, WaiterId};
+use crate::random::{Epoch, OwnerId, WaiterId};
 
 /// The data of an in-memory master, and the rules of [`Operation`], which are those of the scripts. All times are on the node's
 /// clock.
@@ -19,6 +20,7 @@ pub(super) struct Store {
     run_id: String,
     locks: HashMap<String, Lock>,
     queues: HashMap<String, NodeQueue>,
+    tombstones: Tombstones,
     /// Where each waiter listens. Those that do not any more are swept.
     listeners: HashMap<WaiterId, mpsc::Sender<Wakeup>>,
     records: HashMap<String, Record>,
@@ -44,8 +46,8 @@ const UNHEARD: usize = 256;
 /// The least number of requests between two sweeps, so that a small store is not swept all the time.
 const SWEEP_INTERVAL: usize = 1024;
 
-fn used_up() -> NodeError {
-    NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() }
+fn rejected(detail: &str) -> NodeError {
+    NodeError::Rejected { code: "ERR".into(), detail: detail.into() }
 }
 
 impl Store {
@@ -54,6 +56,7 @@ impl Store {
             run_id,
             locks: HashMap::new(),
             queues: HashMap::new(),
+            tombstones: Tombstones::default(),
             listeners: HashMap::new(),
             records: HashMap::new(),
             requests_until_sweep: SWEEP_INTERVAL,
@@ -108,24 +111,20 @@ impl Store {
     pub(super) fn execute(&mut self, request: &Request, now: Duration) -> Result<Reply, NodeError> {
         self.sweep(now);
         let Request { keys, epoch, waiter, polls, operation } = request;
-        let Some(record) =
-            self.records.get(keys.keyspace().record()).filter(|record| record.node.epoch == Some(*epoch))
-        else {
-            return Err(NodeError::Unadmitted);
-        };
-        let fence = record.fences.get(&keys.fence()).copied().unwrap_or(0).max(record.floor);
+        self.check_epoch(keys.keyspace(), *epoch)?;
+        let fence = self.fence(keys);
         let holder = self.holder(keys, now);
         Ok(match *operation {
             Operation::Acquire { owner, ttl, hint, tokens, since } => {
                 if holder.is_some_and(|(holder, _)| holder == owner) {
                     return Ok(Reply::Granted { token: fence });
                 }
-                if let Some(held) = self.blocked(keys, holder, ((*waiter, *polls), since), now) {
+                if let Some(held) = self.blocked(keys, owner, holder, ((*waiter, *polls), since), now) {
                     return Ok(held);
                 }
                 let fence = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
                 if fence > MAX_TOKEN {
-                    return Err(used_up());
+                    return Err(rejected("the fence is used up"));
                 }
                 self.set_fence(keys, fence);
                 self.set_lock(keys, owner, ttl, now);
@@ -152,6 +151,7 @@ impl Store {
             Operation::Replace { owner, ttl, token } => match holder {
                 Some((holder, _)) if holder == owner => Reply::Kept,
                 Some(_) => Reply::Gone,
+                None if self.is_evicted(keys, owner, now) => Reply::Gone,
                 None => {
                     self.set_fence(keys, fence.max(token));
                     self.set_lock(keys, owner, ttl, now);
@@ -173,15 +173,74 @@ impl Store {
         })
     }
 
+    pub(super) fn look(&self, Look { keys, epoch }: &Look, now: Duration) -> Result<Vec<LockState>, NodeError> {
+        if let (Some(epoch), Some(first)) = (epoch, keys.first()) {
+            self.check_epoch(first.keyspace(), *epoch)?;
+        }
+        let state = |keys: &LockKeys| {
+            let holder = self.holder(keys, now);
+            LockState {
+                holder: holder.map(|(owner, _)| Holder::Owner(owner)),
+                remaining: holder.map(|(_, remaining)| remaining),
+                fence: self.fence(keys),
+                waiters: self.queues.get(keys.lock_key()).map_or(0, |queue| queue.count(now)),
+                evicted: self.tombstones.of(keys.lock_key(), now).to_vec(),
+            }
+        };
+        Ok(keys.iter().map(state).collect())
+    }
+
+    pub(super) fn evict(&mut self, evict: &Evict, now: Duration) -> Result<Eviction, NodeError> {
+        let Evict { keys, epoch, holders, token, barred_for } = evict;
+        self.check_epoch(keys.keyspace(), *epoch)?;
+        let (fence, holder) = (self.fence(keys), self.holder(keys, now));
+        if holder.is_some_and(|(owner, _)| !holders.contains(&Holder::Owner(owner))) {
+            return Ok(Eviction::Superseded);
+        }
+        if fence >= *token {
+            return Ok(Eviction::Refused { fence });
+        }
+        let owners = holders.iter().filter_map(Holder::owner).collect();
+        if !self.tombstones.bar(keys.lock_key(), owners, now + *barred_for, now) {
+            return Err(rejected("too many owners were evicted"));
+        }
+        self.set_fence(keys, *token);
+        let deleted = self.locks.remove(keys.lock_key()).is_some() && holder.is_some();
+        let is_queued = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
+        if is_queued && self.queue(keys).reservation(now).is_none() {
+            self.offer(keys, None, now);
+        }
+        Ok(Eviction::Evicted { deleted })
+    }
+
+    fn check_epoch(&self, keyspace: &Keyspace, epoch: Epoch) -> Result<(), NodeError> {
+        let record = self.records.get(keyspace.record());
+        record.filter(|record| record.node.epoch == Some(epoch)).map(drop).ok_or(NodeError::Unadmitted)
+    }
+
+    fn fence(&self, keys: &LockKeys) -> u64 {
+        let Some(record) = self.records.get(keys.keyspace().record()) else { return 0 };
+        record.fences.get(&keys.fence()).copied().unwrap_or(0).max(record.floor)
+    }
+
+    fn is_evicted(&self, keys: &LockKeys, owner: OwnerId, now: Duration) -> bool {
+        self.tombstones.of(keys.lock_key(), now).contains(&owner)
+    }
+
     /// Why the caller cannot have the lock; `None` if it can. A caller that waits, and has to, enters the queue.
     fn blocked(
         &mut self,
         keys: &LockKeys,
+        owner: OwnerId,
         holder: Option<(OwnerId, Duration)>,
         (waiter, since): ((WaiterId, bool), Option<NonZeroU64>),
         now: Duration,
     ) -> Option<Reply> {
         let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
+        if holder.is_none() && self.is_evicted(keys, owner, now) {
+            let position = since.and_then(|since| self.queue(keys).enter(waiter, since, now));
+            return Some(Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position });
+        }
         if !known && holder.is_none() {
             return None;
         }
@@ -290,6 +349,7 @@ impl Store {
         if self.requests_until_sweep == 0 {
             self.locks.retain(|_, lock| lock.expires > now);
             self.queues.retain(|_, queue| queue.expire(now));
+            self.tombstones.expire(now);
             self.listeners.retain(|_, listener| !listener.is_closed());
             self.requests_until_sweep = SWEEP_INTERVAL + self.locks.len();
         }

@@ -102,6 +102,7 @@ fn encode_other(command: &mut Cmd, Request { keys, operation, .. }: &Request) {
         }
         Operation::Replace { owner, ttl, token } => {
             command.arg("P").arg(&owner.value()).arg(millis(ttl)).arg(token).arg(keys.fence());
+            command.arg(keys.queue_field());
         }
     }
 }

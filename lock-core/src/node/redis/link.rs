@@ -5,9 +5,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::{CONNECT_TIMEOUT, Connected};
-use super::inspect;
+use super::{inspect, look};
 use super::pipeline::Handle;
-use crate::node::{FenceReading, Inspection, Keyspace, NodeError, NodeRecord, RecordWrite};
+use crate::node::{
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
+};
 use crate::random::Epoch;
 use crate::task::Task;
 
@@ -89,9 +91,25 @@ impl Link {
         inspect::read_fences(&mut self.connection, keyspace, &run_id).await
     }
 
+    pub(super) async fn look(&mut self, look: &Look) -> Result<Vec<LockState>, NodeError> {
+        if let Some(epoch) = look.epoch {
+            self.check_epoch(epoch)?;
+        }
+        look::look(&mut self.connection, look).await
+    }
+
+    pub(super) async fn evict(&mut self, evict: &Evict) -> Result<Eviction, NodeError> {
+        self.check_epoch(evict.epoch)?;
+        look::evict(&mut self.connection, evict).await
+    }
+
     /// Where a request is to be submitted.
     pub(super) fn requests(&self, epoch: Epoch) -> Result<Handle, NodeError> {
-        if self.found().epoch == Some(epoch) { Ok(self.requests.clone()) } else { Err(NodeError::Unadmitted) }
+        self.check_epoch(epoch).map(|()| self.requests.clone())
+    }
+
+    fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
+        if self.found().epoch == Some(epoch) { Ok(()) } else { Err(NodeError::Unadmitted) }
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {

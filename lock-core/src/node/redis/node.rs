@@ -17,8 +17,8 @@ use super::link::Link;
 use super::tls::{TlsServer, default_config};
 use super::wakeups::subscribe;
 use crate::node::{
-    FenceReading, Inspection, Keyspace, LockNode, NodeError, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request,
-    Wakeups,
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
+    RecordWrite, ReplySender, Request, Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -271,6 +271,16 @@ impl LockNode for RedisNode {
             Ok(requests) => requests.submit(request, reply_to),
             Err(error) => reply_to.send(Err(error)),
         }
+    }
+
+    fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
+        let link = self.0.inspected_link();
+        Box::pin(async move { link?.look(&look).await })
+    }
+
+    fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
+        let link = self.0.inspected_link();
+        Box::pin(async move { link?.evict(&evict).await })
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {

@@ -5,27 +5,25 @@ use std::sync::LazyLock;
 use redis::Cmd;
 
 use crate::node::Keyspace;
-use crate::node::limits::{MAX_GONE, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, RESERVED_TTL};
+use crate::node::limits::{
+    MAX_EVICTED, MAX_GONE, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, RESERVED_TTL,
+};
 use crate::node::wakeup::RESERVATION_TTL;
 use crate::random::OwnerId;
 
 /// Executes a batch of requests.
-///
-/// `queue.lua` becomes the body of a function that `votes.lua` calls for locks that have a queue. Its constants are inside,
-/// because a function that uses variables from outside takes longer to create, and this one is created for every batch.
 pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
-    let queue_constants = constants(&[
-        ("QUEUE_TTL", QUEUE_TTL.as_millis()),
-        ("MAX_WAITERS", MAX_WAITERS as u128),
-        ("RESERVATION_TTL", RESERVATION_TTL.as_millis()),
-        ("RESERVED_TTL", RESERVED_TTL.as_millis()),
-        ("MAX_RESERVATIONS", u128::from(MAX_RESERVATIONS)),
-        ("MAX_GONE", MAX_GONE as u128),
-    ]);
-    let queue_constants = format!("{queue_constants}local OWNER_PREFIX = '{}'\n", OwnerId::PREFIX);
-    let votes_constants = constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
-    let (queue, votes) = (include_str!("scripts/queue.lua"), include_str!("scripts/votes.lua"));
-    Script::new(format!("local function load_queue(...)\n{queue_constants}{queue}end\n{votes_constants}{votes}"))
+    let constants = constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
+    Script::new(format!("{}{constants}{}", load_queue(), include_str!("scripts/votes.lua")))
+});
+
+/// Reads what a node has of locks.
+pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/look.lua").to_owned()));
+
+/// Evicts holders from a lock.
+pub(super) static EVICT: LazyLock<Script> = LazyLock::new(|| {
+    let source = include_str!("scripts/evict.lua");
+    Script::new(format!("{}{}{source}", load_queue(), owner_prefix()))
 });
 
 /// Writes the record of a node.
@@ -34,11 +32,31 @@ pub(super) static RECORD: LazyLock<Script> = LazyLock::new(|| {
     Script::new(format!("{constants}{}", include_str!("scripts/record.lua")))
 });
 
-/// The sources of the two scripts, as a server gets them: votes and record. For tests that run them without a server.
+/// The sources of the scripts, as a server gets them: votes, record, look and evict. For tests that run them without a server.
 #[doc(hidden)]
 #[must_use]
-pub fn script_sources() -> [&'static str; 2] {
-    [&VOTES.source, &RECORD.source]
+pub fn script_sources() -> [&'static str; 4] {
+    [&VOTES.source, &RECORD.source, &LOOK.source, &EVICT.source]
+}
+
+/// The function that `queue.lua` is the body of. Its constants are inside, because a function that uses variables from outside takes
+/// longer to create, and this one is created for every batch.
+fn load_queue() -> String {
+    let constants = constants(&[
+        ("QUEUE_TTL", QUEUE_TTL.as_millis()),
+        ("MAX_WAITERS", MAX_WAITERS as u128),
+        ("RESERVATION_TTL", RESERVATION_TTL.as_millis()),
+        ("RESERVED_TTL", RESERVED_TTL.as_millis()),
+        ("MAX_RESERVATIONS", u128::from(MAX_RESERVATIONS)),
+        ("MAX_GONE", MAX_GONE as u128),
+        ("MAX_EVICTED", MAX_EVICTED as u128),
+    ]);
+    let queue = include_str!("scripts/queue.lua");
+    format!("local function load_queue(...)\n{constants}{}{queue}end\n", owner_prefix())
+}
+
+fn owner_prefix() -> String {
+    format!("local OWNER_PREFIX = '{}'\n", OwnerId::PREFIX)
 }
 
 /// A script and its hash, which is computed once.
@@ -88,9 +106,15 @@ mod tests {
 
     #[test]
     fn every_constant_of_a_script_is_declared() {
+        for source in script_sources() {
+            check(source);
+        }
+    }
+
+    fn check(source: &str) {
         let is_name = |c: char| c.is_ascii_uppercase() || c == '_';
         let provided_by_redis = ["KEYS", "ARGV"];
-        let code = VOTES.source.lines().map(|line| line.split("--").next().unwrap_or_default());
+        let code = source.lines().map(|line| line.split("--").next().unwrap_or_default());
         let mut declared: Vec<&str> = provided_by_redis.to_vec();
         for line in code {
             // Letters and words within quotes are replies and Redis commands.
@@ -103,6 +127,6 @@ mod tests {
                 assert!(!is_constant || declared.contains(&name), "{name} in {line}");
             }
         }
-        assert!(declared.contains(&"MAX_TOKEN") && declared.contains(&"QUEUE_TTL"));
+        assert!(declared.len() > provided_by_redis.len());
     }
 }

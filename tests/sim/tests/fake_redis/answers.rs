@@ -41,8 +41,11 @@ fn alike(real: &Value, fake: &Value) -> bool {
         // The reply to a write of the record, or the fields of one.
         (Value::Array(real), Value::Array(fake)) => {
             let text = |value: &Value| redis::from_redis_value_ref::<String>(value).unwrap_or_default();
-            let same = |at: usize| real[at] == fake[at] || same_text(&text(&real[at]), &text(&fake[at]));
-            return real.len() == fake.len() && (0..real.len()).all(same);
+            let same = |(real, fake): (&Value, &Value)| match (real, fake) {
+                (Value::Array(real), Value::Array(fake)) => same_state(real, fake),
+                _ => real == fake || same_text(&text(real), &text(fake)),
+            };
+            return real.len() == fake.len() && real.iter().zip(fake).all(same);
         }
         _ => return real == fake,
     };
@@ -52,6 +55,15 @@ fn alike(real: &Value, fake: &Value) -> bool {
         _ => real[at] == fake[at],
     };
     real.len() == fake.len() && (0..real.len()).all(same)
+}
+
+/// Whether two states of a lock, as `look.lua` replies with them, are the same but for the remaining time.
+fn same_state(real: &[Value], fake: &[Value]) -> bool {
+    let same = |(real, fake): (&Value, &Value)| match (real, fake) {
+        (Value::Int(one), Value::Int(other)) => one == other || *one > 1_000 && near(*one, *other),
+        _ => real == fake,
+    };
+    real.len() == fake.len() && real.iter().zip(fake).all(same)
 }
 
 /// For how long a lock is held or kept, and all else that the line says: by whom, and the caller's position.
@@ -154,6 +166,7 @@ pub(crate) fn command_kind(words: &[String], answer: &RedisResult<Value>) -> Str
 
 fn plain_kind(answer: &RedisResult<Value>) -> String {
     match answer {
+        Ok(Value::Array(items)) if matches!(items[..], [Value::Array(_), ..]) => "states of locks".to_owned(),
         Ok(Value::Array(items)) => {
             let first = items.first().and_then(|first| redis::from_redis_value_ref::<String>(first).ok());
             first.unwrap_or_else(|| "nothing".to_owned())

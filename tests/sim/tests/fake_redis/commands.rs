@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_core::node::{Keyspace, LockKeys, WaiterId};
 use proptest::prelude::*;
 
-use super::requests::{Call, EPOCH, call, first_record, held_lock, read_fences, write};
+use super::requests::{Call, EPOCH, call, evict, first_record, held_lock, look, read_fences, write};
 use super::snippets::snippet;
 
 /// The keys that a node has for a lock.
@@ -208,6 +208,8 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     let outlast = Just(Step { action: Action::Command(words(&["PING"])), pause: Some(Pause::Reservations) });
     prop_oneof![
         60 => call().prop_map(Step::call),
+        6 => look().prop_map(Step::call),
+        6 => evict().prop_map(Step::call),
         4 => write().prop_map(Step::call),
         2 => Just(Step::call(first_record())),
         1 => Just(Step::call(read_fences())),

@@ -152,6 +152,9 @@ fn the_simulated_server_replies_as_redis_does() {
         "failed: the fence is used up",
         "a reservation",
         "L",
+        // What only an eviction is answered with.
+        "F",
+        "states of locks",
         "snippet: a value",
         "snippet: ERR",
         "snippet: WRONGTYPE",

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lock_core::node::{
-    Ballot, Epoch, LockKeys, MemberId, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Request, Roster,
-    Seat, SetId, WaiterId,
+    Ballot, Epoch, Evict, Holder, LockKeys, Look, MemberId, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite,
+    Request, Roster, Seat, SetId, WaiterId,
 };
 use lock_core::{LockNode as _, RedisNode};
 use lock_sim::redis::{FakeRedis, NodeClock};
@@ -35,6 +35,10 @@ pub(crate) struct Call {
 enum What {
     /// Requests on locks, by their places in [`LOCKS`].
     Requests { waiter: usize, polls: bool, requests: Vec<(usize, Operation)> },
+    /// These locks are looked at, by their places in [`LOCKS`]; also by a node without an epoch.
+    Look { locks: Vec<usize>, in_any_epoch: bool },
+    /// Holders are evicted from the first lock.
+    Evict { holders: Vec<Holder>, token: u64 },
     /// A write of the record.
     Write(Write),
     /// The highest fence is read.
@@ -165,6 +169,32 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
     )
 }
 
+pub(crate) fn look() -> impl Strategy<Value = Call> {
+    let (locks, in_any_epoch) = (select(&TOGETHER[..]), prop::bool::weighted(0.3));
+    (any::<bool>(), prop::bool::weighted(0.1), locks, in_any_epoch, spoilt()).prop_map(
+        |(by_source, wrong_epoch, locks, in_any_epoch, spoilt)| Call {
+            what: What::Look { locks: locks.to_vec(), in_any_epoch },
+            by_source,
+            wrong_epoch,
+            spoilt,
+        },
+    )
+}
+
+pub(crate) fn evict() -> impl Strategy<Value = Call> {
+    let stranger = Just(Holder::Stranger(b"a stranger".to_vec()));
+    let holder = prop_oneof![4 => owner().prop_map(Holder::Owner), 1 => stranger, 1 => Just(Holder::NotALock)];
+    let holders = prop::collection::vec(holder, 0..3);
+    (any::<bool>(), prop::bool::weighted(0.1), holders, number(), spoilt()).prop_map(
+        |(by_source, wrong_epoch, holders, token, spoilt)| Call {
+            what: What::Evict { holders, token },
+            by_source,
+            wrong_epoch,
+            spoilt,
+        },
+    )
+}
+
 pub(crate) fn write() -> impl Strategy<Value = Call> {
     // A sequence has few writes, so the versions are small.
     let over = select(&[None, Some(1), Some(1), Some(1), Some(2), Some(2), Some(3)][..]);
@@ -251,6 +281,15 @@ impl Encoder {
         self.received();
         match &call.what {
             What::Requests { waiter, polls, requests } => self.submit(WAITERS[*waiter], *polls, requests).await,
+            // What comes of these does not matter: the server that records has other locks.
+            What::Look { locks, in_any_epoch } => {
+                let keys = locks.iter().map(|lock| LockKeys::new(&KEYSPACE, &LOCKS[*lock].resource)).collect();
+                _ = self.node.look(Look { keys, epoch: (!in_any_epoch).then_some(EPOCH) }).await;
+            }
+            What::Evict { holders, token } => {
+                let (keys, holders) = (LockKeys::new(&KEYSPACE, &LOCKS[0].resource), holders.clone());
+                _ = self.node.evict(Evict { keys, epoch: EPOCH, holders, token: *token, barred_for: MINUTE }).await;
+            }
             What::Write(write) => self.write(*write).await,
             // What comes of it does not matter: fences that are too large are refused.
             What::ReadFences => _ = self.node.read_fences(&KEYSPACE).await,

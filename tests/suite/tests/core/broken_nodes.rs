@@ -35,7 +35,7 @@ struct BrokenNode {
 }
 
 impl LockNode for BrokenNode {
-    lock_core::forward_to_node!(self => self.node; name inspect read_fences disconnected disconnect);
+    lock_core::forward_to_node!(self => self.node; name inspect read_fences disconnected disconnect look evict);
 
     fn write_record(
         &self,

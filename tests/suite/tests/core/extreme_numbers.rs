@@ -39,7 +39,7 @@ impl Exaggerating {
 }
 
 impl LockNode for Exaggerating {
-    lock_core::forward_to_node!(self => self.node; name write_record disconnected disconnect);
+    lock_core::forward_to_node!(self => self.node; name write_record disconnected disconnect look evict);
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let (node, inspection) = (self.clone(), self.node.inspect(keyspace));

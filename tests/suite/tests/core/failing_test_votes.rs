@@ -48,7 +48,7 @@ impl OddNode {
 }
 
 impl LockNode for OddNode {
-    lock_core::forward_to_node!(self => self.node; name write_record read_fences wakeups disconnected disconnect);
+    lock_core::forward_to_node!(self => self.node; name write_record read_fences wakeups disconnected disconnect look evict);
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         self.inspections.fetch_add(1, Ordering::SeqCst);

@@ -215,7 +215,7 @@ struct HookedNode {
 }
 
 impl LockNode for HookedNode {
-    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences);
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences look evict);
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         if matches!(request.operation, Operation::LeaveQueue) {

@@ -15,7 +15,7 @@ struct Congested {
 }
 
 impl LockNode for Congested {
-    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences);
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences look evict);
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         let (node, written_after) = (self.node.clone(), self.written_after);

@@ -40,7 +40,7 @@ fn oom() -> NodeError {
 }
 
 impl LockNode for FullNode {
-    lock_core::forward_to_node!(self => self.node; name inspect read_fences wakeups disconnected disconnect);
+    lock_core::forward_to_node!(self => self.node; name inspect read_fences wakeups disconnected disconnect look evict);
 
     fn write_record(
         &self,

@@ -117,7 +117,7 @@ impl CountingNode {
 }
 
 impl LockNode for CountingNode {
-    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences wakeups disconnected disconnect);
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences wakeups disconnected disconnect look evict);
 
     fn submit(&self, request: NodeRequest, reply_to: ReplySender) {
         if matches!(request.operation, Operation::Acquire { .. }) {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use lock_core::node::{
-    Ballot, Epoch, Inspection, Keyspace, LockKeys, MemberId, NodeRecord, Operation, OwnerId, Quarantine, QueuePosition,
-    RESERVATION_TTL, RecordWrite, Reply, Request, Roster, Seat, SetId, WaiterId, Wakeup, Wakeups,
+    Ballot, Epoch, Evict, Eviction, Holder, Inspection, Keyspace, LockKeys, LockState, Look, MemberId, NodeRecord,
+    Operation, OwnerId, Quarantine, QueuePosition, RESERVATION_TTL, RecordWrite, Reply, Request, Roster, Seat, SetId,
+    WaiterId, Wakeup, Wakeups,
 };
 use lock_core::{LockNode, MemoryNode, NodeError, RedisNode};
 use lock_support::{RedisServer, ask, eventually_async};
@@ -26,6 +27,15 @@ enum Action {
         waiter: Waiter,
         operation: Operation,
     },
+    /// All resources are looked at, in the present epoch, in an unknown one, or in any.
+    Look(Option<bool>),
+    /// Holders are evicted, in the present epoch or in an unknown one.
+    Evict {
+        resource: usize,
+        present: bool,
+        owners: Vec<OwnerId>,
+        token: u64,
+    },
     /// A new record.
     Write(RecordChange),
     ReadFences,
@@ -43,10 +53,17 @@ struct RecordChange {
     floor: Option<u64>,
 }
 
+fn owner() -> impl Strategy<Value = OwnerId> {
+    (1_u128..4).prop_map(OwnerId::from_bits)
+}
+
+fn token() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..12, Just(1_700_000_000_000_000), Just((1 << 53) - 3)]
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
-    let owner = (1_u128..4).prop_map(OwnerId::from_bits);
+    let (owner, token) = (owner(), token());
     let ttl = (1_u64..4).prop_map(|times| LONG * u32::try_from(times).unwrap());
-    let token = prop_oneof![0_u64..12, Just(1_700_000_000_000_000), Just((1 << 53) - 3)];
     let since = (1_u64..6).prop_map(|since| NonZeroU64::new(since).unwrap());
     (0..11, owner, ttl, token, 1..4_u32, since).prop_map(|(kind, owner, ttl, token, tokens, since)| match kind {
         0 => Operation::Acquire { owner, ttl, hint: token, tokens, since: None },
@@ -77,7 +94,10 @@ fn action() -> impl Strategy<Value = Action> {
             Action::Write(RecordChange { expects_present, new_member, votes, has_roster, begins_quarantine, floor })
         },
     );
-    prop_oneof![60 => request, 3 => write, 1 => Just(Action::ReadFences), 1 => Just(Action::Inspect)]
+    let look = prop::option::of(prop::bool::weighted(0.9)).prop_map(Action::Look);
+    let evict = (0..3_usize, prop::bool::weighted(0.95), prop::collection::vec(owner(), 0..3), token())
+        .prop_map(|(resource, present, owners, token)| Action::Evict { resource, present, owners, token });
+    prop_oneof![60 => request, 4 => look, 6 => evict, 3 => write, 1 => Just(Action::ReadFences), 1 => Just(Action::Inspect)]
 }
 
 /// One of the two nodes under comparison.
@@ -112,6 +132,24 @@ impl Side {
     ) -> Result<Reply, NodeError> {
         let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
         ask(&self.node, Request { keys, epoch, waiter, polls, operation }).await.map(without_time)
+    }
+
+    async fn look(&self, epoch: Option<Epoch>) -> Result<Vec<LockState>, NodeError> {
+        let keys = self.resources.iter().map(|resource| LockKeys::new(&self.keyspace, resource)).collect();
+        let looked = self.node.look(Look { keys, epoch }).await?.into_iter();
+        Ok(looked.map(|state| LockState { remaining: state.remaining.map(rounded), ..state }).collect())
+    }
+
+    async fn evict(
+        &self,
+        resource: usize,
+        epoch: Epoch,
+        owners: &[OwnerId],
+        token: u64,
+    ) -> Result<Eviction, NodeError> {
+        let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
+        let holders = owners.iter().copied().map(Holder::Owner).collect();
+        self.node.evict(Evict { keys, epoch, holders, token, barred_for: LONG }).await
     }
 
     /// The record at present, and when it was read.
@@ -276,9 +314,25 @@ async fn difference(server: &RedisServer, case: usize, actions: &[Action]) -> Op
     let mut votes = true;
     for (step, action) in actions.iter().enumerate() {
         let case = format!("step {step}, {action:?}");
+        let epoch_if = |present| if present && votes { epoch } else { Epoch::from_bits(u128::MAX) };
         match *action {
+            Action::Look(present) => {
+                let epoch = present.map(epoch_if);
+                let (real, ours) = tokio::join!(redis.look(epoch), memory.look(epoch));
+                if real != ours {
+                    return report(format!("{case}: {real:?}, not {ours:?}"));
+                }
+            }
+            Action::Evict { resource, present, ref owners, token } => {
+                let epoch = epoch_if(present);
+                let real = redis.evict(resource, epoch, owners, token).await;
+                let ours = memory.evict(resource, epoch, owners, token).await;
+                if real != ours {
+                    return report(format!("{case}: {real:?}, not {ours:?}"));
+                }
+            }
             Action::Request { resource, present, waiter, operation } => {
-                let epoch = if present && votes { epoch } else { Epoch::from_bits(u128::MAX) };
+                let epoch = epoch_if(present);
                 let (real, ours) = tokio::join!(
                     redis.send_as(waiter, resource, epoch, operation),
                     memory.send_as(waiter, resource, epoch, operation)

@@ -124,7 +124,7 @@ fn a_fence_that_is_used_up_grants_nothing() {
     let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None };
     assert_eq!(node.execute(acquire(MAX_TOKEN)), Ok(Reply::Granted { token: MAX_TOKEN }));
     node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
-    assert_eq!(node.execute(acquire(0)), Err(used_up()));
+    assert_eq!(node.execute(acquire(0)), Err(rejected("the fence is used up")));
 }
 
 #[test]
@@ -198,4 +198,69 @@ fn expired_keys_are_swept() {
         node.now += TTL;
     }
     assert!(node.store.locks.len() <= SWEEP_INTERVAL + 2, "{}", node.store.locks.len());
+}
+
+const BARRED: Duration = Duration::from_secs(5);
+
+impl Fixture {
+    fn acquire(&mut self, owner: OwnerId) -> Reply {
+        self.execute(Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap()
+    }
+
+    fn evict(&mut self, owners: &[OwnerId], token: u64) -> Eviction {
+        let (keys, epoch) = (self.keys.clone(), Epoch::from_bits(7));
+        let holders = owners.iter().copied().map(Holder::Owner).collect();
+        self.store.evict(&Evict { keys, epoch, holders, token, barred_for: BARRED }, self.now).unwrap()
+    }
+
+    fn look(&self) -> LockState {
+        let look = Look { keys: vec![self.keys.clone()], epoch: None };
+        self.store.look(&look, self.now).unwrap().remove(0)
+    }
+}
+
+#[test]
+fn an_evicted_owner_neither_acquires_nor_replaces_before_its_tombstone_expires() {
+    let mut fixture = Fixture::new();
+    fixture.acquire(A);
+    assert_eq!(fixture.evict(&[A], 10), Eviction::Evicted { deleted: true });
+    let late = Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position: None };
+    let replace = Operation::Replace { owner: A, ttl: TTL, token: 1 };
+    assert_eq!((fixture.acquire(A), fixture.execute(replace)), (late, Ok(Reply::Gone)));
+    assert_eq!(fixture.look().evicted, [A]);
+    fixture.now = BARRED;
+    assert_eq!(fixture.execute(replace), Ok(Reply::Kept));
+    assert_eq!(fixture.look().evicted, []);
+}
+
+#[test]
+fn an_eviction_leaves_a_successor_alone() {
+    let mut fixture = Fixture::new();
+    fixture.acquire(B);
+    let before = fixture.look();
+    assert_eq!(fixture.evict(&[A], 10), Eviction::Superseded);
+    assert_eq!(fixture.look(), before);
+}
+
+#[test]
+fn an_eviction_takes_a_token_that_no_node_has_assigned() {
+    let mut fixture = Fixture::new();
+    fixture.acquire(A);
+    assert_eq!(fixture.evict(&[A], 1), Eviction::Refused { fence: 1 });
+    assert_eq!(fixture.look().holder, Some(Holder::Owner(A)));
+    assert_eq!(fixture.evict(&[A], 2), Eviction::Evicted { deleted: true });
+    assert_eq!(fixture.acquire(B), Reply::Granted { token: 3 });
+}
+
+#[test]
+fn a_second_eviction_forgets_nobody_of_the_first() {
+    let mut fixture = Fixture::new();
+    fixture.acquire(A);
+    fixture.evict(&[A], 10);
+    fixture.now = BARRED / 2;
+    fixture.acquire(B);
+    fixture.evict(&[B], 20);
+    assert_eq!(fixture.look().evicted, [A, B]);
+    fixture.now = BARRED;
+    assert_eq!(fixture.look().evicted, [A, B]);
 }

@@ -1,20 +1,22 @@
 -- The queue of a lock: the waiters of other processes, ordered by when they began to wait. And its reservations: when the key is
 -- free, it is reserved for the first of them for a moment, then for the second, and so on. They decide for whom a free key is kept,
 -- never who holds it: a node that grants less breaks no promise. Both expire, and a write of them that fails only costs time,
--- because waiters try again every second.
+-- because waiters try again every second. The tombstone is another matter: an owner that is not barred would hold the lock again.
 --
 --   prefix{lock}:queue      the waiters, a sorted set by the time since when they wait. A waiter that the node cannot wake is
 --                           written with a 'p' before its id: it polls.
 --   prefix{lock}:reserved   the waiters with a reservation, in order. Each lasts RESERVATION_TTL ms, counted from when the key was
 --                           written, and passes by itself. They stay in the queue until one of them takes the lock. A waiter
 --                           that let its own pass and came later is replaced by '-'.
---   q123 in the record      until when the locks with the fence 123 may have one of the two: ms since the Unix epoch
+--   prefix{lock}:evicted    the tombstone: the owners that were evicted, and cannot have the lock again
+--   q123 in the record      until when the locks with the fence 123 may have one of the three: ms since the Unix epoch
 --
 -- A waiter is woken by a message on the channel prefix{node}:wakeups:WAITER: for how many waiters the key is reserved before it, and
 -- the lock key. Nobody listens for a waiter whose process ended, and it is removed. One that is only reconnecting comes back to its
 -- position, because it says again since when it waits.
 --
--- This is the body of the function `load_queue`, which votes.lua calls when a lock of the batch has a queue or needs one.
+-- This is the body of the function `load_queue`, which votes.lua calls when a lock of the batch has a queue or needs one, and
+-- evict.lua always.
 -- Arguments: the waiter that sent the batch; the key of the node's record; for each lock key of the batch, the name of its field;
 -- and the value of that field, for those that have one. Returns the functions that votes.lua uses.
 
@@ -91,6 +93,30 @@ end
 local function is_caller(waiter) return waiter == WOKEN or waiter == POLLING end
 
 local function is_reserved_for_caller(reserved) return reserved and is_caller(reserved[reserved.now]) end
+
+-- Whether an owner was evicted. What cannot be read says yes.
+local function is_barred(lock_key, owner)
+  local evicted = try('GET', key(lock_key, 'evicted'))
+  return evicted and (type(evicted) == 'table' or string.find(evicted, owner, 1, true))
+end
+
+-- Bars owners from the lock for so many ms, or as long as those that are barred already. Returns false, and bars none, if they would
+-- be too many. The mark comes first: without it, nobody would look for the tombstone.
+local function bar(lock_key, owners, barred_for)
+  local evicted_key = key(lock_key, 'evicted')
+  local evicted = call('GET', evicted_key) or ''
+  for _, owner in ipairs(owners) do
+    if not string.find(evicted, owner, 1, true) then evicted = evicted .. (evicted == '' and '' or ' ') .. owner end
+  end
+  if select(2, string.gsub(evicted, '%S+', '')) > MAX_EVICTED then return false end
+  barred_for = math.max(barred_for, call('PTTL', evicted_key))
+  if now() + barred_for > (tonumber(marks[lock_key]) or 0) then
+    marks[lock_key] = string.format('%.0f', now() + barred_for)
+    call('HSET', RECORD, fields[lock_key], marks[lock_key])
+  end
+  call('SET', evicted_key, evicted, 'PX', barred_for)
+  return true
+end
 
 -- For how many ms the key is reserved before it is for the caller; or before it is free, if it never is.
 local function until_reserved(reserved)
@@ -195,7 +221,7 @@ end
 
 -- Nothing if the caller can have the lock. Otherwise the reply: for how many ms the lock is held, or kept for those before the
 -- caller, and which position the caller has in the queue. A caller that waits, and has to, enters the queue.
-local function blocked(lock_key, holder, since)
+local function blocked(lock_key, holder, since, owner)
   local waits, remaining, ahead, behind = since ~= '0', nil, nil, nil
   local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
   waited[lock_key] = waits
@@ -203,6 +229,8 @@ local function blocked(lock_key, holder, since)
     -- It took no notice of reservations, and nobody let any pass.
     if stranger and marks[lock_key] then end_reservations(lock_key) end
     remaining = call('PTTL', lock_key)
+  elseif marks[lock_key] and is_barred(lock_key, owner) then
+    remaining = 0
   else
     local reserved = reserved_for(lock_key)
     if not reserved then
@@ -228,4 +256,6 @@ local function acquired(lock_key)
   if reserved then end_reservations(lock_key) end
 end
 
-return {released = released, leave = leave, blocked = blocked, acquired = acquired}
+return {
+  released = released, leave = leave, blocked = blocked, acquired = acquired, is_barred = is_barred, bar = bar,
+}

@@ -10,7 +10,7 @@
 --        for each release   'owner' gives up the position in the queue, 'owner since' keeps it, 'owner none' leaves it alone
 --        if any acquire     the ttl and the number of tokens of most acquires
 --        for each acquire   owner; 'last', the last token that it asks for, or 'last ttl tokens'; since, or 0 if it does not wait
---        for each other     C owner token fence, E owner ttl, P owner ttl token fence, or L queue: see the functions below
+--        for each other     C owner token fence, E owner ttl, P owner ttl token fence queue, or L queue: see the functions below
 --
 -- No two requests of a batch have the same fence, and so none the same lock, except that a release may come before an acquire: a
 -- busy lock is released and acquired again by one batch.
@@ -114,7 +114,7 @@ for acquire = 1, ACQUIRES do
     -- The same attempt again.
     replies[i] = text
   else
-    local blocked = slow_path and queue.blocked(KEYS[i], holder, ARGV[at + 2])
+    local blocked = slow_path and queue.blocked(KEYS[i], holder, ARGV[at + 2], owner)
     -- Usually the clock is ahead of the fence, and the tokens that are asked for are larger than any before.
     if token - fence < tokens then
       token = fence + tokens
@@ -176,9 +176,14 @@ if arg_index <= #ARGV then
   end
 
   local function replace(i)
-    local owner, ttl, token, field = next_arg(), next_arg(), next_arg(), next_arg()
+    local owner, ttl, token, field, queue_field = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
     if holders[i] then return holders[i] == owner and 'K' or 'G' end
-    local fence = tonumber(call('HMGET', RECORD, field)[1] or 0)
+    local fence, mark = unpack(call('HMGET', RECORD, field, queue_field))
+    if mark then
+      queue = queue or load_queue(WAITER, RECORD, {}, {})
+      if queue.is_barred(KEYS[i], owner) then return 'G' end
+    end
+    fence = tonumber(fence or 0)
     if not fence then return 'Ethe fence is not a number' end
     local written = fence < tonumber(token) and try('HSET', RECORD, field, token)
     -- NX: a key of another type is nobody's lock, and not ours to overwrite.

@@ -1,0 +1,141 @@
+use std::fmt;
+use std::time::Duration;
+
+use super::{LockKeys, MAX_TOKEN, NodeError};
+use crate::random::{Epoch, OwnerId};
+
+/// What a node is asked about locks, in one request that changes nothing.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The keys of the locks, all of one keyspace; at least one, and at most 128.
+    pub keys: Vec<LockKeys>,
+    /// The epoch that the node has to be in, as for a [`Request`](super::Request): a majority may be counted of such replies.
+    /// `None` for a reply from whatever the node has, even in quarantine.
+    pub epoch: Option<Epoch>,
+}
+
+/// What a node has of one lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockState {
+    /// What the lock key has; `None` if there is none.
+    pub holder: Option<Holder>,
+    /// How much longer it is held. `None` if it is not, or the key does not expire.
+    pub remaining: Option<Duration>,
+    /// Its fence: the highest token that the node has assigned to any lock with the same fence.
+    pub fence: u64,
+    /// How many managers wait in its queue.
+    pub waiters: u32,
+    /// The owners that were [evicted](super::LockNode::evict) and cannot have it again.
+    pub evicted: Vec<OwnerId>,
+}
+
+impl LockState {
+    /// The state, unless a number in it is beyond 2^53 - 1: no node counts that far.
+    pub(super) fn check(self) -> Result<Self, NodeError> {
+        if self.fence <= MAX_TOKEN { Ok(self) } else { Err(NodeError::Protocol { reply: format!("{self:?}") }) }
+    }
+}
+
+/// What a lock key has.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// A lock of this library, held under this owner id.
+    Owner(OwnerId),
+    /// A stranger's: the value is not one that this library writes.
+    Stranger(Vec<u8>),
+    /// Something else than a string, so it is nobody's lock.
+    NotALock,
+}
+
+impl Holder {
+    /// The holder whose value a lock key has.
+    #[must_use]
+    pub fn from_value(value: &[u8]) -> Self {
+        OwnerId::parse(value).map_or_else(|| Self::Stranger(value.to_vec()), Self::Owner)
+    }
+
+    /// The value of the lock key; `None` for something that is not a string.
+    #[must_use]
+    pub fn value(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Owner(owner) => Some(owner.value().to_vec()),
+            Self::Stranger(value) => Some(value.clone()),
+            Self::NotALock => None,
+        }
+    }
+
+    /// The owner id of a lock of this library.
+    #[must_use]
+    pub fn owner(&self) -> Option<OwnerId> {
+        match self {
+            Self::Owner(owner) => Some(*owner),
+            Self::Stranger(_) | Self::NotALock => None,
+        }
+    }
+
+    /// What people are shown in place of the value.
+    #[must_use]
+    pub fn tag(&self) -> HolderTag {
+        HolderTag::of(&self.value().unwrap_or_default())
+    }
+}
+
+/// Whoever knows an owner id can release the lock, so it is not shown.
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owner(_) => write!(f, "Owner({})", self.tag()),
+            Self::Stranger(_) => write!(f, "Stranger({})", self.tag()),
+            Self::NotALock => f.write_str("NotALock"),
+        }
+    }
+}
+
+/// Eight hexadecimal digits that tell the holders of a lock apart, without naming them: a hash of what the lock key has.
+///
+/// Every grant has another tag, also that of the same process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderTag(u32);
+
+impl HolderTag {
+    /// The 32-bit FNV-1a hash (Fowler, Noll, Vo).
+    fn of(value: &[u8]) -> Self {
+        Self(value.iter().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)))
+    }
+}
+
+impl fmt::Display for HolderTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+impl fmt::Debug for HolderTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_id_is_not_shown() {
+        let owner = OwnerId::from_bits(0x1bea_0f23);
+        let holder = Holder::from_value(owner.to_string().as_bytes());
+        assert_eq!(holder, Holder::Owner(owner));
+        let shown = format!("{holder:?} {}", holder.tag());
+        assert!(!shown.contains("1bea0f23"), "{shown}");
+        assert_eq!(holder.tag().to_string().len(), 8);
+        assert_ne!(holder.tag(), Holder::Owner(OwnerId::from_bits(2)).tag());
+    }
+
+    #[test]
+    fn a_stranger_is_kept_as_it_is() {
+        for value in [&b""[..], b"a value", b"\xff\n", b"lock-shared"] {
+            assert_eq!(Holder::from_value(value), Holder::Stranger(value.to_vec()));
+            assert_eq!(Holder::from_value(value).value().as_deref(), Some(value));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The commands that look at locks and evict their holders, and what servers reply to them.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+
+use super::classify::{is_no_script, node_error};
+use super::codec::millis;
+use super::script::{EVICT, LOOK, ScriptRef};
+use crate::node::limits::parse_number;
+use crate::node::{Evict, Eviction, Holder, LockState, Look, NodeError, OwnerId};
+
+/// Runs `look.lua`.
+pub(super) async fn look(connection: &mut MultiplexedConnection, look: &Look) -> Result<Vec<LockState>, NodeError> {
+    let Some(first) = look.keys.first() else { return Ok(Vec::new()) };
+    let command = |script| {
+        let mut command = LOOK.command(script, 6 + 3 * look.keys.len(), 64 + 96 * look.keys.len());
+        command.arg(look.keys.len() + 1);
+        look.keys.iter().for_each(|keys| _ = command.arg(keys.lock_key()));
+        command.arg(first.keyspace().record());
+        command.arg(look.epoch.map(|epoch| epoch.to_string()).unwrap_or_default());
+        look.keys.iter().for_each(|keys| _ = command.arg(keys.fence()));
+        look.keys.iter().for_each(|keys| _ = command.arg(keys.queue_field()));
+        command
+    };
+    match run(connection, command).await? {
+        Value::BulkString(text) if text == b"U" => Err(NodeError::Unadmitted),
+        Value::Array(locks) if locks.len() == look.keys.len() => locks.iter().map(state).collect(),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Runs `evict.lua`.
+pub(super) async fn evict(connection: &mut MultiplexedConnection, evict: &Evict) -> Result<Eviction, NodeError> {
+    let Evict { keys, epoch, holders, token, barred_for } = evict;
+    let command = |script| {
+        let mut command = EVICT.command(script, 10 + holders.len(), 256 + 40 * holders.len());
+        command.arg(2).arg(keys.lock_key()).arg(keys.keyspace().record()).arg(epoch.to_string());
+        command.arg(keys.fence()).arg(keys.queue_field()).arg(token).arg(millis(*barred_for));
+        holders.iter().filter_map(Holder::value).for_each(|value| _ = command.arg(value));
+        command
+    };
+    let reply = run(connection, command).await?;
+    let Value::BulkString(text) = &reply else { return Err(unexpected(&reply)) };
+    match text.split_at_checked(1) {
+        Some((b"D", b"")) => Ok(Eviction::Evicted { deleted: true }),
+        Some((b"F", b"")) => Ok(Eviction::Evicted { deleted: false }),
+        Some((b"H", b"")) => Ok(Eviction::Superseded),
+        Some((b"U", b"")) => Err(NodeError::Unadmitted),
+        Some((b"R", fence)) => number(fence).map(|fence| Eviction::Refused { fence }).ok_or_else(|| unexpected(&reply)),
+        _ => Err(unexpected(&reply)),
+    }
+}
+
+/// Runs a script by its hash; if the server does not have it, by its source.
+async fn run(
+    connection: &mut MultiplexedConnection,
+    command: impl Fn(ScriptRef) -> Cmd,
+) -> Result<Value, NodeError> {
+    let mut reply = Value::Nil;
+    for script in [ScriptRef::Hash, ScriptRef::Source] {
+        reply = connection.send_packed_command(&command(script)).await.map_err(|error| node_error(&error))?;
+        if !is_no_script(&reply) {
+            break;
+        }
+    }
+    match reply {
+        Value::ServerError(error) => Err(node_error(&error.into())),
+        reply => Ok(reply),
+    }
+}
+
+fn state(lock: &Value) -> Result<LockState, NodeError> {
+    read_state(lock).ok_or_else(|| unexpected(lock)).and_then(LockState::check)
+}
+
+fn read_state(lock: &Value) -> Option<LockState> {
+    let none = LockState { holder: None, remaining: None, fence: 0, waiters: 0, evicted: Vec::new() };
+    let [holder, remaining, fence, waiters, evicted] = match lock {
+        Value::BulkString(text) if text == b"T" => return Some(LockState { holder: Some(Holder::NotALock), ..none }),
+        Value::Array(fields) => <&[Value; 5]>::try_from(&fields[..]).ok()?,
+        _ => return None,
+    };
+    let (Value::Int(remaining), Value::BulkString(fence), Value::Int(waiters)) = (remaining, fence, waiters) else {
+        return None;
+    };
+    let holder = match holder {
+        Value::Nil => None,
+        Value::BulkString(value) => Some(Holder::from_value(value)),
+        _ => return None,
+    };
+    let evicted = match evicted {
+        Value::Nil => Vec::new(),
+        Value::BulkString(owners) => owners.split(|byte| *byte == b' ').map(OwnerId::parse).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    // Negative: there is no key, or it does not expire.
+    let remaining = u64::try_from(*remaining).ok().map(Duration::from_millis);
+    Some(LockState { holder, remaining, fence: number(fence)?, waiters: u32::try_from(*waiters).ok()?, evicted })
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    parse_number(std::str::from_utf8(digits).ok()?)
+}
+
+fn unexpected(reply: &Value) -> NodeError {
+    NodeError::Protocol { reply: format!("{reply:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn the_state_of_a_lock_is_read_whole_or_reported() {
+        let owner = OwnerId::from_bits(7);
+        let evicted = text(&format!("{owner} {}", OwnerId::from_bits(8)));
+        let fields = [text(&owner.to_string()), Value::Int(1500), text("12"), Value::Int(3), evicted];
+        let read = state(&Value::Array(fields.to_vec())).unwrap();
+        assert_eq!((read.holder, read.remaining), (Some(Holder::Owner(owner)), Some(Duration::from_millis(1500))));
+        assert_eq!((read.fence, read.waiters, read.evicted.len()), (12, 3, 2));
+        let free = [Value::Nil, Value::Int(-2), text("0"), Value::Int(0), Value::Nil];
+        let read = state(&Value::Array(free.to_vec())).unwrap();
+        assert_eq!((read.holder, read.remaining, read.fence), (None, None, 0));
+        assert_eq!(state(&text("T")).unwrap().holder, Some(Holder::NotALock));
+
+        let odd = [
+            (0, Value::Int(1)),
+            (1, text("1500")),
+            (2, text("9007199254740992")),
+            (2, text("x")),
+            (3, Value::Int(-1)),
+            (4, text("somebody")),
+        ];
+        for (field, value) in odd {
+            let mut fields = fields.to_vec();
+            fields[field] = value;
+            assert!(matches!(state(&Value::Array(fields)), Err(NodeError::Protocol { .. })), "{field}");
+        }
+        assert!(state(&Value::Array(fields[..4].to_vec())).is_err());
+        assert!(state(&Value::Nil).is_err());
+    }
+}

@@ -1,0 +1,38 @@
+-- Evicts holders of a lock: deletes its key if one of them has it, and bars their owners from it.
+--
+-- KEYS   the lock key; the record of the node
+-- ARGV   epoch; its fence, and whether there is a queue or a tombstone: the names of fields of the record; the token, which the fence
+--        becomes; for how many ms the owners are barred; the values of the lock key that are evicted
+--
+-- Replies with D if one of them had the lock, F if it is free, H if somebody else holds it, R and the fence if that is not below the
+-- token, and U if the node is in another epoch. Of H, R and U, nothing was written.
+--
+-- The order of the writes: a script that is cut short leaves a tombstone for a lock that is still held, never a lock that is free and
+-- whose owner may have it again.
+
+local call = redis.call
+local LOCK, RECORD, FENCE, MARK, TOKEN = KEYS[1], KEYS[2], ARGV[2], ARGV[3], ARGV[4]
+local record = call('HMGET', RECORD, 'epoch', FENCE, MARK)
+if record[1] ~= ARGV[1] then return 'U' end
+
+-- A key of another type is nobody's lock, and not ours to delete.
+local holder = redis.pcall('GET', LOCK)
+local owners, is_evicted = {}, not holder
+for n = 6, #ARGV do
+  is_evicted = is_evicted or holder == ARGV[n]
+  -- A stranger does not look whether it is barred.
+  if string.sub(ARGV[n], 1, #OWNER_PREFIX) == OWNER_PREFIX then owners[#owners + 1] = ARGV[n] end
+end
+if not is_evicted then return 'H' end
+local fence = tonumber(record[2] or '0')
+if not fence then return redis.error_reply('ERR the fence is not a number') end
+if fence >= tonumber(TOKEN) then return 'R' .. (record[2] or '0') end
+
+local queue = load_queue('', RECORD, {[LOCK] = MARK}, {[LOCK] = record[3]})
+if owners[1] and not queue.bar(LOCK, owners, tonumber(ARGV[5])) then
+  return redis.error_reply('ERR too many owners were evicted')
+end
+call('HSET', RECORD, FENCE, TOKEN)
+if holder then call('DEL', LOCK) end
+queue.released(LOCK, false, 'none')
+return holder and 'D' or 'F'

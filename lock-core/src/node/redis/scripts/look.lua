@@ -1,0 +1,37 @@
+-- Reads what the node has of some locks. Writes nothing.
+--
+-- KEYS   the lock key of each; the record of the node
+-- ARGV   the epoch that the node has to be in, or '' for any; for each lock its fence, and then for each whether there is a queue or
+--        a tombstone: the names of fields of the record
+--
+-- Replies with an array for each lock: the value of its key, or nil; its remaining time in ms, negative if there is none; its fence;
+-- how many wait; and the owners that were evicted, or nil. 'T' in place of the array if the key is of another type. 'U' in place of
+-- it all if the node is in another epoch.
+
+local call, try, LOCKS = redis.call, redis.pcall, #KEYS - 1
+local RECORD = KEYS[LOCKS + 1]
+local record = call('HMGET', RECORD, 'epoch', unpack(ARGV, 2))
+if ARGV[1] ~= '' and record[1] ~= ARGV[1] then return 'U' end
+
+local PREFIX_LENGTH = #RECORD - #'{node}'
+local function key(lock_key, name)
+  return string.sub(lock_key, 1, PREFIX_LENGTH) .. '{' .. string.sub(lock_key, PREFIX_LENGTH + 1) .. '}:' .. name
+end
+
+local looked = {}
+for n = 1, LOCKS do
+  local lock_key = KEYS[n]
+  local holder = try('GET', lock_key)
+  if type(holder) == 'table' then
+    looked[n] = 'T'
+  else
+    local waiters, evicted = 0, false
+    if record[1 + LOCKS + n] then
+      waiters = try('ZCARD', key(lock_key, 'queue'))
+      evicted = call('GET', key(lock_key, 'evicted'))
+    end
+    local remaining = holder and call('PTTL', lock_key) or -2
+    looked[n] = {holder, remaining, record[1 + n] or '0', type(waiters) == 'number' and waiters or 0, evicted}
+  end
+end
+return looked
