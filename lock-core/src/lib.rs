@@ -41,6 +41,7 @@
 //! | `lock.renewal_unknown` | warn | too few nodes took part in a renewal, which is then not reported as late; the event names the first error and its node |
 //! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
 //! | `lock.release_given_up` | debug | could not deliver a release to a node; the key was left to expire |
+//! | `lock.force_released` | warn | a lock was taken from its holder ([`LockManager::force_release`]); the event has the token, and tags of who was evicted |
 //! | `lock.shutdown_revoked` | warn | leases were revoked at the end of a shutdown's grace |
 //! | `lock.observer_panicked` | error | an observer panicked, for the first time |
 //! | `lock.runtime_stalled` | warn | the runtime that kept the connections and renewed the leases did not run; another one took over |
@@ -126,10 +127,10 @@ pub use self::lease::{Lease, LockGuard};
 #[doc(hidden)]
 pub use self::manager::BufferedBytes;
 pub use self::manager::{
-    ConfigError, ConnectError, Health, LockManager, LockManagerBuilder, LockRequest, Members, NodeHealth, NotReady,
-    Seat, SeatState, ShutdownReport, Waiting,
+    ConfigError, ConnectError, ForcedRelease, Health, LockManager, LockManagerBuilder, LockOnNode, LockReport,
+    LockRequest, LockVerdict, Members, NodeHealth, NotReady, Seat, SeatState, ShutdownReport, Waiting,
 };
-pub use self::node::{InvalidUrl, LockNode, MemoryNode, RedisNode};
+pub use self::node::{HolderTag, InvalidUrl, LockNode, MemoryNode, RedisNode};
 pub use self::observer::LockObserver;
 pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
 pub use self::resource::{InvalidName, MAX_RESOURCE_LEN};

@@ -3,6 +3,7 @@
 mod cluster;
 mod complaint;
 mod events;
+mod look;
 mod member;
 mod membership;
 mod node_set;
@@ -11,6 +12,7 @@ mod test_vote;
 
 pub(crate) use self::cluster::{Cluster, SHUT_DOWN};
 use self::complaint::Complaint;
+pub(crate) use self::look::Epochs;
 pub(crate) use self::member::{Member, MemberState, VotesBy};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
 pub(crate) use self::ordered_watch::OrderedWatch;

@@ -7,6 +7,8 @@ use tokio::time::Instant;
 
 use super::Lease;
 use super::hold_times::HoldTimes;
+use crate::error::LossReason;
+use crate::node::Holder;
 
 /// The leases of a manager whose guards are alive, and when the renewer has to deal with each. As many as locks are held.
 #[derive(Default)]
@@ -98,6 +100,15 @@ impl LeaseRegistry {
     /// Resolves when a lease is due earlier than [`next_due`](Self::next_due) returned.
     pub(super) async fn earlier(&self) {
         self.earlier.notified().await;
+    }
+
+    /// Ends the leases of holders that were evicted, which need not wait for their next renewal, and releases what they still have.
+    pub(crate) fn revoke_evicted(&self, holders: &[Holder]) {
+        let evicted = |lease: &Lease| holders.contains(&Holder::Owner(lease.owner()));
+        for lease in self.all().into_iter().filter(evicted) {
+            // It goes on in the background.
+            drop(lease.revoke(LossReason::Gone));
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<Lease> {

@@ -5,14 +5,18 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::buffered_bytes::BufferBudget;
+use super::force_release::ForceRelease;
 use super::shutdown::{self, ShutdownReport};
 use super::{
-    BufferedBytes, Health, LockManagerBuilder, LockRequest, Members, NotReady, Waiting, health, members, ready, waiting,
+    BufferedBytes, ForcedRelease, Health, LockManagerBuilder, LockReport, LockRequest, Members, NotReady, Waiting,
+    health, inspect, members, ready, waiting,
 };
 use crate::engine::Engine;
+use crate::error::LockError;
 use crate::lease::{Lease, LeaseRegistry};
-use crate::node::{LockNode, MemoryNode};
+use crate::node::{LockKeys, LockNode, MemoryNode};
 use crate::options::{LockOptions, OutOfRange};
+use crate::resource::Resource;
 use crate::waiting::LocalQueues;
 
 /// Distributed locks over a set of independent masters. Cheap to clone; clones share connections, leases and shutdown.
@@ -278,6 +282,101 @@ impl LockManager {
     pub async fn members(&self) -> Option<Members> {
         let Engine { home, cluster, .. } = &*self.0.engine;
         home.run(|| members::members(Arc::clone(cluster))).await.flatten()
+    }
+
+    /// What the nodes have of the lock on a resource, by asking each of them now, also those that do not vote: who holds it, for how
+    /// much longer, and how many wait. Changes nothing. Takes up to two seconds if no majority replies.
+    ///
+    /// Holders are named by [tags](crate::HolderTag). Whose a tag is, nodes do not know.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidResource`], and [`LockError::ShuttingDown`] if the manager was shut down. Nodes that do not reply are in the
+    /// report.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// use lock_core::LockVerdict;
+    ///
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// let report = locks.inspect("stock:42").await?;
+    /// assert_eq!(report.verdict(), LockVerdict::Held);
+    /// assert!(report.nodes.iter().all(|node| node.fence >= Some(guard.token().get())));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn inspect(&self, resource: impl AsRef<str>) -> Result<LockReport, LockError> {
+        let (resource, keys) = self.keys_of(resource.as_ref())?;
+        let (engine, max_ttl) = (&self.0.engine, self.0.max_ttl);
+        let report =
+            engine.home.run(|| inspect::inspect(Arc::clone(engine), keys.clone(), resource.clone(), max_ttl)).await;
+        report.ok_or_else(|| LockError::ShuttingDown { resource, waited: Duration::ZERO })
+    }
+
+    /// Takes the lock on a resource from whoever holds it, and lets the next caller have it. For operators, and for holders that will
+    /// not release: a process that hangs, or a stranger's key that does not expire.
+    ///
+    /// The former holder cannot renew, nor have the lock again under the same grant. **It is not stopped at once**: it notices with its
+    /// next renewal, a third of its `ttl` after the last one, and may work until then beside the next holder. If it does not renew,
+    /// it notices at the end of its validity. To shut it out at once, claim [`ForcedRelease::token`] at the resource:
+    /// every write that carries a token of the former holder is refused from then on. A holder in this very manager is notified at
+    /// once.
+    ///
+    /// Evicted is who holds the lock when the nodes are first asked. A successor that acquires it meanwhile keeps it. If nobody holds it,
+    /// the token is issued all the same.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::NoQuorum`] if fewer than a majority of the nodes replied. The holder may have lost its key on the others. Call
+    ///   it again.
+    /// - [`LockError::Contended`] if somebody else acquired the lock meanwhile: the former holder has lost it.
+    /// - [`LockError::NotALock`] if the key of the lock is something else.
+    /// - [`LockError::InvalidResource`], and [`LockError::ShuttingDown`] if the manager was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, it goes on: the holder is evicted all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let stuck = locks.lock("stock:42").acquire().await?;
+    /// let forced = locks.force_release("stock:42").await?;
+    /// assert!(stuck.token() < forced.token);
+    ///
+    /// let next = locks.lock("stock:42").try_acquire().await?;
+    /// assert!(forced.token < next.token());
+    /// assert!(!stuck.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn force_release(&self, resource: impl AsRef<str>) -> Result<ForcedRelease, LockError> {
+        let (resource, keys) = self.keys_of(resource.as_ref())?;
+        let (engine, leases, max_ttl) = (&self.0.engine, &self.0.leases, self.0.max_ttl);
+        let forced = engine.home.run(|| {
+            let (engine, leases) = (Arc::clone(engine), Arc::clone(leases));
+            ForceRelease { engine, leases, keys: keys.clone(), resource: resource.clone(), max_ttl }.run()
+        });
+        let forced = forced.await;
+        forced.unwrap_or_else(|| Err(LockError::ShuttingDown { resource, waited: Duration::ZERO }))
+    }
+
+    /// The name of a resource if it is valid, and the keys of its lock.
+    fn keys_of(&self, resource: &str) -> Result<(String, LockKeys), LockError> {
+        let parsed = Resource::parse(resource);
+        let parsed = parsed.map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
+        Ok((resource.to_owned(), self.0.engine.cluster.keyspace.keys(&parsed)))
     }
 
     /// Lowers the longest time to live of the set, and for how long a master that joins grants nothing. This takes as long as the

@@ -3,8 +3,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::{
-    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite, ReplySender,
-    Request, Wakeups,
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
+    ReplySender, Request, Wakeups,
 };
 use crate::random::WaiterId;
 

@@ -24,6 +24,8 @@
 
 mod acquisition;
 mod clock;
+mod eviction;
+mod holding;
 mod majority;
 mod membership;
 mod outage;
@@ -33,6 +35,8 @@ mod validity;
 
 pub use self::acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
 pub use self::clock::cluster_clock;
+pub use self::eviction::{EvictVerdict, EvictVote, eviction, eviction_token, to_evict};
+pub use self::holding::{Holding, HoldingVote, holding};
 pub use self::majority::majority;
 pub use self::membership::{Change, Membership, MembershipConfig, Standing, Step as MembershipStep, quarantine_length};
 pub use self::outage::{OUTAGE_GRACE, Outage};

@@ -5,8 +5,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::{CONNECT_TIMEOUT, Connected};
-use super::{inspect, look};
 use super::pipeline::Handle;
+use super::{inspect, look};
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
 };

@@ -54,10 +54,7 @@ pub(super) async fn evict(connection: &mut MultiplexedConnection, evict: &Evict)
 }
 
 /// Runs a script by its hash; if the server does not have it, by its source.
-async fn run(
-    connection: &mut MultiplexedConnection,
-    command: impl Fn(ScriptRef) -> Cmd,
-) -> Result<Value, NodeError> {
+async fn run(connection: &mut MultiplexedConnection, command: impl Fn(ScriptRef) -> Cmd) -> Result<Value, NodeError> {
     let mut reply = Value::Nil;
     for script in [ScriptRef::Hash, ScriptRef::Source] {
         reply = connection.send_packed_command(&command(script)).await.map_err(|error| node_error(&error))?;

@@ -5,9 +5,7 @@ use std::sync::LazyLock;
 use redis::Cmd;
 
 use crate::node::Keyspace;
-use crate::node::limits::{
-    MAX_EVICTED, MAX_GONE, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, RESERVED_TTL,
-};
+use crate::node::limits::{MAX_EVICTED, MAX_GONE, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, RESERVED_TTL};
 use crate::node::wakeup::RESERVATION_TTL;
 use crate::random::OwnerId;
 

@@ -1,0 +1,82 @@
+//! Looking at locks on the nodes, and evicting their holders.
+
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Cluster, VotesBy};
+use crate::error::NodeError;
+use crate::node::{Evict, Eviction, LockKeys, LockState, Look};
+use crate::quorum::majority;
+use crate::random::Epoch;
+
+/// How long a majority of the nodes may take to reply. The others then have the node timeout.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The epoch of each node that votes by one roster, or what keeps it from that. A majority may be counted of what these nodes reply.
+pub(crate) type Epochs = Vec<Result<Epoch, NodeError>>;
+
+impl Cluster {
+    pub(crate) fn epochs(&self) -> Epochs {
+        let mut roster = VotesBy::First;
+        self.members.iter().map(|member| member.state.borrow().epoch_for(&mut roster)).collect()
+    }
+
+    /// What the nodes have of some locks. Nodes with an epoch reply only if they are still in it; the others say what they have all the
+    /// same, if `all`, and are not asked otherwise.
+    pub(crate) async fn look(
+        &self,
+        epochs: &Epochs,
+        keys: &[LockKeys],
+        all: bool,
+        node_timeout: Duration,
+    ) -> Vec<Result<Vec<LockState>, NodeError>> {
+        let replies = epochs.iter().zip(&self.members).map(|(epoch, member)| async move {
+            let epoch = match epoch {
+                Ok(epoch) => Some(*epoch),
+                Err(_) if all => None,
+                Err(error) => return Err(error.clone()),
+            };
+            member.node.look(Look { keys: keys.to_vec(), epoch }).await
+        });
+        self.gather(replies, node_timeout).await
+    }
+
+    /// Evicts holders from a lock on every node that votes.
+    pub(crate) async fn evict(
+        &self,
+        epochs: &Epochs,
+        evict: impl Fn(Epoch) -> Evict,
+        node_timeout: Duration,
+    ) -> Vec<Result<Eviction, NodeError>> {
+        let replies = epochs.iter().zip(&self.members).map(|(epoch, member)| {
+            let evicted = epoch.clone().map(|epoch| member.node.evict(evict(epoch)));
+            async { evicted?.await }
+        });
+        self.gather(replies, node_timeout).await
+    }
+
+    /// The replies of the nodes, in their order.
+    async fn gather<T>(
+        &self,
+        replies: impl Iterator<Item = impl Future<Output = Result<T, NodeError>>>,
+        node_timeout: Duration,
+    ) -> Vec<Result<T, NodeError>> {
+        let mut gathered: Vec<_> = (0..self.size()).map(|_| Err(NodeError::TimedOut)).collect();
+        let mut pending: FuturesUnordered<_> =
+            replies.enumerate().map(|(node, reply)| async move { (node, reply.await) }).collect();
+        let (mut deadline, mut replied) = (Instant::now() + TIMEOUT, 0);
+        while let Ok(Some((node, reply))) = timeout_at(deadline, pending.next()).await {
+            match &reply {
+                Ok(_) => replied += 1,
+                Err(error) => self.report(node, error),
+            }
+            if replied == majority(self.size()) && reply.is_ok() {
+                deadline = deadline.min(Instant::now() + node_timeout);
+            }
+            gathered[node] = reply;
+        }
+        gathered
+    }
+}

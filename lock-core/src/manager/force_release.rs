@@ -1,0 +1,162 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::inspect::{holding_vote, one};
+use crate::cluster::Epochs;
+use crate::engine::Engine;
+use crate::error::{LockError, NodeError, NodeVote, Vote};
+use crate::lease::LeaseRegistry;
+use crate::node::{Evict, Eviction, Holder, HolderTag, LockKeys, LockState};
+use crate::quorum::{EvictVerdict, EvictVote, HoldingVote, drift, eviction, eviction_token, to_evict};
+use crate::token::FencingToken;
+
+/// How often the nodes are asked, while attempts of others or tokens of other locks get in between.
+const MAX_ROUNDS: u32 = 8;
+/// The longest pause between two rounds.
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// A lock that was taken from its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForcedRelease {
+    /// A token that is larger than every token of the former holder, and smaller than those of later holders. Nobody else has it.
+    ///
+    /// Claim it at the resource to shut the former holder out at once.
+    pub token: FencingToken,
+    /// Who was evicted. Empty if nobody held the lock.
+    pub evicted: Vec<HolderTag>,
+    /// The names of the nodes on which the key was deleted.
+    pub freed_on: Vec<String>,
+}
+
+/// Evicts whoever holds a lock.
+pub(super) struct ForceRelease {
+    pub(super) engine: Arc<Engine>,
+    pub(super) leases: Arc<LeaseRegistry>,
+    pub(super) keys: LockKeys,
+    pub(super) resource: String,
+    pub(super) max_ttl: Duration,
+}
+
+impl ForceRelease {
+    pub(super) async fn run(self) -> Result<ForcedRelease, LockError> {
+        let began = Instant::now();
+        let cluster = &self.engine.cluster;
+        cluster.first_contact().await;
+        let epochs = cluster.epochs();
+        let node_timeout = self.engine.node_timeout(self.max_ttl);
+        let looked = cluster.look(&epochs, std::slice::from_ref(&self.keys), false, node_timeout).await;
+        let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
+        let votes: Vec<HoldingVote<&Holder>> = states.iter().map(|state| holding_vote(state.as_ref())).collect();
+        let Some(holders) = to_evict(&votes) else {
+            return Err(self.no_quorum(began, self.failures(states.iter().map(|state| state.as_ref().err()))));
+        };
+        if holders.contains(&&Holder::NotALock) {
+            return Err(self.not_a_lock(began, &votes));
+        }
+        let holders = holders.into_iter().cloned().collect();
+        let highest = states.iter().flatten().map(|state| state.fence).max().unwrap_or_default();
+        self.evict(began, &epochs, holders, highest, node_timeout).await
+    }
+
+    /// Asks the nodes to evict the holders, until a majority did with the same token.
+    async fn evict(
+        &self,
+        began: Instant,
+        epochs: &Epochs,
+        holders: Vec<Holder>,
+        mut highest: u64,
+        node_timeout: Duration,
+    ) -> Result<ForcedRelease, LockError> {
+        let cluster = &self.engine.cluster;
+        let (mut freed, mut round) = (vec![false; cluster.size()], 0);
+        loop {
+            round += 1;
+            let Some(token) = eviction_token(highest, cluster.clock()) else {
+                let used_up = NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() };
+                return Err(self.no_quorum(began, self.failures(epochs.iter().map(|_| Some(&used_up)))));
+            };
+            let (keys, barred_for) = (&self.keys, self.barred_for());
+            let evict = |epoch| Evict { keys: keys.clone(), epoch, holders: holders.clone(), token, barred_for };
+            let replies = cluster.evict(epochs, evict, node_timeout).await;
+            for (freed, reply) in freed.iter_mut().zip(&replies) {
+                *freed |= matches!(reply, Ok(Eviction::Evicted { deleted: true }));
+            }
+            let votes: Vec<EvictVote> = replies.iter().map(evict_vote).collect();
+            match eviction(&votes) {
+                EvictVerdict::Evicted => return Ok(self.evicted(token, &holders, &freed)),
+                EvictVerdict::Again { above } if round < MAX_ROUNDS => highest = highest.max(above),
+                EvictVerdict::NoQuorum => {
+                    let failures = self.failures(replies.iter().map(|reply| reply.as_ref().err()));
+                    return Err(self.no_quorum(began, failures));
+                }
+                EvictVerdict::Again { .. } | EvictVerdict::Superseded => return Err(self.superseded(began, &replies)),
+            }
+            sleep(self.engine.random.jitter(PAUSE)).await;
+        }
+    }
+
+    /// Longer than any lock of the set may live.
+    fn barred_for(&self) -> Duration {
+        let membership = self.engine.cluster.membership();
+        let longest = membership.roster().map_or(self.max_ttl, |roster| roster.quarantine_ttl.max(self.max_ttl));
+        longest + drift(longest)
+    }
+
+    fn evicted(&self, token: u64, holders: &[Holder], freed: &[bool]) -> ForcedRelease {
+        self.leases.revoke_evicted(holders);
+        let names = self.engine.cluster.members.iter().map(|member| member.node.name());
+        let freed_on = names.zip(freed).filter(|(_, freed)| **freed).map(|(name, _)| name.to_owned());
+        let evicted: Vec<HolderTag> = holders.iter().map(Holder::tag).collect();
+        let forced = ForcedRelease { token: FencingToken::new(token), evicted, freed_on: freed_on.collect() };
+        let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
+        tracing::warn!(name: "lock.force_released", key, token, evicted = ?forced.evicted, freed_on = ?forced.freed_on,
+            "a lock was taken from its holder");
+        forced
+    }
+
+    fn no_quorum(&self, began: Instant, votes: Vec<NodeVote>) -> LockError {
+        LockError::NoQuorum { resource: self.resource.clone(), waited: began.elapsed(), votes }
+    }
+
+    fn not_a_lock(&self, began: Instant, votes: &[HoldingVote<&Holder>]) -> LockError {
+        let votes = self.votes(votes.iter().map(|vote| match vote {
+            HoldingVote::Held(Holder::NotALock) => Some(Vote::NotALock),
+            _ => None,
+        }));
+        LockError::NotALock { resource: self.resource.clone(), waited: began.elapsed(), votes }
+    }
+
+    /// Somebody else has the lock by now.
+    fn superseded(&self, began: Instant, replies: &[Result<Eviction, NodeError>]) -> LockError {
+        let votes = self.votes(replies.iter().map(|reply| match reply {
+            Ok(Eviction::Superseded) => Some(Vote::Held { remaining: None }),
+            Ok(_) => None,
+            Err(error) => Some(Vote::Failed(error.clone())),
+        }));
+        let resource = self.resource.clone();
+        let typical_hold = self.leases.typical_hold(&resource);
+        LockError::Contended { resource, waited: began.elapsed(), free_in: None, typical_hold, votes }
+    }
+
+    fn failures<'a>(&self, errors: impl Iterator<Item = Option<&'a NodeError>>) -> Vec<NodeVote> {
+        self.votes(errors.map(|error| error.cloned().map(Vote::Failed)))
+    }
+
+    /// The votes of those nodes that have one.
+    fn votes(&self, votes: impl Iterator<Item = Option<Vote>>) -> Vec<NodeVote> {
+        let names = self.engine.cluster.members.iter().map(|member| member.node.name().to_owned());
+        names.zip(votes).filter_map(|(node, vote)| Some(NodeVote { node, vote: vote? })).collect()
+    }
+}
+
+fn evict_vote(reply: &Result<Eviction, NodeError>) -> EvictVote {
+    match reply {
+        Ok(Eviction::Evicted { .. }) => EvictVote::Evicted,
+        Ok(Eviction::Superseded) => EvictVote::Superseded,
+        Ok(Eviction::Refused { fence }) => EvictVote::Refused { fence: *fence },
+        Err(_) => EvictVote::NoReply,
+    }
+}

@@ -1,0 +1,148 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::error::NodeError;
+use crate::node::{Holder, HolderTag, LockKeys, LockState};
+use crate::quorum::{Holding, HoldingVote, holding};
+
+/// What the nodes have of one lock, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockReport {
+    /// The name of the resource.
+    pub resource: String,
+    /// The holder on a majority of the nodes, if there is one.
+    pub holder: Option<HolderTag>,
+    /// Each node, in the order in which they were named.
+    pub nodes: Vec<LockOnNode>,
+    verdict: LockVerdict,
+}
+
+/// What one node has of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockOnNode {
+    /// The name of the node: an address, without a password.
+    pub name: String,
+    /// Whether it votes, and so counts for [`LockReport::verdict`].
+    pub votes: bool,
+    /// Who has the key of the lock on this node.
+    pub holder: Option<HolderTag>,
+    /// Whether that is a stranger: the value of the key is not one that this library writes.
+    pub stranger: bool,
+    /// How much longer the key lives, unless it is renewed. `None` if there is no key, or it does not expire.
+    pub remaining: Option<Duration>,
+    /// The highest token that the node has assigned to this lock, or to another one that shares its fence. `None` if it did not reply.
+    pub fence: Option<u64>,
+    /// How many managers wait in the queue of the node.
+    pub waiters: u32,
+    /// Who was force-released and cannot have the lock again.
+    pub evicted: Vec<HolderTag>,
+    /// What keeps the node from voting, or from replying.
+    pub problem: Option<NodeError>,
+}
+
+/// Who holds a lock, by what a majority of the nodes says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockVerdict {
+    /// Nobody.
+    Free,
+    /// One holder.
+    Held,
+    /// The nodes do not agree: an attempt or a release is in progress, or was cut short; or the nodes that did not reply would decide.
+    /// The keys that are left expire on their own.
+    Split,
+    /// Fewer than a majority of the nodes replied, so nobody knows.
+    NoQuorum,
+}
+
+impl LockReport {
+    /// Who holds the lock, as a majority of the nodes that vote says.
+    ///
+    /// It was so when the nodes replied. Nothing keeps it so: do not decide by it who may write.
+    #[must_use]
+    pub fn verdict(&self) -> LockVerdict {
+        self.verdict
+    }
+}
+
+impl fmt::Display for LockVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Free => "free",
+            Self::Held => "held",
+            Self::Split => "split",
+            Self::NoQuorum => "no quorum",
+        })
+    }
+}
+
+/// What a node says of the holder.
+pub(super) fn holding_vote<'a>(state: Result<&'a LockState, &'a NodeError>) -> HoldingVote<&'a Holder> {
+    match state {
+        Ok(LockState { holder: Some(holder), .. }) => HoldingVote::Held(holder),
+        Ok(_) => HoldingVote::Free,
+        Err(_) => HoldingVote::NoReply,
+    }
+}
+
+/// Asks all nodes, also those that do not vote.
+pub(super) async fn inspect(engine: Arc<Engine>, keys: LockKeys, resource: String, max_ttl: Duration) -> LockReport {
+    let cluster = &engine.cluster;
+    cluster.all_joined().await;
+    let epochs = cluster.epochs();
+    let looked = cluster.look(&epochs, &[keys], true, engine.node_timeout(max_ttl)).await;
+    let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
+    let votes: Vec<_> =
+        epochs.iter().zip(&states).map(|(epoch, state)| holding_vote(epoch.as_ref().and(state.as_ref()))).collect();
+    let (verdict, holder) = match holding(&votes) {
+        Holding::Free => (LockVerdict::Free, None),
+        Holding::Held(holder) => (LockVerdict::Held, Some(holder.tag())),
+        Holding::Split => (LockVerdict::Split, None),
+        Holding::NoQuorum => (LockVerdict::NoQuorum, None),
+    };
+    let nodes = states.iter().enumerate().map(|(node, state)| {
+        let name = cluster.members[node].node.name().to_owned();
+        let problem = cluster.problem(node).or_else(|| epochs[node].as_ref().err().cloned());
+        report_node(name, state, problem)
+    });
+    LockReport { resource, holder, nodes: nodes.collect(), verdict }
+}
+
+/// The state of the one lock that was asked for.
+pub(super) fn one(looked: Result<Vec<LockState>, NodeError>) -> Result<LockState, NodeError> {
+    let none = || NodeError::Protocol { reply: "no state of the lock".into() };
+    looked?.into_iter().next().ok_or_else(none)
+}
+
+fn report_node(name: String, state: &Result<LockState, NodeError>, problem: Option<NodeError>) -> LockOnNode {
+    let problem = state.as_ref().err().cloned().or(problem);
+    let votes = problem.is_none();
+    let Ok(LockState { holder, remaining, fence, waiters, evicted }) = state else {
+        return LockOnNode {
+            name,
+            votes,
+            holder: None,
+            stranger: false,
+            remaining: None,
+            fence: None,
+            waiters: 0,
+            evicted: Vec::new(),
+            problem,
+        };
+    };
+    LockOnNode {
+        name,
+        votes,
+        holder: holder.as_ref().map(Holder::tag),
+        stranger: holder.as_ref().is_some_and(|holder| holder.owner().is_none()),
+        remaining: *remaining,
+        fence: Some(*fence),
+        waiters: *waiters,
+        evicted: evicted.iter().map(|owner| Holder::Owner(*owner).tag()).collect(),
+        problem,
+    }
+}
