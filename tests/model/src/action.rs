@@ -49,6 +49,18 @@ pub enum Action {
         /// The new fence.
         fence: u8,
     },
+    /// The operator looks at a node.
+    Look {
+        /// The node.
+        node: usize,
+    },
+    /// The operator sends its evictions: the first, or those of the next round.
+    SendEvictions,
+    /// A node executes the eviction of this round.
+    Evict {
+        /// The node.
+        node: usize,
+    },
     /// A node loses its data, and joins again.
     Forget {
         /// The node.
@@ -115,6 +127,7 @@ impl LockModel {
         for client in 0..self.setting.attempts {
             self.client_actions(state, client, actions);
         }
+        self.eviction_actions(state, actions);
         let nodes = state.nodes.iter().enumerate();
         if state.fence_advances < self.setting.fence_advances {
             actions.extend(nodes.clone().flat_map(|(index, node)| {

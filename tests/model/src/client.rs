@@ -19,7 +19,8 @@ impl LockModel {
     pub(super) fn begin(&self, state: &mut State, client: usize) {
         let tokens = self.setting.tokens;
         let completed = state.clients.iter().zip(tokens);
-        let floor = completed.filter_map(|(client, tokens)| client.last_token(tokens)).max().unwrap_or_default();
+        let completed = completed.filter_map(|(client, tokens)| client.last_token(tokens)).chain(state.eviction_token());
+        let floor = completed.max().unwrap_or_default();
         let beginner = &mut state.clients[client];
         beginner.phase = Phase::Acquiring(Box::new(Attempt {
             decider: Decider::of_attempt(self.setting.ttl(), tokens[client]),
@@ -33,7 +34,7 @@ impl LockModel {
     }
 
     pub(super) fn renew(&self, state: &mut State, client: usize) {
-        let sent = state.now;
+        let (sent, after_eviction) = (state.now, state.is_evicted(client) && state.eviction_token().is_some());
         let renewed = &mut state.clients[client];
         renewed.renewals += 1;
         if let Phase::Holding { renewal, .. } = &mut renewed.phase {
@@ -43,6 +44,7 @@ impl LockModel {
                 epochs: [None; NODES],
                 kept: Nodes::default(),
                 renewed: false,
+                after_eviction,
                 replies: [ReplySlot::Awaiting(ReplyKind::Extend); NODES],
             }));
         }
@@ -168,6 +170,7 @@ impl LockModel {
             RenewalVerdict::Renewed => {
                 *until = (*until).max(renewal.sent + self.setting.ttl());
                 renewal.renewed = true;
+                state.breaches.evicted_renewed |= renewal.after_eviction;
                 state.breaches.lost_key_renewed |= !renewal.kept.are_majority();
                 self.coverage.mark(CoveragePoint::Renewed);
             }

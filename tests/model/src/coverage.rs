@@ -39,6 +39,12 @@ pub enum CoveragePoint {
     KeptAfterReplace,
     /// Another lock advanced the fence while an attempt held the key.
     FenceAdvanced,
+    /// A holder was evicted.
+    Evicted,
+    /// An eviction met the key of a successor.
+    Superseded,
+    /// An eviction took a second round.
+    SecondEviction,
 }
 
 /// The coverage points that any run has reached.

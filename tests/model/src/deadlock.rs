@@ -28,7 +28,7 @@ fn is_granted(locks: &LockModel, mut nodes: [Node; NODES], silent: usize) -> boo
     let mut decider = Decider::of_attempt(locks.setting.ttl(), 1);
     let mut decisions = VecDeque::new();
     for (index, node) in nodes.iter_mut().enumerate() {
-        let vote = if index == silent { None } else { node.acquire(key, node.epoch, 1) };
+        let vote = if index == silent { None } else { node.acquire(key, node.epoch, 1, mutant) };
         decisions.push_back(decider.receive(index, Vote::Acquire(vote.unwrap_or(AcquireVote::NoReply)), 0));
     }
     while let Some(decision) = decisions.pop_front() {

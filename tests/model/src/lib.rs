@@ -17,6 +17,8 @@
 //!   sent before, its fence becomes their highest, and its quarantine begins. (The step is the change of the membership that
 //!   [`MembershipModel`] takes apart. A node that joins later is one that loses its data later, because a request to it may stay
 //!   unexecuted until then.)
+//! - **An operator**, in settings that have one, evicts whom it saw hold the lock. From then on the evicted holder may be valid beside
+//!   the next one, until its next renewal; its token tells it from those.
 //! - **Other locks** that share the fence advance it on a node, at any step, to any value.
 //!
 //! # Reductions
@@ -45,6 +47,7 @@ mod client;
 mod coverage;
 mod deadlock;
 mod decider;
+mod eviction;
 mod membership;
 mod model;
 mod node;
@@ -61,6 +64,7 @@ mod symmetry;
 pub use self::action::{Action, Delivery, Request};
 pub use self::coverage::{Coverage, CoveragePoint};
 pub use self::decider::{Decider, Decision};
+pub use self::eviction::{Eviction, Owners};
 pub use self::membership::{
     Locks, MembershipModel, MembershipMutant, MembershipSetting, NO_DEADLOCK_OF_CHANGES, ONE_ROSTER, ONE_RULING_ROSTER,
     Pace, QUARANTINE_IS_LONG_ENOUGH,
@@ -68,7 +72,8 @@ pub use self::membership::{
 pub use self::model::LockModel;
 pub use self::nodes::Nodes;
 pub use self::properties::{
-    MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
+    EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL,
+    ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
 };
 pub use self::queue::{Line, Queue, QueueModel, QueueMutant, QueueSetting, REFINEMENT, Waiter};
 pub use self::report::{ModelSetting, report};

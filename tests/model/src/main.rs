@@ -1,7 +1,7 @@
 //! Explores all states of the larger settings, which takes minutes.
 //!
 //! ```text
-//! model [attempts|forgetting|renewal|queue|membership|all]
+//! model [attempts|forgetting|renewal|eviction|queue|membership|all]
 //! ```
 //!
 //! Progress goes to stderr. If a property is violated, the run that shows it is printed and the exit code is 1.
@@ -29,6 +29,8 @@ enum Which {
     Forgetting,
     /// Leases that are renewed, while nodes lose their data.
     Renewal,
+    /// Holders that are evicted, while they renew and others acquire.
+    Eviction,
     /// Processes that wait in the nodes' queues.
     Queue,
     /// Changes of the membership, with and without a lock, while nodes lose their data and clocks are wrong.
@@ -45,6 +47,7 @@ fn main() -> io::Result<ExitCode> {
         (Which::Attempts, Setting::long_attempts()),
         (Which::Forgetting, Setting::long_forgetting()),
         (Which::Renewal, Setting::long_renewal()),
+        (Which::Eviction, Setting::long_eviction()),
     ];
     for (_, settings) in locks.into_iter().filter(|(of, _)| wanted(*of)) {
         models.extend(settings.into_iter().map(ModelSetting::Lock));

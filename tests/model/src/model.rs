@@ -6,9 +6,11 @@ use stateright::{Model, Property};
 use super::action::{Action, Request};
 use super::coverage::{Coverage, CoveragePoint};
 use super::deadlock;
+use super::eviction::{has_a_token_of_its_own, shuts_out_the_evicted_alone};
 use super::node::HELD;
 use super::properties::{
-    MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
+    EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL,
+    ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
 };
 use super::setting::{Mutant, Setting};
 use super::state::{Breaches, CLIENTS, Client, Key, Node, Phase, ReplySlot, State, Vote};
@@ -35,7 +37,7 @@ impl LockModel {
 
     /// Whether attempts differ only in their names.
     fn attempts_are_symmetric(&self) -> bool {
-        self.setting.has_equal_blocks() && self.setting.mutant != Some(Mutant::SharedOwnerId)
+        self.setting.has_equal_blocks() && !self.setting.evicts && self.setting.mutant != Some(Mutant::SharedOwnerId)
     }
 
     /// The owner id of an attempt.
@@ -52,7 +54,7 @@ impl LockModel {
         let vote = match request {
             Request::Acquire => {
                 let tokens = if mutant == Some(Mutant::BlockCountsAsOne) { 1 } else { self.setting.tokens[index] };
-                let vote = node.acquire(key, client.acquires[at].unwrap_or_default(), tokens);
+                let vote = node.acquire(key, client.acquires[at].unwrap_or_default(), tokens, mutant);
                 if let Some(vote) = vote {
                     self.cover_vote(client, before, *node, at, vote, recorded);
                 } else if client.acquires[at] != Some(node.epoch) {
@@ -85,7 +87,8 @@ impl LockModel {
                 }
             }
             Request::Replace => {
-                node.replace(key, client.replaces[at].unwrap_or_default(), client.token.unwrap_or_default());
+                let fence = client.token.unwrap_or_default();
+                node.replace(key, client.replaces[at].unwrap_or_default(), fence, mutant);
                 if *node != before {
                     self.coverage.mark(if client.phase == Phase::Ended {
                         CoveragePoint::LateReplace
@@ -242,6 +245,7 @@ impl Model for LockModel {
             fence_advances: 0,
             nodes,
             clients: Default::default(),
+            eviction: self.setting.evicts.then(Box::default),
             breaches: Breaches::default(),
         }]
     }
@@ -265,7 +269,10 @@ impl Model for LockModel {
             Action::Deliver { client, delivery } => self.deliver(&mut state, client, delivery),
             Action::Release { client } => self.end(&mut state, client),
             Action::Renew { client } => self.renew(&mut state, client),
-            Action::Expire { node } => state.nodes[node].pass_time(u8::MAX, self.setting.mutant),
+            Action::Expire { node } => state.nodes[node].expire_key(u8::MAX, self.setting.mutant),
+            Action::Look { node } => self.look(&mut state, node),
+            Action::SendEvictions => self.send_evictions(&mut state),
+            Action::Evict { node } => self.evict(&mut state, node),
             Action::AdvanceFence { node, fence } => self.advance_fence(&mut state, node, fence),
             Action::Forget { node } => self.forget(&mut state, node),
             Action::Tick => self.tick(&mut state),
@@ -278,7 +285,9 @@ impl Model for LockModel {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::<Self>::always(UNIQUE_TOKENS, |model, state| !has_duplicate_token(model, state)),
+            Property::<Self>::always(UNIQUE_TOKENS, |model, state| {
+                !has_duplicate_token(model, state) && has_a_token_of_its_own(model, state)
+            }),
             Property::<Self>::always(ORDERED_TOKENS, |_, state| !state.breaches.unordered_token),
             Property::<Self>::always(MAJORITY_GRANTS, |_, state| !state.breaches.token_without_majority),
             Property::<Self>::always(OWN_KEYS_ONLY, |_, state| !state.breaches.foreign_key_changed),
@@ -286,9 +295,16 @@ impl Model for LockModel {
         ];
         if self.setting.time.is_some() {
             properties.push(Property::<Self>::always(MUTUAL_EXCLUSION, |_, state| {
-                state.clients.iter().filter(|client| matches!(client.phase, Phase::Holding { .. })).count() <= 1
+                let holds = |(index, client): &(usize, &Client)| {
+                    matches!(client.phase, Phase::Holding { .. }) && !state.is_evicted(*index)
+                };
+                state.clients.iter().enumerate().filter(holds).count() <= 1
             }));
             properties.push(Property::<Self>::always(NO_LOST_RENEWAL, |_, state| !state.breaches.lost_key_renewed));
+        }
+        if self.setting.evicts {
+            properties.push(Property::<Self>::always(EVICTED_CANNOT_RENEW, |_, state| !state.breaches.evicted_renewed));
+            properties.push(Property::<Self>::always(EVICTED_SHUT_OUT, shuts_out_the_evicted_alone));
         }
         properties
     }

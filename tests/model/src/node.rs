@@ -2,6 +2,7 @@
 
 use lock_core::quorum::{AcquireVote, ConfirmVote, RenewalVote};
 
+use super::eviction::Owners;
 use super::setting::Mutant;
 use super::state::{Key, Node};
 
@@ -20,11 +21,14 @@ impl Node {
     }
 
     /// Returns `None` if the node does not vote: the request is for a past epoch, or the node is in quarantine.
-    pub(super) fn acquire(&mut self, key: Key, epoch: u8, tokens: u8) -> Option<AcquireVote> {
+    pub(super) fn acquire(&mut self, key: Key, epoch: u8, tokens: u8, mutant: Option<Mutant>) -> Option<AcquireVote> {
         if self.epoch != epoch || self.is_quarantined() {
             return None;
         }
         if self.key.is_some_and(|held| held.owner != key.owner) {
+            return Some(HELD);
+        }
+        if self.key.is_none() && self.bars(key.owner) && mutant != Some(Mutant::AcquiresDespiteTombstone) {
             return Some(HELD);
         }
         if self.key.is_none() {
@@ -62,8 +66,9 @@ impl Node {
         }
     }
 
-    pub(super) fn replace(&mut self, key: Key, epoch: u8, fence: u8) {
-        if self.epoch == epoch && self.key.is_none() {
+    pub(super) fn replace(&mut self, key: Key, epoch: u8, fence: u8, mutant: Option<Mutant>) {
+        let is_barred = self.bars(key.owner) && mutant != Some(Mutant::ReplacesDespiteTombstone);
+        if self.epoch == epoch && self.key.is_none() && !is_barred {
             self.key = Some(key);
             self.fence = self.fence.max(fence);
         }
@@ -77,13 +82,21 @@ impl Node {
 
     /// Loses its data, and joins with this fence.
     pub(super) fn forget(&mut self, floor: u8, quarantine_end: u8) {
-        *self = Self { key: None, fence: floor, epoch: self.epoch, forgot: true, quarantine: quarantine_end };
+        *self = Self { fence: floor, epoch: self.epoch, forgot: true, quarantine: quarantine_end, ..Self::default() };
     }
 
-    /// Ends the key and the quarantine if they end by `now`.
-    pub(super) fn pass_time(&mut self, now: u8, mutant: Option<Mutant>) {
+    /// Ends the key if it ends by `now`.
+    pub(super) fn expire_key(&mut self, now: u8, mutant: Option<Mutant>) {
         if mutant != Some(Mutant::KeysNeverExpire) {
             self.key = self.key.filter(|key| key.expires > now);
+        }
+    }
+
+    /// Ends the key, the tombstone and the quarantine if they end by `now`.
+    pub(super) fn pass_time(&mut self, now: u8, mutant: Option<Mutant>) {
+        self.expire_key(now, mutant);
+        if self.barred_until <= now {
+            (self.barred, self.barred_until) = (Owners::default(), 0);
         }
         if self.quarantine <= now {
             self.quarantine = 0;

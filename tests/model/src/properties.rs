@@ -12,5 +12,9 @@ pub const OWN_KEYS_ONLY: &str = "no request changes the key of another owner";
 pub const MUTUAL_EXCLUSION: &str = "no two leases are valid at once";
 /// A lost lease is not renewed.
 pub const NO_LOST_RENEWAL: &str = "a lease is renewed only by a majority that still had its key";
+/// A holder that was evicted does not renew.
+pub const EVICTED_CANNOT_RENEW: &str = "no renewal that begins after an eviction succeeds";
+/// The token of an eviction.
+pub const EVICTED_SHUT_OUT: &str = "the token of an eviction shuts out the evicted, and nobody else";
 /// Freedom from deadlock.
 pub const NO_DEADLOCK: &str = "a new attempt acquires the lock once faults stop";

@@ -34,6 +34,18 @@ pub enum Mutant {
     BlockCountsAsOne,
     /// Another lock that shares the fence sets it, even to a smaller value.
     SharedFenceSetBack,
+    /// A node grants the lock to an owner that was evicted.
+    AcquiresDespiteTombstone,
+    /// A node puts back the key of an owner that was evicted.
+    ReplacesDespiteTombstone,
+    /// An eviction deletes the key of any owner.
+    EvictsWithoutOwnerCheck,
+    /// A node on which a successor has the key counts as one that evicted.
+    EvictsBesideSuccessor,
+    /// An eviction does not raise the fence.
+    EvictsWithoutFence,
+    /// The token of an eviction is above the first token of the holder's block, and nodes take it whatever their fence is.
+    EvictsAboveFirstOfBlock,
 }
 
 /// The bounds of a model: how many attempts there are, and which faults can occur.
@@ -59,6 +71,8 @@ pub struct Setting {
     pub fence_advances: u8,
     /// How many renewals a holder may begin.
     pub renewals: u8,
+    /// Whether an operator evicts whoever holds the lock, once.
+    pub evicts: bool,
     /// Whether a request may be executed more than once.
     pub duplicates: bool,
     /// Whether an attempt receives the reply that the lock is held. It can only fail on it, which is possible at any step.
@@ -95,6 +109,7 @@ impl Setting {
             forgets: 0,
             fence_advances: 0,
             renewals: 0,
+            evicts: false,
             duplicates: true,
             held_replies: true,
         }
@@ -123,6 +138,12 @@ impl Setting {
     #[must_use]
     pub const fn renewal(attempts: usize, forgets: u8, renewals: u8, time: Time) -> Self {
         Self { name: "renewal", renewals, ..Self::forgetting(attempts, forgets, time) }
+    }
+
+    /// Attempts with time, whose leases are renewed, and one of which is evicted.
+    #[must_use]
+    pub const fn eviction(attempts: usize, renewals: u8, time: Time) -> Self {
+        Self { name: "eviction", evicts: true, ..Self::renewal(attempts, 0, renewals, time) }
     }
 
     /// The same setting for a mutant.
@@ -173,6 +194,12 @@ impl Setting {
     pub fn long_renewal() -> Vec<Self> {
         vec![Self::renewal(2, 1, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 })]
     }
+
+    /// Holders that are evicted.
+    #[must_use]
+    pub fn long_eviction() -> Vec<Self> {
+        vec![Self::eviction(2, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 })]
+    }
 }
 
 impl fmt::Display for Setting {
@@ -196,6 +223,9 @@ impl fmt::Display for Setting {
         }
         if *renewals > 0 {
             write!(f, ", {renewals} renewals each")?;
+        }
+        if self.evicts {
+            write!(f, ", one eviction")?;
         }
         if !self.duplicates {
             write!(f, ", no request executed twice")?;

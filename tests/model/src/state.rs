@@ -4,6 +4,7 @@ use lock_core::quorum::{AcquireVote, ConfirmVote, RenewalVote};
 
 use super::action::Request;
 use super::decider::Decider;
+use super::eviction::{Eviction, Owners};
 use super::nodes::Nodes;
 
 /// The number of nodes: three, the smallest set in which a minority can fail.
@@ -24,6 +25,8 @@ pub struct State {
     pub nodes: [Node; NODES],
     /// The clients, each with one attempt.
     pub clients: [Client; CLIENTS],
+    /// The eviction, in settings that have one.
+    pub eviction: Option<Box<Eviction>>,
     /// What must not happen and did.
     pub breaches: Breaches,
 }
@@ -41,6 +44,10 @@ pub struct Node {
     pub forgot: bool,
     /// The tick in which the quarantine ends, or 0 outside of a quarantine.
     pub quarantine: u8,
+    /// The owners that were evicted, and cannot have the key.
+    pub barred: Owners,
+    /// The tick in which they are forgotten.
+    pub barred_until: u8,
 }
 
 /// A lock key.
@@ -129,6 +136,8 @@ pub struct Renewal {
     pub kept: Nodes,
     /// Whether the lease was renewed.
     pub renewed: bool,
+    /// Whether it began after its holder had been evicted.
+    pub after_eviction: bool,
     /// What it waits for.
     pub replies: [ReplySlot; NODES],
 }
@@ -178,6 +187,8 @@ pub struct Breaches {
     pub foreign_key_changed: bool,
     /// A lease was renewed without a majority that still had its key.
     pub lost_key_renewed: bool,
+    /// A renewal succeeded that began after its holder had been evicted.
+    pub evicted_renewed: bool,
 }
 
 impl Client {
@@ -262,6 +273,9 @@ impl fmt::Display for State {
                 write!(f, " in quarantine until {}", node.quarantine)?;
             }
             write!(f, ";")?;
+        }
+        if let Some(eviction) = &self.eviction {
+            write!(f, " {eviction:?};")?;
         }
         for (index, client) in self.clients.iter().enumerate() {
             match (&client.phase, client.token) {

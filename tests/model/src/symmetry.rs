@@ -55,12 +55,14 @@ impl State {
         let state = &self.nodes[node];
         state.hash(&mut hasher);
         self.clients.iter().for_each(|client| client.hash_at(node, &mut hasher));
+        self.eviction.as_ref().map(|eviction| (eviction.looks[node], eviction.votes[node])).hash(&mut hasher);
         (state.fence, hasher.finish())
     }
 
     fn renamed(mut self, order: [usize; NODES]) -> Self {
         self.nodes = order.map(|node| self.nodes[node]);
         self.clients.iter_mut().for_each(|client| client.rename(order));
+        self.eviction = self.eviction.map(|eviction| Box::new(eviction.renamed(order)));
         self
     }
 }

@@ -2,7 +2,7 @@
 //! which must violate a property. The larger settings take minutes and are explored by `cargo run --release -p lock-model`.
 
 use lock_model::{
-    CoveragePoint, MAJORITY_GRANTS, MUTUAL_EXCLUSION, ModelSetting, Mutant, NO_DEADLOCK, NO_LOST_RENEWAL, NODES,
+    CoveragePoint, EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, ModelSetting, Mutant, NO_DEADLOCK, NO_LOST_RENEWAL, NODES,
     ORDERED_TOKENS, OWN_KEYS_ONLY, Setting, Time, UNIQUE_TOKENS, explore, report,
 };
 
@@ -154,6 +154,51 @@ fn no_token_of_a_block_is_granted_twice() {
 #[test]
 fn a_node_that_counts_a_block_as_one_token_is_caught() {
     is_caught(BLOCKS.with_mutant(Mutant::BlockCountsAsOne), UNIQUE_TOKENS);
+}
+
+const TWO_TICKS: Time = Time { ttl: 2, quarantine: 2, last_tick: 3 };
+/// A holder that renews twice and is evicted meanwhile: its acquire and its replace may arrive late.
+const EVICTED: Setting = Setting::eviction(1, 2, TWO_TICKS);
+/// Two attempts, of which one is evicted.
+const SUCCEEDED: Setting = Setting { max_fence: 3, ..Setting::eviction(2, 0, TWO_TICKS) };
+
+#[test]
+fn an_evicted_holder_does_not_renew_in_any_order_of_events() {
+    check(EVICTED, 1_000, &[CoveragePoint::Evicted, CoveragePoint::Renewed, CoveragePoint::LostLease]);
+}
+
+#[test]
+fn an_eviction_leaves_successors_alone_and_its_token_is_below_theirs() {
+    let points = [CoveragePoint::Evicted, CoveragePoint::Superseded, CoveragePoint::SecondEviction];
+    check(SUCCEEDED, 10_000, &points);
+}
+
+#[test]
+fn a_tombstone_that_is_not_checked_is_caught() {
+    is_caught(EVICTED.with_mutant(Mutant::AcquiresDespiteTombstone), EVICTED_CANNOT_RENEW);
+    is_caught(EVICTED.with_mutant(Mutant::ReplacesDespiteTombstone), EVICTED_CANNOT_RENEW);
+}
+
+#[test]
+fn an_eviction_without_the_owner_check_is_caught() {
+    is_caught(SUCCEEDED.with_mutant(Mutant::EvictsWithoutOwnerCheck), OWN_KEYS_ONLY);
+}
+
+#[test]
+fn an_eviction_that_counts_nodes_with_a_successor_is_caught() {
+    is_caught(SUCCEEDED.with_mutant(Mutant::EvictsBesideSuccessor), EVICTED_SHUT_OUT);
+}
+
+#[test]
+fn an_eviction_that_leaves_the_fence_is_caught() {
+    is_caught(SUCCEEDED.with_mutant(Mutant::EvictsWithoutFence), UNIQUE_TOKENS);
+    is_caught(SUCCEEDED.with_mutant(Mutant::EvictsWithoutFence), ORDERED_TOKENS);
+}
+
+#[test]
+fn an_eviction_whose_token_is_not_above_the_block_is_caught() {
+    let block = Setting { tokens: [2, 1, 1], ..Setting::eviction(1, 0, TWO_TICKS) };
+    is_caught(block.with_mutant(Mutant::EvictsAboveFirstOfBlock), EVICTED_SHUT_OUT);
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl QueueModel {
             QueueRequest::Acquire => {
                 sent.acquires.remove(at);
                 let vote = target.acquire(owner, process, mutant);
-                let reference = without.acquire(key(owner), without.epoch, 1);
+                let reference = without.acquire(key(owner), without.epoch, 1, None);
                 let granted = matches!(vote, AcquireVote::Granted { .. });
                 state.breaks_refinement |= granted && (reference != Some(vote) || without != target.lock);
                 state.breaks_refinement |= !granted && target.lock != before.lock;

@@ -63,7 +63,7 @@ impl QueueNode {
             }
             self.queue.acquired(caller.id, mutant);
         }
-        self.lock.acquire(key(owner), self.lock.epoch, 1).unwrap_or(AcquireVote::NoReply)
+        self.lock.acquire(key(owner), self.lock.epoch, 1, None).unwrap_or(AcquireVote::NoReply)
     }
 
     /// Without an `owner`, only the position in the queue is given up.

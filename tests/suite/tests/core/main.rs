@@ -9,6 +9,7 @@ mod documentation;
 mod exclusion_and_fencing;
 mod extreme_numbers;
 mod failing_test_votes;
+mod force_release;
 mod lease_lifecycle;
 mod local_queue;
 mod metrics;

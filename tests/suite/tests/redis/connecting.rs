@@ -149,8 +149,8 @@ async fn set_user(server: &RedisServer, keys: &str, permissions: &[String]) {
     server.query::<String>(&command).await;
 }
 
-/// Everything that a manager does: the first start, an acquisition, renewals, a release that wakes a waiter, and a new start
-/// after the server forgot.
+/// Everything that a manager does: the first start, an acquisition, renewals, a release that wakes a waiter, a forced release, and
+/// a new start after the server forgot.
 async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     let url = format!("redis://app:s3cret@{}/1", server.address());
     let ttl = Duration::from_millis(200);
@@ -171,8 +171,10 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     if !released.map_err(|error| error.to_string())? {
         return Err("not released".into());
     }
-    waiter.map(drop).map_err(|error| error.to_string())?;
-    drop(other);
+    let held = waiter.map_err(|error| error.to_string())?;
+    other.inspect("r").await.map_err(|error| error.to_string())?;
+    other.force_release("r").await.map_err(|error| error.to_string())?;
+    drop((held, other));
     server.query::<String>("FLUSHALL").await;
     let mut tries = 0;
     loop {

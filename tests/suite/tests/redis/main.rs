@@ -8,6 +8,7 @@ mod connecting;
 mod data_loss;
 mod dead_waiters;
 mod fence;
+mod force_release;
 mod membership;
 mod mixed_fleets;
 mod moving_runtimes;

@@ -1,0 +1,212 @@
+//! The eviction of a holder. One client looks at the nodes and evicts whom it saw, in up to two rounds, while the others acquire and
+//! renew. Whom it evicts, and what a round came to, is decided by the shipped quorum code.
+
+use lock_core::quorum::{EvictVerdict, EvictVote, HoldingVote, eviction, to_evict};
+
+use super::action::Action;
+use super::client::to_u8;
+use super::coverage::CoveragePoint;
+use super::model::LockModel;
+use super::setting::Mutant;
+use super::state::{Client, NODES, Node, Phase, State};
+
+/// The most rounds of an eviction that are explored.
+const MAX_ROUNDS: u8 = 2;
+
+/// An eviction, and what the nodes replied to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Eviction {
+    /// Who holds the lock on each node.
+    pub looks: [HoldingVote<usize>; NODES],
+    /// The highest fence that is known.
+    pub highest: u8,
+    /// The round, or 0 while it looks.
+    pub round: u8,
+    /// Whom it evicts.
+    pub evicted: Owners,
+    /// The token of this round.
+    pub token: u8,
+    /// The votes of this round.
+    pub votes: [Option<EvictVote>; NODES],
+    /// Whether a majority evicted.
+    pub done: bool,
+}
+
+impl Default for Eviction {
+    fn default() -> Self {
+        Self {
+            looks: [HoldingVote::NoReply; NODES],
+            highest: 0,
+            round: 0,
+            evicted: Owners::default(),
+            token: 0,
+            votes: [None; NODES],
+            done: false,
+        }
+    }
+}
+
+/// A set of owners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owners(u8);
+
+impl Owners {
+    /// Whether the owner is in the set.
+    #[must_use]
+    pub fn contains(self, owner: usize) -> bool {
+        self.0 & 1 << owner != 0
+    }
+}
+
+impl FromIterator<usize> for Owners {
+    fn from_iter<T: IntoIterator<Item = usize>>(owners: T) -> Self {
+        Self(owners.into_iter().fold(0, |set, owner| set | 1 << owner))
+    }
+}
+
+impl Node {
+    /// Whether an owner cannot have the key any more.
+    pub(super) fn bars(&self, owner: usize) -> bool {
+        self.barred.contains(owner)
+    }
+
+    fn evict(&mut self, owners: Owners, token: u8, barred_until: u8, mutant: Option<Mutant>) -> EvictVote {
+        let is_successor = self.key.is_some_and(|key| !owners.contains(key.owner));
+        match mutant {
+            Some(Mutant::EvictsWithoutOwnerCheck) => {}
+            Some(Mutant::EvictsBesideSuccessor) if is_successor => return EvictVote::Evicted,
+            _ if is_successor => return EvictVote::Superseded,
+            _ => {}
+        }
+        if self.fence >= token && mutant != Some(Mutant::EvictsAboveFirstOfBlock) {
+            return EvictVote::Refused { fence: self.fence.into() };
+        }
+        if owners != Owners::default() {
+            (self.barred, self.barred_until) = (owners, barred_until);
+        }
+        if mutant != Some(Mutant::EvictsWithoutFence) {
+            self.fence = self.fence.max(token);
+        }
+        self.key = None;
+        EvictVote::Evicted
+    }
+}
+
+impl LockModel {
+    pub(super) fn eviction_actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let Some(eviction) = &state.eviction else { return };
+        for node in 0..NODES {
+            if eviction.round == 0 && eviction.looks[node] == HoldingVote::NoReply {
+                actions.push(Action::Look { node });
+            }
+            if eviction.round > 0 && eviction.votes[node].is_none() {
+                actions.push(Action::Evict { node });
+            }
+        }
+        if self.next_round(eviction).is_some() {
+            actions.push(Action::SendEvictions);
+        }
+    }
+
+    /// Whom the next round evicts, and above which fence; `None` if there is no next round now.
+    fn next_round(&self, present: &Eviction) -> Option<(Owners, u8)> {
+        let (evicted, above) = match present.round {
+            0 => (to_evict(&present.looks)?.into_iter().collect(), present.highest),
+            MAX_ROUNDS => return None,
+            _ => match present.verdict() {
+                EvictVerdict::Again { above } => (present.evicted, present.highest.max(to_u8(above))),
+                _ => return None,
+            },
+        };
+        (above < self.setting.max_fence).then_some((evicted, above))
+    }
+
+    pub(super) fn look(&self, state: &mut State, node: usize) {
+        let seen = state.nodes[node];
+        let Some(eviction) = &mut state.eviction else { return };
+        eviction.looks[node] = seen.key.map_or(HoldingVote::Free, |key| HoldingVote::Held(key.owner));
+        eviction.highest = eviction.highest.max(seen.fence);
+    }
+
+    pub(super) fn send_evictions(&self, state: &mut State) {
+        let Some(eviction) = &mut state.eviction else { return };
+        let Some((evicted, above)) = self.next_round(eviction) else { return };
+        if eviction.round > 0 {
+            self.coverage.mark(CoveragePoint::SecondEviction);
+        }
+        let others_of_block = match self.setting.mutant {
+            Some(Mutant::EvictsAboveFirstOfBlock) => self.setting.tokens[0] - 1,
+            _ => 0,
+        };
+        let token = (above + 1).saturating_sub(others_of_block);
+        // What the looks were no longer matters.
+        **eviction = Eviction { highest: above, round: eviction.round + 1, evicted, token, ..Eviction::default() };
+    }
+
+    pub(super) fn evict(&self, state: &mut State, at: usize) {
+        let Some(eviction) = &mut state.eviction else { return };
+        let (node, barred_until) = (&mut state.nodes[at], state.now + self.setting.ttl());
+        let before = *node;
+        let vote = node.evict(eviction.evicted, eviction.token, barred_until, self.setting.mutant);
+        eviction.votes[at] = Some(vote);
+        let foreign = before.key.is_some_and(|key| !eviction.evicted.contains(key.owner));
+        state.breaches.foreign_key_changed |= foreign && node.key != before.key;
+        if vote == EvictVote::Superseded {
+            self.coverage.mark(CoveragePoint::Superseded);
+        }
+        if !eviction.done && eviction.verdict() == EvictVerdict::Evicted {
+            eviction.done = true;
+            if eviction.evicted != Owners::default() {
+                self.coverage.mark(CoveragePoint::Evicted);
+            }
+        }
+    }
+}
+
+impl Eviction {
+    fn verdict(&self) -> EvictVerdict {
+        eviction(&self.votes.map(|vote| vote.unwrap_or(EvictVote::NoReply)))
+    }
+
+    pub(super) fn renamed(&self, order: [usize; NODES]) -> Self {
+        Self { looks: order.map(|node| self.looks[node]), votes: order.map(|node| self.votes[node]), ..*self }
+    }
+}
+
+impl State {
+    /// Whether an owner is being evicted, or was.
+    pub(super) fn is_evicted(&self, owner: usize) -> bool {
+        self.eviction.as_ref().is_some_and(|eviction| eviction.evicted.contains(owner))
+    }
+
+    /// The token of the eviction, once a majority evicted.
+    pub(super) fn eviction_token(&self) -> Option<u8> {
+        self.eviction.as_ref().filter(|eviction| eviction.done).map(|eviction| eviction.token)
+    }
+}
+
+fn clients(state: &State) -> impl Iterator<Item = (usize, &Client)> {
+    state.clients.iter().enumerate()
+}
+
+/// Whether the token of the eviction is that of nobody else.
+pub(super) fn has_a_token_of_its_own(model: &LockModel, state: &State) -> bool {
+    let Some(forced) = state.eviction_token() else { return true };
+    let has = |(client, tokens): (&Client, u8)| {
+        client.token.zip(client.last_token(tokens)).is_some_and(|(first, last)| (first..=last).contains(&forced))
+    };
+    !state.clients.iter().zip(model.setting.tokens).any(has)
+}
+
+/// Whether a claim of the eviction's token shuts out every token of the evicted, and nobody else who holds the lock.
+pub(super) fn shuts_out_the_evicted_alone(model: &LockModel, state: &State) -> bool {
+    let Some(forced) = state.eviction_token() else { return true };
+    clients(state).all(|(index, client)| {
+        let Some((first, last)) = client.token.zip(client.last_token(model.setting.tokens[index])) else { return true };
+        if state.is_evicted(index) {
+            last < forced
+        } else {
+            !matches!(client.phase, Phase::Holding { .. }) || first > forced
+        }
+    })
+}
