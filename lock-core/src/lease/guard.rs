@@ -75,6 +75,14 @@ impl LockGuard {
         self.is_holder = self.is_holder || self.lease.add_holder();
     }
 
+    /// Another guard of the lease, which holds it, too, although this one may end before: for a session that goes on when its
+    /// handler has ended. The last of such guards releases.
+    #[doc(hidden)]
+    pub fn share(&self) -> Self {
+        let is_holder = self.lease.add_holder();
+        Self { lease: self.lease.clone(), registry: self.registry.clone(), is_holder }
+    }
+
     /// The lease, to pass around.
     ///
     /// # Examples
