@@ -9,8 +9,10 @@ use http::{Extensions, StatusCode};
 use lock_core::{Lease, LockError, LockGuard, LockManager};
 
 use crate::detach::DetachOnDrop;
-use crate::policy::{OnDisconnect, OnLost, Policy};
+use crate::log_once::LogOnce;
+use crate::policy::{HoldUntil, OnDisconnect, OnLost, Policy};
 use crate::rejection::LockRejection;
+use crate::response_body::hold_until_end;
 
 /// The output of a handler, with the lock still held.
 ///
@@ -36,16 +38,15 @@ pub(crate) async fn run<T, Fut>(
     locks: &LockManager,
     resource: &str,
     policy: &Policy,
-    handler: impl FnOnce(Lease) -> Fut,
+    handler: impl FnOnce(&LockGuard) -> Fut,
 ) -> Result<Completed<T>, LockError>
 where
     T: Send + 'static,
     Fut: Future<Output = T> + Send + 'static,
 {
     let guard = policy.request(locks, resource).acquire().await?;
-    let lease = guard.lease();
     // Boxed, because each of the steps around it would reserve room for it: three times as much in all.
-    let work = Box::pin(lease.scope(handler(lease.clone())));
+    let work = Box::pin(guard.scope(handler(&guard)));
     // Owns the guard: wherever it goes, the lock is held until the handler ends.
     let section = run_with_guard(guard, work, policy.on_lost);
     // hyper drops the request's future when the client disconnects. A section inside another one is part of it, and
@@ -111,15 +112,32 @@ pub(crate) fn insert_lease(extensions: &mut Extensions, lease: Lease) {
 }
 
 /// Prepares a handler's response for the client: fails if it is no error although the lock was lost, and adds the
-/// token to its extensions for outer middleware.
+/// token to its extensions for outer middleware. Then releases the lock, unless the body of the response is to hold it.
 ///
-/// A redirect is no error: after a POST, it is how a success is reported. Neither is a switch of protocols.
-pub(crate) fn finish_response(lease: &Lease, response: &mut Response) -> Result<(), LockError> {
+/// A redirect is no error: after a POST, it is how a success is reported. Neither is a switch of protocols. That has no
+/// body: the session that follows is not part of the response.
+pub(crate) fn finish_response(
+    mut response: Response,
+    guard: LockGuard,
+    policy: &Policy,
+    upgrade_not_held: &LogOnce,
+) -> Result<Response, LockError> {
     if response.status() < StatusCode::BAD_REQUEST {
-        lease.check()?;
+        guard.check()?;
     }
-    response.extensions_mut().insert(lease.token());
-    Ok(())
+    response.extensions_mut().insert(guard.token());
+    if policy.hold != HoldUntil::BodyEnd {
+        return Ok(response);
+    }
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        if upgrade_not_held.is_first() {
+            tracing::warn!(name: "lock.upgrade_not_held",
+                "a lock that is held until the end of the body is not held for the session after an upgrade (101): hold it for \
+                 the session instead");
+        }
+        return Ok(response);
+    }
+    Ok(hold_until_end(response, guard))
 }
 
 /// The rejection that answers in place of the handler.

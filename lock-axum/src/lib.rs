@@ -47,8 +47,8 @@
 //!
 //! Prefer the macro for handlers. It runs the extractors before it acquires the lock, so that an invalid request never
 //! holds it, and its template is checked at compile time. Use the layer for services that are not yours or have no
-//! handler function, and to hold the lock until the end of a streamed response. All three exclude each other on the
-//! same resource.
+//! handler function. Both can hold the lock until the end of a streamed response, or of a WebSocket's
+//! [session](guide::sessions). All three exclude each other on the same resource.
 //!
 //! The templates of macro and layer percent-encode the values in their placeholders; text that you write yourself is taken
 //! as it is: `key` of the macro, [`LockLayer::with_key`] and [`LockManager::lock`]. To mean the same lock there, encode the
@@ -121,7 +121,7 @@
 //! | the layer could not read the request body | 400 | `about:blank` | no |
 //! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |
 //! | no lock manager in the request extensions; invalid lock options; a lock key that holds something else | 500 | `about:blank` | no |
-//! | a path parameter that the route does not have; [`Lease`] or [`FencingToken`] on a route without a lock | 500 | `about:blank` | no |
+//! | a path parameter that the route does not have; [`Lease`], [`FencingToken`] or [`Hold`] on a route without it | 500 | `about:blank` | no |
 //!
 //! The bodies are problem documents (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`
 //! and, with a `Retry-After` header, `retry_after_ms`. They contain neither the resource nor its owner. The causes with
@@ -148,7 +148,9 @@
 //! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. Once for each layer. |
 //! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
 //! | `lock.not_a_lock` | error | The key of a lock holds something that is not a lock: another program uses the same name. |
-//! | `lock.upgrade_not_held` | warn | A layer with `hold_until_body_end` released its lock at an upgrade (101). Once for each layer. |
+//! | `lock.upgrade_not_held` | warn | A lock that is held until the end of the body was released at an upgrade (101). Once for each layer, and once for all handlers with the attribute. |
+//! | `lock.session_not_begun` | warn | A session did not begin within 10 seconds of the end of its handler. Its lock was released. |
+//! | `lock.no_hold` | error | [`Hold`] was extracted, but no layer with `hold_until_session_end` guards the route, or it was extracted before. |
 //! | `lock.stale_token` | warn | A resource refused a claim, because a later holder of the lock has claimed it. Nothing was written. The event names the token and the sink, never the resource. |
 //! | `lock.claim_failed` | error | A handler returned a claim error that is an error of its database. |
 //!
@@ -182,13 +184,16 @@ mod distributed_lock;
 mod encode;
 pub mod fence;
 pub mod guide;
+mod hold;
 mod key_error;
 mod layer;
+mod log_once;
 mod param;
 mod policy;
 mod problem;
 mod readyz;
 mod rejection;
+mod response_body;
 mod signature;
 
 #[doc(hidden)]
@@ -210,6 +215,7 @@ pub use lock_core::{
 pub use self::dashboard::{Dashboard, dashboard};
 pub use self::distributed_lock::distributed_lock;
 pub use self::encode::encode_value;
+pub use self::hold::{Hold, MissingHold};
 pub use self::key_error::KeyError;
 pub use self::layer::{LockLayer, LockService, ResponseFuture};
 pub use self::policy::{OnDisconnect, OnLost};

@@ -1,21 +1,24 @@
 //! What `#[distributed_lock]` expands to. Not public API: it changes together with the macro.
 
 use std::convert::Infallible;
+use std::sync::LazyLock;
 
 pub use axum::Extension;
 use axum::extract::{FromRef, FromRequestParts};
 use axum::response::IntoResponse;
 pub use axum::response::Response;
 use http::request::Parts;
-use lock_core::{Lease, LockError, LockManager, LockPending};
+use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed};
 pub use crate::encode::push_encoded;
+use crate::hold::{Hold, PendingSession};
+use crate::log_once::LogOnce;
 pub use crate::param::{
     AnyParam, AnyType, Param, ParamType, check_extracted, check_filled_by_caller, check_filled_by_router,
 };
-pub use crate::policy::Policy;
+pub use crate::policy::{HoldUntil, Policy};
 use crate::rejection::LockRejection;
 pub use crate::signature::{Nothing, OnError, Outcome, Output, Returns, outcome, respond};
 
@@ -84,21 +87,65 @@ pub async fn guard_handler<Fut>(
 where
     Fut: Future<Output = Response> + Send + 'static,
 {
-    let handler = move |lease| {
-        drop(read);
-        handler(lease)
-    };
-    let error = match critical_section::run(&locks.into(), &resource, &policy, handler).await {
-        Err(error) => error,
-        Ok(Completed { output: mut response, guard }) => {
-            match critical_section::finish_response(&guard, &mut response) {
-                Ok(()) => return Ok(response),
-                Err(error) => error,
-            }
+    guard_response(&locks.into(), read, &resource, &policy, on_error, |guard| handler(guard.lease())).await
+}
+
+/// Runs a handler that may take its lock along into a session. Otherwise like [`guard_handler`].
+///
+/// # Cancel safety
+///
+/// As [`guard_handler`].
+///
+/// # Errors
+///
+/// The rejection that answers in place of the handler.
+pub async fn guard_session_handler<Fut>(
+    locks: impl Into<LockManager>,
+    read: ReadBytes,
+    resource: String,
+    policy: Policy,
+    on_error: Option<fn(LockError) -> Response>,
+    handler: impl FnOnce(Lease, Hold) -> Fut,
+) -> Result<Response, LockRejection>
+where
+    Fut: Future<Output = Response> + Send + 'static,
+{
+    let handler = |guard: &LockGuard| {
+        let (hold, session) = PendingSession::new(guard, policy.on_lost);
+        let handler = handler(guard.lease(), hold);
+        async move {
+            let _session = session;
+            handler.await
         }
     };
-    let on_error = on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-    Err(critical_section::reject(error, &policy, on_error))
+    guard_response(&locks.into(), read, &resource, &policy, on_error, handler).await
+}
+
+async fn guard_response<Fut>(
+    locks: &LockManager,
+    read: ReadBytes,
+    resource: &str,
+    policy: &Policy,
+    on_error: Option<fn(LockError) -> Response>,
+    handler: impl FnOnce(&LockGuard) -> Fut,
+) -> Result<Response, LockRejection>
+where
+    Fut: Future<Output = Response> + Send + 'static,
+{
+    static UPGRADE_NOT_HELD: LazyLock<LogOnce> = LazyLock::new(LogOnce::default);
+
+    let handler = |guard: &LockGuard| {
+        drop(read);
+        handler(guard)
+    };
+    let completed = critical_section::run(locks, resource, policy, handler).await;
+    let finish = |Completed { output, guard }| {
+        critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD)
+    };
+    completed.and_then(finish).map_err(|error| {
+        let on_error = on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
+        critical_section::reject(error, policy, on_error)
+    })
 }
 
 /// Runs the body of a function under its lock, in the caller's task.

@@ -13,6 +13,7 @@ use http::{Extensions, Request};
 use lock_core::{FencingToken, Lease};
 
 use crate::critical_section::insert_lease;
+use crate::hold::Hold;
 
 /// An extracted parameter of a handler that is about to run.
 pub struct Param<'a, T>(pub &'a mut T);
@@ -20,7 +21,7 @@ pub struct Param<'a, T>(pub &'a mut T);
 /// The type of a parameter.
 pub struct ParamType<T>(PhantomData<T>);
 
-/// The kind of `Lease` and `FencingToken`, which only the lock can provide.
+/// The kind of `Lease`, `FencingToken` and `Hold`, which only the lock can provide.
 #[derive(Default)]
 pub struct Bare;
 
@@ -48,6 +49,7 @@ pub trait FromLock: Known {}
 
 impl FromLock for Lease {}
 impl FromLock for FencingToken {}
+impl FromLock for Hold {}
 impl<T: FromLock> FromLock for Extension<T> {}
 impl<T: FromLock> FromLock for Option<T> {}
 impl<T: FromLock> FromLock for Arc<T> {}
@@ -57,6 +59,10 @@ impl Known for Lease {
 }
 
 impl Known for FencingToken {
+    type Kind = Bare;
+}
+
+impl Known for Hold {
     type Kind = Bare;
 }
 
@@ -137,8 +143,8 @@ impl<T> AnyType for ParamType<T> {
 
 /// The kind of a parameter that a handler may have axum extract.
 #[diagnostic::on_unimplemented(
-    message = "the lock does not recognize this parameter as a `Lease` or `FencingToken`: write its type as `Lease`, \
-               `FencingToken`, or one of them in `Option<…>` or `Extension<…>`",
+    message = "the lock does not recognize this parameter as a `Lease`, `FencingToken` or `Hold`: write its type as `Hold`, \
+               `Lease`, `FencingToken`, or one of these two in `Option<…>` or `Extension<…>`",
     label = "would be extracted before the lock is acquired"
 )]
 pub trait Extracted {}

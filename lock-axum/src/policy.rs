@@ -59,6 +59,18 @@ pub enum OnDisconnect {
     Cancel,
 }
 
+/// Until when the lock of a handler is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HoldUntil {
+    /// Until the handler has answered.
+    #[default]
+    Answer,
+    /// Until the body of the response has been sent.
+    BodyEnd,
+    /// Until the handler has answered, and the session has ended into which it took its [`Hold`](crate::Hold).
+    SessionEnd,
+}
+
 /// How a handler is guarded: the settings that layer and macro have in common. `None` leaves a setting to the manager.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -70,6 +82,8 @@ pub struct Policy {
     pub max_hold: Option<Duration>,
     /// Whether the lock is renewed while it is held.
     pub renew: Option<bool>,
+    /// Until when the lock is held.
+    pub hold: HoldUntil,
     /// What happens when the lease is lost.
     pub on_lost: OnLost,
     /// What happens when the client disconnects.
@@ -91,6 +105,7 @@ impl Policy {
             wait: None,
             max_hold: None,
             renew: None,
+            hold: HoldUntil::Answer,
             on_lost: OnLost::Cancel,
             on_disconnect: OnDisconnect::Finish,
             busy_status: StatusCode::CONFLICT.as_u16(),

@@ -31,6 +31,7 @@ use proc_macro::TokenStream;
 /// | `wait = "2s"` | The longest time to wait for the lock. From 0 (try once) to one day. | the manager's |
 /// | `max_hold = "1m"` | The longest time to hold the lock, renewals included. After it, the lease is lost. From 1 ms to 7 days. | the manager's |
 /// | `renew = true` | Whether the lock is renewed while the body runs. | the manager's |
+/// | `hold = "body"` | Handlers only. Until when the lock is held: `"body"` until the response's body has been sent, `"session"` until the [session](#sessions) has ended that follows the answer. | until the handler has answered |
 /// | `on_lost = "cancel"` | What happens to the body when the lease is lost: `"cancel"` drops it at its current `.await`, `"continue"` lets it finish, and replaces a response with a status below 400. | `"cancel"` |
 /// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` moves it to a task of its own, where it finishes with the lock held, `"cancel"` drops it. | `"finish"` |
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
@@ -87,8 +88,10 @@ use proc_macro::TokenStream;
 ///   `None`. Take the lease as a parameter of the handler and pass it on, or put a `LockLayer` around the handler:
 ///   extractors see the lease of the layer, and the handler's parameters are those of the attribute's lock. What looks
 ///   into the extensions without these extractors, such as a field `Option<Extension<Lease>>`, just finds no lease.
-/// - The lock is held until the handler has answered. After an upgrade (101), such as that to a WebSocket, nothing is
-///   held: the session's task can acquire a lock of its own from the `LockManager`.
+/// - The lock is held until the handler has answered. With `hold = "body"`, it is held until the response's body has been
+///   sent: a body that is streamed runs under the lock, and ends with an error if the lease is lost. The answer to `HEAD` and
+///   an empty body release at once. After an upgrade (101), such as that to a WebSocket, nothing is held, except in a
+///   [session](#sessions).
 /// - For callers, the function is `async fn(…) -> Result<Response, LockRejection>` with one additional parameter. axum
 ///   allows 16 parameters, so 15 extractors are left. The last extractor has another type, so that what it reads is
 ///   counted, unless it is a `Path`, `Query`, `State`, `Extension`, `HeaderMap`, `Request`, `Parts` or `Body`; state the
@@ -99,6 +102,19 @@ use proc_macro::TokenStream;
 /// - The handler is nested in a generated function. If it is an associated function, it can name neither `Self` nor the
 ///   type parameters of its `impl` (E0401). Write the type in place of `Self`, and give the handler type parameters of its
 ///   own, which the route names: `post(Shop::deduct::<Stock>)`.
+///
+/// # Sessions
+///
+/// With `hold = "session"`, a parameter of type `Hold` takes the lock along into what follows the answer, such as the
+/// session of a WebSocket: `ws.on_upgrade(move |socket| hold.run(async |lease| chat(socket, lease).await))`. The lock is
+/// released when the handler has answered and the session has ended, or the `Hold` was dropped. If the lease is lost, the
+/// session's future is dropped, and its socket with it.
+///
+/// - The parameter is required, and there is one. It is recognised by the last segment of its path, as `Lease` is.
+/// - `max_hold` is required: the manager's is for requests, and would cut sessions.
+/// - The session has to begin within 10 seconds of the end of the handler, or the lock is released.
+/// - `on_lost = "continue"` lets the session go on after a loss. `on_disconnect` is about the handler alone: what becomes
+///   of a session whose client is gone is for the session to decide.
 ///
 /// # Functions and methods
 ///
@@ -115,7 +131,7 @@ use proc_macro::TokenStream;
 ///   a `LockManager`.
 /// - Parameters are dropped before the lock is released. Exceptions are values without a name (`_`, or covered by `..`
 ///   in a pattern) and those that only `key` names.
-/// - `state`, `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.
+/// - `state`, `hold`, `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.
 ///
 /// # Cancel safety
 ///

@@ -5,7 +5,7 @@ use syn::{Error, PatType, ReturnType, Safety};
 
 use crate::args::{Args, Placeholder, ResourceSource, Template};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
-use crate::function::{Function, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, returns_future};
+use crate::function::{Function, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, is_hold, returns_future};
 
 /// axum implements `Handler` for functions with up to 16 parameters, and the macro adds one for the lock manager.
 const MAX_EXTRACTORS: usize = 15;
@@ -23,6 +23,7 @@ pub(crate) fn check(function: &Function, args: &Args, diagnostics: &mut Diagnost
         check_function(function, args, diagnostics);
     } else {
         check_handler(function, diagnostics);
+        check_hold(function, args, diagnostics);
     }
     if let Some(ResourceSource::Template(template)) = &args.resource {
         check_placeholders(function, template, args.manager.is_none(), diagnostics);
@@ -60,6 +61,7 @@ fn check_function(function: &Function, args: &Args, diagnostics: &mut Diagnostic
             "on_disconnect",
             "the future of a guarded function may borrow from its caller, so it cannot be moved to a task",
         ),
+        ("hold", "a guarded function holds its lock until it returns: it has no response and no session"),
         ("state", "both name the lock manager: remove one of them"),
         ("busy_status", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
         ("retry_after", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
@@ -98,6 +100,34 @@ fn check_handler(function: &Function, diagnostics: &mut Diagnostics) {
             "a guarded handler can have at most {MAX_EXTRACTORS} extractors: axum allows 16, and the lock manager takes one"
         );
         diagnostics.push(Error::new_spanned(param, message));
+    }
+}
+
+/// A session needs somebody to take the lock along, and an end.
+fn check_hold(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
+    let mut holds = function.params().filter(|param| is_hold(&param.ty));
+    let first = holds.next();
+    let Some(hold) = args.name("hold").filter(|_| args.holds_session()) else {
+        if let Some(param) = first {
+            let message = "a parameter `Hold` needs `hold = \"session\"` and `max_hold`: add both to the attribute, or remove the \
+                           parameter";
+            diagnostics.push(Error::new_spanned(&param.ty, message));
+        }
+        return;
+    };
+    if first.is_none() {
+        let message = "`hold = \"session\"` needs a parameter `Hold` that takes the lock along: add `hold: Hold`, and run the \
+                       session in it, as in `ws.on_upgrade(move |socket| hold.run(async |lease| …))`";
+        diagnostics.push(Error::new(hold.span(), message));
+    }
+    if args.max_hold.is_none() {
+        let message = "`hold = \"session\"` needs `max_hold`: add how long a session may last, for example `max_hold = \"1h\"`; \
+                       the manager's `max_hold`, 60 s by default, is for requests and would cut sessions";
+        diagnostics.push(Error::new(hold.span(), message));
+    }
+    if let Some(second) = holds.next() {
+        let message = "a handler can have only one parameter `Hold`: remove this one";
+        diagnostics.push(Error::new_spanned(&second.ty, message));
     }
 }
 

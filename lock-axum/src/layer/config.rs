@@ -3,8 +3,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use lock_core::{LockError, LockManager};
 
-use super::log_once::LogOnce;
 use super::resource::ResourceSource;
+use crate::log_once::LogOnce;
 use crate::policy::Policy;
 
 /// How much of a request body is buffered by default, in bytes. The same limit as axum's own extractors have.
@@ -19,7 +19,6 @@ pub(super) struct Config {
     pub(super) on_error: Option<Arc<OnError>>,
     /// The most bytes of a request body that are buffered before the lock is acquired; `None` does not buffer the body.
     pub(super) body_limit: Option<usize>,
-    pub(super) hold_until_body_end: bool,
     pub(super) no_path_parameter: LogOnce,
     pub(super) upgrade_not_held: LogOnce,
 }
@@ -35,7 +34,6 @@ impl Config {
             policy: Policy::new(),
             on_error: None,
             body_limit: Some(DEFAULT_BODY_LIMIT),
-            hold_until_body_end: false,
             no_path_parameter: LogOnce::default(),
             upgrade_not_held: LogOnce::default(),
         }

@@ -7,10 +7,8 @@ mod config;
 mod future;
 #[expect(clippy::module_inception, reason = "one file for each part: the layer, its service, its future")]
 mod layer;
-mod log_once;
 mod request_body;
 mod resource;
-mod response_body;
 mod service;
 mod template;
 

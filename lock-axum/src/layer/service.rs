@@ -7,16 +7,17 @@ use axum::BoxError;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{Request, StatusCode};
-use lock_core::{Lease, LockError};
+use http::Request;
+use lock_core::{LockError, LockGuard};
 use tower_service::Service;
 
 use super::ResponseFuture;
 use super::config::Config;
 use super::request_body;
 use super::resource::ResourceError;
-use super::response_body::LockedBody;
 use crate::critical_section::{self, Completed};
+use crate::hold::PendingSession;
+use crate::policy::HoldUntil;
 use crate::problem::Problem;
 use crate::rejection::LockRejection;
 
@@ -121,38 +122,25 @@ impl Config {
                 }
             }
         };
-        let handler = move |lease: Lease| {
-            critical_section::insert_lease(&mut parts.extensions, lease);
-            // `call` is inside the future, so that it runs in the scope of the lease, too.
-            async move { inner.call(Request::from_parts(parts, body)).await }
+        let (holds_session, on_lost) = (self.policy.hold == HoldUntil::SessionEnd, self.policy.on_lost);
+        let handler = move |guard: &LockGuard| {
+            critical_section::insert_lease(&mut parts.extensions, guard.lease());
+            let session = holds_session.then(|| PendingSession::offered_in(&mut parts.extensions, guard, on_lost));
+            async move {
+                let _session = session;
+                // Inside the future, so that it runs in the scope of the lease, too.
+                inner.call(Request::from_parts(parts, body)).await
+            }
         };
         match critical_section::run(&self.locks, &resource, &self.policy, handler).await {
             Err(error) => Ok(self.reject(error)),
             Ok(Completed { output: Err(error), .. }) => Err(error),
             Ok(Completed { output: Ok(response), guard }) => {
-                let mut response = response.map(Body::new);
-                if let Err(error) = critical_section::finish_response(&guard, &mut response) {
-                    return Ok(self.reject(error));
-                }
-                Ok(if self.holds_until_end_of(&response) {
-                    response.map(|body| Body::new(LockedBody::new(body, guard)))
-                } else {
-                    // Dropping the guard releases the lock in the background.
-                    response
-                })
+                let response = response.map(Body::new);
+                let finished = critical_section::finish_response(response, guard, &self.policy, &self.upgrade_not_held);
+                Ok(finished.unwrap_or_else(|error| self.reject(error)))
             }
         }
-    }
-
-    /// Whether the lock is held until the end of the response's body. An upgrade has no body: the session that follows
-    /// is not part of the response.
-    fn holds_until_end_of(&self, response: &Response) -> bool {
-        let upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        if self.hold_until_body_end && upgrade && self.upgrade_not_held.is_first() {
-            tracing::warn!(name: "lock.upgrade_not_held",
-                "hold_until_body_end has no effect on an upgrade (101): the lock is not held for the session");
-        }
-        self.hold_until_body_end && !upgrade
     }
 
     fn reject_resource(&self, error: ResourceError) -> Response {

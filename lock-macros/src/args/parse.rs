@@ -19,13 +19,14 @@ struct Known {
     example: &'static str,
 }
 
-const KNOWN: [Known; 14] = [
+const KNOWN: [Known; 15] = [
     Known { name: "resource", example: "\"stock:{sku}\"" },
     Known { name: "key", example: "format!(\"stock:{sku}\")" },
     Known { name: "ttl", example: "\"10s\"" },
     Known { name: "wait", example: "\"2s\"" },
     Known { name: "max_hold", example: "\"1m\"" },
     Known { name: "renew", example: "true" },
+    Known { name: "hold", example: "\"body\"" },
     Known { name: "on_lost", example: "\"cancel\"" },
     Known { name: "on_disconnect", example: "\"finish\"" },
     Known { name: "busy_status", example: "409" },
@@ -36,6 +37,10 @@ const KNOWN: [Known; 14] = [
     Known { name: "crate", example: "::lock_axum" },
 ];
 
+const HOLD: [Choice; 2] =
+    [Choice { literal: "body", variant: "BodyEnd" }, Choice { literal: "session", variant: SESSION_END }];
+/// The variant of `HoldUntil` that takes a parameter.
+const SESSION_END: &str = "SessionEnd";
 const ON_LOST: [Choice; 2] =
     [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
 const ON_DISCONNECT: [Choice; 2] =
@@ -50,6 +55,8 @@ pub(crate) struct Args {
     pub(crate) wait: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) renew: Option<bool>,
+    /// The variant of `HoldUntil`.
+    pub(crate) hold: Option<Ident>,
     /// The variant of `OnLost`.
     pub(crate) on_lost: Option<Ident>,
     /// The variant of `OnDisconnect`.
@@ -108,6 +115,11 @@ impl Args {
         self.names.iter().find(|written| *written == name)
     }
 
+    /// Whether the lock may be taken along into a session.
+    pub(crate) fn holds_session(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold == SESSION_END)
+    }
+
     /// The path of the crate that the generated code calls. A path that begins with it is reported at `span`, except that
     /// the crate itself, if it does not exist, is always reported at the attribute: rustc drops the same error at the
     /// same place.
@@ -136,6 +148,7 @@ impl Args {
             "wait" => self.wait = diagnostics.handle(duration::parse(text, value, &duration::WAIT)),
             "max_hold" => self.max_hold = diagnostics.handle(duration::parse(text, value, &duration::MAX_HOLD)),
             "renew" => self.renew = diagnostics.handle(value::boolean(text, value)),
+            "hold" => self.hold = diagnostics.handle(value::choice(text, value, &HOLD)),
             "on_lost" => self.on_lost = diagnostics.handle(value::choice(text, value, &ON_LOST)),
             "on_disconnect" => self.on_disconnect = diagnostics.handle(value::choice(text, value, &ON_DISCONNECT)),
             "busy_status" => self.busy_status = diagnostics.handle(value::number(text, value, &BUSY_STATUS)),
@@ -227,8 +240,8 @@ mod tests {
         let mut diagnostics = Diagnostics::default();
         let args = Args::parse(
             quote! {
-                resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, on_lost = "continue",
-                on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
+                resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, hold = "body",
+                on_lost = "continue", on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
                 manager = self.locks(1, 2), state, crate = ::shop::lock_axum,
             },
             &mut diagnostics,
@@ -239,6 +252,8 @@ mod tests {
         assert_eq!(args.wait, Some(Duration::from_secs(2)));
         assert_eq!(args.max_hold, Some(Duration::from_secs(60)));
         assert_eq!(args.renew, Some(false));
+        assert!(!args.holds_session());
+        assert_eq!(args.hold.unwrap(), "BodyEnd");
         assert_eq!(args.on_lost.unwrap(), "Continue");
         assert_eq!(args.on_disconnect.unwrap(), "Cancel");
         assert_eq!(args.busy_status, Some(423));

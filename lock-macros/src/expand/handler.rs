@@ -57,14 +57,21 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
 
     // Located at the handler's name, where rustc reports that the future is not `Send` or borrows.
     let caller = args.crate_path(name.span());
-    let guarded = quote_spanned! {at(name.span())=>
-        #caller::__private::guard_handler(
+    let site_of_guard = at(name.span());
+    let (guard, hold) = if args.holds_session() {
+        let hold = quote_spanned!(site_of_guard=> , __hold: #krate::Hold);
+        (Ident::new("guard_session_handler", site_of_guard), hold)
+    } else {
+        (Ident::new("guard_handler", site_of_guard), TokenStream::new())
+    };
+    let guarded = quote_spanned! {site_of_guard=>
+        #caller::__private::#guard(
             __manager,
             __read,
             __resource,
             __policy,
             #on_error,
-            move |__lease: #krate::Lease| async move {
+            move |__lease: #krate::Lease #hold| async move {
                 #(#receive)*
                 #call
             },
@@ -250,6 +257,7 @@ fn call(function: &Function, params: &[Param<'_>], krate: &TokenStream, args: &A
         let value = match value {
             InjectedValue::Lease => quote_spanned!(site=> <#krate::Lease as ::core::clone::Clone>::clone(&__lease)),
             InjectedValue::FencingToken => quote_spanned!(site=> __lease.token()),
+            InjectedValue::Hold => quote_spanned!(site=> __hold),
         };
         match wrapper {
             Wrapper::None => value,

@@ -25,6 +25,7 @@ pub(crate) enum Wrapper {
 pub(crate) enum InjectedValue {
     Lease,
     FencingToken,
+    Hold,
 }
 
 /// What the lock provides for a parameter of this type, or `None` if it is an ordinary extractor.
@@ -44,7 +45,14 @@ pub(crate) fn injected(ty: &Type) -> Option<Injected> {
     };
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
     let [GenericArgument::Type(inner)] = arguments.args.iter().collect::<Vec<_>>()[..] else { return None };
-    Some(Injected { value: injected_value(last_segment(inner)?)?, wrapper })
+    let value = injected_value(last_segment(inner)?)?;
+    // There is one hold, and it is never missing.
+    (value != InjectedValue::Hold).then_some(Injected { value, wrapper })
+}
+
+/// Whether a parameter of this type takes the lock along into a session.
+pub(crate) fn is_hold(ty: &Type) -> bool {
+    injected(ty).is_some_and(|injected| injected.value == InjectedValue::Hold)
 }
 
 /// Whether a parameter is written as handlers write their extractors: destructured, or of one of axum's types.
@@ -91,6 +99,8 @@ fn injected_value(segment: &PathSegment) -> Option<InjectedValue> {
         Some(InjectedValue::Lease)
     } else if segment.ident == "FencingToken" {
         Some(InjectedValue::FencingToken)
+    } else if segment.ident == "Hold" {
+        Some(InjectedValue::Hold)
     } else {
         None
     }
@@ -110,6 +120,7 @@ mod tests {
         assert_eq!(injected(&parse_quote!((Lease))), lease);
         let token = Some(Injected { value: InjectedValue::FencingToken, wrapper: Wrapper::None });
         assert_eq!(injected(&parse_quote!(::lock_axum::FencingToken)), token);
+        assert!(is_hold(&parse_quote!(lock_axum::Hold)) && !is_hold(&parse_quote!(Lease)));
     }
 
     #[test]
@@ -126,7 +137,7 @@ mod tests {
 
     #[test]
     fn other_types_are_left_alone() {
-        for ty in [parse_quote!(Json<Lease>), parse_quote!(Option<Db>), parse_quote!(&Lease), parse_quote!(Lease<Car>)]
+        for ty in [parse_quote!(Json<Lease>), parse_quote!(Option<Db>), parse_quote!(&Lease), parse_quote!(Lease<Car>), parse_quote!(Option<Hold>)]
         {
             assert_eq!(injected(&ty), None);
         }

@@ -3,11 +3,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Something that a layer and its clones log once, and not for each request.
 #[derive(Clone, Default)]
-pub(super) struct LogOnce(Arc<AtomicBool>);
+pub(crate) struct LogOnce(Arc<AtomicBool>);
 
 impl LogOnce {
     /// Whether this is the first call.
-    pub(super) fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }
 }

@@ -2,6 +2,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
+use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use lock_core::{LockError, LockGuard};
@@ -10,7 +11,7 @@ use pin_project_lite::pin_project;
 pin_project! {
     /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so
     /// that the client does not mistake a truncated response for a complete one.
-    pub(super) struct LockedBody {
+    struct LockedBody {
         #[pin]
         inner: Body,
         // Declared after the body, so that it is dropped after it.
@@ -26,8 +27,16 @@ struct HeldLock {
     guard: LockGuard,
 }
 
+/// Keeps the lock until the end of a response's body. A body that is empty has ended already.
+pub(crate) fn hold_until_end(response: Response, guard: LockGuard) -> Response {
+    if http_body::Body::is_end_stream(response.body()) {
+        return response;
+    }
+    response.map(|body| Body::new(LockedBody::new(body, guard)))
+}
+
 impl LockedBody {
-    pub(super) fn new(inner: Body, mut guard: LockGuard) -> Self {
+    fn new(inner: Body, mut guard: LockGuard) -> Self {
         // An outer layer on the same resource ends when it has the response, before the body.
         guard.keep_beyond_outer();
         let lost = Box::pin(guard.lost());
