@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
 mod body_budget;
+mod body_holds;
 mod dashboard;
 mod endings;
 mod fence;
@@ -19,6 +20,7 @@ mod public_names;
 mod readyz;
 mod rejections;
 mod retry_after;
+mod sessions;
 mod stalled_runtimes;
 mod templates;
 mod traces;

@@ -1,0 +1,148 @@
+//! Locks that are held until the end of the response's body: by the attribute with `hold = "body"` as by the layer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::routing::{MethodRouter, get};
+use axum::Router;
+use futures_util::stream::{self, StreamExt as _};
+use lock_axum::{LockLayer, LockManager, distributed_lock};
+use lock_support::http::{is_free, manager, nodes};
+use lock_support::{Events, eventually_async};
+use tokio::sync::Semaphore;
+use tower::ServiceExt as _;
+
+type Gate = Arc<Semaphore>;
+
+/// A body of three parts, each of which waits for a permit.
+fn parts(gate: Gate) -> Body {
+    Body::from_stream(stream::unfold((gate, 0), async |(gate, part)| {
+        if part == 3 {
+            return None;
+        }
+        gate.acquire().await.unwrap().forget();
+        Some((Ok::<_, Infallible>(format!("part {part};")), (gate, part + 1)))
+    }))
+}
+
+async fn by_layer(State(gate): State<Gate>) -> Body {
+    parts(gate)
+}
+
+#[distributed_lock(resource = "r", hold = "body")]
+async fn by_attribute(State(gate): State<Gate>) -> Body {
+    parts(gate)
+}
+
+#[distributed_lock(resource = "r", hold = "body", max_hold = "200ms")]
+async fn for_a_moment(State(gate): State<Gate>) -> Body {
+    parts(gate)
+}
+
+fn layer(locks: &LockManager) -> LockLayer {
+    LockLayer::new(locks.clone(), "r").hold_until_body_end()
+}
+
+async fn call(route: MethodRouter<Gate>, method: Method, locks: &LockManager, gate: &Gate) -> axum::response::Response {
+    let app = Router::new().route("/", route).layer(Extension(locks.clone())).with_state(Arc::clone(gate));
+    let request = Request::builder().method(method).uri("/").body(Body::empty()).unwrap();
+    app.oneshot(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_attribute_holds_its_lock_until_the_body_ends_as_the_layer_does() {
+    let nodes = nodes();
+    let locks = manager(&nodes);
+    for route in [get(by_attribute), get(by_layer).route_layer(layer(&locks))] {
+        let gate = Gate::new(Semaphore::new(1));
+        let response = call(route, Method::GET, &locks, &gate).await;
+        let mut body = response.into_body().into_data_stream();
+        body.next().await.unwrap().unwrap();
+        assert!(!is_free(&nodes, "r").await, "the body is not complete");
+        gate.add_permits(2);
+        let rest: Vec<_> = body.by_ref().collect().await;
+        assert!(matches!(&rest[..], [Ok(_), Ok(_)]), "{rest:?}");
+        // Although the body has not been dropped.
+        eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_the_attribute_ends_with_an_error_when_the_lease_is_lost() {
+    let nodes = nodes();
+    let locks = manager(&nodes);
+    let gate = Gate::new(Semaphore::new(1));
+    let response = call(get(for_a_moment), Method::GET, &locks, &gate).await;
+    let parts: Vec<_> = response.into_body().into_data_stream().collect().await;
+    assert!(matches!(&parts[..], [Ok(_), Err(_)]), "{parts:?}");
+    eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_dropped_releases_the_lock() {
+    let nodes = nodes();
+    let locks = manager(&nodes);
+    for route in [get(by_attribute), get(by_layer).route_layer(layer(&locks))] {
+        let response = call(route, Method::GET, &locks, &Gate::new(Semaphore::new(0))).await;
+        assert_eq!(locks.held().len(), 1);
+        drop(response);
+        eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_head_and_an_empty_body_release_at_once() {
+    #[distributed_lock(resource = "r", hold = "body")]
+    async fn nothing() -> StatusCode {
+        StatusCode::NO_CONTENT
+    }
+    let nodes = nodes();
+    let locks = manager(&nodes);
+    let gate = Gate::new(Semaphore::new(0));
+    for (route, method) in [
+        (get(by_attribute), Method::HEAD),
+        (get(by_layer).route_layer(layer(&locks)), Method::HEAD),
+        (get(nothing), Method::GET),
+        (get(async || StatusCode::NO_CONTENT).route_layer(layer(&locks)), Method::GET),
+        (get(async || ()).route_layer(layer(&locks)), Method::GET),
+    ] {
+        let response = call(route, method.clone(), &locks, &gate).await;
+        assert!(response.status().is_success());
+        assert!(locks.held().is_empty(), "{method}, while the response is alive");
+        eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+        drop(response);
+    }
+}
+
+#[tokio::test]
+async fn the_attribute_does_not_hold_an_upgrade_by_its_body_and_says_so_once() {
+    #[distributed_lock(resource = "r", hold = "body")]
+    async fn upgrade() -> StatusCode {
+        StatusCode::SWITCHING_PROTOCOLS
+    }
+    let events = Events::record();
+    let locks = manager(&nodes());
+    let gate = Gate::new(Semaphore::new(0));
+    for _ in 0..2 {
+        let response = call(get(upgrade), Method::GET, &locks, &gate).await;
+        assert!(locks.held().is_empty());
+        drop(response);
+    }
+    assert_eq!(events.named("lock.upgrade_not_held").len(), 1);
+}
+
+#[tokio::test]
+async fn a_body_of_an_inner_lock_outlives_the_outer_one_on_the_same_resource() {
+    let nodes = nodes();
+    let locks = manager(&nodes);
+    let gate = Gate::new(Semaphore::new(0));
+    let outer = LockLayer::new(locks.clone(), "r").max_hold(Duration::from_secs(60));
+    let response = call(get(by_attribute).route_layer(outer), Method::GET, &locks, &gate).await;
+    assert!(!is_free(&nodes, "r").await, "the body is not complete");
+    drop(response);
+    eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+}
