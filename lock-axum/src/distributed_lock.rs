@@ -148,6 +148,7 @@
 ///     wait = "2s",
 ///     max_hold = "1m",
 ///     renew = true,
+///     hold = "body",
 ///     on_lost = "cancel",
 ///     on_disconnect = "finish",
 ///     busy_status = 423,

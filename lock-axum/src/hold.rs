@@ -207,7 +207,9 @@ pub struct MissingHold(());
 
 impl fmt::Display for MissingHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no Hold in the request: no LockLayer with hold_until_session_end guards the route, or the Hold was taken")
+        f.write_str(
+            "no Hold in the request: no LockLayer with hold_until_session_end guards the route, or the Hold was taken",
+        )
     }
 }
 

@@ -139,9 +139,8 @@ where
         handler(guard)
     };
     let completed = critical_section::run(locks, resource, policy, handler).await;
-    let finish = |Completed { output, guard }| {
-        critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD)
-    };
+    let finish =
+        |Completed { output, guard }| critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD);
     completed.and_then(finish).map_err(|error| {
         let on_error = on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
         critical_section::reject(error, policy, on_error)

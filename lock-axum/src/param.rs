@@ -143,8 +143,8 @@ impl<T> AnyType for ParamType<T> {
 
 /// The kind of a parameter that a handler may have axum extract.
 #[diagnostic::on_unimplemented(
-    message = "the lock does not recognize this parameter as a `Lease`, `FencingToken` or `Hold`: write its type as `Hold`, \
-               `Lease`, `FencingToken`, or one of these two in `Option<…>` or `Extension<…>`",
+    message = "the lock does not recognize this parameter as a `Lease`, `FencingToken` or `Hold`: write its type as `Lease`, \
+               `FencingToken`, `Hold`, or one of them in `Option<…>` or `Extension<…>`",
     label = "would be extracted before the lock is acquired"
 )]
 pub trait Extracted {}

@@ -5,7 +5,9 @@ use syn::{Error, PatType, ReturnType, Safety};
 
 use crate::args::{Args, Placeholder, ResourceSource, Template};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
-use crate::function::{Function, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, is_hold, returns_future};
+use crate::function::{
+    Function, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, is_hold, returns_future,
+};
 
 /// axum implements `Handler` for functions with up to 16 parameters, and the macro adds one for the lock manager.
 const MAX_EXTRACTORS: usize = 15;

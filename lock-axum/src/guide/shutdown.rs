@@ -32,8 +32,8 @@
 //! 1. [`close_on`](crate::LockManager::close_on) waits for the signal. From then on, nobody acquires a lock: callers
 //!    that wait, and new requests, get 503 `lock-unavailable`, and a load balancer can send them elsewhere. Locks that
 //!    are held stay held.
-//! 2. `axum::serve` lets its connections end. It does not wait for [sessions](super::sessions), such as those of
-//!    WebSockets.
+//! 2. `axum::serve` lets its connections end. It does not wait for [sessions](super::sessions), such as that of a
+//!    WebSocket.
 //! 3. [`shutdown`](crate::LockManager::shutdown) waits for the holders that are left, up to the grace. Then it revokes
 //!    their leases, which cancels `run` and guarded handlers (unless they [continue](crate::OnLost)), and waits for the
 //!    releases, about two seconds at most. No task and no connection of the manager is left.

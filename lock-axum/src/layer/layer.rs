@@ -12,10 +12,8 @@ use super::LockService;
 use super::config::Config;
 use super::resource::ResourceSource;
 use super::template::Template;
-#[cfg(doc)]
-use crate::hold::Hold;
 use crate::key_error::KeyError;
-use crate::policy::{HoldUntil, OnDisconnect, OnLost};
+use crate::policy::{OnDisconnect, OnLost};
 
 /// Middleware that runs the inner service while a distributed lock is held.
 ///
@@ -77,7 +75,7 @@ use crate::policy::{HoldUntil, OnDisconnect, OnLost};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct LockLayer(Config);
+pub struct LockLayer(pub(super) Config);
 
 impl LockLayer {
     /// Creates a layer that locks the resource given by a template.
@@ -396,69 +394,6 @@ impl LockLayer {
     pub fn stream_request_body(mut self) -> Self {
         self.0.body_limit = None;
         self
-    }
-
-    /// Holds the lock until the end of the response body, for streams and server-sent events.
-    ///
-    /// If the lease is lost before, the body ends with an error. Defaults to releasing the lock when the handler has
-    /// responded.
-    ///
-    /// The response to `HEAD`, and one with an empty body, releases at once. It has no effect on an
-    /// [upgrade](Self#upgrades), such as that to a WebSocket. Replaces
-    /// [`hold_until_session_end`](Self::hold_until_session_end).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use lock_axum::{LockLayer, LockManager};
-    /// let layer = LockLayer::new(LockManager::in_memory(), "export").hold_until_body_end();
-    /// ```
-    #[must_use]
-    pub fn hold_until_body_end(mut self) -> Self {
-        self.0.policy.hold = HoldUntil::BodyEnd;
-        self
-    }
-
-    /// Lets the handler take the lock along into the session that follows its answer, such as that of a WebSocket, for at
-    /// most `max_hold`: the extractor [`Hold`] has it. A handler that does not extract it releases the lock with its
-    /// answer.
-    ///
-    /// A session may last longer than any request, so `max_hold` has no default here; otherwise it is the same setting as
-    /// [`max_hold`](Self::max_hold). Replaces [`hold_until_body_end`](Self::hold_until_body_end).
-    ///
-    /// # Panics
-    ///
-    /// If `max_hold` is out of range: from 1 ms to 7 days.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use axum::Router;
-    /// use axum::extract::ws::{WebSocket, WebSocketUpgrade};
-    /// use axum::response::Response;
-    /// use axum::routing::get;
-    /// use lock_axum::{Hold, Lease, LockLayer, LockManager};
-    ///
-    /// async fn edit(ws: WebSocketUpgrade, hold: Hold) -> Response {
-    ///     ws.on_upgrade(move |socket| hold.run(async |lease| type_along(socket, lease).await))
-    /// }
-    ///
-    /// async fn type_along(mut socket: WebSocket, _lease: Lease) {
-    ///     while let Some(Ok(_message)) = socket.recv().await {}
-    /// }
-    ///
-    /// let layer = LockLayer::new(LockManager::in_memory(), "document:{id}")
-    ///     .hold_until_session_end(Duration::from_secs(60 * 60))
-    ///     .wait(Duration::ZERO);
-    /// let app: Router = Router::new().route("/documents/{id}", get(edit).route_layer(layer));
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn hold_until_session_end(mut self, max_hold: Duration) -> Self {
-        self.0.policy.hold = HoldUntil::SessionEnd;
-        self.max_hold(max_hold)
     }
 }
 

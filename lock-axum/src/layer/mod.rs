@@ -5,6 +5,7 @@
 
 mod config;
 mod future;
+mod hold_until;
 #[expect(clippy::module_inception, reason = "one file for each part: the layer, its service, its future")]
 mod layer;
 mod request_body;

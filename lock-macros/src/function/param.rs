@@ -45,9 +45,7 @@ pub(crate) fn injected(ty: &Type) -> Option<Injected> {
     };
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
     let [GenericArgument::Type(inner)] = arguments.args.iter().collect::<Vec<_>>()[..] else { return None };
-    let value = injected_value(last_segment(inner)?)?;
-    // There is one hold, and it is never missing.
-    (value != InjectedValue::Hold).then_some(Injected { value, wrapper })
+    Some(Injected { value: injected_value(last_segment(inner)?)?, wrapper })
 }
 
 /// Whether a parameter of this type takes the lock along into a session.
@@ -137,7 +135,7 @@ mod tests {
 
     #[test]
     fn other_types_are_left_alone() {
-        for ty in [parse_quote!(Json<Lease>), parse_quote!(Option<Db>), parse_quote!(&Lease), parse_quote!(Lease<Car>), parse_quote!(Option<Hold>)]
+        for ty in [parse_quote!(Json<Lease>), parse_quote!(Option<Db>), parse_quote!(&Lease), parse_quote!(Lease<Car>)]
         {
             assert_eq!(injected(&ty), None);
         }

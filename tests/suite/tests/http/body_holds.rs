@@ -4,11 +4,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::routing::{MethodRouter, get};
-use axum::Router;
 use futures_util::stream::{self, StreamExt as _};
 use lock_axum::{LockLayer, LockManager, distributed_lock};
 use lock_support::http::{is_free, manager, nodes};

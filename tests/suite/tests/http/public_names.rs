@@ -10,9 +10,9 @@ use axum::http::request::Parts;
 use axum::routing::post as on_post;
 use axum::{Json, Router};
 use lock_axum::{
-    ConfigError, ConnectError, FencingToken, Health, KeyError, Lease, LockError, LockGuard, LockLayer, LockManager,
-    LockManagerBuilder, LockNode, LockRejection, LockRequest, MemoryNode, NodeHealth, OnDisconnect, OnLost, RedisNode,
-    ShutdownReport, distributed_lock,
+    ConfigError, ConnectError, FencingToken, Health, Hold, KeyError, Lease, LockError, LockGuard, LockLayer,
+    LockManager, LockManagerBuilder, LockNode, LockRejection, LockRequest, MemoryNode, MissingHold, NodeHealth,
+    OnDisconnect, OnLost, RedisNode, ShutdownReport, distributed_lock,
 };
 use lock_support::http::{post, request, send, serve};
 
@@ -119,6 +119,7 @@ async fn a_memory_node_has_switches_for_faults() {
     wait = "2s",
     max_hold = "1m",
     renew = true,
+    hold = "body",
     on_lost = "cancel",
     on_disconnect = "finish",
     busy_status = 409,
@@ -205,6 +206,7 @@ fn public_types_have_the_traits_that_users_need() {
     fn error<T: Error + Send + Sync + 'static>() {}
     fn token<T: Copy + Ord + Hash + std::fmt::Display + serde::Serialize + serde::de::DeserializeOwned>() {}
     shared::<LockGuard>();
+    shared::<Hold>();
     cloned::<LockManager>();
     cloned::<Lease>();
     cloned::<LockLayer>();
@@ -214,6 +216,7 @@ fn public_types_have_the_traits_that_users_need() {
     error::<ConnectError>();
     error::<KeyError>();
     error::<LockRejection>();
+    error::<MissingHold>();
     token::<FencingToken>();
     let _: fn(&LockGuard) -> &Lease = |guard| guard;
     // What only authors of nodes need is in a module of its own.

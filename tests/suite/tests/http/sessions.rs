@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRef, Request, State};
 use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
 use axum::{Extension, Router};
@@ -35,6 +36,7 @@ struct Service {
 #[derive(Clone, Default)]
 struct Probe {
     handlers: Counter,
+    hung_up: Counter,
     sessions: Counter,
     ended: Counter,
     go_on: Arc<Notify>,
@@ -211,16 +213,23 @@ async fn a_client_that_hangs_up_before_its_upgrade_completes_leaves_nothing_behi
         probe.go_on.notified().await;
         by_layer(State(probe), ws, hold).await
     }
+    /// Outside of the lock: dropped when the server notices that its client is gone.
+    async fn until_hang_up(State(probe): State<Probe>, request: Request, next: Next) -> Response {
+        let _hung_up = probe.hung_up.on_drop();
+        next.run(request).await
+    }
     for on_disconnect in [OnDisconnect::Finish, OnDisconnect::Cancel] {
         let nodes = nodes();
         let locks = manager(&nodes);
         let Service { probe } = Service::default();
-        let route = any(slow).layer(layer(&locks).on_disconnect(on_disconnect));
+        let route: MethodRouter<Service> = any(slow).layer(layer(&locks).on_disconnect(on_disconnect));
+        let route = route.layer(from_fn_with_state(probe.clone(), until_hang_up));
         let app = Router::new().route("/", route).with_state(Service { probe: probe.clone() });
         let mut stream = TcpStream::connect(serve(app, &locks).await).await.unwrap();
         stream.write_all(HANDSHAKE).await.unwrap();
         probe.handlers.reaches(1).await;
         drop(stream);
+        probe.hung_up.reaches(1).await;
         if on_disconnect == OnDisconnect::Finish {
             probe.go_on.notify_one();
         }
@@ -333,7 +342,7 @@ async fn a_handler_that_answers_without_a_session_releases_its_lock() {
         (any(async |_hold: Hold| StatusCode::FORBIDDEN).layer(layer(&locks)), StatusCode::FORBIDDEN),
         (any(passes_on).layer(layer(&locks)), StatusCode::OK),
         // Not an upgrade: the extractor refuses it, after the hold was extracted.
-        (any(async |_hold: Hold, _: WebSocketUpgrade| ()).layer(layer(&locks)), StatusCode::BAD_REQUEST),
+        (any(async |_hold: Hold, _: WebSocketUpgrade| ()).layer(layer(&locks)), StatusCode::METHOD_NOT_ALLOWED),
     ] {
         let (app, _probe) = local(route, &locks);
         assert_eq!(call(app).await, status);

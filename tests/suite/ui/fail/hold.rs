@@ -26,8 +26,8 @@ async fn until_the_body_ends(hold: lock_axum::Hold) {
 }
 
 #[distributed_lock(resource = "all", hold = "session", max_hold = "1h")]
-async fn twice(first: Hold, second: Hold) {
-    //                              ^^^^ a handler can have only one parameter `Hold`: remove this one
+async fn twice(first: Hold, second: Option<Hold>) {
+    //                              ^^^^^^^^^^^^ a handler can have only one parameter `Hold`: remove this one
     drop((first, second));
 }
 
@@ -50,10 +50,9 @@ async fn of_itself(hold: Hold) {
 }
 
 #[distributed_lock(resource = "{sku}")]
-async fn under_another_name(Path(sku): Path<String>, hold: Taken, maybe: Option<Hold>) {
+async fn under_another_name(Path(sku): Path<String>, hold: Taken) {
     //                                                     ^^^^^ the lock does not recognise this parameter as a `Lease`, `FencingToken` or `Hold`
-    //                                                                   ^^^^^^ the lock does not recognise this parameter
-    drop((sku, hold, maybe));
+    drop((sku, hold));
 }
 
 fn main() {

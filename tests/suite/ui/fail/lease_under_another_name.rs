@@ -12,7 +12,7 @@ type L = lock_axum::Lease;
 
 #[distributed_lock(resource = "{sku}")]
 async fn alias(lease: L, Path(sku): Path<String>) -> String {
-    //                ^ the lock does not recognize this parameter as a `Lease`, `FencingToken` or `Hold`: write its type as
+    //                ^ the lock does not recognize this parameter as a `Lease`, `FencingToken` or `Hold`: write its type as `Lease`,
     format!("{sku} {}", lease.token())
 }
 

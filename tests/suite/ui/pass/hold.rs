@@ -25,11 +25,11 @@ fn spawn(_session: impl Future<Output = ()> + Send + 'static) {}
 
 /// What passes the hold on.
 #[distributed_lock(key = "r", max_hold = "7d", hold = "session")]
-async fn pass_on(hold: Hold) {
+async fn pass_on(hold: Option<Hold>) {
     take(hold);
 }
 
-fn take(_hold: Hold) {}
+fn take(_hold: Option<Hold>) {}
 
 fn main() {
     let locks = lock_axum::LockManager::in_memory();
