@@ -21,15 +21,15 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 /// Takes the lock of a handler along into the session that follows its answer, such as that of a WebSocket.
 ///
 /// A parameter of a handler with `#[distributed_lock(hold = "session", max_hold = "…", …)]`, and an extractor below a
-/// [`LockLayer`](crate::LockLayer) with [`hold_until_session_end`](crate::LockLayer::hold_until_session_end). The handler
-/// moves it into what outlives the answer, and calls [`run`](Self::run) there. [The guide](crate::guide::sessions) says
-/// when that is right, and what it costs.
+/// [`LockLayer`](crate::LockLayer) with [`hold_until_session_end`](crate::LockLayer::hold_until_session_end). The
+/// handler moves it into what outlives the answer, and calls [`run`](Self::run) there. [The
+/// guide](crate::guide::sessions) says when that is right, and what it costs.
 ///
-/// The lock is held until the handler has answered *and* the hold is gone: dropped, or its session has ended. So a handler
-/// that answers with an error just drops it, with everything else. The session must begin within 10 seconds of the end of
-/// the handler. If it does not, because a middleware has replaced the answer or the client never completed the upgrade,
-/// the lock is released, with the event `lock.session_not_begun`. When a connection breaks before its upgrade, axum drops
-/// the callback of `on_upgrade`, and with it the hold.
+/// The lock is held until the handler has answered *and* the hold is gone: dropped, or its session has ended. So a
+/// handler that answers with an error just drops it, with everything else. The session must begin within 10 seconds of
+/// the end of the handler. If it does not, because a middleware has replaced the answer or the client never completed
+/// the upgrade, the lock is released, with the event `lock.session_not_begun`. When a connection breaks before its
+/// upgrade, axum drops the callback of `on_upgrade`, and with it the hold.
 ///
 /// # Examples
 ///
@@ -66,20 +66,20 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Runs a session under the lock, and releases the lock in the background when it has ended. If the lease is lost, the
-    /// future of the session is dropped, and its socket is closed with it.
+    /// Runs a session under the lock, and releases the lock in the background when it has ended. If the lease is lost,
+    /// the future of the session is dropped, and its socket is closed with it.
     ///
     /// If the lock is not held any more when this is first polled, the session is not run at all. With
     /// [`OnLost::Continue`], a session that has begun runs on after a loss, and can look at its lease.
     ///
-    /// Inside the session, [`Lease::current`] returns the lease. Nothing but the session itself notices that its client is
-    /// gone: it ends when the socket does, so let it send pings, or give up a client that is silent for too long. A
-    /// client that vanishes without a word otherwise keeps the lock until `max_hold`.
+    /// Inside the session, [`Lease::current`] returns the lease. Nothing but the session itself notices that its
+    /// client is gone: it ends when the socket does, so let it send pings, or give up a client that is silent for too
+    /// long. A client that vanishes without a word otherwise keeps the lock until `max_hold`.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the session is dropped first, and then the lock is released. A future that is never polled
-    /// is a session that does not begin.
+    /// If the future is dropped, the session is dropped first, and then the lock is released. A future that is never
+    /// polled is a session that does not begin.
     ///
     /// # Examples
     ///
@@ -130,7 +130,8 @@ impl<S: Sync> FromRequestParts<S> for Hold {
 #[derive(Clone)]
 struct Offered(Weak<Mutex<Option<Hold>>>);
 
-/// What is kept of a hold while its handler runs. Dropped at the end of the handler, it gives the session its time to begin.
+/// What is kept of a hold while its handler runs. Dropped at the end of the handler, it gives the session its time to
+/// begin.
 pub(crate) struct PendingSession {
     guard: Weak<Mutex<Option<LockGuard>>>,
     lease: Lease,

@@ -4,7 +4,8 @@ use std::time::Duration;
 use http::StatusCode;
 use lock_core::{LockManager, LockRequest};
 
-/// What happens to a handler whose lease is lost while it runs.
+/// What happens to a handler whose lease is lost while it runs, and to the session into which it took a
+/// [`Hold`](crate::Hold).
 ///
 /// A lease is lost when it could not be renewed in time, when too many masters have lost its key, when it reaches
 /// `max_hold`, or when the grace period of a shutdown ends. Writes that the handler completed before the loss remain; let the resource check the fencing token.
@@ -23,12 +24,13 @@ pub enum OnLost {
     #[default]
     Cancel,
     /// The handler runs to its end. A response with a status below 400 is still replaced by 500 `lock-lost`: after a
-    /// POST, a redirect reports a success as well. For handlers that must not be interrupted halfway and whose resource
+    /// POST, a redirect reports a success as well. A session that has begun goes on, too. For handlers that must not be interrupted halfway and whose resource
     /// checks the fencing token.
     Continue,
 }
 
-/// What happens to a handler whose client disconnects.
+/// What happens to a handler whose client disconnects. A session that follows its answer ends by itself: it reads from the
+/// socket.
 ///
 /// A handler inside the scope of another lock is part of it, and never outlives it: if locks are nested, the setting of the
 /// outermost one applies.

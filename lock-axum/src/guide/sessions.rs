@@ -10,7 +10,8 @@
 //!
 //! # Until the body has been sent
 //!
-//! For a response that is made while it is sent, under the lock: an export that is read page by page, server-sent events.
+//! For a response that is made while it is sent, under the lock: an export that is read page by page, server-sent
+//! events.
 //!
 //! ```
 //! # use axum::body::Body;
@@ -24,15 +25,15 @@
 //! # axum::Router::<()>::new().route("/{tenant}", axum::routing::get(export));
 //! ```
 //!
-//! The lock is released with the last part of the body, or when the client hangs up. A loss ends the body with an error, so
-//! that the client does not take what it has for the whole. The answer to `HEAD` and an empty body release at once. The
-//! client decides how fast it reads, and the lock waits for it: `max_hold` is the limit, and it should be written, because
-//! the manager's default is 60 seconds.
+//! The lock is released with the last part of the body, or when the client hangs up. A loss ends the body with an
+//! error, so that the client does not take what it has for the whole. The answer to `HEAD` and an empty body release
+//! at once. The client decides how fast it reads, and the lock waits for it: `max_hold` is the limit, and it should be
+//! written, because the manager's default is 60 seconds.
 //!
 //! # For a session
 //!
-//! The answer to an upgrade is sent before the session begins, and the session runs in a task that the lock knows nothing
-//! of. A [`Hold`](crate::Hold) takes the lock there:
+//! The answer to an upgrade is sent before the session begins, and the session runs in a task that the lock knows
+//! nothing of. A [`Hold`](crate::Hold) takes the lock there:
 //!
 //! ```
 //! use axum::extract::Path;
@@ -55,13 +56,14 @@
 //!
 //! The first client has the document. The others get 409 in place of an upgrade, until it leaves.
 //!
-//! *When it is right.* One client at a time, for as long as it is connected: one editor of a document, one operator of a
-//! machine, one consumer of a feed. It is no reservation: who must be able to close the lid and come back needs a [row that
-//! says so](super::when_not#locks-on-the-clients-behalf).
+//! *When it is right.* One client at a time, for as long as it is connected: one editor of a document, one operator of
+//! a machine, one consumer of a feed. It is no reservation: who must be able to close the lid and come back needs a
+//! [row that says so](super::when_not#locks-on-the-clients-behalf).
 //!
-//! *What it costs.* A renewal every third of the `ttl`, for each open session, on every master: 10,000 sessions with a `ttl`
-//! of 10 seconds are 3,000 renewals a second, and each manager makes 1024 of them at once. A longer `ttl` costs less, and
-//! makes the others wait longer if the process dies. `wait` should be short: a session does not end because somebody waits.
+//! *What it costs.* A renewal every third of the `ttl`, for each open session, on every master: 10,000 sessions with a
+//! `ttl` of 10 seconds are 3,000 renewals a second, and each manager makes 1024 of them at once. A longer `ttl` costs
+//! less, and makes the others wait longer if the process dies. `wait` should be short: a session does not end because
+//! somebody waits.
 //!
 //! ## How a session ends
 //!
@@ -77,9 +79,9 @@
 //! | the task of the session panics or is aborted | its future is dropped, and then the lock is released |
 //! | a shutdown | `shutdown` waits for the session for its grace, then revokes the lease, which cuts the session |
 //!
-//! `on_disconnect` is about the handler. Once it has answered, it has no say: a client that leaves ends the session only
-//! through its socket. `on_lost = "continue"` is about both: the session goes on after a loss, and must look at its lease. It
-//! has a use: to say goodbye.
+//! `on_disconnect` is about the handler. Once it has answered, it has no say: a client that leaves ends the session
+//! only through its socket. `on_lost = "continue"` is about both: the session goes on after a loss, and must look at
+//! its lease. It has a use: to say goodbye.
 //!
 //! ```
 //! # use axum::extract::Path;
@@ -100,20 +102,21 @@
 //! # axum::Router::<()>::new().route("/{id}", axum::routing::any(consume));
 //! ```
 //!
-//! `close_on` tells sessions nothing, and `axum::serve` does not wait for them: [`shutdown`](super::shutdown) does. To end
-//! them before its grace is over, have them listen to the same signal.
+//! `close_on` tells sessions nothing, and `axum::serve` does not wait for them: [`shutdown`](super::shutdown) does. To
+//! end them before its grace is over, have them listen to the same signal.
 //!
 //! ## Inside another lock
 //!
-//! A handler inside the scope of the same lock, under a `LockLayer` of the same resource for example, shares the outer lease.
-//! Its session keeps that lease when the outer one has answered, and the outer one's `ttl` and `max_hold` apply: set its
-//! `max_hold`, too. A lock on another resource around the handler is released when the handler has answered.
+//! A handler inside the scope of the same lock, under a `LockLayer` of the same resource for example, shares the outer
+//! lease. Its session keeps that lease when the outer one has answered, and the outer one's `ttl` and `max_hold`
+//! apply: set its `max_hold`, too. A lock on another resource around the handler is released when the handler has
+//! answered.
 //!
 //! ## What it cannot promise
 //!
-//! - That the client knows. It learns of a loss when its socket closes, which takes a round trip, and longer over a broken
-//!   network. Meanwhile the next client may have its session. What matters is checked in the service, by the
+//! - That the client knows. It learns of a loss when its socket closes, which takes a round trip, and longer over a
+//!   broken network. Meanwhile the next client may have its session. What matters is checked in the service, by the
 //!   [token](super::fencing), and not in the browser.
 //! - That a session survives a deployment. Clients reconnect, and another may be faster.
-//! - Fairness to those who were refused: nobody waits in line while `wait` is zero. Clients try again, and one of them gets
-//!   in.
+//! - Fairness to those who were refused: nobody waits in line while `wait` is zero. Clients try again, and one of them
+//!   gets in.

@@ -35,7 +35,7 @@
 //! 2. `axum::serve` lets its connections end. It does not wait for [sessions](super::sessions), such as that of a
 //!    WebSocket.
 //! 3. [`shutdown`](crate::LockManager::shutdown) waits for the holders that are left, up to the grace. Then it revokes
-//!    their leases, which cancels `run` and guarded handlers (unless they [continue](crate::OnLost)), and waits for the
+//!    their leases, which cancels `run`, guarded handlers and sessions (unless they [continue](crate::OnLost)), and waits for the
 //!    releases, about two seconds at most. No task and no connection of the manager is left.
 //!    [`ShutdownReport::revoked`](crate::ShutdownReport) is how many were cut off.
 //!
