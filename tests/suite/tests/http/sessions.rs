@@ -1,4 +1,4 @@
-//! Sessions that hold the lock of their handler: WebSockets over real connections.
+//! Sessions that hold the lock of their handler, such as that of a WebSocket: over real connections.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -403,7 +403,7 @@ async fn a_session_that_is_dropped_ends_before_its_lock_is_released() {
     let task = tokio::spawn(hold.run(async move |lease| {
         let _on_drop = OnDrop(lease, witness);
         sessions.add();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }));
     probe.sessions.reaches(1).await;
     task.abort();
