@@ -171,12 +171,12 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
 
 pub(crate) fn look() -> impl Strategy<Value = Call> {
     let (locks, in_any_epoch) = (select(&TOGETHER[..]), prop::bool::weighted(0.3));
-    (any::<bool>(), prop::bool::weighted(0.1), locks, in_any_epoch, spoilt()).prop_map(
-        |(by_source, wrong_epoch, locks, in_any_epoch, spoilt)| Call {
+    (any::<bool>(), prop::bool::weighted(0.1), locks, in_any_epoch, spoiled()).prop_map(
+        |(by_source, wrong_epoch, locks, in_any_epoch, spoiled)| Call {
             what: What::Look { locks: locks.to_vec(), in_any_epoch },
             by_source,
             wrong_epoch,
-            spoilt,
+            spoiled,
         },
     )
 }
@@ -185,12 +185,12 @@ pub(crate) fn evict() -> impl Strategy<Value = Call> {
     let stranger = Just(Holder::Stranger(b"a stranger".to_vec()));
     let holder = prop_oneof![4 => owner().prop_map(Holder::Owner), 1 => stranger, 1 => Just(Holder::NotALock)];
     let holders = prop::collection::vec(holder, 0..3);
-    (any::<bool>(), prop::bool::weighted(0.1), holders, number(), spoilt()).prop_map(
-        |(by_source, wrong_epoch, holders, token, spoilt)| Call {
+    (any::<bool>(), prop::bool::weighted(0.1), holders, number(), spoiled()).prop_map(
+        |(by_source, wrong_epoch, holders, token, spoiled)| Call {
             what: What::Evict { holders, token },
             by_source,
             wrong_epoch,
-            spoilt,
+            spoiled,
         },
     )
 }
