@@ -20,6 +20,8 @@ cd "$(dirname "$0")/.."
 
 crates=(lock-core lock-macros lock-axum)
 each=("${crates[@]/#/--package=}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 
 files() {
     local log crate file
@@ -37,8 +39,9 @@ files() {
     done
 }
 
+# In a new directory: by its path, cargo would find the packages of an earlier run again, and build those.
 build() {
-    cargo package "${each[@]}" --all-features --allow-dirty
+    cargo package "${each[@]}" --all-features --allow-dirty --target-dir "$scratch/target"
 }
 
 # The features of a crate, each with a line.
@@ -70,9 +73,8 @@ docs() {
 # In a copy without the other members of the workspace and without what only tests depend on: their dependencies are none of a
 # user's.
 minimal() {
-    local copy
-    copy=$(mktemp -d)
-    trap "rm -rf '$copy'" EXIT
+    local copy=$scratch/copy
+    mkdir "$copy"
     cp -rL Cargo.toml README.md "${crates[@]}" "$copy"
     sed -i '/^members = \[/,/^\]/c members = ["lock-core", "lock-macros", "lock-axum"]' "$copy/Cargo.toml"
     sed -i '/^\[dev-dependencies\]/,/^$/d' "$copy"/lock-*/Cargo.toml
