@@ -64,9 +64,11 @@ impl Hold {
         // After renewals without a verdict, it is late for a reason that was logged.
         let was_unanswered = self.is_unanswered.swap(false, Ordering::Relaxed);
         if late >= ttl / 3 && !was_unanswered {
-            tracing::warn!(name: "lock.renewal_late", parent: self.span(), resource = self.resource(),
-                template = self.template(), token = self.token.get(), ?late,
-                "a lease was renewed late, because this process or its runtime was held up");
+            self.in_spans(|| {
+                tracing::warn!(name: "lock.renewal_late", resource = self.resource(), template = self.template(),
+                    token = self.token.get(), ?late,
+                    "a lease was renewed late, because this process or its runtime was held up");
+            });
         }
     }
 
@@ -77,9 +79,11 @@ impl Hold {
         self.is_unanswered.store(true, Ordering::Relaxed);
         if !remaining.is_zero() {
             let (node, error) = first_error.map(|(node, error)| (node, display(error))).unzip();
-            tracing::warn!(name: "lock.renewal_unknown", parent: self.span(), resource = self.resource(),
-                template = self.template(), token = self.token.get(), ?remaining, node, error,
-                "too few nodes took part in a renewal; the lease is still valid, and the renewal is retried");
+            self.in_spans(|| {
+                tracing::warn!(name: "lock.renewal_unknown", resource = self.resource(), template = self.template(),
+                    token = self.token.get(), ?remaining, node, error,
+                    "too few nodes took part in a renewal; the lease is still valid, and the renewal is retried");
+            });
         }
     }
 
@@ -98,8 +102,10 @@ impl Hold {
         let template = self.template();
         self.reporter.report(|observer| observer.hold_ended(&HoldEnded { template, reason, held }));
         if reason != LossReason::Released {
-            tracing::error!(name: "lock.lost", parent: self.span(), resource = self.resource(), template,
-                token = self.token.get(), %reason, "a lease was lost");
+            self.in_spans(|| {
+                tracing::error!(name: "lock.lost", resource = self.resource(), template, token = self.token.get(), %reason,
+                    "a lease was lost");
+            });
         }
         let Some(Spans { hold, .. }) = self.spans().take() else { return };
         if !hold.is_disabled() {
@@ -113,13 +119,14 @@ impl Hold {
         self.reporter.report(|observer| observer.renewal_ended(&RenewalEnded { template, outcome }));
     }
 
-    /// Where the events belong: in `lock.hold`, or in the caller's span if that one is not recorded.
-    fn span(&self) -> Span {
-        match &*self.spans() {
-            Some(Spans { hold, caller }) if hold.is_disabled() => caller.clone(),
-            Some(Spans { hold, .. }) => hold.clone(),
-            None => Span::none(),
-        }
+    /// Logs an event in `lock.hold`, which is in the caller's span. Both are entered, so that whoever records only the second
+    /// one finds the event there: subscribers do not look for the parent of a span that they do not record.
+    fn in_spans(&self, log: impl FnOnce()) {
+        let (hold, caller) = match &*self.spans() {
+            Some(Spans { hold, caller }) => (hold.clone(), caller.clone()),
+            None => (Span::none(), Span::none()),
+        };
+        caller.in_scope(|| hold.in_scope(log));
     }
 
     fn spans(&self) -> MutexGuard<'_, Option<Spans>> {

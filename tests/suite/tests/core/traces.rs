@@ -134,6 +134,17 @@ async fn without_the_spans_a_loss_is_an_event_in_the_callers() {
     assert_eq!(only(&traces, "another").fields.len(), 0, "nothing is recorded in a span of the caller");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_in_the_callers_span_for_those_who_do_not_record_the_hold_that_others_do() {
+    let locks = MemoryCluster::new(3).manager();
+    // With it in the process, whether a span is recorded is asked each time.
+    let _everything = tracing::Dispatch::new(tracing_subscriber::registry());
+    let traces = Traces::record(Level::INFO);
+    let guard = locks.lock("r").ttl(TTL).renew(false).acquire().instrument(info_span!("request")).await.unwrap();
+    guard.lost().await;
+    assert_eq!(only(&traces, "lock.lost").parent, Some("request"));
+}
+
 /// All that can be said about one lock: waits, late and missing renewals, losses, releases that do not arrive.
 async fn everything_that_is_logged(redact: bool) -> Vec<Trace> {
     let cluster = MemoryCluster::new(3);
