@@ -110,7 +110,7 @@ use proc_macro::TokenStream;
 /// released when the handler has answered and the session has ended, or the `Hold` was dropped. If the lease is lost, the
 /// session's future is dropped, and its socket with it.
 ///
-/// - The parameter is required, and there is one. It is recognised by the last segment of its path, as `Lease` is.
+/// - The parameter is required, and there is one. It is recognized by the last segment of its path, as `Lease` is.
 /// - `max_hold` is required: the manager's is for requests, and would cut sessions.
 /// - The session has to begin within 10 seconds of the end of the handler, or the lock is released.
 /// - `on_lost = "continue"` lets the session go on after a loss. `on_disconnect` is about the handler alone: what becomes

@@ -279,7 +279,8 @@ async fn a_refused_claim_is_counted_by_its_sink() {
     });
     let series = recorder.snapshotter().snapshot().into_vec().into_iter().map(|(key, unit, description, value)| {
         assert!(unit == Some(Unit::Count) && description.is_some(), "{key:?}");
-        let labels: Vec<_> = key.key().labels().map(|label| (label.key().to_owned(), label.value().to_owned())).collect();
+        let labels: Vec<_> =
+            key.key().labels().map(|label| (label.key().to_owned(), label.value().to_owned())).collect();
         assert_eq!(key.key().name(), "lock_fence_rejections_total");
         (labels, value)
     });

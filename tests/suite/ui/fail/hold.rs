@@ -51,7 +51,7 @@ async fn of_itself(hold: Hold) {
 
 #[distributed_lock(resource = "{sku}")]
 async fn under_another_name(Path(sku): Path<String>, hold: Taken) {
-    //                                                     ^^^^^ the lock does not recognise this parameter as a `Lease`, `FencingToken` or `Hold`
+    //                                                     ^^^^^ the lock does not recognize this parameter as a `Lease`, `FencingToken` or `Hold`
     drop((sku, hold));
 }
 
