@@ -101,6 +101,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod cluster;
+mod delegation;
 mod engine;
 mod error;
 #[cfg(feature = "axum")]
@@ -117,6 +118,7 @@ mod task;
 mod token;
 mod waiting;
 
+pub use self::delegation::{AdoptError, AdoptedLease, Delegate, DelegateError, Delegation, InvalidAudience};
 pub use self::error::{LockError, LossReason, NodeError, NodeVote, NotMember, Refusal, Vote};
 #[cfg(feature = "axum")]
 #[doc(hidden)]

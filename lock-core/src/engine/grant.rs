@@ -49,6 +49,13 @@ impl Grant {
         Self { engine, keys, owner, ttl, nodes, position, tokens: 0..0, sent, granted_at: None, _tracked: tracked }
     }
 
+    /// What stands for a lock that another process holds and delegated to this one: there is nothing to release.
+    pub(crate) fn adopted(engine: &Arc<Engine>, keys: &LockKeys, owner: OwnerId, ttl: Duration, token: u64) -> Self {
+        let mut grant = Self::tentative(engine, keys, ttl, NodeSet::default(), QueuePosition::None);
+        (grant.owner, grant.tokens) = (owner, token..token + 1);
+        grant
+    }
+
     /// A majority granted the lock, with these tokens.
     pub(super) fn won(&mut self, tokens: Range<u64>) {
         (self.tokens, self.granted_at) = (tokens, Some(Instant::now()));
@@ -96,6 +103,15 @@ impl Grant {
     /// A majority extended the key by requests sent at this time.
     pub(crate) fn renewed(&mut self, sent: Instant) {
         self.sent = sent;
+    }
+
+    /// Gives the lock up without a release: its key is on the nodes until it expires.
+    pub(crate) fn leave_to_expire(mut self) {
+        self.nodes = NodeSet::default();
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// The key may be on this node from now on, too.

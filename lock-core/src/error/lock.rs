@@ -251,7 +251,8 @@ impl fmt::Display for NodeVote {
     }
 }
 
-fn list(votes: &[NodeVote]) -> String {
+/// The votes, in one line.
+pub(crate) fn list(votes: &[NodeVote]) -> String {
     votes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

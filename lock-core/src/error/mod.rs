@@ -5,6 +5,7 @@ mod lock;
 mod node;
 mod not_member;
 
+pub(crate) use self::lock::list;
 pub use self::lock::{LockError, LossReason, NodeVote, Vote};
 pub use self::node::{NodeError, Refusal};
 pub use self::not_member::NotMember;

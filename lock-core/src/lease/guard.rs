@@ -104,7 +104,8 @@ impl LockGuard {
     }
 
     /// Releases the lock and returns whether it was still held: `false` if the lease had been lost, or no majority of the nodes
-    /// had the key any more. A guard that shares an outer lease returns whether that is valid, and releases nothing.
+    /// had the key any more. A guard that shares an outer lease returns whether that is valid, and releases nothing. So does the guard of a
+    /// lease with unfinished [delegations](Lease::delegate), whose key is left to expire.
     ///
     /// # Errors
     ///
@@ -153,7 +154,8 @@ impl LockGuard {
         };
         let may_hand_over = self.lease.is_valid() && !self.lease.renewal_is_due();
         let mut grant = self.lease.end_and_take(LossReason::Released)?;
-        if may_hand_over {
+        // Asked when the lease has ended, so that none is made after it.
+        if may_hand_over && !self.lease.delegations().made() {
             match permit.hand_over(grant) {
                 Ok(()) => {
                     self.lease.hold().handed_over();
@@ -163,9 +165,9 @@ impl LockGuard {
             }
         }
         // Sent before the permit is passed on, so that the next caller's requests come after this release.
-        let release = grant.release(QueuePosition::Leave);
+        let release = self.lease.release_grant(grant, QueuePosition::Leave);
         permit.leave_queues();
-        Some(release)
+        release
     }
 }
 

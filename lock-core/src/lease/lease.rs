@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use crate::engine::{Grant, Release};
+use super::delegations::Delegations;
+use crate::engine::{Engine, Grant, Release};
 use crate::error::{LockError, LossReason};
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Hold;
@@ -70,6 +71,7 @@ struct State {
     ended: CancellationToken,
     /// For how many guards it is held. The last of them releases.
     holders: AtomicUsize,
+    delegations: Delegations,
     /// What the nodes hold for this lease; `None` once it is being released. Held locked while a key is put back, so that a
     /// release can only come after it.
     grant: Mutex<Option<Grant>>,
@@ -192,7 +194,7 @@ impl Lease {
     }
 
     /// The lease of the next holder of a grant.
-    pub(super) fn new(
+    pub(crate) fn new(
         manager: u64,
         resource: Resource,
         options: LockOptions,
@@ -221,6 +223,7 @@ impl Lease {
             reason: OnceLock::new(),
             ended: CancellationToken::new(),
             holders: AtomicUsize::new(1),
+            delegations: Delegations::default(),
             grant: Mutex::new(Some(grant)),
             permit: Mutex::new(permit),
         }));
@@ -248,28 +251,42 @@ impl Lease {
         self.0.manager == manager && self.0.resource == *resource
     }
 
-    pub(super) fn keys(&self) -> &LockKeys {
+    pub(crate) fn keys(&self) -> &LockKeys {
         &self.0.keys
     }
 
-    pub(super) fn owner(&self) -> OwnerId {
+    pub(crate) fn owner(&self) -> OwnerId {
         self.0.owner
     }
 
-    pub(super) fn ttl(&self) -> Duration {
+    pub(crate) fn ttl(&self) -> Duration {
         self.0.options.ttl
+    }
+
+    /// The engine of its manager; `None` once the lock is being released.
+    pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
+        self.grant().as_ref().map(|grant| Arc::clone(grant.engine()))
+    }
+
+    /// Whether another process holds the lock, and delegated it.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.grant().as_ref().is_some_and(|grant| grant.nodes().is_empty())
+    }
+
+    pub(crate) fn delegations(&self) -> &Delegations {
+        &self.0.delegations
     }
 
     pub(super) fn hold(&self) -> &Hold {
         &self.0.hold
     }
 
-    pub(super) fn ended(&self) -> &CancellationToken {
+    pub(crate) fn ended(&self) -> &CancellationToken {
         &self.0.ended
     }
 
     /// What the nodes hold for this lease, locked.
-    pub(super) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
+    pub(crate) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
         self.0.grant.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -290,7 +307,7 @@ impl Lease {
     }
 
     /// When the renewer has to deal with the lease: renew it, or end it.
-    pub(super) fn due(&self) -> Instant {
+    pub(crate) fn due(&self) -> Instant {
         let ends = Instant::now() + self.remaining();
         self.renewal_due().filter(|_| self.renews()).map_or(ends, |due| due.min(ends))
     }
@@ -317,7 +334,18 @@ impl Lease {
 
     /// Ends the lease and sends its release, after everything that was sent for it. `None` if it is being released already.
     pub(crate) fn revoke(&self, reason: LossReason) -> Option<Release> {
-        Some(self.end_and_take(reason)?.release(QueuePosition::None))
+        let grant = self.end_and_take(reason)?;
+        self.release_grant(grant, QueuePosition::None)
+    }
+
+    /// Sends the release of a lease that has ended. `None` if another service may still work under the lock: the key is then left to
+    /// expire, or the next holder would work beside that service.
+    pub(super) fn release_grant(&self, grant: Grant, position: QueuePosition) -> Option<Release> {
+        if self.0.delegations.unfinished() {
+            grant.leave_to_expire();
+            return None;
+        }
+        Some(grant.release(position))
     }
 
     /// Whether the lease ended in another way than by its guard.
@@ -334,7 +362,7 @@ impl Lease {
     }
 
     /// Ends the lease, once and for all.
-    pub(super) fn end(&self, reason: LossReason) {
+    pub(crate) fn end(&self, reason: LossReason) {
         let first = self.0.reason.set(reason).is_ok();
         self.0.valid_for.store(ENDED, Ordering::Release);
         self.0.ended.cancel();
@@ -348,16 +376,20 @@ impl Lease {
     /// Extends validity after a renewal whose requests were sent at `sent`; validity that ends later stays. Returns false if
     /// the lease has ended.
     pub(super) fn extend(&self, sent: Instant) -> bool {
-        let until = self.micros_until(self.expires(sent));
+        let extended = self.extend_to(self.expires(sent));
+        if extended && let Some(grant) = &mut *self.grant() {
+            grant.renewed(sent);
+        }
+        extended
+    }
+
+    /// Extends validity to a time; validity that ends later stays. Returns false if the lease has ended.
+    pub(crate) fn extend_to(&self, end: Instant) -> bool {
+        let until = self.micros_until(end);
         let extended = self.0.valid_for.fetch_update(Ordering::AcqRel, Ordering::Acquire, |valid_for| {
             let over = valid_for == ENDED || Duration::from_micros(valid_for) <= self.0.since.elapsed();
             (!over).then_some(valid_for.max(until))
         });
-        if extended.is_ok()
-            && let Some(grant) = &mut *self.grant()
-        {
-            grant.renewed(sent);
-        }
         self.0.extended.notify_waiters();
         extended.is_ok()
     }

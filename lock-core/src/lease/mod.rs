@@ -4,6 +4,7 @@
 //! [`LocalPermit`](crate::waiting::LocalPermit). Its [`LockGuard`] releases both. The [`renewer`] renews all leases that are in
 //! the [`LeaseRegistry`].
 
+mod delegations;
 mod guard;
 mod hold_times;
 mod lease;

@@ -12,6 +12,7 @@ use super::check::{check_nodes, check_options};
 use super::connect::check_masters;
 use super::manager::Inner;
 use super::{ConfigError, ConnectError, LockManager};
+use crate::delegation::InvalidAudience;
 use crate::engine::Engine;
 use crate::lease::{LeaseRegistry, run_renewer};
 use crate::node::{Keyspace, LockNode, RedisNode};
@@ -55,6 +56,7 @@ pub struct LockManagerBuilder {
     max_ttl: Duration,
     max_waiters: usize,
     max_buffered_bytes: usize,
+    audience: Option<String>,
     node_timeout: Option<Duration>,
     form_with_missing: bool,
     assume_durable: bool,
@@ -74,6 +76,7 @@ impl Default for LockManagerBuilder {
             max_ttl: Duration::from_secs(60),
             max_waiters: 1024,
             max_buffered_bytes: 64 * 1024 * 1024,
+            audience: None,
             node_timeout: None,
             form_with_missing: false,
             assume_durable: false,
@@ -212,6 +215,15 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Sets what this service is called in the delegations that it [adopts](LockManager::adopt). It adopts those for this
+    /// [audience](crate::Delegate::audience), and those for nobody in particular.
+    ///
+    /// 1 to 128 bytes. Defaults to none.
+    pub fn audience(mut self, audience: impl Into<String>) -> Self {
+        self.audience = Some(audience.into());
+        self
+    }
+
     /// Sets how long a node is given to reply, from when the request is written to the connection.
     ///
     /// From 1 ms to 10 s. Defaults to a twentieth of the time to live, but at least 5 ms and at most 50 ms.
@@ -295,6 +307,7 @@ impl LockManagerBuilder {
         if self.max_buffered_bytes == 0 {
             return Err(ConfigError::NoBufferedBytes);
         }
+        self.audience.as_deref().map_or(Ok(()), InvalidAudience::check)?;
         check_prefix(&self.prefix)
             .map_err(|reason| ConfigError::InvalidPrefix { prefix: self.prefix.clone(), reason })?;
         let nodes = check_nodes(std::mem::take(&mut self.nodes))?;
@@ -334,6 +347,7 @@ impl LockManagerBuilder {
             engine,
             defaults: self.defaults,
             max_ttl: self.max_ttl,
+            audience: self.audience,
             buffers: BufferBudget::new(self.max_buffered_bytes),
             queues,
             closing,

@@ -1,5 +1,6 @@
 use thiserror::Error;
 
+use crate::delegation::InvalidAudience;
 use crate::error::{NodeError, Refusal};
 use crate::node::InvalidUrl;
 use crate::options::OutOfRange;
@@ -63,6 +64,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: InvalidName,
     },
+    /// The audience is not valid.
+    #[error(transparent)]
+    InvalidAudience(#[from] InvalidAudience),
     /// `assume_durable` is for a single master.
     #[error("assume_durable is for a single master, got {nodes}; of several, one may restart while the others go on")]
     DurableSet {

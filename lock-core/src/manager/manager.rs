@@ -63,6 +63,8 @@ pub(super) struct Inner {
     pub(super) engine: Arc<Engine>,
     pub(super) defaults: LockOptions,
     pub(super) max_ttl: Duration,
+    /// What this service is called in delegations.
+    pub(super) audience: Option<String>,
     pub(super) buffers: BufferBudget,
     pub(super) queues: Arc<LocalQueues>,
     /// Cancelled when the manager is closed.

@@ -1,6 +1,7 @@
 //! The lock manager: what users hold.
 
 mod acquire;
+mod adopt;
 mod buffered_bytes;
 mod builder;
 mod check;

@@ -58,7 +58,10 @@ async fn the_token_is_above_all_that_the_evicted_holder_had_reserved() {
     let forced = forced.unwrap();
     let is_block = tokens[..4].windows(2).all(|pair| pair[1].get() == pair[0].get() + 1);
     assert!(is_block, "{tokens:?}");
-    assert!(tokens[0].get() + 16 <= forced.get() && tokens[4..].iter().all(|token| *token > forced), "{forced} {tokens:?}");
+    assert!(
+        tokens[0].get() + 16 <= forced.get() && tokens[4..].iter().all(|token| *token > forced),
+        "{forced} {tokens:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

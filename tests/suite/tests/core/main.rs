@@ -5,6 +5,7 @@
 mod broken_acquisitions;
 mod broken_nodes;
 mod bursts;
+mod delegation;
 mod documentation;
 mod exclusion_and_fencing;
 mod extreme_numbers;

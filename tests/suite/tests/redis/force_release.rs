@@ -50,7 +50,8 @@ async fn a_waiter_gets_the_lock_of_an_evicted_holder_which_cannot_renew() {
 #[tokio::test]
 async fn a_late_request_of_an_evicted_holder_is_refused_until_its_tombstone_expires() {
     let cluster = RedisCluster::start(1).await;
-    let locks = cluster.builder().ttl(Duration::from_millis(200)).max_ttl(Duration::from_millis(200)).connect().await.unwrap();
+    let locks =
+        cluster.builder().ttl(Duration::from_millis(200)).max_ttl(Duration::from_millis(200)).connect().await.unwrap();
     let stuck = locks.lock("r").acquire().await.unwrap();
     let server = &cluster.servers[0];
     let owner: String = server.query("GET lock:r").await;

@@ -1,0 +1,151 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Span;
+
+use super::credential::Credential;
+use super::error::AdoptError;
+use super::prove::{Proof, prove};
+use crate::engine::{Engine, Grant};
+use crate::error::LossReason;
+use crate::lease::{Lease, LeaseRegistry};
+use crate::options::{LockOptions, MAX_HOLD};
+use crate::resource::Resource;
+
+/// The shortest pause between two looks at a lock.
+const MIN_PAUSE: Duration = Duration::from_millis(5);
+
+/// A lock that another service holds and delegated to this one. It dereferences to a [`Lease`], whose token is the holder's.
+///
+/// It is valid as long as a majority of the masters has the lock for that holder, and until the delegation expires: the masters are looked
+/// at again at a third of what is left. It can neither be renewed nor released from here; dropping it says that the work is done.
+/// A shutdown waits for it as for a guard.
+#[must_use = "the work under the lock is over when it is dropped"]
+pub struct AdoptedLease {
+    lease: Lease,
+    registry: Arc<LeaseRegistry>,
+    _watch: DropGuard,
+}
+
+impl AdoptedLease {
+    /// The lease, to pass around.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
+    }
+}
+
+impl Deref for AdoptedLease {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl Drop for AdoptedLease {
+    fn drop(&mut self) {
+        self.registry.remove(&self.lease);
+        self.lease.end(LossReason::Released);
+    }
+}
+
+impl fmt::Debug for AdoptedLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AdoptedLease").field(&self.lease).finish()
+    }
+}
+
+/// Who adopts a delegation.
+pub(crate) struct Adopter<'a> {
+    pub(crate) manager: u64,
+    pub(crate) engine: &'a Arc<Engine>,
+    pub(crate) registry: &'a Arc<LeaseRegistry>,
+    pub(crate) closing: &'a CancellationToken,
+    pub(crate) audience: Option<&'a str>,
+    /// Those of the manager's locks.
+    pub(crate) options: LockOptions,
+}
+
+/// Adopts a delegation, if a majority of the nodes proves it.
+pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLease, AdoptError> {
+    let Adopter { manager, engine, registry, closing, audience, options } = adopter;
+    let credential = Credential::parse(text).map_err(|_| AdoptError::Malformed)?;
+    let claims = &credential.claims;
+    let resource = Resource::parse(&claims.resource).map_err(|_| AdoptError::Malformed)?;
+    if let Some(theirs) = claims.audience.as_deref().filter(|theirs| audience != Some(*theirs)) {
+        return Err(AdoptError::OtherAudience { theirs: theirs.to_owned(), ours: audience.map(ToOwned::to_owned) });
+    }
+    // A shutdown waits until it is decided.
+    let _in_progress = engine.tracker.token();
+    let check_open = || {
+        let resource = claims.resource.clone();
+        if closing.is_cancelled() { Err(AdoptError::ShuttingDown { resource }) } else { Ok(()) }
+    };
+    check_open()?;
+    engine.home.start();
+    let cluster = &engine.cluster;
+    cluster.first_contact().await;
+    let keys = cluster.keyspace.keys(&resource);
+    let named = || claims.resource.clone();
+    let timeout = engine.node_timeout(options.ttl);
+    let ours = cluster.membership().roster().map(|roster| roster.set);
+    if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
+        return Err(AdoptError::OtherSet { theirs: claims.set.to_string(), ours: ours.to_string() });
+    }
+    let (owner, until) = match prove(engine, &keys, &credential, timeout).await {
+        Proof::Held(owner, until) => (owner, until),
+        Proof::Refuted(votes) => return Err(AdoptError::Refused { resource: named(), votes }),
+        Proof::Unknown(votes) => return Err(AdoptError::NoQuorum { resource: named(), votes }),
+    };
+    // A majority replied, so that the cluster clock is known.
+    let clock = cluster.clock();
+    let Some(left) = claims.not_after.checked_sub(clock).filter(|left| *left > 0) else {
+        let ago = Duration::from_micros(clock.saturating_sub(claims.not_after));
+        return Err(AdoptError::Expired { resource: named(), ago });
+    };
+    let not_after = Instant::now() + Duration::from_micros(left);
+    let until = until.min(not_after);
+    let options = LockOptions {
+        ttl: until.saturating_duration_since(Instant::now()),
+        renew: false,
+        max_hold: MAX_HOLD,
+        ..options
+    };
+    let grant = Grant::adopted(engine, &keys, owner, options.ttl, claims.token);
+    let lease = Lease::new(manager, resource, options, grant, None, &Span::current());
+    registry.add(lease.clone(), lease.due());
+    let adopted = AdoptedLease {
+        lease: lease.clone(),
+        registry: Arc::clone(registry),
+        _watch: lease.ended().clone().drop_guard(),
+    };
+    // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
+    check_open()?;
+    // Ends with the lease.
+    let (engine, ended) = (Arc::clone(engine), lease.ended().clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            biased;
+            () = ended.cancelled() => {}
+            () = watch(&engine, &lease, &credential, timeout, not_after) => {}
+        }
+    });
+    Ok(adopted)
+}
+
+/// Looks at the lock again and again, and ends the lease when its holder does not have it any more.
+async fn watch(engine: &Engine, lease: &Lease, credential: &Credential, timeout: Duration, not_after: Instant) {
+    while lease.is_valid() {
+        sleep((lease.remaining() / 3).max(MIN_PAUSE)).await;
+        match prove(engine, lease.keys(), credential, timeout).await {
+            Proof::Held(_, until) => _ = lease.extend_to(until.min(not_after)),
+            Proof::Refuted(_) => lease.end(LossReason::Gone),
+            Proof::Unknown(_) => {}
+        }
+    }
+}

@@ -1,0 +1,159 @@
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::credential::Claims;
+use super::error::{DelegateError, InvalidAudience};
+use crate::lease::Lease;
+use crate::options::{MAX_TTL, OutOfRange};
+use crate::quorum::drift;
+
+/// The shortest life of a delegation: 10 ms.
+const MIN_EXPIRES_IN: Duration = Duration::from_millis(10);
+
+impl Lease {
+    /// Begins a delegation: another service is to work under this lock, with this token, while this holder waits for it.
+    ///
+    /// The service [adopts](crate::LockManager::adopt) it. It can neither renew nor release the lock, and it learns that the lock was lost no
+    /// later than the masters forget it. The two services are not ordered against each other: send idempotency keys.
+    ///
+    /// A lock is handed over to nobody in this process once it was delegated, and its key is left to expire if it is released while a
+    /// delegation is [unfinished](Delegation::around): the next holder is up to a `ttl` late then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// let delegation = guard.delegate().expires_in(Duration::from_secs(2)).create()?;
+    /// // In the other service:
+    /// let adopted = locks.adopt(delegation.as_str()).await?;
+    /// assert_eq!(adopted.token(), guard.token());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "nothing is delegated before create"]
+    pub fn delegate(&self) -> Delegate {
+        Delegate { lease: self.clone(), expires_in: self.ttl(), audience: None }
+    }
+}
+
+/// A delegation to be: see [`Lease::delegate`].
+#[derive(Debug)]
+#[must_use = "nothing is delegated before create"]
+pub struct Delegate {
+    lease: Lease,
+    expires_in: Duration,
+    audience: Option<String>,
+}
+
+impl Delegate {
+    /// For how long it can be used: 10 ms to a day, and the `ttl` of the lock by default. It ends with the lock in any case.
+    pub fn expires_in(self, expires_in: Duration) -> Self {
+        Self { expires_in, ..self }
+    }
+
+    /// Which service may use it: one whose [`audience`](crate::LockManagerBuilder::audience) is this, of 1 to 128 bytes. By default any
+    /// service of the same masters.
+    pub fn audience(self, audience: impl Into<String>) -> Self {
+        Self { audience: Some(audience.into()), ..self }
+    }
+
+    /// Makes the delegation.
+    ///
+    /// # Errors
+    ///
+    /// See [`DelegateError`]: the lease has ended, or was itself adopted, or a setting is out of range.
+    pub fn create(self) -> Result<Delegation, DelegateError> {
+        let Self { lease, expires_in, audience } = self;
+        let resource = lease.resource().to_owned();
+        OutOfRange::check("expires_in", expires_in, MIN_EXPIRES_IN, MAX_TTL)?;
+        audience.as_deref().map_or(Ok(()), InvalidAudience::check)?;
+        if lease.is_adopted() {
+            return Err(DelegateError::Adopted { resource });
+        }
+        let Some(engine) = lease.engine() else { return Err(lease.lost_error().into()) };
+        let cluster = &engine.cluster;
+        let (clock, set) = (cluster.clock(), cluster.membership().roster().map(|roster| roster.set));
+        let Some(set) = set.filter(|_| clock > 0) else { return Err(DelegateError::NoClock { resource }) };
+        let not_after = clock.saturating_add(u64::try_from(expires_in.as_micros()).unwrap_or(u64::MAX));
+        let (token, nonce) = (lease.token().get(), engine.random.number());
+        let claims = Claims { set, audience, resource, token, not_after, nonce };
+        let text = claims.sign(lease.owner());
+        // Counted before the lease is asked, so that one that is released meanwhile knows of it.
+        let delegation = Delegation::begin(lease, text, Instant::now() + expires_in + drift(expires_in));
+        delegation.lease.check()?;
+        Ok(delegation)
+    }
+}
+
+/// A delegation of a lease: a text for the service that is to work under the lock. Whoever has the text can use it while it lasts,
+/// so it is not shown in logs.
+///
+/// It is unfinished until [`around`](Self::around) has ended, or its time is over. Dropping it finishes nothing: the service that has the text
+/// may be at work.
+#[must_use = "it keeps the lock from being released until it is finished"]
+pub struct Delegation {
+    lease: Lease,
+    text: String,
+}
+
+impl Delegation {
+    /// The name of the header that carries a delegation.
+    pub const HEADER: &'static str = "lock-delegation";
+
+    fn begin(lease: Lease, text: String, end: Instant) -> Self {
+        lease.delegations().begin(end);
+        Self { lease, text }
+    }
+
+    /// The text to send: up to 950 characters of the base64url alphabet, which are valid in a header.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The header that carries it in HTTP: see [`HEADER`](Self::HEADER).
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        Self::HEADER
+    }
+
+    /// The value of that header, marked as sensitive, so that HTTP clients keep it out of their logs.
+    #[cfg(feature = "axum")]
+    #[must_use]
+    pub fn value(&self) -> http::HeaderValue {
+        // Base64url is valid in a header.
+        let mut value = http::HeaderValue::from_str(&self.text).unwrap_or(http::HeaderValue::from_static(""));
+        value.set_sensitive(true);
+        value
+    }
+
+    /// Awaits the request that carries the delegation. When it is answered, the delegation is finished: the other service works under
+    /// the lock no more, since it answers after its work.
+    ///
+    /// # Errors
+    ///
+    /// That of the request, such as a timeout. It leaves the delegation unfinished, because the other service may be at work.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the delegation stays unfinished.
+    pub async fn around<T, E>(self, request: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let answer = request.await;
+        if answer.is_ok() {
+            self.lease.delegations().finish();
+        }
+        answer
+    }
+}
+
+impl fmt::Debug for Delegation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delegation").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,72 @@
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::{Instant, timeout_at};
+
+use super::credential::Credential;
+use crate::engine::Engine;
+use crate::error::{NodeError, NodeVote, Vote};
+use crate::node::{Holder, LockKeys, LockState, Look};
+use crate::quorum::{ProofTally, ProofVerdict, ProofVote, validity};
+use crate::random::OwnerId;
+
+/// What a look at all nodes says about a delegated lock.
+pub(super) enum Proof {
+    /// The lock is this owner's until this time.
+    Held(OwnerId, Instant),
+    /// It is not, or nobody who has it made the delegation.
+    Refuted(Vec<NodeVote>),
+    /// Too few nodes replied.
+    Unknown(Vec<NodeVote>),
+}
+
+/// Looks at the lock on all nodes, for at most `timeout`.
+///
+/// # Cancel safety
+///
+/// Nothing is lost if the future is dropped.
+pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credential, timeout: Duration) -> Proof {
+    let cluster = &engine.cluster;
+    let sent = Instant::now();
+    let mut looks: FuturesUnordered<_> = (cluster.epochs().into_iter().zip(&cluster.members).enumerate())
+        .map(|(node, (epoch, member))| {
+            let look = async { member.node.look(Look { keys: vec![keys.clone()], epoch: Some(epoch?) }).await };
+            async move { (node, timeout_at(sent + timeout, look).await) }
+        })
+        .collect();
+    let mut tally = ProofTally::new(cluster.size());
+    let (mut owner, mut votes) = (None, Vec::new());
+    while let Some((node, reply)) = looks.next().await {
+        let reply = reply.unwrap_or(Err(NodeError::TimedOut)).map(|states| states.into_iter().next());
+        let (vote, shown) = match reply {
+            Ok(Some(state)) => vote(credential, &state, &mut owner),
+            Ok(None) => (ProofVote::NoReply, Vote::Pending),
+            Err(error) => {
+                cluster.report(node, &error);
+                (ProofVote::NoReply, Vote::Failed(error))
+            }
+        };
+        votes.push(NodeVote { node: cluster.members[node].node.name().to_owned(), vote: shown });
+        match (tally.vote(node, vote), owner) {
+            (Some(ProofVerdict::Proven(remaining)), Some(owner)) => {
+                let left = validity(remaining, sent.elapsed()).unwrap_or_default();
+                return Proof::Held(owner, Instant::now() + left);
+            }
+            (Some(ProofVerdict::Refuted), _) => return Proof::Refuted(votes),
+            _ => {}
+        }
+    }
+    Proof::Unknown(votes)
+}
+
+/// What a node's state of the lock proves. All that prove something have the same owner: no two make the same credential.
+fn vote(credential: &Credential, state: &LockState, owner: &mut Option<OwnerId>) -> (ProofVote, Vote) {
+    let signer = state.holder.as_ref().and_then(Holder::owner).filter(|holder| credential.is_signed_by(*holder));
+    match (signer, state.remaining) {
+        (Some(signer), Some(remaining)) => {
+            *owner = Some(signer);
+            (ProofVote::Proven(remaining), Vote::Granted { token: state.fence })
+        }
+        _ => (ProofVote::Refuted, Vote::Held { remaining: state.remaining }),
+    }
+}

@@ -1,0 +1,209 @@
+//! Delegations: another service works under a lock as long as it is the holder's, and no longer.
+
+use std::time::Duration;
+
+use lock_core::{AdoptError, DelegateError, Delegation, LockError, LockManager, MemoryNode};
+use tokio::time::{Instant, advance};
+
+const TTL: Duration = Duration::from_secs(1);
+
+/// The holder's service, and another one on the same masters.
+async fn two_services() -> (Vec<MemoryNode>, LockManager, LockManager) {
+    let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
+    let service = || LockManager::builder().nodes(nodes.clone()).ttl(TTL);
+    let (holder, other) = (service().connect().await.unwrap(), service().audience("billing").connect().await.unwrap());
+    (nodes, holder, other)
+}
+
+/// A text like this one, with another character somewhere.
+fn changed(text: &str, at: usize) -> String {
+    let other = if text.as_bytes()[at] == b'A' { "B" } else { "A" };
+    format!("{}{other}{}", &text[..at], &text[at + 1..])
+}
+
+async fn is_refused(other: &LockManager, delegation: &Delegation) -> bool {
+    matches!(other.adopt(delegation.as_str()).await, Err(AdoptError::Refused { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_service_works_under_the_token_of_the_holder() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().audience("billing").create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    assert_eq!((adopted.token(), adopted.resource()), (guard.token(), "stock:42"));
+    assert!(adopted.is_valid() && adopted.remaining() <= guard.remaining());
+    assert_eq!(other.held().len(), 1, "a shutdown waits for it");
+    // Renewed by the holder, it outlives the time to live.
+    tokio::time::sleep(TTL / 2).await;
+    assert!(adopted.is_valid());
+    let delegated_again = adopted.lease().delegate().create();
+    assert!(matches!(delegated_again, Err(DelegateError::Adopted { .. })), "{delegated_again:?}");
+    drop(adopted);
+    assert!(guard.is_valid(), "it was not the adopter's to release");
+    assert!(other.held().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_delegation_is_refused() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let text = delegation.as_str();
+    for at in 0..text.len() {
+        let adopted = other.adopt(&changed(text, at)).await;
+        assert!(adopted.is_err(), "{at}: {adopted:?}");
+    }
+    for text in ["", "not one", &text[1..], &text.repeat(2), &"A".repeat(100_000)] {
+        assert!(matches!(other.adopt(text).await, Err(AdoptError::Malformed)), "{text}");
+    }
+    let _held = holder.lock("stock:43").acquire().await.unwrap();
+    assert!(other.adopt(text).await.is_ok(), "the true one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_delegation_is_refused() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().expires_in(TTL / 10).create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let began = Instant::now();
+    adopted.lost().await;
+    assert!(began.elapsed() <= TTL / 10);
+    assert!(guard.is_valid());
+    advance(Duration::from_millis(1)).await;
+    let late = other.adopt(delegation.as_str()).await;
+    assert!(matches!(late, Err(AdoptError::Expired { .. })), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_delegation_is_refused() {
+    let (_nodes, holder, _other) = two_services().await;
+    let (_elsewhere, _, stranger) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let refused = stranger.adopt(guard.delegate().create().unwrap().as_str()).await;
+    assert!(matches!(refused, Err(AdoptError::OtherSet { .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delegation_for_another_audience_is_refused() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().audience("shipping").create().unwrap();
+    for service in [&holder, &other] {
+        let refused = service.adopt(delegation.as_str()).await;
+        assert!(matches!(refused, Err(AdoptError::OtherAudience { .. })), "{refused:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delegation_replayed_after_a_re_grant_is_refused() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().expires_in(TTL * 60).create().unwrap();
+    let text = delegation.as_str().to_owned();
+    delegation.around(async { Ok::<_, ()>(()) }).await.unwrap();
+    assert!(guard.release().await.unwrap());
+    let free = other.adopt(&text).await;
+    assert!(matches!(free, Err(AdoptError::Refused { .. })), "{free:?}");
+    let _next = holder.lock("stock:42").acquire().await.unwrap();
+    let held_by_the_next = other.adopt(&text).await;
+    assert!(matches!(held_by_the_next, Err(AdoptError::Refused { .. })), "{held_by_the_next:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delegated_lock_is_not_handed_over_to_the_next_local_holder() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().expires_in(TTL * 60).create().unwrap();
+    let text = delegation.as_str().to_owned();
+    let waiting = tokio::spawn({
+        let holder = holder.clone();
+        async move { holder.lock("stock:42").acquire().await }
+    });
+    tokio::task::yield_now().await;
+    delegation.around(async { Ok::<_, ()>(()) }).await.unwrap();
+    guard.release().await.unwrap();
+    let _next = waiting.await.unwrap().unwrap();
+    // Handed over, the lock would have the same owner id.
+    let replayed = other.adopt(&text).await;
+    assert!(matches!(replayed, Err(AdoptError::Refused { .. })), "{replayed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_under_an_adopter_leaves_the_key_to_expire() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    assert!(guard.release().await.unwrap());
+    assert!(adopted.is_valid());
+    let next = holder.lock("stock:42").try_acquire().await;
+    assert!(matches!(next, Err(LockError::Contended { .. })), "{next:?}");
+    let next = holder.lock("stock:42").wait(TTL * 2).acquire().await.unwrap();
+    assert!(!adopted.is_valid(), "the next holder came when its validity was over");
+    assert!(next.token() > adopted.token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_failed_leaves_its_delegation_unfinished() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let timed_out = delegation.around(async { Err::<(), _>("timed out") }).await;
+    assert_eq!(timed_out, Err("timed out"));
+    drop(guard);
+    assert!(other.lock("stock:42").try_acquire().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_its_holder_lost_is_lost_for_the_adopter() {
+    let (nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    nodes[..3].iter().for_each(MemoryNode::forget);
+    let began = Instant::now();
+    adopted.lost().await;
+    assert!(began.elapsed() < TTL, "{:?}", began.elapsed());
+    assert!(is_refused(&other, &delegation).await || other.adopt(delegation.as_str()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_proves_nothing() {
+    let (nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    nodes[..2].iter().for_each(|node| node.set_down(true));
+    drop(other.adopt(delegation.as_str()).await.unwrap());
+    nodes[2].set_down(true);
+    let unknown = other.adopt(delegation.as_str()).await;
+    assert!(matches!(unknown, Err(AdoptError::NoQuorum { .. })), "{unknown:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_what_was_adopted_after_its_grace() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let report = other.shutdown(TTL / 4).await;
+    assert_eq!(report.revoked, 1);
+    assert!(!adopted.is_valid() && guard.is_valid());
+    let closed = other.adopt(delegation.as_str()).await;
+    assert!(matches!(closed, Err(AdoptError::ShuttingDown { .. })), "{closed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ended_is_delegated_to_nobody() {
+    let (_nodes, holder, _other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let lease = guard.lease();
+    for (expires_in, audience) in [(TTL / 1000, "a".repeat(1)), (TTL, String::new()), (TTL, "a".repeat(129))] {
+        let refused = lease.delegate().expires_in(expires_in).audience(audience).create();
+        assert!(matches!(refused, Err(DelegateError::ExpiresIn(_) | DelegateError::Audience(_))), "{refused:?}");
+    }
+    guard.release().await.unwrap();
+    let late = lease.delegate().create();
+    assert!(matches!(late, Err(DelegateError::Lost(LockError::Lost { .. }))), "{late:?}");
+}
