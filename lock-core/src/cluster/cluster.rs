@@ -64,7 +64,7 @@ impl Cluster {
     ) -> Self {
         let membership = Mutex::new(Membership::new(config, random.number()));
         Self {
-            members: nodes.into_iter().map(Member::new).collect(),
+            members: nodes.into_iter().map(|node| Member::new(node, &reporter)).collect(),
             keyspace: Arc::new(keyspace),
             membership,
             changed: Notify::new(),
@@ -168,7 +168,7 @@ impl Cluster {
             Ok(epoch) => {
                 let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
                 let request = Request { keys, epoch, waiter, polls, operation };
-                let reply_to = reply_to.reported(&self.reporter, &member.node, &request);
+                let reply_to = reply_to.reported(&member.votes, &request);
                 member.node.submit(request, reply_to);
             }
             Err(error) => reply_to.send(Err(error)),

@@ -7,12 +7,14 @@ use tokio::time::Instant;
 use super::test_vote::TestVote;
 use super::{Complaint, OrderedWatch};
 use crate::error::{NodeError, NotMember, Refusal};
-use crate::node::LockNode;
+use crate::node::{LockNode, VoteReporter};
+use crate::observer::Reporter;
 use crate::random::Epoch;
 
 /// One node of the set, and its state.
 pub(crate) struct Member {
     pub(crate) node: Arc<dyn LockNode>,
+    pub(super) votes: Arc<VoteReporter>,
     pub(super) state: OrderedWatch<MemberState>,
     last_inspection: Mutex<LastInspection>,
     test_vote: Mutex<TestVote>,
@@ -36,9 +38,10 @@ pub(super) struct LastInspection {
 }
 
 impl Member {
-    pub(super) fn new(node: Arc<dyn LockNode>) -> Self {
+    pub(super) fn new(node: Arc<dyn LockNode>, reporter: &Arc<Reporter>) -> Self {
         let state = OrderedWatch::new(MemberState::Joining);
         Self {
+            votes: VoteReporter::new(reporter, &node),
             node,
             state,
             last_inspection: Mutex::default(),

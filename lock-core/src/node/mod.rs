@@ -37,6 +37,7 @@ pub use self::replies::ReplySender;
 pub use self::reply::{Position, Reply};
 pub use self::request::{Operation, QueuePosition, Request};
 pub use self::roster::{Ballot, MemberId, Roster, Seat, SetId};
+pub(crate) use self::vote_timer::VoteReporter;
 pub use self::wakeup::{RESERVATION_TTL, Wakeup, Wakeups};
 pub use crate::error::{NodeError, NotMember, Refusal};
 pub use crate::random::{Epoch, OwnerId, WaiterId};

@@ -5,9 +5,8 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::vote_timer::VoteTimer;
-use super::{LockNode, NodeError, NodeFuture, Reply, Request};
-use crate::observer::Reporter;
+use super::vote_timer::{VoteReporter, VoteTimer};
+use super::{NodeError, NodeFuture, Reply, Request};
 
 /// Sends the reply to one request to the caller that waits for it. Dropping the sender without a reply reports that the connection
 /// was lost.
@@ -15,8 +14,8 @@ pub struct ReplySender {
     /// `None` once the reply was sent, or if nobody wants it.
     to: Option<Arc<Mutex<State>>>,
     node: usize,
-    /// Boxed, because requests that are observed are the exception, and every request has this.
-    timer: Option<Box<VoteTimer>>,
+    /// Not boxed: a small part of every request, and with observers, five allocations less for every lock.
+    timer: Option<VoteTimer>,
 }
 
 impl ReplySender {
@@ -60,8 +59,8 @@ impl ReplySender {
     }
 
     /// Reports the reply to the observers, if there are any and it is a vote on who gets a lock.
-    pub(crate) fn reported(mut self, reporter: &Arc<Reporter>, node: &Arc<dyn LockNode>, request: &Request) -> Self {
-        self.timer = VoteTimer::start(reporter, node, request);
+    pub(crate) fn reported(mut self, reporter: &Arc<VoteReporter>, request: &Request) -> Self {
+        self.timer = reporter.time(request);
         self
     }
 

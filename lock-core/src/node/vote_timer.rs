@@ -5,31 +5,43 @@ use tokio::time::Instant;
 use super::{Keyspace, LockNode, NodeError, Operation, Reply, Request};
 use crate::observer::{NodeVoted, Reporter, VoteOutcome};
 
-/// Measures how long a node takes to vote. It goes with the request, so that votes count for which nobody waits any more: else the
-/// slowest nodes would be the ones that are never measured.
-pub(super) struct VoteTimer {
+/// Tells the observers how long a node takes to vote.
+pub(crate) struct VoteReporter {
     reporter: Arc<Reporter>,
     node: Arc<dyn LockNode>,
+}
+
+/// Measures one vote. It goes with the request, so that votes count for which nobody waits any more: else the slowest nodes would
+/// be the ones that are never measured.
+pub(super) struct VoteTimer {
+    reporter: Arc<VoteReporter>,
     sent: Instant,
 }
 
-impl VoteTimer {
-    /// Starts when a request is submitted. `None` if nobody wants to know.
-    pub(super) fn start(reporter: &Arc<Reporter>, node: &Arc<dyn LockNode>, request: &Request) -> Option<Box<Self>> {
-        let is_test = request.keys.fence() == Keyspace::TEST_FENCE;
-        let is_vote = matches!(request.operation, Operation::Acquire { .. }) && !is_test;
-        let timer = || Self { reporter: Arc::clone(reporter), node: Arc::clone(node), sent: Instant::now() };
-        (is_vote && reporter.is_observed()).then(|| Box::new(timer()))
+impl VoteReporter {
+    pub(crate) fn new(reporter: &Arc<Reporter>, node: &Arc<dyn LockNode>) -> Arc<Self> {
+        Arc::new(Self { reporter: Arc::clone(reporter), node: Arc::clone(node) })
     }
 
+    /// Starts when a request is submitted. `None` if nobody wants to know.
+    pub(super) fn time(self: &Arc<Self>, request: &Request) -> Option<VoteTimer> {
+        let is_test = request.keys.fence() == Keyspace::TEST_FENCE;
+        let is_vote = matches!(request.operation, Operation::Acquire { .. }) && !is_test;
+        let timer = || VoteTimer { reporter: Arc::clone(self), sent: Instant::now() };
+        (is_vote && self.reporter.is_observed()).then(timer)
+    }
+}
+
+impl VoteTimer {
     /// The node replied.
     pub(super) fn stop(self, reply: &Result<Reply, NodeError>) {
-        let (node, duration) = (self.node.name(), self.sent.elapsed());
+        let VoteReporter { reporter, node } = &*self.reporter;
+        let (node, duration) = (node.name(), self.sent.elapsed());
         let outcome = match reply {
             Ok(Reply::Granted { .. }) => VoteOutcome::Granted,
             Ok(_) => VoteOutcome::Held,
             Err(_) => VoteOutcome::Failed,
         };
-        self.reporter.report(|observer| observer.node_voted(&NodeVoted { node, outcome, duration }));
+        reporter.report(|observer| observer.node_voted(&NodeVoted { node, outcome, duration }));
     }
 }
