@@ -205,10 +205,11 @@ pub mod __private;
 pub use lock_core::rustls;
 #[doc(inline)]
 pub use lock_core::{
-    ConfigError, ConnectError, FencingToken, Health, InvalidName, InvalidUrl, Lease, LockError, LockGuard, LockManager,
-    LockManagerBuilder, LockNode, LockObserver, LockRequest, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_TTL, MAX_WAIT,
-    MIN_TTL, Members, MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange,
-    RedisNode, Refusal, Seat, SeatState, ShutdownReport, Vote, Waiting, node, observer, redis,
+    ConfigError, ConnectError, FencingToken, ForcedRelease, Health, HolderTag, InvalidName, InvalidUrl, Lease,
+    LockError, LockGuard, LockManager, LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest,
+    LockVerdict, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members, MemoryNode, MissingLease,
+    NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, RedisNode, Refusal, Seat, SeatState,
+    ShutdownReport, Vote, Waiting, node, observer, redis,
 };
 
 #[cfg(feature = "dashboard")]

@@ -6,9 +6,9 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use humantime::parse_duration;
 
-/// Shows who the masters of a set of locks are, and waits for changes of it.
+/// Shows who the masters of a set of locks are, and waits for changes of it. Shows who holds a lock, and takes it from them.
 ///
-/// Nothing is changed by hand: the list of masters that the services are started with makes the change, and lockctl is one
+/// No set is changed by hand: the list of masters that the services are started with makes the change, and lockctl is one
 /// more client with such a list. So give it the list that the services have, or are to have. docs/operations.md has the steps
 /// for each case.
 ///
@@ -29,7 +29,9 @@ Examples:
   lockctl health --json
   lockctl members
   lockctl replace --timeout 5m
-  lockctl watch";
+  lockctl watch
+  lockctl inspect stock:42
+  lockctl force-release stock:42 --json";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -57,6 +59,23 @@ Examples:
   lockctl watch
   lockctl watch --json --timeout 1h")]
     Watch,
+    /// Show who holds a lock, and what each master has of it. Status 0 if a majority of the masters replied.
+    ///
+    /// Holders are shown by tags: nobody can do anything with them.
+    #[command(after_help = "\
+Examples:
+  lockctl inspect stock:42
+  lockctl inspect stock:42 --json --prefix shop:")]
+    Inspect(LockArgs),
+    /// Take a lock from whoever holds it. Status 0 if it was taken, or nobody held it.
+    ///
+    /// The former holder cannot renew, but it may work until it tries to: a third of its ttl, at most. What shuts it out at once is
+    /// a claim of the printed token at what the lock protects.
+    #[command(after_help = "\
+Examples:
+  lockctl force-release stock:42
+  lockctl force-release stock:42 --json --prefix shop:")]
+    ForceRelease(LockArgs),
     /// Form a set although masters are missing, or a majority of the masters lost its data.
     #[command(after_help = "\
 Examples:
@@ -102,6 +121,13 @@ pub(crate) struct SetArgs {
     /// Print the result as JSON on the standard output. Progress goes to the standard error.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct LockArgs {
+    /// The name of the resource, such as `stock:42`, without the prefix.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
 }
 
 #[derive(Args)]

@@ -10,6 +10,7 @@ use lock_core::{ConfigError, LockManager, MIN_TTL};
 use tokio::time::{sleep, timeout};
 
 use crate::args::{Cli, Command, FormArgs, MaxTtlArgs, SetArgs};
+use crate::locks;
 use crate::report::{Report, SetReport};
 use crate::watch::watch;
 
@@ -26,6 +27,8 @@ pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error
             wait_until(&set, &locks, "every master of the list votes", |report| report.complete).await
         }
         Command::Watch => watch(&connect(&set)?, set.timeout, set.json).await,
+        Command::Inspect(args) => locks::inspect(&set, &connect(&set)?, &args.name).await,
+        Command::ForceRelease(args) => locks::force_release(&set, &connect(&set)?, &args.name).await,
         Command::Form(args) => form(&set, &args).await,
         Command::MaxTtl(args) => lower_max_ttl(&set, &args).await,
     }

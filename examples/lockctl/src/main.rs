@@ -1,7 +1,8 @@
-//! Shows who the masters of a set of locks are, and waits for changes of it.
+//! Shows who the masters of a set of locks are, and waits for changes of it. Shows who holds a lock, and takes it from them.
 
 mod args;
 mod commands;
+mod locks;
 mod report;
 mod signals;
 mod table;

@@ -11,6 +11,7 @@
 //! | How do I test a guarded handler? | [`testing`] |
 //! | I use another lock today. What changes? | [`migrating`] |
 //! | What do I run, and what do I watch? | [`masters`] |
+//! | Who holds a lock, and how do I take it from them? | [`stuck_locks`] |
 //! | Do I need a distributed lock at all? | [`when_not`] |
 //!
 //! The examples run as tests, on masters in memory. What is promised, and under which assumptions, is in
@@ -23,6 +24,7 @@ pub mod migrating;
 pub mod resource_names;
 pub mod sessions;
 pub mod shutdown;
+pub mod stuck_locks;
 pub mod testing;
 pub mod transactions;
 pub mod when_not;

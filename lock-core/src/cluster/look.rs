@@ -11,8 +11,8 @@ use crate::node::{Evict, Eviction, LockKeys, LockState, Look};
 use crate::quorum::majority;
 use crate::random::Epoch;
 
-/// How long a majority of the nodes may take to reply. The others then have the node timeout.
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the nodes may take to reply.
+pub(crate) const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The epoch of each node that votes by one roster, or what keeps it from that. A majority may be counted of what these nodes reply.
 pub(crate) type Epochs = Vec<Result<Epoch, NodeError>>;
@@ -24,13 +24,13 @@ impl Cluster {
     }
 
     /// What the nodes have of some locks. Nodes with an epoch reply only if they are still in it; the others say what they have all the
-    /// same, if `all`, and are not asked otherwise.
+    /// same, if `all`, and are not asked otherwise. When a majority has replied, the `rest` have this long.
     pub(crate) async fn look(
         &self,
         epochs: &Epochs,
         keys: &[LockKeys],
         all: bool,
-        node_timeout: Duration,
+        rest: Duration,
     ) -> Vec<Result<Vec<LockState>, NodeError>> {
         let replies = epochs.iter().zip(&self.members).map(|(epoch, member)| async move {
             let epoch = match epoch {
@@ -40,40 +40,40 @@ impl Cluster {
             };
             member.node.look(Look { keys: keys.to_vec(), epoch }).await
         });
-        self.gather(replies, node_timeout).await
+        self.gather(replies, rest).await
     }
 
-    /// Evicts holders from a lock on every node that votes.
+    /// Evicts holders from a lock on every node that votes. When a majority has replied, the `rest` have this long.
     pub(crate) async fn evict(
         &self,
         epochs: &Epochs,
         evict: impl Fn(Epoch) -> Evict,
-        node_timeout: Duration,
+        rest: Duration,
     ) -> Vec<Result<Eviction, NodeError>> {
         let replies = epochs.iter().zip(&self.members).map(|(epoch, member)| {
             let evicted = epoch.clone().map(|epoch| member.node.evict(evict(epoch)));
             async { evicted?.await }
         });
-        self.gather(replies, node_timeout).await
+        self.gather(replies, rest).await
     }
 
     /// The replies of the nodes, in their order.
     async fn gather<T>(
         &self,
         replies: impl Iterator<Item = impl Future<Output = Result<T, NodeError>>>,
-        node_timeout: Duration,
+        rest: Duration,
     ) -> Vec<Result<T, NodeError>> {
         let mut gathered: Vec<_> = (0..self.size()).map(|_| Err(NodeError::TimedOut)).collect();
         let mut pending: FuturesUnordered<_> =
             replies.enumerate().map(|(node, reply)| async move { (node, reply.await) }).collect();
-        let (mut deadline, mut replied) = (Instant::now() + TIMEOUT, 0);
+        let (mut deadline, mut replied) = (Instant::now() + LOOK_TIMEOUT, 0);
         while let Ok(Some((node, reply))) = timeout_at(deadline, pending.next()).await {
             match &reply {
                 Ok(_) => replied += 1,
                 Err(error) => self.report(node, error),
             }
             if replied == majority(self.size()) && reply.is_ok() {
-                deadline = deadline.min(Instant::now() + node_timeout);
+                deadline = deadline.min(Instant::now() + rest);
             }
             gathered[node] = reply;
         }

@@ -16,6 +16,8 @@ use crate::token::FencingToken;
 const MAX_ROUNDS: u32 = 8;
 /// The longest pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(40);
+/// How long the other nodes have when a majority has replied. What they do not reply in time they may still carry out.
+const STRAGGLERS: Duration = Duration::from_millis(100);
 
 /// A lock that was taken from its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +48,7 @@ impl ForceRelease {
         let cluster = &self.engine.cluster;
         cluster.first_contact().await;
         let epochs = cluster.epochs();
-        let node_timeout = self.engine.node_timeout(self.max_ttl);
-        let looked = cluster.look(&epochs, std::slice::from_ref(&self.keys), false, node_timeout).await;
+        let looked = cluster.look(&epochs, std::slice::from_ref(&self.keys), false, STRAGGLERS).await;
         let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
         let votes: Vec<HoldingVote<&Holder>> = states.iter().map(|state| holding_vote(state.as_ref())).collect();
         let Some(holders) = to_evict(&votes) else {
@@ -58,7 +59,7 @@ impl ForceRelease {
         }
         let holders = holders.into_iter().cloned().collect();
         let highest = states.iter().flatten().map(|state| state.fence).max().unwrap_or_default();
-        self.evict(began, &epochs, holders, highest, node_timeout).await
+        self.evict(began, &epochs, holders, highest).await
     }
 
     /// Asks the nodes to evict the holders, until a majority did with the same token.
@@ -68,7 +69,6 @@ impl ForceRelease {
         epochs: &Epochs,
         holders: Vec<Holder>,
         mut highest: u64,
-        node_timeout: Duration,
     ) -> Result<ForcedRelease, LockError> {
         let cluster = &self.engine.cluster;
         let (mut freed, mut round) = (vec![false; cluster.size()], 0);
@@ -80,7 +80,7 @@ impl ForceRelease {
             };
             let (keys, barred_for) = (&self.keys, self.barred_for());
             let evict = |epoch| Evict { keys: keys.clone(), epoch, holders: holders.clone(), token, barred_for };
-            let replies = cluster.evict(epochs, evict, node_timeout).await;
+            let replies = cluster.evict(epochs, evict, STRAGGLERS).await;
             for (freed, reply) in freed.iter_mut().zip(&replies) {
                 *freed |= matches!(reply, Ok(Eviction::Evicted { deleted: true }));
             }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::cluster::{Cluster, LOOK_TIMEOUT};
 use crate::error::NodeError;
 use crate::node::{Holder, HolderTag, LockKeys, LockState};
 use crate::quorum::{Holding, HoldingVote, holding};
@@ -90,11 +90,10 @@ pub(super) fn holding_vote<'a>(state: Result<&'a LockState, &'a NodeError>) -> H
 }
 
 /// Asks all nodes, also those that do not vote.
-pub(super) async fn inspect(engine: Arc<Engine>, keys: LockKeys, resource: String, max_ttl: Duration) -> LockReport {
-    let cluster = &engine.cluster;
+pub(super) async fn inspect(cluster: Arc<Cluster>, keys: LockKeys, resource: String) -> LockReport {
     cluster.all_joined().await;
     let epochs = cluster.epochs();
-    let looked = cluster.look(&epochs, &[keys], true, engine.node_timeout(max_ttl)).await;
+    let looked = cluster.look(&epochs, &[keys], true, LOOK_TIMEOUT).await;
     let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
     let votes: Vec<_> =
         epochs.iter().zip(&states).map(|(epoch, state)| holding_vote(epoch.as_ref().and(state.as_ref()))).collect();

@@ -287,7 +287,7 @@ impl LockManager {
     }
 
     /// What the nodes have of the lock on a resource, by asking each of them now, also those that do not vote: who holds it, for how
-    /// much longer, and how many wait. Changes nothing. Takes up to two seconds if no majority replies.
+    /// much longer, and how many wait. Changes nothing. Takes up to two seconds if a node does not answer.
     ///
     /// Holders are named by [tags](crate::HolderTag). Whose a tag is, nodes do not know.
     ///
@@ -317,10 +317,9 @@ impl LockManager {
     /// ```
     pub async fn inspect(&self, resource: impl AsRef<str>) -> Result<LockReport, LockError> {
         let (resource, keys) = self.keys_of(resource.as_ref())?;
-        let (engine, max_ttl) = (&self.0.engine, self.0.max_ttl);
-        let report =
-            engine.home.run(|| inspect::inspect(Arc::clone(engine), keys.clone(), resource.clone(), max_ttl)).await;
-        report.ok_or_else(|| LockError::ShuttingDown { resource, waited: Duration::ZERO })
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        let report = home.run(|| inspect::inspect(Arc::clone(cluster), keys.clone(), resource.clone())).await;
+        report.ok_or(LockError::ShuttingDown { resource, waited: Duration::ZERO })
     }
 
     /// Takes the lock on a resource from whoever holds it, and lets the next caller have it. For operators, and for holders that will
@@ -371,7 +370,7 @@ impl LockManager {
             ForceRelease { engine, leases, keys: keys.clone(), resource: resource.clone(), max_ttl }.run()
         });
         let forced = forced.await;
-        forced.unwrap_or_else(|| Err(LockError::ShuttingDown { resource, waited: Duration::ZERO }))
+        forced.unwrap_or(Err(LockError::ShuttingDown { resource, waited: Duration::ZERO }))
     }
 
     /// The name of a resource if it is valid, and the keys of its lock.

@@ -19,7 +19,8 @@ impl LockModel {
     pub(super) fn begin(&self, state: &mut State, client: usize) {
         let tokens = self.setting.tokens;
         let completed = state.clients.iter().zip(tokens);
-        let completed = completed.filter_map(|(client, tokens)| client.last_token(tokens)).chain(state.eviction_token());
+        let completed =
+            completed.filter_map(|(client, tokens)| client.last_token(tokens)).chain(state.eviction_token());
         let floor = completed.max().unwrap_or_default();
         let beginner = &mut state.clients[client];
         beginner.phase = Phase::Acquiring(Box::new(Attempt {

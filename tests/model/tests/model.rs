@@ -2,8 +2,8 @@
 //! which must violate a property. The larger settings take minutes and are explored by `cargo run --release -p lock-model`.
 
 use lock_model::{
-    CoveragePoint, EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, ModelSetting, Mutant, NO_DEADLOCK, NO_LOST_RENEWAL, NODES,
-    ORDERED_TOKENS, OWN_KEYS_ONLY, Setting, Time, UNIQUE_TOKENS, explore, report,
+    CoveragePoint, EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, ModelSetting, Mutant,
+    NO_DEADLOCK, NO_LOST_RENEWAL, NODES, ORDERED_TOKENS, OWN_KEYS_ONLY, Setting, Time, UNIQUE_TOKENS, explore, report,
 };
 
 fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {

@@ -1,0 +1,159 @@
+//! What the masters have of one lock, and taking it from its holder: for people and as JSON.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use lock_core::{ForcedRelease, HolderTag, LockError, LockManager, LockOnNode, LockReport, LockVerdict};
+use serde::Serialize;
+use tokio::time::timeout;
+
+use crate::args::SetArgs;
+use crate::table::columns;
+
+#[derive(Serialize)]
+struct Inspected {
+    resource: String,
+    verdict: String,
+    holder: Option<String>,
+    masters: Vec<OnMaster>,
+}
+
+#[derive(Serialize)]
+struct OnMaster {
+    address: String,
+    votes: bool,
+    holder: Option<String>,
+    stranger: bool,
+    remaining_ms: Option<u128>,
+    fence: Option<u64>,
+    waiters: u32,
+    evicted: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Forced {
+    resource: String,
+    token: u64,
+    evicted: Vec<String>,
+    freed_on: Vec<String>,
+}
+
+/// Shows what the masters have of a lock. Returns whether a majority replied.
+pub(crate) async fn inspect(set: &SetArgs, locks: &LockManager, name: &str) -> Result<bool, Box<dyn Error>> {
+    let Some(report) = in_time(set, locks.inspect(name)).await else { return Ok(false) };
+    let report = report?;
+    let replied = report.verdict() != LockVerdict::NoQuorum;
+    let inspected = Inspected::of(report);
+    print(set, &inspected, inspected.text())?;
+    Ok(replied)
+}
+
+/// Takes a lock from its holder. Returns whether it was taken.
+pub(crate) async fn force_release(set: &SetArgs, locks: &LockManager, name: &str) -> Result<bool, Box<dyn Error>> {
+    let Some(forced) = in_time(set, locks.force_release(name)).await else { return Ok(false) };
+    match forced {
+        Ok(forced) => {
+            let forced = Forced::of(name, forced);
+            print(set, &forced, forced.text())?;
+            Ok(true)
+        }
+        Err(error @ (LockError::InvalidResource { .. } | LockError::ShuttingDown { .. })) => Err(error.into()),
+        Err(error) => {
+            eprintln!("lockctl: {error}");
+            Ok(false)
+        }
+    }
+}
+
+async fn in_time<T>(set: &SetArgs, work: impl Future<Output = T>) -> Option<T> {
+    let done = timeout(set.timeout.unwrap_or(Duration::MAX), work).await.ok();
+    if done.is_none() {
+        eprintln!("no answer within the timeout");
+    }
+    done
+}
+
+/// Prints on the standard output. A reader that has gone away is none of our business.
+fn print(set: &SetArgs, json: &impl Serialize, text: String) -> Result<(), Box<dyn Error>> {
+    let text = if set.json { serde_json::to_string_pretty(json)? + "\n" } else { text };
+    _ = io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
+
+fn tags(holders: &[HolderTag]) -> Vec<String> {
+    holders.iter().map(ToString::to_string).collect()
+}
+
+fn cell(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+impl Inspected {
+    fn of(report: LockReport) -> Self {
+        Self {
+            verdict: report.verdict().to_string(),
+            resource: report.resource,
+            holder: report.holder.map(|holder| holder.to_string()),
+            masters: report.nodes.into_iter().map(OnMaster::of).collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let holder = self.holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default();
+        let rows: Vec<[String; 7]> = self.masters.iter().map(OnMaster::row).collect();
+        let head = ["MASTER", "VOTES", "HOLDER", "REMAINING", "FENCE", "WAITERS", "PROBLEM"];
+        format!("{}: {}{holder}\n{}", self.resource, self.verdict, columns(head, &rows))
+    }
+}
+
+impl OnMaster {
+    fn of(node: LockOnNode) -> Self {
+        Self {
+            address: node.name,
+            votes: node.votes,
+            holder: node.holder.map(|holder| holder.to_string()),
+            stranger: node.stranger,
+            remaining_ms: node.remaining.map(|remaining| remaining.as_millis()),
+            fence: node.fence,
+            waiters: node.waiters,
+            evicted: tags(&node.evicted),
+            problem: node.problem.map(|problem| problem.to_string()),
+        }
+    }
+
+    fn row(&self) -> [String; 7] {
+        let stranger = if self.stranger { " (stranger)" } else { "" };
+        [
+            self.address.clone(),
+            if self.votes { "yes" } else { "no" }.to_owned(),
+            cell(self.holder.as_ref().map(|holder| format!("{holder}{stranger}"))),
+            cell(self.remaining_ms.map(|remaining| format!("{remaining} ms"))),
+            cell(self.fence),
+            self.waiters.to_string(),
+            self.problem.clone().unwrap_or_default(),
+        ]
+    }
+}
+
+impl Forced {
+    fn of(resource: &str, forced: ForcedRelease) -> Self {
+        let ForcedRelease { token, evicted, freed_on, .. } = forced;
+        Self { resource: resource.to_owned(), token: token.get(), evicted: tags(&evicted), freed_on }
+    }
+
+    fn text(&self) -> String {
+        let Self { resource, token, evicted, freed_on } = self;
+        if evicted.is_empty() {
+            return format!("{resource}: nobody held it\ntoken {token}: claims with it shut out every holder before\n");
+        }
+        format!(
+            "{resource}: taken from {}; the key was deleted on {}\ntoken {token}: claim it at the resource to shut the former \
+             holder out at once; otherwise it may work until its next renewal\n",
+            evicted.join(" and "),
+            if freed_on.is_empty() { "no master".to_owned() } else { freed_on.join(", ") },
+        )
+    }
+}
