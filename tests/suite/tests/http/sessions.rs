@@ -306,19 +306,28 @@ async fn a_session_that_began_in_time_is_not_ended_after_ten_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_whose_lock_was_lost_before_it_began_is_not_run() {
+    async fn keep(State(probe): State<Probe>, hold: Hold) {
+        *probe.kept.lock().unwrap() = Some(hold);
+    }
+    async fn waste_time(State(probe): State<Probe>, lease: Lease, hold: Hold) {
+        lease.lost().await;
+        hold.run(async |_| probe.sessions.add()).await;
+        probe.handlers.add();
+    }
+    let second = Duration::from_secs(1);
     for on_lost in [OnLost::Cancel, OnLost::Continue] {
         let locks = manager(&nodes());
-        async fn keep(State(probe): State<Probe>, hold: Hold) {
-            *probe.kept.lock().unwrap() = Some(hold);
-        }
-        let layer = layer(&locks).on_lost(on_lost).max_hold(Duration::from_secs(1));
-        let (app, probe) = local(any(keep).layer(layer), &locks);
-        call(app).await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        let (app, probe) = local(any(keep).layer(layer(&locks).on_lost(on_lost).max_hold(second)), &locks);
+        assert_eq!(call(app).await, StatusCode::OK);
+        tokio::time::sleep(2 * second).await;
         let hold = probe.kept.lock().unwrap().take().unwrap();
         hold.run(async |_| probe.sessions.add()).await;
         assert_eq!(probe.sessions.get(), 0, "{on_lost:?}");
     }
+    let locks = manager(&nodes());
+    let (app, probe) = local(any(waste_time).layer(layer(&locks).on_lost(OnLost::Continue).max_hold(second)), &locks);
+    assert_eq!(call(app).await, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!((probe.handlers.get(), probe.sessions.get()), (1, 0), "the handler goes on, but begins no session");
 }
 
 #[tokio::test]
