@@ -18,6 +18,8 @@ const MAX_AGE: Duration = Duration::from_millis(500);
 /// What the pages show. It is computed when a page asks for it.
 pub(super) struct Board {
     locks: LockManager,
+    /// Whether rows have a button.
+    control: bool,
     masters: Masters,
     last: Mutex<Option<(Instant, Arc<str>)>>,
 }
@@ -53,8 +55,10 @@ struct Section {
 }
 
 impl Board {
-    pub(super) fn new(locks: LockManager) -> Self {
-        Self { locks, masters: Masters::new(), last: Mutex::default() }
+    pub(super) fn new(locks: LockManager, control: bool) -> Self {
+        // What has no name cannot be named.
+        let control = control && !locks.redacts();
+        Self { locks, control, masters: Masters::new(), last: Mutex::default() }
     }
 
     pub(super) fn locks(&self) -> &LockManager {
@@ -86,6 +90,7 @@ impl Board {
         let templates: Vec<Value> = templates.collect();
         let (quorum, masters) = self.masters.view();
         json!({
+            "control": self.control,
             "quorum": quorum,
             "masters": masters,
             "held": held.len(),

@@ -2,10 +2,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::response::Html;
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::{HeaderName, header};
 use lock_core::LockManager;
 
+use super::control::release;
 use super::events::{Pages, events};
 
 /// The page has its style and its script in itself, talks to its own service, and is in no frame. The hashes are those of the two
@@ -13,8 +14,8 @@ use super::events::{Pages, events};
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; style-src 'sha256-NAO7l4BLtXut5qT7/J/E26dP6KZpdMI0vLASbPoKFSw='; \
-         script-src 'sha256-Alj11KamLLS/OGJOErGOo+c5TG6dtuzFr4envJwNyu4='; connect-src 'self'; img-src data:; \
+        "default-src 'none'; style-src 'sha256-KISNkrRP1brAaWiOCPq3DCEVVHfjdx5y2GA2ti5Kkfo='; \
+         script-src 'sha256-U7WzEfi5G7HQ2qSJ93fqBKEoHmP1+i3BLw3N8sypJ88='; connect-src 'self'; img-src data:; \
          frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     ),
     (header::X_FRAME_OPTIONS, "DENY"),
@@ -39,7 +40,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// | `GET /` | the page: one file, which loads nothing else |
 /// | `GET /events` | what the page shows, as server-sent events with JSON; 503 if 16 pages are open |
 ///
-/// Nothing can be changed through them. **They have no authentication of their own**: nest them below a layer that has. The page
+/// Nothing can be changed through them, except [with control](Dashboard::with_control). **They have no authentication of their own**: nest them below a layer that has. The page
 /// works below any path. A path that is nested with `nest` has no slash at the end; with `nest_service`, both forms lead to it.
 ///
 /// # Cost
@@ -89,7 +90,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// # }
 /// ```
 pub fn dashboard(locks: LockManager) -> Dashboard {
-    Dashboard { locks }
+    Dashboard { locks, control: false }
 }
 
 /// The page of [`dashboard`], to be turned into a [`Router`] with `into`.
@@ -107,16 +108,35 @@ pub fn dashboard(locks: LockManager) -> Dashboard {
 #[must_use = "a dashboard is not served before it is a router"]
 pub struct Dashboard {
     locks: LockManager,
+    control: bool,
+}
+
+impl Dashboard {
+    /// Adds a button to each row that takes the lock from its holder, as [`LockManager::force_release`] does: whoever may see the
+    /// page may do that. With [`redact(true)`](crate::LockManagerBuilder::redact), there are no buttons.
+    ///
+    /// The button sends `POST /release` with `{"resource": "stock:42", "token": "17"}` as JSON, where the token is null if another
+    /// process holds the lock. The answer has the token to claim at the resource; it is 409 if the holder has changed since it was
+    /// shown, and 403 if another site made the browser send the request.
+    ///
+    /// Defaults to a page without buttons.
+    pub fn with_control(mut self) -> Self {
+        self.control = true;
+        self
+    }
 }
 
 impl<S> From<Dashboard> for Router<S>
 where
     S: Clone + Send + Sync + 'static,
 {
-    fn from(Dashboard { locks }: Dashboard) -> Self {
-        Router::new()
+    fn from(Dashboard { locks, control }: Dashboard) -> Self {
+        let mut router = Router::new()
             .route("/", get(async || (HEADERS, Html(include_str!("page.html")))))
-            .route("/events", get(events))
-            .with_state(Arc::new(Pages::new(locks)))
+            .route("/events", get(events));
+        if control {
+            router = router.route("/release", post(release));
+        }
+        router.with_state(Arc::new(Pages::new(locks, control)))
     }
 }

@@ -27,8 +27,12 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(locks: LockManager) -> Self {
-        Self { board: Board::new(locks), free: Arc::new(Semaphore::new(MAX_PAGES)) }
+    pub(super) fn new(locks: LockManager, control: bool) -> Self {
+        Self { board: Board::new(locks, control), free: Arc::new(Semaphore::new(MAX_PAGES)) }
+    }
+
+    pub(super) fn locks(&self) -> &LockManager {
+        self.board.locks()
     }
 }
 
@@ -39,7 +43,7 @@ pub(super) async fn events(State(pages): State<Arc<Pages>>) -> Response {
         return Problem::untyped(StatusCode::SERVICE_UNAVAILABLE, Some(detail)).into_response();
     };
     // An open page would hold up the shutdown of the server.
-    let closed = pages.board.locks().closed();
+    let closed = pages.locks().closed();
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let states = stream::unfold((ticks, pages, page), |(mut ticks, pages, page)| async {

@@ -6,9 +6,11 @@
 //! | `events` | the open pages, and what they are sent |
 //! | `board` | what is held and waited for |
 //! | `masters` | the state of the masters, while somebody looks |
+//! | `control` | the button of a row, and whom it obeys |
 //! | `page.html` | the page, in one file |
 
 mod board;
+mod control;
 mod dashboard;
 mod events;
 mod masters;

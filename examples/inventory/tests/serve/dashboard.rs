@@ -15,7 +15,7 @@ const HOSTILE: &str = "file:<img src=x onerror=document.title='taken'>";
 async fn serve(address: SocketAddr, locks: &LockManager) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let app: Router = Router::new().nest_service("/admin/locks", Router::from(dashboard(locks.clone())));
+    let app: Router = Router::new().nest_service("/admin/locks", Router::from(dashboard(locks.clone()).with_control()));
     let closed = locks.closed();
     let served = tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closed).await.unwrap() });
     (address, served)
@@ -45,6 +45,17 @@ async fn the_dashboard_shows_locks_and_masters_live_and_reconnects() {
     assert_eq!(browser.evaluate("row.isConnected"), true, "a row that stays is left where it is");
 
     browser.until("document.querySelectorAll('#masters .up').length === 5");
+    let buttons = "document.querySelectorAll('tbody button')";
+    assert_eq!(browser.evaluate(&format!("{buttons}.length")), 2);
+    browser.evaluate(&format!("{of_token}.querySelector('button').focus()"));
+    browser.key("Enter");
+    browser.until("document.activeElement.textContent === 'Really release?'");
+    assert!(hostile.is_valid(), "it is asked once more");
+    browser.key("Enter");
+    browser.until(&format!("at('message').textContent.startsWith({HOSTILE:?} + ' was taken from its holder.')"));
+    browser.until("at('summary').textContent === '1 lock is held, 1 caller waits.'");
+    assert!(!hostile.is_valid());
+
     nodes[1].set_down(true);
     browser.until("at('masters').children[1].className === 'down'");
     assert_eq!(browser.text("quorum"), "a majority grants locks");

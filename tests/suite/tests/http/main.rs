@@ -5,6 +5,7 @@
 mod body_budget;
 mod body_holds;
 mod dashboard;
+mod dashboard_control;
 mod endings;
 mod fence;
 mod functions;
