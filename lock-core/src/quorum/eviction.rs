@@ -76,6 +76,10 @@ pub fn eviction_token(highest_fence: u64, clock: u64) -> Option<u64> {
 /// token that a majority agreed on has a node in common with the majority that evicted. If that node granted it before it evicted, its
 /// fence was at least that token, and the eviction's is larger: the holder is one of the evicted, or its key was gone by then,
 /// because the node evicts nobody while somebody else has the key. If it granted it later, it replied with more than the eviction's.
+///
+/// A key that is gone may have expired there, while its holder renewed it on other nodes. So the token may be above that of a holder
+/// who acquired the lock meanwhile, if the request to evict took longer than that holder's time to live. A claim of the token then
+/// refuses that holder as well: it keeps the lock, and its writes fail.
 #[must_use]
 pub fn eviction(votes: &[EvictVote]) -> EvictVerdict {
     let quorum = majority(votes.len());

@@ -198,15 +198,19 @@ pub(super) fn has_a_token_of_its_own(model: &LockModel, state: &State) -> bool {
     !state.clients.iter().zip(model.setting.tokens).any(has)
 }
 
-/// Whether a claim of the eviction's token shuts out every token of the evicted, and nobody else who holds the lock.
-pub(super) fn shuts_out_the_evicted_alone(model: &LockModel, state: &State) -> bool {
+/// Whether a claim of the eviction's token shuts out every token of the evicted.
+pub(super) fn shuts_out_the_evicted(model: &LockModel, state: &State) -> bool {
     let Some(forced) = state.eviction_token() else { return true };
-    clients(state).all(|(index, client)| {
-        let Some((first, last)) = client.token.zip(client.last_token(model.setting.tokens[index])) else { return true };
-        if state.is_evicted(index) {
-            last < forced
-        } else {
-            !matches!(client.phase, Phase::Holding { .. }) || first > forced
-        }
-    })
+    let is_below = |(index, client): (usize, &Client)| {
+        client.last_token(model.setting.tokens[index]).is_none_or(|last| last < forced)
+    };
+    clients(state).filter(|(index, _)| state.is_evicted(*index)).all(is_below)
+}
+
+/// Whether a claim of the eviction's token shuts out nobody else who holds the lock.
+pub(super) fn shuts_out_nobody_else(_: &LockModel, state: &State) -> bool {
+    let Some(forced) = state.eviction_token() else { return true };
+    let holds = |client: &Client| matches!(client.phase, Phase::Holding { .. });
+    let others = clients(state).filter(|(index, client)| holds(client) && !state.is_evicted(*index));
+    others.into_iter().all(|(_, client)| client.token.is_none_or(|first| first > forced))
 }

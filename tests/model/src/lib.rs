@@ -73,7 +73,7 @@ pub use self::model::LockModel;
 pub use self::nodes::Nodes;
 pub use self::properties::{
     EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL,
-    ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
+    ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
 };
 pub use self::queue::{Line, Queue, QueueModel, QueueMutant, QueueSetting, REFINEMENT, Waiter};
 pub use self::report::{ModelSetting, report};

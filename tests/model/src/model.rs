@@ -6,11 +6,11 @@ use stateright::{Model, Property};
 use super::action::{Action, Request};
 use super::coverage::{Coverage, CoveragePoint};
 use super::deadlock;
-use super::eviction::{has_a_token_of_its_own, shuts_out_the_evicted_alone};
+use super::eviction::{has_a_token_of_its_own, shuts_out_nobody_else, shuts_out_the_evicted};
 use super::node::HELD;
 use super::properties::{
     EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL,
-    ORDERED_TOKENS, OWN_KEYS_ONLY, UNIQUE_TOKENS,
+    ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
 };
 use super::setting::{Mutant, Setting};
 use super::state::{Breaches, CLIENTS, Client, Key, Node, Phase, ReplySlot, State, Vote};
@@ -304,7 +304,11 @@ impl Model for LockModel {
         }
         if self.setting.evicts {
             properties.push(Property::<Self>::always(EVICTED_CANNOT_RENEW, |_, state| !state.breaches.evicted_renewed));
-            properties.push(Property::<Self>::always(EVICTED_SHUT_OUT, shuts_out_the_evicted_alone));
+            properties.push(Property::<Self>::always(EVICTED_SHUT_OUT, shuts_out_the_evicted));
+            // An eviction that arrives after a key has expired finds no successor there, although the key was a vote for its token.
+            if self.setting.no_key_expires() {
+                properties.push(Property::<Self>::always(SUCCESSOR_NOT_SHUT_OUT, shuts_out_nobody_else));
+            }
         }
         properties
     }

@@ -14,7 +14,9 @@ pub const MUTUAL_EXCLUSION: &str = "no two leases are valid at once";
 pub const NO_LOST_RENEWAL: &str = "a lease is renewed only by a majority that still had its key";
 /// A holder that was evicted does not renew.
 pub const EVICTED_CANNOT_RENEW: &str = "no renewal that begins after an eviction succeeds";
-/// The token of an eviction.
-pub const EVICTED_SHUT_OUT: &str = "the token of an eviction shuts out the evicted, and nobody else";
+/// The token of an eviction is above those of the evicted.
+pub const EVICTED_SHUT_OUT: &str = "the token of an eviction shuts out the evicted";
+/// The token of an eviction is below those of later holders.
+pub const SUCCESSOR_NOT_SHUT_OUT: &str = "the token of an eviction that takes less than a ttl shuts out nobody else";
 /// Freedom from deadlock.
 pub const NO_DEADLOCK: &str = "a new attempt acquires the lock once faults stop";

@@ -158,6 +158,11 @@ impl Setting {
         self.time.map_or(0, |time| time.ttl)
     }
 
+    /// Whether the last tick comes before any key expires.
+    pub(super) fn no_key_expires(&self) -> bool {
+        self.time.is_some_and(|time| time.last_tick <= time.ttl)
+    }
+
     /// Whether all attempts reserve the same number of tokens.
     pub(super) fn has_equal_blocks(&self) -> bool {
         self.tokens[..self.attempts].iter().all(|tokens| *tokens == self.tokens[0])
@@ -198,7 +203,8 @@ impl Setting {
     /// Holders that are evicted.
     #[must_use]
     pub fn long_eviction() -> Vec<Self> {
-        vec![Self::eviction(2, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 })]
+        let in_time = Self::eviction(2, 0, Time { ttl: 2, quarantine: 2, last_tick: 2 });
+        vec![Self::eviction(1, 2, Time { ttl: 2, quarantine: 2, last_tick: 4 }), in_time]
     }
 }
 

@@ -24,7 +24,10 @@ pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Resu
     let locks = manager(&plan, &world, client, start)?;
     let workers = (0..plan.workers).map(|worker| {
         let rng = Rng::new(plan.seed, &[1, client as u64, start, worker as u64]);
-        let worker = Worker { plan: Arc::clone(&plan), world: world.clone(), locks: locks.clone(), client, rng };
+        // A stream of its own: the seeds of the other scenarios stay as they are.
+        let operator = Rng::new(plan.seed, &[4, client as u64, start, worker as u64]);
+        let worker =
+            Worker { plan: Arc::clone(&plan), world: world.clone(), locks: locks.clone(), client, rng, operator };
         tokio::spawn(worker.run())
     });
     for worker in join_all(workers).await {
@@ -105,14 +108,40 @@ struct Worker {
     locks: LockManager,
     client: usize,
     rng: Rng,
+    operator: Rng,
 }
+
+/// How long a forced release may take: its rounds wait for a majority.
+const FORCED_IN: Duration = Duration::from_secs(20);
 
 impl Worker {
     async fn run(mut self) {
         sleep(self.rng.millis(0, 20)).await;
         while now() < self.plan.fault_phase {
-            self.attempt().await;
+            // Where two leases may be valid at once: an evicted holder is, until its next renewal.
+            if self.plan.scenario == Scenario::ClockJumps && self.operator.percent(5) {
+                self.force_release().await;
+            } else {
+                self.attempt().await;
+            }
             sleep(self.rng.pick(&[0, 0, 5, 20, 100]).millis()).await;
+        }
+    }
+
+    /// Takes a lock from its holder, and claims the token. It must be unique and in order with those of the holders.
+    async fn force_release(&mut self) {
+        let resource = usize::try_from(self.operator.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
+        let call = self.world.call(self.client, resource);
+        self.world.record(Event::Began { call, ttl: Duration::ZERO, wait: FORCED_IN });
+        match self.locks.force_release(Plan::resource_name(resource)).await {
+            Ok(forced) => {
+                let token = forced.token.get();
+                self.world.count(if forced.freed_on.is_empty() { "force-release" } else { "force-release, evicting" });
+                self.world.record(Event::Granted { call, token, remaining: Duration::ZERO });
+                self.world.record(Event::Ended { call, why: "forced" });
+                self.world.with_register(resource, |register| register.read(token));
+            }
+            Err(error) => self.world.record(Event::Failed { call, why: kind(&error) }),
         }
     }
 

@@ -107,6 +107,7 @@ fn tokens_stay_unique_and_ordered_when_clocks_jump() {
     let report = run_all(seeds(15), Scenario::ClockJumps, None, 3);
     assert_kept(&report, &["clock jump"]);
     assert_confirmed(&report);
+    assert!(report.activity.contains_key("force-release, evicting"), "{report}");
 }
 
 #[test]

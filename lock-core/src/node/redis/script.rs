@@ -21,7 +21,8 @@ pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_
 /// Evicts holders from a lock.
 pub(super) static EVICT: LazyLock<Script> = LazyLock::new(|| {
     let source = include_str!("scripts/evict.lua");
-    Script::new(format!("{}{}{source}", load_queue(), owner_prefix()))
+    let constants = constants(&[("MAX_EVICTED", MAX_EVICTED as u128)]);
+    Script::new(format!("{}{constants}{}{source}", load_queue(), owner_prefix()))
 });
 
 /// Writes the record of a node.
@@ -47,7 +48,6 @@ fn load_queue() -> String {
         ("RESERVED_TTL", RESERVED_TTL.as_millis()),
         ("MAX_RESERVATIONS", u128::from(MAX_RESERVATIONS)),
         ("MAX_GONE", MAX_GONE as u128),
-        ("MAX_EVICTED", MAX_EVICTED as u128),
     ]);
     let queue = include_str!("scripts/queue.lua");
     format!("local function load_queue(...)\n{constants}{}{queue}end\n", owner_prefix())

@@ -10,9 +10,10 @@ use axum::http::request::Parts;
 use axum::routing::post as on_post;
 use axum::{Json, Router};
 use lock_axum::{
-    ConfigError, ConnectError, FencingToken, Health, Hold, KeyError, Lease, LockError, LockGuard, LockLayer,
-    LockManager, LockManagerBuilder, LockNode, LockRejection, LockRequest, MemoryNode, MissingHold, NodeHealth,
-    OnDisconnect, OnLost, RedisNode, ShutdownReport, distributed_lock,
+    ConfigError, ConnectError, FencingToken, ForcedRelease, Health, Hold, HolderTag, KeyError, Lease, LockError,
+    LockGuard, LockLayer, LockManager, LockManagerBuilder, LockNode, LockOnNode, LockRejection, LockReport,
+    LockRequest, LockVerdict, MemoryNode, MissingHold, NodeHealth, OnDisconnect, OnLost, RedisNode, ShutdownReport,
+    distributed_lock,
 };
 use lock_support::http::{post, request, send, serve};
 
@@ -47,6 +48,19 @@ fn a_manager_is_configured_without_a_runtime() {
     });
     drop(by_factory.connect_lazy().unwrap());
     assert!(matches!(LockManager::builder().connect_lazy(), Err(ConfigError::NoNodes)));
+}
+
+#[tokio::test]
+async fn a_lock_is_inspected_and_taken_from_its_holder() -> Result<(), LockError> {
+    let locks = LockManager::in_memory();
+    let guard = locks.lock("stock:42").acquire().await?;
+    let report: LockReport = locks.inspect("stock:42").await?;
+    let (verdict, nodes): (LockVerdict, &[LockOnNode]) = (report.verdict(), &report.nodes);
+    assert!(verdict == LockVerdict::Held && nodes.iter().all(|node| node.votes && node.waiters == 0));
+    let forced: ForcedRelease = locks.force_release("stock:42").await?;
+    let (token, evicted): (FencingToken, &[HolderTag]) = (forced.token, &forced.evicted);
+    assert!(token > guard.token() && Some(evicted[0]) == report.holder && forced.freed_on.len() == 5);
+    Ok(())
 }
 
 #[tokio::test]

@@ -28,11 +28,28 @@ local fence = tonumber(record[2] or '0')
 if not fence then return redis.error_reply('ERR the fence is not a number') end
 if fence >= tonumber(TOKEN) then return 'R' .. (record[2] or '0') end
 
-local queue = load_queue('', RECORD, {[LOCK] = MARK}, {[LOCK] = record[3]})
-if owners[1] and not queue.bar(LOCK, owners, tonumber(ARGV[5])) then
-  return redis.error_reply('ERR too many owners were evicted')
+-- The tombstone, for as long as it was asked for, or as those that were evicted before are barred. The mark comes first: without it,
+-- nobody would look for the tombstone.
+local mark = record[3]
+if owners[1] then
+  local prefix_length = #RECORD - #'{node}'
+  local key = string.sub(LOCK, 1, prefix_length) .. '{' .. string.sub(LOCK, prefix_length + 1) .. '}:evicted'
+  local evicted = call('GET', key) or ''
+  for _, owner in ipairs(owners) do
+    if not string.find(evicted, owner, 1, true) then evicted = evicted .. (evicted == '' and '' or ' ') .. owner end
+  end
+  local _, count = string.gsub(evicted, '%S+', '')
+  if count > MAX_EVICTED then return redis.error_reply('ERR too many owners were evicted') end
+  local barred_for, time = math.max(tonumber(ARGV[5]), call('PTTL', key)), call('TIME')
+  local ends = time[1] * 1000 + math.ceil(time[2] / 1000) + barred_for
+  if ends > (tonumber(mark) or 0) then
+    mark = string.format('%.0f', ends)
+    call('HSET', RECORD, MARK, mark)
+  end
+  call('SET', key, evicted, 'PX', barred_for)
 end
+
 call('HSET', RECORD, FENCE, TOKEN)
 if holder then call('DEL', LOCK) end
-queue.released(LOCK, false, 'none')
+load_queue('', RECORD, {[LOCK] = MARK}, {[LOCK] = mark}).released(LOCK, false, 'none')
 return holder and 'D' or 'F'

@@ -100,24 +100,6 @@ local function is_barred(lock_key, owner)
   return evicted and (type(evicted) == 'table' or string.find(evicted, owner, 1, true))
 end
 
--- Bars owners from the lock for so many ms, or as long as those that are barred already. Returns false, and bars none, if they would
--- be too many. The mark comes first: without it, nobody would look for the tombstone.
-local function bar(lock_key, owners, barred_for)
-  local evicted_key = key(lock_key, 'evicted')
-  local evicted = call('GET', evicted_key) or ''
-  for _, owner in ipairs(owners) do
-    if not string.find(evicted, owner, 1, true) then evicted = evicted .. (evicted == '' and '' or ' ') .. owner end
-  end
-  if select(2, string.gsub(evicted, '%S+', '')) > MAX_EVICTED then return false end
-  barred_for = math.max(barred_for, call('PTTL', evicted_key))
-  if now() + barred_for > (tonumber(marks[lock_key]) or 0) then
-    marks[lock_key] = string.format('%.0f', now() + barred_for)
-    call('HSET', RECORD, fields[lock_key], marks[lock_key])
-  end
-  call('SET', evicted_key, evicted, 'PX', barred_for)
-  return true
-end
-
 -- For how many ms the key is reserved before it is for the caller; or before it is free, if it never is.
 local function until_reserved(reserved)
   for n = reserved.now + 1, #reserved do
@@ -256,6 +238,4 @@ local function acquired(lock_key)
   if reserved then end_reservations(lock_key) end
 end
 
-return {
-  released = released, leave = leave, blocked = blocked, acquired = acquired, is_barred = is_barred, bar = bar,
-}
+return {released = released, leave = leave, blocked = blocked, acquired = acquired, is_barred = is_barred}
