@@ -162,6 +162,20 @@ impl Cluster {
         operation: Operation,
         reply_to: ReplySender,
     ) {
+        if let Some((request, reply_to)) = self.prepare(node, roster, keys, operation, reply_to) {
+            self.members[node].node.submit(request, reply_to);
+        }
+    }
+
+    /// The request for an operation, to be submitted to a node. `None` if the node takes none, which the reply says.
+    pub(crate) fn prepare(
+        &self,
+        node: usize,
+        roster: &mut VotesBy,
+        keys: &LockKeys,
+        operation: Operation,
+        reply_to: ReplySender,
+    ) -> Option<(Request, ReplySender)> {
         let member = &self.members[node];
         let epoch = member.state.borrow().epoch_for(roster);
         match epoch {
@@ -169,9 +183,12 @@ impl Cluster {
                 let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
                 let request = Request { keys, epoch, waiter, polls, operation };
                 let reply_to = reply_to.reported(&member.votes, &request);
-                member.node.submit(request, reply_to);
+                Some((request, reply_to))
             }
-            Err(error) => reply_to.send(Err(error)),
+            Err(error) => {
+                reply_to.send(Err(error));
+                None
+            }
         }
     }
 

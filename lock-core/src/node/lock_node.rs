@@ -203,6 +203,14 @@ pub trait LockNode: Send + Sync + 'static {
     /// by now must not be written later, even if that runtime runs again. The next inspection opens a new connection, on the
     /// runtime that polls it. The default implementation does nothing, which is right for a node without a connection.
     fn disconnect(&self) {}
+
+    /// Submits several requests at once, in this order: those of one caller about locks of different names. A node that can sends
+    /// them in one command. The default implementation submits one after another.
+    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        for (request, reply_to) in requests {
+            self.submit(request, reply_to);
+        }
+    }
 }
 
 /// Forwards methods of [`LockNode`] to a node inside: `forward_to_node!(self => self.node; name inspect submit);`. A wrapper writes
@@ -248,6 +256,11 @@ macro_rules! forward_to_node {
             $node.submit(request, reply_to);
         }
     };
+    (@submit_all $this:ident $node:expr) => {
+        fn submit_all(&$this, requests: Vec<($crate::node::Request, $crate::node::ReplySender)>) {
+            $node.submit_all(requests);
+        }
+    };
     (@look $this:ident $node:expr) => {
         fn look(
             &$this,
@@ -289,7 +302,7 @@ macro_rules! delegate {
     ($pointer:ident) => {
         impl<T: LockNode + ?Sized> LockNode for $pointer<T> {
             forward_to_node!(self => (**self);
-                name inspect write_record read_fences submit look evict wakeups disconnected disconnect);
+                name inspect write_record read_fences submit submit_all look evict wakeups disconnected disconnect);
         }
     };
 }

@@ -273,6 +273,16 @@ impl LockNode for RedisNode {
         }
     }
 
+    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        let Some((first, _)) = requests.first() else { return };
+        let (epoch, link) = (first.epoch, self.0.link().clone());
+        match link.and_then(|link| link.requests(epoch).ok()) {
+            Some(handle) if requests.iter().all(|(request, _)| request.epoch == epoch) => handle.submit_all(requests),
+            // The epoch changed, or there is no connection: each request has its own answer.
+            _ => requests.into_iter().for_each(|(request, reply_to)| self.submit(request, reply_to)),
+        }
+    }
+
     fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
         let link = self.0.inspected_link();
         Box::pin(async move { link?.look(&look).await })

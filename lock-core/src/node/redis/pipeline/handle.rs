@@ -5,18 +5,19 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
 
-use super::message::Message;
+use super::message::{Message, Submission};
 use super::worker::Worker;
 use crate::node::{NodeError, ReplySender, Request};
 use crate::task::Task;
 
-/// How many requests may wait to be written. Beyond it the node is not keeping up, and further requests fail at once.
+/// How many submissions may wait to be written: of one request each, or of as many as a set has locks. Beyond it the node is not
+/// keeping up, and further requests fail at once.
 const CAPACITY: usize = 8192;
 
 /// Sends requests over one connection, in the order in which they are submitted.
 #[derive(Clone)]
 pub(in crate::node::redis) struct Handle {
-    messages: mpsc::Sender<Message>,
+    submissions: mpsc::Sender<Submission>,
 }
 
 impl Handle {
@@ -27,21 +28,33 @@ impl Handle {
         driver: BoxFuture<'static, ()>,
         gone: CancellationToken,
     ) -> (Self, Task) {
-        let (sender, messages) = mpsc::channel(CAPACITY);
+        let (sender, submissions) = mpsc::channel(CAPACITY);
         // Unconstrained: the worker lets other tasks run before each write, and ends every pass by waiting for the socket.
-        let worker = unconstrained(Worker::new(connection, gone).run(driver, messages));
-        (Self { messages: sender }, Task::spawn_on(&runtime::Handle::current(), worker))
+        let worker = unconstrained(Worker::new(connection, gone).run(driver, submissions));
+        (Self { submissions: sender }, Task::spawn_on(&runtime::Handle::current(), worker))
     }
 
     /// Submits a request. It has its place in the order when this returns.
     pub(in crate::node::redis) fn submit(&self, request: Request, reply_to: ReplySender) {
-        let (error, message) = match self.messages.try_send(Message { request, reply_to }) {
+        self.send(Submission { first: Message { request, reply_to }, others: Vec::new() });
+    }
+
+    /// Submits requests that are written together. They have their place in the order when this returns.
+    pub(in crate::node::redis) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        let mut messages = requests.into_iter().map(|(request, reply_to)| Message { request, reply_to });
+        if let Some(first) = messages.next() {
+            self.send(Submission { first, others: messages.collect() });
+        }
+    }
+
+    fn send(&self, submission: Submission) {
+        let (error, unsent) = match self.submissions.try_send(submission) {
             Ok(()) => return,
-            Err(TrySendError::Full(message)) => (NodeError::Overloaded, message),
-            Err(TrySendError::Closed(message)) => {
-                (NodeError::Unreachable { reason: "connection lost".into() }, message)
-            }
+            Err(TrySendError::Full(unsent)) => (NodeError::Overloaded, unsent),
+            Err(TrySendError::Closed(unsent)) => (NodeError::Unreachable { reason: "connection lost".into() }, unsent),
         };
-        message.reply_to.send(Err(error));
+        for message in unsent.into_messages() {
+            message.reply_to.send(Err(error.clone()));
+        }
     }
 }

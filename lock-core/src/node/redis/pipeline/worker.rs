@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::batch::{Batch, into_batches};
-use super::message::Message;
+use super::message::{Message, Submission};
 use crate::node::redis::classify::{is_no_script, node_error};
 use crate::node::redis::codec::{decode, encode};
 use crate::node::redis::script::ScriptRef;
 
-/// The most requests of one write, so that no reply is held up by too many others.
+/// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
 const MAX_BATCH: usize = 128;
 /// The most writes without a reply. What comes while there are so many travels together, a little later. It is far below the
 /// pipeline buffer, so that a write never waits for room in the buffer.
@@ -38,8 +38,10 @@ pub(super) struct Worker {
     _ended: DropGuard,
     /// In the order in which they were written, which is that of the replies.
     in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
-    /// What there was no room for, to be written before anything else. At most the messages of one write, and those that are
-    /// sent again to a server that lost the script.
+    /// The messages of the next write. Empty between writes; kept, so that it is not allocated each time.
+    messages: Vec<Message>,
+    /// What there was no room for, to be written before anything else. At most the messages of [`MAX_BATCH`] submissions, and
+    /// those that are sent again to a server that lost the script.
     batches: VecDeque<(Batch<Message>, ScriptRef)>,
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
@@ -59,6 +61,7 @@ impl Worker {
             _ended: gone.clone().drop_guard(),
             gone,
             in_flight: VecDeque::new(),
+            messages: Vec::new(),
             batches: VecDeque::new(),
             moved: Instant::now(),
         }
@@ -66,9 +69,9 @@ impl Worker {
 
     /// Writes messages and distributes replies until the connection is lost or stalls, or until every handle was dropped and
     /// everything is answered.
-    pub(super) async fn run(mut self, mut driver: BoxFuture<'static, ()>, mut messages: mpsc::Receiver<Message>) {
+    pub(super) async fn run(mut self, mut driver: BoxFuture<'static, ()>, mut submissions: mpsc::Receiver<Submission>) {
         let gone = self.gone.clone();
-        let mut batch = Vec::with_capacity(MAX_BATCH);
+        let mut taken = Vec::with_capacity(MAX_BATCH);
         let (mut open, mut driven) = (true, true);
         let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
@@ -89,17 +92,17 @@ impl Worker {
                     // replies are distributed.
                     if count >= WORTH_A_WRITE {
                         let_others_run().await;
-                        if messages.len() >= WORTH_A_WRITE && self.has_room() {
-                            self.write_waiting(&mut batch, &mut messages).await;
+                        if submissions.len() >= WORTH_A_WRITE && self.has_room() {
+                            self.write_waiting(&mut taken, &mut submissions).await;
                         }
                     }
                 }
-                count = messages.recv_many(&mut batch, MAX_BATCH), if open && self.has_room() => {
+                count = submissions.recv_many(&mut taken, MAX_BATCH), if open && self.has_room() => {
                     open = count > 0;
                     // Callers that are ready to submit do so first, and their requests travel with this one. It waits for no
                     // others.
                     let_others_run().await;
-                    self.write_waiting(&mut batch, &mut messages).await;
+                    self.write_waiting(&mut taken, &mut submissions).await;
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
                     if self.moved.elapsed() >= STALLED_AFTER {
@@ -111,18 +114,31 @@ impl Worker {
         }
     }
 
-    /// Writes these messages, and with them what waits in the channel.
-    async fn write_waiting(&mut self, batch: &mut Vec<Message>, messages: &mut mpsc::Receiver<Message>) {
-        while batch.len() < MAX_BATCH
-            && let Ok(message) = messages.try_recv()
+    /// Writes these submissions, and with them what waits in the channel.
+    async fn write_waiting(&mut self, taken: &mut Vec<Submission>, submissions: &mut mpsc::Receiver<Submission>) {
+        while taken.len() < MAX_BATCH
+            && let Ok(submission) = submissions.try_recv()
         {
-            batch.push(message);
+            taken.push(submission);
         }
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
-        self.batches.extend(into_batches(batch.drain(..)).into_iter().map(|batch| (batch, ScriptRef::Hash)));
+        let mut taken = taken.drain(..).peekable();
+        while taken.peek().is_some() {
+            // What was submitted together stays together. Several sets of locks may be more than one write.
+            while let Some(next) = taken.next_if(|next| self.fits(next)) {
+                self.messages.extend(next.into_messages());
+            }
+            let batches = into_batches(self.messages.drain(..));
+            self.batches.extend(batches.into_iter().map(|batch| (batch, ScriptRef::Hash)));
+        }
         self.write_batches().await;
+    }
+
+    /// Whether a submission can be part of the next write.
+    fn fits(&self, next: &Submission) -> bool {
+        self.messages.is_empty() || self.messages.len() + next.len() <= MAX_BATCH
     }
 
     /// Whether more messages may be taken out of the channel.
