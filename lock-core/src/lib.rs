@@ -89,7 +89,7 @@
 //! | `lock_handovers_total` | counter | `template` |
 //! | `lock_attempts_total` | counter | `template` |
 //! | `lock_renewals_total` | counter | `template`, `outcome`: `renewed`, `unknown`, `lost` |
-//! | `lock_lost_total` | counter | `template`, `reason`: `expired`, `gone`, `max_hold`, `shutdown` |
+//! | `lock_lost_total` | counter | `template`, `reason`: `expired`, `gone`, `max_hold`, `shutdown`, `set_lost` |
 //! | `lock_node_duration_seconds` | histogram | `node`, `outcome`: `granted`, `held`, `failed` |
 //! | `lock_node_up` | gauge | `node` |
 //!
@@ -125,17 +125,17 @@ pub use self::error::{LockError, LossReason, NodeError, NodeVote, NotMember, Ref
 pub use self::extract::LockPending;
 #[cfg(feature = "axum")]
 pub use self::extract::MissingLease;
-pub use self::lease::{Lease, LockGuard};
+pub use self::lease::{Lease, Leases, LockGuard, SetGuard};
 #[doc(hidden)]
 pub use self::manager::BufferedBytes;
 pub use self::manager::{
     ConfigError, ConnectError, ForcedRelease, Health, LockManager, LockManagerBuilder, LockOnNode, LockReport,
-    LockRequest, LockVerdict, Members, NodeHealth, NotReady, Seat, SeatState, ShutdownReport, Waiting,
+    LockRequest, LockVerdict, Members, NodeHealth, NotReady, Seat, SeatState, SetRequest, ShutdownReport, Waiting,
 };
 pub use self::node::{HolderTag, InvalidUrl, LockNode, MemoryNode, RedisNode};
 pub use self::observer::LockObserver;
 pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
-pub use self::resource::{InvalidName, MAX_RESOURCE_LEN};
+pub use self::resource::{InvalidName, MAX_RESOURCE_LEN, MAX_SET_LEN};
 pub use self::token::FencingToken;
 /// The client that [`RedisNode::from_factory`] takes connections of, in the version that fits.
 pub use redis;

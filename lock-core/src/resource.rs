@@ -6,6 +6,9 @@ use thiserror::Error;
 /// The maximum length of the name of a resource, in bytes.
 pub const MAX_RESOURCE_LEN: usize = 512;
 
+/// The most resources that a set of locks can have.
+pub const MAX_SET_LEN: usize = 32;
+
 /// The valid name of a resource: 1 to 512 bytes of UTF-8 without control characters and braces.
 ///
 /// Braces are excluded because Redis reads them as a hash tag, and because the keys of queues and of the node's record contain

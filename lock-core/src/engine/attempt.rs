@@ -1,59 +1,31 @@
 use std::mem::take;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
-use super::{AttemptPlace, Engine, Grant, NodeReply, QueuePositions, Round};
+use super::outbox::Outbox;
+use super::{AttemptPlace, Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport, Round};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, NotMember, Vote};
-use crate::node::{LockKeys, Operation, Position, QueuePosition, Reply};
+use crate::node::{LockKeys, Operation, QueuePosition, Reply};
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
-use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms, majority};
+use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
 
-/// An attempt that failed and was undone.
-#[derive(Debug)]
-pub(crate) struct FailedAttempt {
-    pub(crate) failure: Failure,
-    pub(crate) votes: Vec<NodeVote>,
-    pub(crate) queue: QueueReport,
-}
-
-impl FailedAttempt {
-    /// What takes the place of an attempt that was not made.
-    pub(super) fn not_made(votes: Vec<NodeVote>) -> Self {
-        Self { failure: Failure::NoQuorum, votes, queue: QueueReport::default() }
-    }
-
-    /// Whether so many nodes have something else at the key of the lock that no majority can grant it.
-    pub(crate) fn is_not_a_lock(&self) -> bool {
-        let others = self.votes.iter().filter(|vote| vote.vote == Vote::NotALock).count();
-        self.votes.len() - others < majority(self.votes.len())
-    }
-}
-
-/// Where the nodes' queues have the caller that waits. Their queues differ only while requests are on their way: of what they
-/// reply, the most counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QueueReport {
-    /// How many waiters are before it.
-    pub(crate) ahead: u32,
-    /// How many others wait.
-    pub(crate) others: u32,
-    /// Whether it is the first, and the holder is a stranger.
-    pub(crate) first_behind_stranger: bool,
-}
-
-impl QueueReport {
-    fn add(&mut self, stranger: bool, position: Position) {
-        self.ahead = self.ahead.max(position.ahead);
-        self.others = self.others.max(position.ahead.saturating_add(position.behind));
-        self.first_behind_stranger |= stranger && position.ahead == 0;
-    }
+/// What an attempt asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) keys: &'a LockKeys,
+    pub(crate) options: &'a LockOptions,
+    /// How many tokens to reserve.
+    pub(crate) tokens: u32,
+    pub(crate) acquiring: &'a Acquiring<'a>,
 }
 
 impl Engine {
-    /// Makes one attempt to take a lock, with an owner id of its own, and reserves `tokens` tokens.
+    /// Makes one attempt to take a lock, with an owner id of its own.
     ///
     /// Its clock starts here: the time in line for the `place` is none of the lock's validity.
     ///
@@ -69,29 +41,59 @@ impl Engine {
     pub(crate) async fn attempt(
         self: &Arc<Self>,
         _place: &AttemptPlace<'_>,
-        keys: &LockKeys,
-        options: &LockOptions,
-        tokens: u32,
+        wanted: Wanted<'_>,
         mut positions: Option<&mut QueuePositions>,
-        acquiring: &Acquiring<'_>,
     ) -> Result<Grant, FailedAttempt> {
-        let until = Instant::now() + self.node_timeout(options.ttl);
+        let until = Instant::now() + self.node_timeout(wanted.options.ttl);
         loop {
-            let began = self.cluster.now();
-            acquiring.attempt_began();
-            let mut attempt = Attempt::send(self, keys, options, tokens, positions.as_deref_mut());
-            let verdict = match attempt.gather().await {
-                Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,
-                step => step,
-            };
-            // Undone only when the new roster is known: before that, a node refuses the release, too.
-            let is_overtaken = attempt.is_overtaken(&verdict, until).await;
-            match attempt.settle(&verdict, acquiring) {
-                Err(_) if is_overtaken => {}
-                outcome => {
-                    self.note_attempt(&outcome, options.ttl, began);
-                    return outcome;
-                }
+            let mut attempt = Attempt::begin(self, wanted, positions.as_deref_mut());
+            attempt.send();
+            if let Some(outcome) = self.conclude(attempt, until).await {
+                return outcome;
+            }
+        }
+    }
+
+    /// Makes one attempt for each of several locks, at once: the requests to a node are submitted together. No attempt takes a
+    /// queue position.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`attempt`](Self::attempt).
+    pub(crate) async fn attempt_all(
+        self: &Arc<Self>,
+        place: &AttemptPlace<'_>,
+        wanted: &[Wanted<'_>],
+    ) -> Vec<Result<Grant, FailedAttempt>> {
+        let mut outbox = Outbox::new(&self.cluster);
+        let mut attempts: Vec<_> = wanted.iter().map(|wanted| Attempt::begin(self, *wanted, None)).collect();
+        attempts.iter_mut().for_each(|attempt| attempt.send_with(&mut outbox));
+        outbox.submit(&self.cluster);
+        join_all(attempts.into_iter().zip(wanted).map(|(attempt, wanted)| async move {
+            let until = Instant::now() + self.node_timeout(wanted.options.ttl);
+            match self.conclude(attempt, until).await {
+                Some(outcome) => outcome,
+                None => self.attempt(place, *wanted, None).await,
+            }
+        }))
+        .await
+    }
+
+    /// Awaits the verdict on an attempt that was sent. `None` if the roster changed meanwhile: it was undone, and is to be made
+    /// again.
+    async fn conclude(&self, mut attempt: Attempt<'_>, until: Instant) -> Option<Result<Grant, FailedAttempt>> {
+        let (began, ttl) = (attempt.began, attempt.wanted.options.ttl);
+        let verdict = match attempt.gather().await {
+            Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,
+            step => step,
+        };
+        // Undone only when the new roster is known: before that, a node refuses the release, too.
+        let is_overtaken = attempt.is_overtaken(&verdict, until).await;
+        match attempt.settle(&verdict) {
+            Err(_) if is_overtaken => None,
+            outcome => {
+                self.note_attempt(&outcome, ttl, began);
+                Some(outcome)
             }
         }
     }
@@ -114,7 +116,9 @@ struct Attempt<'a> {
     /// Set when a node refused because of its roster: by which roster a majority has to vote for another attempt.
     next_roster: Option<u64>,
     engine: &'a Arc<Engine>,
-    tokens: u32,
+    wanted: Wanted<'a>,
+    /// When it began, by the time of the cluster.
+    began: Duration,
 }
 
 /// A token that the nodes are asked to confirm.
@@ -125,27 +129,20 @@ struct Proposal {
 }
 
 impl<'a> Attempt<'a> {
-    /// Sends the acquire to all nodes.
-    fn send(
-        engine: &'a Arc<Engine>,
-        keys: &LockKeys,
-        options: &LockOptions,
-        tokens: u32,
-        mut positions: Option<&'a mut QueuePositions>,
-    ) -> Self {
-        let (cluster, ttl) = (&engine.cluster, options.ttl);
+    /// An attempt of which nothing is sent.
+    fn begin(engine: &'a Arc<Engine>, wanted: Wanted<'a>, mut positions: Option<&'a mut QueuePositions>) -> Self {
+        let Wanted { keys, options: LockOptions { ttl, min_validity, .. }, tokens, acquiring } = wanted;
+        let (cluster, ttl, min_validity) = (&engine.cluster, *ttl, *min_validity);
+        let began = cluster.now();
+        acquiring.attempt_began();
         let since = positions.as_ref().and_then(|positions| positions.since);
         let queued_before = positions.as_deref_mut().map(|positions| take(&mut positions.nodes)).unwrap_or_default();
         let position = since.map_or(QueuePosition::None, |_| QueuePosition::Leave);
         let grant = Grant::tentative(engine, keys, ttl, NodeSet::all(cluster.size()), position);
         let timeout = engine.node_timeout(ttl);
-        let mut acquires = Round::until(cluster, keys, cluster.deadline(timeout)).time_from_write(timeout);
+        let acquires = Round::until(cluster, keys, cluster.deadline(timeout)).time_from_write(timeout);
         acquires.await_majority_but(0);
-        let operation = Operation::Acquire { owner: grant.owner(), ttl, hint: cluster.clock(), tokens, since };
-        for node in 0..cluster.size() {
-            acquires.send_when_joined(node, operation);
-        }
-        let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity: options.min_validity, tokens });
+        let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity, tokens });
         let votes = vec![Vote::Pending; cluster.size()];
         Self {
             acquires,
@@ -157,8 +154,31 @@ impl<'a> Attempt<'a> {
             queued_before,
             next_roster: None,
             engine,
-            tokens,
+            wanted,
+            began,
         }
+    }
+
+    /// Sends the acquire to all nodes.
+    fn send(&mut self) {
+        let acquire = self.acquire();
+        for node in 0..self.engine.cluster.size() {
+            self.acquires.send_when_joined(node, acquire);
+        }
+    }
+
+    /// Puts the acquire for each node into the outbox.
+    fn send_with(&mut self, outbox: &mut Outbox) {
+        let acquire = self.acquire();
+        for node in 0..self.engine.cluster.size() {
+            self.acquires.send_with(outbox, node, acquire);
+        }
+    }
+
+    fn acquire(&self) -> Operation {
+        let since = self.positions.as_ref().and_then(|positions| positions.since);
+        let (ttl, hint) = (self.grant.ttl(), self.engine.cluster.clock());
+        Operation::Acquire { owner: self.grant.owner(), ttl, hint, tokens: self.wanted.tokens, since }
     }
 
     /// Counts the votes until they decide, or a token has to be confirmed.
@@ -223,12 +243,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Hands the grant out, or undoes the attempt: dropping the grant sends the release.
-    fn settle(mut self, verdict: &Step, acquiring: &Acquiring<'_>) -> Result<Grant, FailedAttempt> {
+    fn settle(mut self, verdict: &Step) -> Result<Grant, FailedAttempt> {
         // Replies that arrived after the one that decided: they show where there is nothing to release.
         while let Some(reply) = self.acquires.take() {
             self.record(reply);
         }
-        acquiring.attempt_ended(&self.votes);
+        self.wanted.acquiring.attempt_ended(&self.votes);
         let unsent = self.acquires.unsent();
         self.grant.nodes = self.grant.nodes.without(unsent);
         if let Some(positions) = self.positions.as_deref_mut() {
@@ -236,7 +256,7 @@ impl<'a> Attempt<'a> {
         }
         let failure = match verdict {
             Step::Granted { token, .. } => {
-                self.grant.won(*token..token.saturating_add(self.tokens.into()));
+                self.grant.won(*token..token.saturating_add(self.wanted.tokens.into()));
                 return Ok(self.grant);
             }
             Step::Failed(failure) => *failure,

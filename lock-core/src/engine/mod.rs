@@ -9,16 +9,19 @@
 
 mod attempt;
 mod engine;
+mod failed_attempt;
 mod grant;
 mod home;
 mod line;
+mod outbox;
 mod queue_position;
 mod release;
 mod round;
 mod watcher;
 
-pub(crate) use self::attempt::{FailedAttempt, QueueReport};
+pub(crate) use self::attempt::Wanted;
 pub(crate) use self::engine::Engine;
+pub(crate) use self::failed_attempt::{FailedAttempt, QueueReport};
 pub(crate) use self::grant::Grant;
 pub(crate) use self::home::Home;
 pub(crate) use self::line::{AttemptKind, AttemptPlace};

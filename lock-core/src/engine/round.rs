@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::outbox::Outbox;
 use crate::cluster::{Cluster, NodeSet, VotesBy};
 use crate::error::NodeError;
 use crate::node::{LockKeys, NodeFuture, Operation, Replies, Reply};
@@ -104,6 +105,19 @@ impl Round {
     pub(crate) fn send_when_joined(&mut self, node: usize, operation: Operation) {
         match self.cluster.joining(node) {
             None => self.send(node, operation),
+            Some(joined) => self.waiting.push(WaitingRequest { node, operation, joined }),
+        }
+    }
+
+    /// As [`send_when_joined`](Self::send_when_joined), but a request that would be sent now is put into the outbox.
+    pub(super) fn send_with(&mut self, outbox: &mut Outbox, node: usize, operation: Operation) {
+        match self.cluster.joining(node) {
+            None => {
+                let reply_to = self.replies.sender_for(node);
+                if let Some(request) = self.cluster.prepare(node, &mut self.roster, &self.keys, operation, reply_to) {
+                    outbox.add(node, request);
+                }
+            }
             Some(joined) => self.waiting.push(WaitingRequest { node, operation, joined }),
         }
     }

@@ -6,7 +6,7 @@ use thiserror::Error;
 use super::NodeError;
 use super::duration::Rounded;
 use crate::options::OutOfRange;
-use crate::resource::InvalidName;
+use crate::resource::{InvalidName, MAX_SET_LEN};
 use crate::token::FencingToken;
 
 /// Why a lock was not acquired, or not kept.
@@ -125,6 +125,14 @@ pub enum LockError {
         /// What is wrong with it.
         reason: InvalidName,
     },
+    /// A set of locks has no names, or too many.
+    #[error("a set must have between 1 and {max} resources, got {resources}", max = MAX_SET_LEN)]
+    InvalidSet {
+        /// The first resource, as written; empty if there is none.
+        resource: String,
+        /// How many resources were written.
+        resources: usize,
+    },
     /// An option of this lock is out of range.
     #[error("invalid options for the lock on {resource:?}: {reason}")]
     InvalidOptions {
@@ -154,6 +162,7 @@ impl LockError {
             | Self::NotALock { resource, .. }
             | Self::ShuttingDown { resource, .. }
             | Self::InvalidResource { resource, .. }
+            | Self::InvalidSet { resource, .. }
             | Self::InvalidOptions { resource, .. } => resource,
         }
     }
@@ -167,9 +176,11 @@ impl LockError {
             | Self::Expired { waited, .. }
             | Self::NotALock { waited, .. }
             | Self::ShuttingDown { waited, .. } => *waited,
-            Self::Lost { .. } | Self::QueueFull { .. } | Self::InvalidResource { .. } | Self::InvalidOptions { .. } => {
-                Duration::ZERO
-            }
+            Self::Lost { .. }
+            | Self::QueueFull { .. }
+            | Self::InvalidResource { .. }
+            | Self::InvalidSet { .. }
+            | Self::InvalidOptions { .. } => Duration::ZERO,
         }
     }
 
@@ -185,9 +196,11 @@ impl LockError {
                 Some(typical_hold.map_or(RETRY_AFTER, |hold| hold.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)))
             }
             Self::NoQuorum { .. } | Self::Expired { .. } | Self::ShuttingDown { .. } => Some(RETRY_AFTER),
-            Self::Lost { .. } | Self::NotALock { .. } | Self::InvalidResource { .. } | Self::InvalidOptions { .. } => {
-                None
-            }
+            Self::Lost { .. }
+            | Self::NotALock { .. }
+            | Self::InvalidResource { .. }
+            | Self::InvalidSet { .. }
+            | Self::InvalidOptions { .. } => None,
         }
     }
 
@@ -268,6 +281,8 @@ pub enum LossReason {
     MaxHold,
     /// The grace of a shutdown ended.
     ShutDown,
+    /// Another lock of its set was lost.
+    SetLost,
     /// Its guard released it.
     Released,
 }
@@ -279,6 +294,7 @@ impl fmt::Display for LossReason {
             Self::Gone => "a majority of the nodes no longer has the key",
             Self::MaxHold => "it was held for max_hold",
             Self::ShutDown => "the lock manager was shut down",
+            Self::SetLost => "another lock of its set was lost",
             Self::Released => "it was released",
         })
     }

@@ -148,6 +148,9 @@ impl LockGuard {
             return None;
         }
         registry.remove(&self.lease);
+        if let Some(bond) = self.lease.bond() {
+            bond.release();
+        }
         let Some(mut permit) = self.lease.take_permit() else {
             // A caller that did not wait; or the lease was lost, and the next caller may have a queue position by now.
             return self.lease.revoke(LossReason::Released);

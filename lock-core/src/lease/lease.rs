@@ -1,7 +1,7 @@
 use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
+use super::Bond;
 use super::delegations::Delegations;
 use crate::engine::{Engine, Grant, Release};
 use crate::error::{LockError, LossReason};
@@ -63,8 +64,10 @@ struct State {
     options: LockOptions,
     hold: Hold,
     since: Instant,
-    /// When validity ends, in microseconds after `since`; [`ENDED`] when the lease has ended.
+    /// When validity ends unless `max_hold` ends it before, in microseconds after `since`; [`ENDED`] when the lease has ended.
     valid_for: AtomicU64,
+    /// When `max_hold` ends, in microseconds after `since`.
+    hold_ends: AtomicU64,
     /// Notified when a renewal has moved the end.
     extended: Notify,
     reason: OnceLock<LossReason>,
@@ -78,6 +81,10 @@ struct State {
     /// The permit of the local queue. Given up when the lease ends: the next caller need not wait for a guard that holds
     /// nothing any more.
     permit: Mutex<Option<LocalPermit>>,
+    /// The set that the lease was acquired for.
+    bond: OnceLock<Arc<Bond>>,
+    /// The sets of inner scopes that share the lease: they are lost with it.
+    inner_sets: Mutex<Vec<Weak<Bond>>>,
 }
 
 const ENDED: u64 = 0;
@@ -119,19 +126,14 @@ impl Lease {
     /// The remaining validity, unless the lease is renewed. Zero once it has ended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let valid_for = Duration::from_micros(self.0.valid_for.load(Ordering::Acquire));
-        valid_for.saturating_sub(self.0.since.elapsed())
+        let remaining = self.remaining_alone();
+        self.bond().map_or(remaining, |bond| bond.remaining().min(remaining))
     }
 
     /// Whether the lock is still held. Once false, it stays false.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        let valid_for = self.0.valid_for.load(Ordering::Acquire);
-        let valid = Duration::from_micros(valid_for) > self.0.since.elapsed();
-        if !valid {
-            self.end(if valid_for == self.max_hold() { LossReason::MaxHold } else { LossReason::Expired });
-        }
-        valid
+        self.is_valid_alone() && self.bond().is_none_or(Bond::is_valid)
     }
 
     /// Resolves when the lease has ended: it was lost, or released. Immediately if it has ended already.
@@ -207,6 +209,7 @@ impl Lease {
         let sent = grant.sent();
         // A grant that is handed out has a token; 0 is below every other and would be refused.
         let token = FencingToken::new(grant.next_token().unwrap_or_default());
+        let max_hold = options.max_hold;
         let hold = Hold::begin(grant.reporter(), &resource, &options, token, caller);
         let lease = Self(Arc::new(State {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -219,6 +222,7 @@ impl Lease {
             hold,
             since: Instant::now(),
             valid_for: AtomicU64::new(ENDED),
+            hold_ends: AtomicU64::new(micros(max_hold)),
             extended: Notify::new(),
             reason: OnceLock::new(),
             ended: CancellationToken::new(),
@@ -226,6 +230,8 @@ impl Lease {
             delegations: Delegations::default(),
             grant: Mutex::new(Some(grant)),
             permit: Mutex::new(permit),
+            bond: OnceLock::new(),
+            inner_sets: Mutex::default(),
         }));
         lease.0.valid_for.store(lease.micros_until(lease.expires(sent)), Ordering::Release);
         lease
@@ -249,6 +255,11 @@ impl Lease {
     /// Whether this is a lease of a manager on a resource.
     pub(super) fn is_on(&self, manager: u64, resource: &Resource) -> bool {
         self.0.manager == manager && self.0.resource == *resource
+    }
+
+    /// Whether this is a lease of a manager on a resource that comes after this one in the order of sets.
+    pub(super) fn is_after(&self, manager: u64, resource: &Resource) -> bool {
+        self.0.manager == manager && self.resource() > resource.as_str()
     }
 
     pub(crate) fn keys(&self) -> &LockKeys {
@@ -308,13 +319,58 @@ impl Lease {
 
     /// When the renewer has to deal with the lease: renew it, or end it.
     pub(crate) fn due(&self) -> Instant {
-        let ends = Instant::now() + self.remaining();
+        let ends = Instant::now() + self.remaining_alone();
         self.renewal_due().filter(|_| self.renews()).map_or(ends, |due| due.min(ends))
     }
 
     /// Whether there is something to renew: validity does not reach the end of `max_hold`.
     pub(super) fn renews(&self) -> bool {
-        self.0.options.renew && self.0.valid_for.load(Ordering::Acquire) != self.max_hold()
+        self.0.options.renew && self.valid_for() != self.0.hold_ends.load(Ordering::Acquire)
+    }
+
+    /// Counts `max_hold` from now on: the set that the lease belongs to is complete.
+    pub(super) fn begin_hold(&self, max_hold: Duration) {
+        self.0.hold_ends.store(micros(self.age() + max_hold), Ordering::Release);
+    }
+
+    /// When validity ends, in microseconds after `since`.
+    fn valid_for(&self) -> u64 {
+        self.0.valid_for.load(Ordering::Acquire).min(self.0.hold_ends.load(Ordering::Acquire))
+    }
+
+    /// The remaining validity, whatever becomes of other locks of its set.
+    pub(super) fn remaining_alone(&self) -> Duration {
+        Duration::from_micros(self.valid_for()).saturating_sub(self.0.since.elapsed())
+    }
+
+    /// Whether the lock is still held, whatever became of other locks of its set.
+    pub(super) fn is_valid_alone(&self) -> bool {
+        let valid_for = self.valid_for();
+        let valid = Duration::from_micros(valid_for) > self.0.since.elapsed();
+        if !valid {
+            let held_for_longest = valid_for == self.0.hold_ends.load(Ordering::Acquire);
+            self.end(if held_for_longest { LossReason::MaxHold } else { LossReason::Expired });
+        }
+        valid
+    }
+
+    /// The set that the lease was acquired for, unless that is released.
+    pub(super) fn bond(&self) -> Option<&Bond> {
+        self.0.bond.get().map(|bond| &**bond).filter(|bond| !bond.is_released())
+    }
+
+    pub(super) fn bond_with(&self, bond: &Arc<Bond>) {
+        // A lease is acquired for one set.
+        _ = self.0.bond.set(Arc::clone(bond));
+    }
+
+    /// The sets of inner scopes that share the lease, locked.
+    pub(super) fn inner_sets(&self) -> MutexGuard<'_, Vec<Weak<Bond>>> {
+        self.0.inner_sets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn downgrade(&self) -> WeakLease {
+        WeakLease(Arc::downgrade(&self.0))
     }
 
     /// Resolves when a renewal moves the end of validity after this call.
@@ -353,6 +409,11 @@ impl Lease {
         self.0.reason.get().is_some_and(|reason| *reason != LossReason::Released)
     }
 
+    /// What ended the lease, if it has ended.
+    pub(super) fn loss(&self) -> Option<LossReason> {
+        self.0.reason.get().copied()
+    }
+
     pub(crate) fn lost_error(&self) -> LockError {
         LockError::Lost {
             resource: self.resource().to_owned(),
@@ -361,8 +422,18 @@ impl Lease {
         }
     }
 
-    /// Ends the lease, once and for all.
+    /// Ends the lease, once and for all; unless it was released, also those of its set.
     pub(crate) fn end(&self, reason: LossReason) {
+        if self.end_alone(reason)
+            && reason != LossReason::Released
+            && let Some(bond) = self.bond()
+        {
+            bond.end(reason);
+        }
+    }
+
+    /// Ends the lease, but no other of its set. Returns whether it had not ended before.
+    pub(super) fn end_alone(&self, reason: LossReason) -> bool {
         let first = self.0.reason.set(reason).is_ok();
         self.0.valid_for.store(ENDED, Ordering::Release);
         self.0.ended.cancel();
@@ -370,7 +441,10 @@ impl Lease {
         drop(self.take_permit());
         if first {
             self.0.hold.end(reason, self.age());
+            let inner_sets = std::mem::take(&mut *self.inner_sets());
+            inner_sets.iter().filter_map(Weak::upgrade).for_each(|set| set.end(reason));
         }
+        first
     }
 
     /// Extends validity after a renewal whose requests were sent at `sent`; validity that ends later stays. Returns false if
@@ -386,24 +460,32 @@ impl Lease {
     /// Extends validity to a time; validity that ends later stays. Returns false if the lease has ended.
     pub(crate) fn extend_to(&self, end: Instant) -> bool {
         let until = self.micros_until(end);
+        let hold_ends = self.0.hold_ends.load(Ordering::Acquire);
         let extended = self.0.valid_for.fetch_update(Ordering::AcqRel, Ordering::Acquire, |valid_for| {
-            let over = valid_for == ENDED || Duration::from_micros(valid_for) <= self.0.since.elapsed();
+            let over = valid_for == ENDED || Duration::from_micros(valid_for.min(hold_ends)) <= self.0.since.elapsed();
             (!over).then_some(valid_for.max(until))
         });
         self.0.extended.notify_waiters();
         extended.is_ok()
     }
 
-    /// `max_hold` in microseconds.
-    fn max_hold(&self) -> u64 {
-        u64::try_from(self.0.options.max_hold.as_micros()).unwrap_or(u64::MAX)
-    }
-
-    /// The time from the beginning of the lease to an instant; at most `max_hold`, and never the mark of an ended lease.
+    /// The time from the beginning of the lease to an instant; never the mark of an ended lease.
     fn micros_until(&self, until: Instant) -> u64 {
-        let distance = until.saturating_duration_since(self.0.since).as_micros();
-        u64::try_from(distance).unwrap_or(u64::MAX).clamp(ENDED + 1, self.max_hold())
+        micros(until.saturating_duration_since(self.0.since)).max(ENDED + 1)
     }
+}
+
+/// A lease that may have ended, and been dropped.
+pub(super) struct WeakLease(Weak<State>);
+
+impl WeakLease {
+    pub(super) fn upgrade(&self) -> Option<Lease> {
+        self.0.upgrade().map(Lease)
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Lease {

@@ -2,18 +2,25 @@
 //!
 //! A [`Lease`] owns the [`Grant`](crate::engine::Grant) of its lock and, if its caller waited for the lock, the
 //! [`LocalPermit`](crate::waiting::LocalPermit). Its [`LockGuard`] releases both. The [`renewer`] renews all leases that are in
-//! the [`LeaseRegistry`].
+//! the [`LeaseRegistry`]. The leases of a set of locks are tied together by a [`Bond`].
 
+mod bond;
 mod delegations;
 mod guard;
 mod hold_times;
 mod lease;
+mod leases;
 mod registry;
 mod renew;
 mod renewer;
 mod scope;
+mod set_guard;
 
+pub(crate) use self::bond::Bond;
 pub use self::guard::LockGuard;
 pub use self::lease::Lease;
+pub use self::leases::Leases;
+pub(crate) use self::leases::any_lost;
 pub(crate) use self::registry::LeaseRegistry;
 pub(crate) use self::renewer::run_renewer;
+pub use self::set_guard::SetGuard;

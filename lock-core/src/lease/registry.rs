@@ -55,11 +55,19 @@ impl LeaseRegistry {
         self.removed.notify_waiters();
     }
 
+    /// The set that a lease belongs to is complete: `max_hold` counts from now on.
+    pub(crate) fn begin_hold(&self, lease: &Lease, max_hold: Duration) {
+        lease.begin_hold(max_hold);
+        self.reschedule(lease, lease.due());
+    }
+
     /// Sets when a lease is due again, if its guard is alive.
     pub(super) fn reschedule(&self, lease: &Lease, due: Instant) {
         let mut leases = self.lock();
         let Some(registered) = leases.registered.get_mut(&lease.id()) else { return };
-        registered.due = Some(due);
+        if let Some(before) = registered.due.replace(due) {
+            leases.due.remove(&(before, lease.id()));
+        }
         leases.due.insert((due, lease.id()));
         self.wake_if_earlier(leases, due);
     }

@@ -1,9 +1,10 @@
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::Lease;
+use super::{Lease, Leases};
 use crate::quorum::validity;
 use crate::resource::Resource;
 
@@ -14,12 +15,14 @@ tokio::task_local! {
 
 struct Frame {
     lease: Lease,
+    /// The whole set, if the lease is the first of one.
+    set: Option<Leases>,
     outer: Option<Arc<Frame>>,
 }
 
 impl Lease {
     /// The innermost lease under which this task runs: that of [`run`](crate::LockRequest::run), of a guarded function, or of
-    /// a guarded handler. Spawned tasks do not inherit it; see [`scope`](Self::scope).
+    /// a guarded handler; of a set of locks, the first as written. Spawned tasks do not inherit it; see [`scope`](Self::scope).
     ///
     /// # Examples
     ///
@@ -38,6 +41,26 @@ impl Lease {
     #[must_use]
     pub fn current() -> Option<Self> {
         SCOPE.try_with(|frame| frame.lease.clone()).ok()
+    }
+
+    /// The innermost lease on a resource under which this task runs: of a set of locks, any.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// use lock_core::{Lease, LockManager};
+    ///
+    /// let locks = LockManager::in_memory();
+    /// let set = locks.lock_all(["user:7", "stock:42"]);
+    /// set.run(async |leases| assert_eq!(Lease::current_for("stock:42").unwrap().token(), leases[1].token())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn current_for(resource: &str) -> Option<Self> {
+        Self::find_in_scope(|lease| lease.resource() == resource)
     }
 
     /// Runs a future under this lease: [`current`](Self::current) returns it, and acquiring the same resource of the same
@@ -61,20 +84,20 @@ impl Lease {
     /// ```
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         let outer = SCOPE.try_with(Arc::clone).ok();
-        SCOPE.scope(Arc::new(Frame { lease: self.clone(), outer }), work)
+        SCOPE.scope(Arc::new(Frame { lease: self.clone(), set: None, outer }), work)
     }
 
     /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
     pub(crate) async fn has_left(&self, least: Duration, until: Instant) -> bool {
         // The common case, without a timer.
-        if self.remaining() >= least {
+        if self.remaining_alone() >= least {
             return true;
         }
         let most = validity(self.ttl(), Duration::ZERO).unwrap_or_default();
         while least <= most && self.renews() && self.is_valid() {
             // Asked for before the end is read, so that no renewal in between is missed.
             let extended = self.extended();
-            if self.remaining() >= least {
+            if self.remaining_alone() >= least {
                 return true;
             }
             tokio::select! {
@@ -85,15 +108,49 @@ impl Lease {
             }
         }
         // The last renewal before the end of `max_hold` may have been enough.
-        self.remaining() >= least
+        self.remaining_alone() >= least
     }
 
     /// The lease on a resource of a manager under which this task runs, if it does.
     pub(crate) fn in_scope(manager: u64, resource: &Resource) -> Option<Self> {
+        Self::find_in_scope(|lease| lease.is_on(manager, resource))
+    }
+
+    /// A valid lease of a manager under which this task runs, on a resource that comes after another one in the order of sets.
+    pub(crate) fn in_scope_after(manager: u64, resource: &Resource) -> Option<Self> {
+        Self::find_in_scope(|lease| lease.is_after(manager, resource) && lease.is_valid())
+    }
+
+    /// The innermost lease under which this task runs that satisfies a condition.
+    fn find_in_scope(condition: impl Fn(&Self) -> bool) -> Option<Self> {
         let find = |frame: &Arc<Frame>| {
-            let mut frames = std::iter::successors(Some(frame), |frame| frame.outer.as_ref());
-            frames.find(|frame| frame.lease.is_on(manager, resource)).map(|frame| frame.lease.clone())
+            let frames = iter::successors(Some(frame), |frame| frame.outer.as_ref());
+            let mut leases = frames.flat_map(|frame| iter::once(&frame.lease).chain(frame.set.iter().flatten()));
+            leases.find(|lease| condition(lease)).cloned()
         };
         SCOPE.try_with(find).ok().flatten()
+    }
+}
+
+impl Leases {
+    /// Runs a future under these leases: [`Lease::current`] returns the first, [`Lease::current_for`] any of them, and acquiring
+    /// one of the resources of the same manager gives the same lease. See [`Lease::scope`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # use lock_core::{Lease, LockManager};
+    /// # let locks = LockManager::in_memory();
+    /// let set = locks.lock_all(["user:7", "stock:42"]).acquire().await?;
+    /// let part = set.scope(async { Lease::current_for("stock:42").is_some() });
+    /// assert!(tokio::spawn(part).await.unwrap());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        let outer = SCOPE.try_with(Arc::clone).ok();
+        SCOPE.scope(Arc::new(Frame { lease: self[0].clone(), set: Some(self.clone()), outer }), work)
     }
 }

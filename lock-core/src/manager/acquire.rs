@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -7,7 +8,7 @@ use tracing::Instrument as _;
 use super::check::check_options;
 use super::manager::Inner;
 use crate::cluster::Member;
-use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant};
+use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant, Wanted};
 use crate::error::{LockError, NodeVote, Vote};
 use crate::lease::{Lease, LeaseRegistry, LockGuard};
 use crate::node::LockKeys;
@@ -40,14 +41,12 @@ impl Inner {
         options: &LockOptions,
         acquiring: &Acquiring<'_>,
     ) -> Result<LockGuard, LockError> {
-        let parsed = Resource::parse(resource)
-            .map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
-        check_options(options, self.max_ttl)
-            .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
         let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases, acquiring };
+        let parsed = self.check(&caller)?;
         if let Some(lease) = Lease::in_scope(self.id, &parsed) {
             return caller.share(lease).await;
         }
+        self.warn_if_out_of_order(&parsed, options);
 
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
         let _in_progress = self.engine.tracker.token();
@@ -67,6 +66,31 @@ impl Inner {
         Ok(guard)
     }
 
+    /// Checks the name of the resource, and the options.
+    pub(super) fn check(&self, &Caller { resource, options, .. }: &Caller<'_>) -> Result<Resource, LockError> {
+        let parsed = Resource::parse(resource)
+            .map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
+        check_options(options, self.max_ttl)
+            .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
+        Ok(parsed)
+    }
+
+    /// Warns once if a caller waits for a lock inside the scope of one that comes after it in the order of sets.
+    pub(super) fn warn_if_out_of_order(&self, resource: &Resource, options: &LockOptions) {
+        // A caller that does not wait is in no circle of callers that wait for each other.
+        if options.wait.is_zero() || self.warned_of_order.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(held) = Lease::in_scope_after(self.id, resource)
+            && !self.warned_of_order.swap(true, Ordering::Relaxed)
+        {
+            let reporter = &self.engine.cluster.reporter;
+            tracing::warn!(name: "lock.nested_out_of_order",
+                resource = reporter.shown(resource.as_str()), held = reporter.shown(held.resource()),
+                "a lock is acquired inside the scope of one whose name comes after it: callers that nest the two in opposite orders                  wait for each other until their `wait` is over; acquire both with lock_all, or nest locks in the order of their                  names; this is logged once");
+        }
+    }
+
     /// Makes one attempt. A caller that does not wait takes no place in the local queue, passes nobody who has one, and makes no
     /// second attempt.
     async fn try_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
@@ -76,26 +100,35 @@ impl Inner {
         }
         let attempt = async {
             let place = self.engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
-            self.engine.attempt(&place, keys, caller.options, 1, None, caller.acquiring).await
+            self.engine.attempt(&place, caller.wants(keys, 1), None).await
         };
         let failed = match attempt.await {
             Ok(grant) => return Ok(grant),
             Err(failed) => failed,
         };
-        self.check_open(caller)?;
+        Err(self.answer(caller, failed).await)
+    }
+
+    /// The error for the only attempt of a caller that does not wait.
+    pub(super) async fn answer(&self, caller: &Caller<'_>, failed: FailedAttempt) -> LockError {
+        if let Err(closed) = self.check_open(caller) {
+            return closed;
+        }
         if failed.failure == Failure::NoQuorum {
             sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
         }
-        Err(caller.failed(failed))
+        caller.failed(failed)
     }
 
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
-    async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<(Grant, LocalPermit), LockError> {
-        let options = caller.options;
-        let until = caller.started + options.wait;
-        let terms = HandoverTerms::from(options);
-        let entered = self.queues.enter(keys, options, until).await;
-        let mut permit = match entered.map_err(|reason| self.not_entered(caller, reason))? {
+    pub(super) async fn wait_for(
+        &self,
+        keys: &LockKeys,
+        caller: &Caller<'_>,
+    ) -> Result<(Grant, LocalPermit), LockError> {
+        let terms = HandoverTerms::from(caller.options);
+        let entered = self.queues.enter(keys, caller.options, caller.until()).await;
+        let permit = match entered.map_err(|reason| self.not_entered(caller, reason))? {
             Entered::Permit(permit) => permit,
             Entered::Lock(grant, permit) => {
                 // Checked again: this task may have slept since the lock was handed over to it.
@@ -106,14 +139,24 @@ impl Inner {
                 permit
             }
         };
+        self.wait_with(permit, keys, caller).await
+    }
+
+    /// Makes one attempt after another with the local permit, until one succeeds or the caller's time is over.
+    pub(super) async fn wait_with(
+        &self,
+        mut permit: LocalPermit,
+        keys: &LockKeys,
+        caller: &Caller<'_>,
+    ) -> Result<(Grant, LocalPermit), LockError> {
+        let (options, until) = (caller.options, caller.until());
         let (mut kind, mut pause) = (AttemptKind::New, BACKOFF.0);
         loop {
             self.check_open(caller)?;
             let (place, attempt) = match self.engine.enter_line(kind, until, options.ttl).await {
                 Ok(place) => {
-                    let tokens = permit.tokens();
-                    let positions = Some(permit.begin_attempt());
-                    let attempt = self.engine.attempt(&place, keys, options, tokens, positions, caller.acquiring).await;
+                    let wanted = caller.wants(keys, permit.tokens());
+                    let attempt = self.engine.attempt(&place, wanted, Some(permit.begin_attempt())).await;
                     (Some(place), attempt)
                 }
                 Err(failed) => (None, Err(failed)),
@@ -169,7 +212,7 @@ impl Inner {
         }
     }
 
-    fn check_open(&self, caller: &Caller<'_>) -> Result<(), LockError> {
+    pub(super) fn check_open(&self, caller: &Caller<'_>) -> Result<(), LockError> {
         if self.closing.is_cancelled() {
             return Err(LockError::ShuttingDown {
                 resource: caller.resource.to_owned(),
@@ -179,7 +222,7 @@ impl Inner {
         Ok(())
     }
 
-    fn not_entered(&self, caller: &Caller<'_>, reason: NotEntered) -> LockError {
+    pub(super) fn not_entered(&self, caller: &Caller<'_>, reason: NotEntered) -> LockError {
         let (resource, waited) = (caller.resource.to_owned(), caller.started.elapsed());
         match reason {
             NotEntered::QueueFull(waiters) => {
@@ -212,28 +255,40 @@ impl Inner {
     }
 }
 
-/// A call to [`Inner::acquire`].
-struct Caller<'a> {
-    resource: &'a str,
-    options: &'a LockOptions,
-    started: Instant,
-    leases: &'a Arc<LeaseRegistry>,
-    acquiring: &'a Acquiring<'a>,
+/// A caller that asks for a lock; for one of those of a set.
+#[derive(Clone, Copy)]
+pub(super) struct Caller<'a> {
+    pub(super) resource: &'a str,
+    pub(super) options: &'a LockOptions,
+    pub(super) started: Instant,
+    pub(super) leases: &'a Arc<LeaseRegistry>,
+    pub(super) acquiring: &'a Acquiring<'a>,
 }
 
-impl Caller<'_> {
+impl<'a> Caller<'a> {
+    /// When the caller gives up.
+    pub(super) fn until(&self) -> Instant {
+        self.started + self.options.wait
+    }
+
+    /// What an attempt for this caller asks for.
+    pub(super) fn wants(&self, keys: &'a LockKeys, tokens: u32) -> Wanted<'a> {
+        Wanted { keys, options: self.options, tokens, acquiring: self.acquiring }
+    }
+
     /// Shares the lease in whose scope the caller is, when that has the validity that the caller asks for.
-    async fn share(&self, lease: Lease) -> Result<LockGuard, LockError> {
+    pub(super) async fn share(&self, lease: Lease) -> Result<LockGuard, LockError> {
         lease.check()?;
-        if lease.has_left(self.options.min_validity, self.started + self.options.wait).await {
+        if lease.has_left(self.options.min_validity, self.until()).await {
             return Ok(LockGuard::sharing(lease, self.leases));
         }
         lease.check()?;
-        Err(LockError::Expired {
-            resource: self.resource.to_owned(),
-            waited: self.started.elapsed(),
-            votes: Vec::new(),
-        })
+        Err(self.expired())
+    }
+
+    /// The error for a lock of which too little validity is left.
+    pub(super) fn expired(&self) -> LockError {
+        LockError::Expired { resource: self.resource.to_owned(), waited: self.started.elapsed(), votes: Vec::new() }
     }
 
     /// How long locks on the resource were held lately by this manager.
@@ -242,7 +297,7 @@ impl Caller<'_> {
     }
 
     /// The error for a failed attempt.
-    fn failed(&self, failed: FailedAttempt) -> LockError {
+    pub(super) fn failed(&self, failed: FailedAttempt) -> LockError {
         let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
         let is_not_a_lock = failed.is_not_a_lock();
         let FailedAttempt { failure, votes, .. } = failed;

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::RedisResult;
@@ -352,6 +352,7 @@ impl LockManagerBuilder {
             queues,
             closing,
             leases,
+            warned_of_order: AtomicBool::new(false),
         }))
     }
 

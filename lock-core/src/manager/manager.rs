@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -8,8 +9,8 @@ use super::buffered_bytes::BufferBudget;
 use super::force_release::ForceRelease;
 use super::shutdown::{self, ShutdownReport};
 use super::{
-    BufferedBytes, ForcedRelease, Health, LockManagerBuilder, LockReport, LockRequest, Members, NotReady, Waiting,
-    health, inspect, members, ready, waiting,
+    BufferedBytes, ForcedRelease, Health, LockManagerBuilder, LockReport, LockRequest, Members, NotReady, SetRequest,
+    Waiting, health, inspect, members, ready, waiting,
 };
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -70,6 +71,8 @@ pub(super) struct Inner {
     /// Cancelled when the manager is closed.
     pub(super) closing: CancellationToken,
     pub(super) leases: Arc<LeaseRegistry>,
+    /// Whether it was logged that locks are nested against the order of their names.
+    pub(super) warned_of_order: AtomicBool,
 }
 
 impl LockManager {
@@ -105,6 +108,31 @@ impl LockManager {
     #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
     pub fn lock(&self, resource: impl AsRef<str>) -> LockRequest {
         LockRequest::new(self.clone(), resource.as_ref())
+    }
+
+    /// Begins a request for the locks on several resources, to be completed by one of the methods of [`SetRequest`]: all of them
+    /// or none, with one `wait` for all.
+    ///
+    /// 1 to 32 names, in any order. Sets that have names in common never wait for each other in a circle, however they are written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let set = locks.lock_all(["user:7", "stock:42"]).acquire().await?;
+    /// println!("tokens {} and {}", set[0].token(), set[1].token());
+    /// set.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
+    pub fn lock_all<I>(&self, resources: I) -> SetRequest
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        SetRequest::new(self.clone(), resources)
     }
 
     /// Refuses new acquisitions from now on, and wakes the callers that wait for a lock with

@@ -1,6 +1,7 @@
 //! The lock manager: what users hold.
 
 mod acquire;
+mod acquire_all;
 mod adopt;
 mod buffered_bytes;
 mod builder;
@@ -14,6 +15,7 @@ mod manager;
 mod members;
 mod ready;
 mod request;
+mod set_request;
 mod shutdown;
 mod waiting;
 
@@ -27,5 +29,6 @@ pub use self::manager::LockManager;
 pub use self::members::{Members, Seat, SeatState};
 pub use self::ready::NotReady;
 pub use self::request::LockRequest;
+pub use self::set_request::SetRequest;
 pub use self::shutdown::ShutdownReport;
 pub use self::waiting::Waiting;

@@ -105,7 +105,7 @@ pub struct HoldEnded<'a> {
 pub enum HoldEnd {
     /// Its guard released it.
     Released,
-    /// It expired, or the nodes had lost it.
+    /// It expired, or the nodes had lost it, or another lock of its set.
     Lost,
     /// It was held for `max_hold`.
     MaxHold,
@@ -130,7 +130,7 @@ impl From<LossReason> for HoldEnd {
     fn from(reason: LossReason) -> Self {
         match reason {
             LossReason::Released => Self::Released,
-            LossReason::Expired | LossReason::Gone => Self::Lost,
+            LossReason::Expired | LossReason::Gone | LossReason::SetLost => Self::Lost,
             LossReason::MaxHold => Self::MaxHold,
             LossReason::ShutDown => Self::Revoked,
         }

@@ -33,7 +33,8 @@ const OUTCOMES: [AcquireOutcome; 7] = [
 ];
 const ENDS: [HoldEnd; 4] = [HoldEnd::Released, HoldEnd::Lost, HoldEnd::MaxHold, HoldEnd::Revoked];
 const RENEWAL_OUTCOMES: [RenewalOutcome; 3] = [RenewalOutcome::Renewed, RenewalOutcome::Unknown, RenewalOutcome::Lost];
-const LOSSES: [LossReason; 4] = [LossReason::Expired, LossReason::Gone, LossReason::MaxHold, LossReason::ShutDown];
+const LOSSES: [LossReason; 5] =
+    [LossReason::Expired, LossReason::Gone, LossReason::MaxHold, LossReason::ShutDown, LossReason::SetLost];
 const VOTES: [VoteOutcome; 3] = [VoteOutcome::Granted, VoteOutcome::Held, VoteOutcome::Failed];
 
 /// Records with the recorder of the `metrics` facade that is installed when a template or a node is first heard of.
@@ -183,6 +184,7 @@ fn label_of(reason: LossReason) -> &'static str {
         LossReason::Gone => "gone",
         LossReason::MaxHold => "max_hold",
         LossReason::ShutDown => "shutdown",
+        LossReason::SetLost => "set_lost",
         LossReason::Released => "released",
     }
 }

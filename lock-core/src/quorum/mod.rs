@@ -32,6 +32,7 @@ mod outage;
 mod proof;
 mod release;
 mod renewal;
+mod set;
 mod validity;
 
 pub use self::acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
@@ -44,4 +45,5 @@ pub use self::outage::{OUTAGE_GRACE, Outage};
 pub use self::proof::{ProofTally, ProofVerdict, ProofVote};
 pub use self::release::{ReleaseTally, ReleaseVerdict, ReleaseVote};
 pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote};
+pub use self::set::{kept_of_batch, set_order};
 pub use self::validity::{drift, validity};

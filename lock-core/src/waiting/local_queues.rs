@@ -93,6 +93,17 @@ impl LocalQueues {
         }
     }
 
+    /// The permit of a lock, unless another caller has it: does not wait.
+    pub(crate) fn try_enter(self: &Arc<Self>, keys: &LockKeys) -> Option<LocalPermit> {
+        match self.lock().entry(keys.lock_key_shared()) {
+            Entry::Vacant(entry) => {
+                let wakeups = Arc::clone(&entry.insert(LocalQueue::default()).wakeups);
+                Some(LocalPermit::new(self, keys, wakeups))
+            }
+            Entry::Occupied(_) => None,
+        }
+    }
+
     /// If callers wait for a lock, or are about to take it: what the one with the permit found out last. A caller that does not
     /// wait would pass them. It passes nobody while the first of them holds the lock, and no others wait.
     pub(crate) fn callers_before(&self, keys: &LockKeys) -> Option<LastAttempt> {

@@ -1,0 +1,44 @@
+use crate::error::{NodeVote, Vote};
+use crate::node::Position;
+use crate::quorum::{Failure, majority};
+
+/// An attempt that failed and was undone.
+#[derive(Clone, Debug)]
+pub(crate) struct FailedAttempt {
+    pub(crate) failure: Failure,
+    pub(crate) votes: Vec<NodeVote>,
+    pub(crate) queue: QueueReport,
+}
+
+impl FailedAttempt {
+    /// What takes the place of an attempt that was not made.
+    pub(super) fn not_made(votes: Vec<NodeVote>) -> Self {
+        Self { failure: Failure::NoQuorum, votes, queue: QueueReport::default() }
+    }
+
+    /// Whether so many nodes have something else at the key of the lock that no majority can grant it.
+    pub(crate) fn is_not_a_lock(&self) -> bool {
+        let others = self.votes.iter().filter(|vote| vote.vote == Vote::NotALock).count();
+        self.votes.len() - others < majority(self.votes.len())
+    }
+}
+
+/// Where the nodes' queues have the caller that waits. Their queues differ only while requests are on their way: of what they
+/// reply, the most counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueReport {
+    /// How many waiters are before it.
+    pub(crate) ahead: u32,
+    /// How many others wait.
+    pub(crate) others: u32,
+    /// Whether it is the first, and the holder is a stranger.
+    pub(crate) first_behind_stranger: bool,
+}
+
+impl QueueReport {
+    pub(super) fn add(&mut self, stranger: bool, position: Position) {
+        self.ahead = self.ahead.max(position.ahead);
+        self.others = self.others.max(position.ahead.saturating_add(position.behind));
+        self.first_behind_stranger |= stranger && position.ahead == 0;
+    }
+}

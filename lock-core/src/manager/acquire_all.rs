@@ -1,0 +1,246 @@
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use super::acquire::Caller;
+use super::manager::Inner;
+use super::set_request::SetMember;
+use crate::engine::{AttemptKind, FailedAttempt, Grant, Wanted};
+use crate::error::LockError;
+use crate::lease::{Bond, Lease, Leases, LockGuard, SetGuard, any_lost};
+use crate::node::LockKeys;
+use crate::observer::Acquiring;
+use crate::options::{LockOptions, MAX_HOLD};
+use crate::quorum::{kept_of_batch, set_order};
+use crate::resource::{MAX_SET_LEN, Resource};
+use crate::waiting::{LocalPermit, NotEntered};
+
+/// A lock of a set that has to be taken from the nodes.
+struct SetLock<'a> {
+    caller: Caller<'a>,
+    resource: Resource,
+    keys: LockKeys,
+}
+
+/// Why the locks of a set were not gathered.
+enum Interrupted {
+    /// One that was held was lost while the caller waited for another.
+    Lost,
+    Failed(LockError),
+}
+
+impl From<LockError> for Interrupted {
+    fn from(error: LockError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Inner {
+    /// Takes the locks of a set: all or none.
+    pub(super) async fn acquire_all(&self, set: &[SetMember]) -> Result<SetGuard, LockError> {
+        if !(1..=MAX_SET_LEN).contains(&set.len()) {
+            let resource = set.first().map(|member| member.resource.clone()).unwrap_or_default();
+            return Err(LockError::InvalidSet { resource, resources: set.len() });
+        }
+        let order = set_order(set.iter().map(|member| member.resource.as_str()));
+        let first_with = |resource: &&str| set.iter().find(|member| member.resource == *resource);
+        let members: Vec<_> = order.iter().filter_map(first_with).collect();
+        let reporter = &self.engine.cluster.reporter;
+        let acquiring: Vec<_> =
+            members.iter().map(|member| Acquiring::begin(reporter, &member.resource, &member.options)).collect();
+        let taken = self.take_all(set, &members, &acquiring).await;
+        for acquiring in acquiring {
+            acquiring.end(taken.as_ref().err());
+        }
+        taken
+    }
+
+    /// Takes the locks of a set: `members` has each of them once, in the order in which they are taken.
+    async fn take_all(
+        &self,
+        set: &[SetMember],
+        members: &[&SetMember],
+        acquiring: &[Acquiring<'_>],
+    ) -> Result<SetGuard, LockError> {
+        let started = Instant::now();
+        let (mut locks, mut shared) = (Vec::with_capacity(members.len()), Vec::new());
+        for (SetMember { resource, options }, acquiring) in members.iter().copied().zip(acquiring) {
+            let caller = Caller { resource, options, started, leases: &self.leases, acquiring };
+            let resource = self.check(&caller)?;
+            match Lease::in_scope(self.id, &resource) {
+                Some(lease) => shared.push((lease, caller)),
+                None => locks.push(SetLock { caller, keys: self.engine.cluster.keyspace.keys(&resource), resource }),
+            }
+        }
+        // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
+        let _in_progress = self.engine.tracker.token();
+        let outer: Vec<_> = shared.iter().map(|(lease, _)| lease.clone()).collect();
+        let mut guards = match locks.first() {
+            None => Vec::new(),
+            Some(SetLock { caller, resource, .. }) => {
+                self.warn_if_out_of_order(resource, caller.options);
+                self.check_open(caller)?;
+                self.engine.home.start();
+                self.engine.cluster.first_contact().await;
+                let guards = self.take_locks(&locks, &outer).await?;
+                // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
+                self.check_open(caller)?;
+                guards
+            }
+        };
+        for (lease, caller) in shared {
+            guards.push(caller.share(lease).await?);
+        }
+        let guard_of = |member: &SetMember| guards.iter().find(|guard| guard.resource() == member.resource);
+        let leases = Leases::new(set.iter().filter_map(guard_of).map(LockGuard::lease));
+        Ok(SetGuard::new(leases, guards))
+    }
+
+    /// Takes the locks that no outer scope holds, and binds them to each other and to the `outer` leases.
+    async fn take_locks(&self, locks: &[SetLock<'_>], outer: &[Lease]) -> Result<Vec<LockGuard>, LockError> {
+        let first = &locks[0].caller;
+        loop {
+            let gathered = if first.options.wait.is_zero() {
+                self.try_all_once(locks).await.map_err(Interrupted::Failed)
+            } else {
+                self.gather(locks, outer).await
+            };
+            match gathered {
+                Ok(guards) => {
+                    if self.complete(&guards, outer, first).await {
+                        return Ok(guards);
+                    }
+                }
+                Err(Interrupted::Lost) => {}
+                Err(Interrupted::Failed(error)) => return Err(error),
+            }
+            // From the beginning, unless an outer lease was lost: that one cannot be acquired again in its own scope.
+            outer.iter().try_for_each(Lease::check)?;
+            if Instant::now() >= first.until() {
+                return Err(first.expired());
+            }
+        }
+    }
+
+    /// Makes the leases of a set one, and counts `max_hold` from now on. Returns false if one of them was lost, or has too little
+    /// validity left.
+    async fn complete(&self, guards: &[LockGuard], outer: &[Lease], caller: &Caller<'_>) -> bool {
+        let own: Vec<_> = guards.iter().map(LockGuard::lease).collect();
+        for lease in &own {
+            if !lease.has_left(caller.options.min_validity, caller.until()).await {
+                return false;
+            }
+        }
+        Bond::bind(&own, outer);
+        own.iter().for_each(|lease| self.leases.begin_hold(lease, caller.options.max_hold));
+        own.iter().chain(outer).all(Lease::is_valid)
+    }
+
+    /// Makes one attempt for each lock. A caller that does not wait passes nobody who has a place in a local queue.
+    async fn try_all_once(&self, locks: &[SetLock<'_>]) -> Result<Vec<LockGuard>, LockError> {
+        if !self.engine.outage_lasts() {
+            for SetLock { caller, keys, .. } in locks {
+                if let Some(last) = self.queues.callers_before(keys) {
+                    return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
+                }
+            }
+        }
+        let wanted: Vec<_> = locks.iter().map(|lock| lock.caller.wants(&lock.keys, 1)).collect();
+        let outcomes = self.attempt_all(&wanted, AttemptKind::New, locks[0].caller.started).await;
+        // As the outcomes of all locks are known, what was granted is released before the caller is answered.
+        let (mut grants, mut failed) = (Vec::with_capacity(locks.len()), None);
+        for (lock, outcome) in locks.iter().zip(outcomes) {
+            match outcome {
+                Ok(grant) => grants.push(grant),
+                Err(reason) => _ = failed.get_or_insert((lock, reason)),
+            }
+        }
+        match failed {
+            None => Ok(locks.iter().zip(grants).map(|(lock, grant)| self.begin(lock, grant, None)).collect()),
+            Some((lock, reason)) => {
+                drop(grants);
+                Err(self.answer(&lock.caller, reason).await)
+            }
+        }
+    }
+
+    /// Takes all locks, one batch after another. Between them, the caller waits for the first lock that it did not get, and holds
+    /// only those that come before it.
+    async fn gather(&self, locks: &[SetLock<'_>], outer: &[Lease]) -> Result<Vec<LockGuard>, Interrupted> {
+        let mut held: Vec<LockGuard> = Vec::with_capacity(locks.len());
+        while let Some(first) = locks.get(held.len()) {
+            self.check_open(&first.caller)?;
+            let mut permit = None;
+            // A lock alone has its attempt where it is waited for.
+            if let rest @ [_, _, ..] = &locks[held.len()..] {
+                let kind = if held.is_empty() { AttemptKind::New } else { AttemptKind::Woken };
+                let (granted, next) = unless_lost(&held, outer, self.batch(rest, kind)).await?;
+                let begin = |(lock, (grant, permit))| self.begin(lock, grant, Some(permit));
+                held.extend(rest.iter().zip(granted).map(begin));
+                permit = next;
+            }
+            let Some(lock) = locks.get(held.len()) else { break };
+            let waiting = async {
+                match permit {
+                    Some(permit) => self.wait_with(permit, &lock.keys, &lock.caller).await,
+                    None => self.wait_for(&lock.keys, &lock.caller).await,
+                }
+            };
+            let waiting = waiting.instrument(lock.caller.acquiring.span().clone());
+            let (grant, permit) = unless_lost(&held, outer, waiting).await??;
+            held.push(self.begin(lock, grant, Some(permit)));
+        }
+        Ok(held)
+    }
+
+    /// Makes one attempt for each of these locks, with the local permits that are to be had without waiting. Returns what it keeps,
+    /// and the permit of the first lock behind that, if it has it. All behind that is released, and its permits passed on.
+    async fn batch(
+        &self,
+        locks: &[SetLock<'_>],
+        kind: AttemptKind,
+    ) -> (Vec<(Grant, LocalPermit)>, Option<LocalPermit>) {
+        let mut permits: Vec<_> = locks.iter().map_while(|lock| self.queues.try_enter(&lock.keys)).collect();
+        let pairs = locks.iter().zip(&permits);
+        let wanted: Vec<_> = pairs.map(|(lock, permit)| lock.caller.wants(&lock.keys, permit.tokens())).collect();
+        let mut outcomes = self.attempt_all(&wanted, kind, locks[0].caller.until()).await;
+        let kept = kept_of_batch(outcomes.iter().map(Result::is_ok));
+        // Before the permits are passed on, so that the next caller's requests come after these releases.
+        drop(outcomes.split_off(kept));
+        let next = permits.split_off(kept).into_iter().next();
+        (outcomes.into_iter().flatten().zip(permits).collect(), next)
+    }
+
+    /// Waits in line for an attempt, and makes it for all of these locks at once. One that is not made fails for each.
+    async fn attempt_all(
+        &self,
+        wanted: &[Wanted<'_>],
+        kind: AttemptKind,
+        until: Instant,
+    ) -> Vec<Result<Grant, FailedAttempt>> {
+        let Some(first) = wanted.first() else { return Vec::new() };
+        match self.engine.enter_line(kind, until, first.options.ttl).await {
+            Ok(place) => self.engine.attempt_all(&place, wanted).await,
+            Err(failed) => wanted.iter().map(|_| Err(failed.clone())).collect(),
+        }
+    }
+
+    /// Begins the lease of a lock. `max_hold` does not count before the set is complete.
+    fn begin(&self, lock: &SetLock<'_>, grant: Grant, permit: Option<LocalPermit>) -> LockGuard {
+        let SetLock { caller, resource, .. } = lock;
+        let options = LockOptions { max_hold: MAX_HOLD, ..caller.options.clone() };
+        let span = caller.acquiring.caller();
+        LockGuard::begin(&self.leases, self.id, resource.clone(), options, grant, permit, span)
+    }
+}
+
+/// Does work while the locks that are held are not lost.
+async fn unless_lost<T>(held: &[LockGuard], outer: &[Lease], work: impl Future<Output = T>) -> Result<T, Interrupted> {
+    if held.is_empty() && outer.is_empty() {
+        return Ok(work.await);
+    }
+    tokio::select! {
+        biased;
+        () = any_lost(held.iter().map(LockGuard::lease).chain(outer.iter().cloned()).collect()) => Err(Interrupted::Lost),
+        done = work => Ok(done),
+    }
+}
