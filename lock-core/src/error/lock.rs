@@ -126,7 +126,7 @@ pub enum LockError {
         reason: InvalidName,
     },
     /// A set of locks has no names, or too many.
-    #[error("a set must have between 1 and {max} resources, got {resources}", max = MAX_SET_LEN)]
+    #[error("a set of locks must have between 1 and {max} resources, got {resources}", max = MAX_SET_LEN)]
     InvalidSet {
         /// The first resource, as written; empty if there is none.
         resource: String,

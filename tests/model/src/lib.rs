@@ -57,6 +57,7 @@ mod queue;
 mod report;
 mod reservations;
 mod run;
+mod sets;
 mod setting;
 mod state;
 mod symmetry;
@@ -80,7 +81,10 @@ pub use self::report::{ModelSetting, report};
 pub use self::reservations::{
     BOUNDED_OVERTAKING, FREE_KEYS_RESERVED, ONE_ORDER, ReservationsModel, ReservationsSetting, TAKEN_IN_TIME,
 };
-pub use self::run::{Outcome, Violation, explore, explore_membership, explore_queue, explore_reservations};
+pub use self::run::{
+    Outcome, Violation, explore, explore_membership, explore_queue, explore_reservations, explore_sets,
+};
+pub use self::sets::{COMPLETE_SETS, NO_STUCK_SET, SetsModel, SetsMutant, SetsSetting};
 pub use self::setting::{Mutant, Setting, Time};
 pub use self::state::{
     Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, ReplyKind, ReplySlot, State, Vote,

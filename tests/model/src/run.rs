@@ -11,6 +11,7 @@ use super::membership::{MembershipModel, MembershipSetting};
 use super::model::LockModel;
 use super::queue::{QueueModel, QueueSetting};
 use super::reservations::{ReservationsModel, ReservationsSetting};
+use super::sets::{SetsModel, SetsSetting};
 use super::setting::Setting;
 
 /// The result of exploring all states of a setting.
@@ -93,6 +94,12 @@ pub fn explore_membership(
     progress: impl Fn(usize, usize),
 ) -> Outcome {
     run_checker(MembershipModel::new(setting), Arc::default(), target, progress)
+}
+
+/// Like [`explore`], for the model of sets of locks.
+#[must_use]
+pub fn explore_sets(setting: SetsSetting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
+    run_checker(SetsModel::new(setting), Arc::default(), target, progress)
 }
 
 fn run_checker<M>(

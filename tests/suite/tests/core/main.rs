@@ -22,6 +22,7 @@ mod other_runtimes;
 mod outages;
 mod roster_changes;
 mod scopes;
+mod sets;
 mod settings;
 mod shutdown;
 mod test_votes;

@@ -139,6 +139,22 @@ async fn an_observer_is_told_how_each_hold_ended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_observer_is_told_of_each_lock_of_a_set() {
+    let (locks, notes) = observed(&MemoryCluster::new(5)).await;
+    let set = locks.lock_all(["user:7", "stock:42"]).templates(["user:{id}", "stock:{sku}"]);
+    let guard = set.clone().acquire().await.unwrap();
+    let of_both = |words: [&str; 4]| words.map(|word| [format!("{word} stock:{{sku}}"), format!("{word} user:{{id}}")]);
+    let mut begun = of_both(["acquire", "attempt", "hold", "acquired"]).concat();
+    begun[6..].iter_mut().for_each(|line| line.push_str(" after 0s"));
+    assert_eq!(notes.take(&["a", "h"]), begun);
+    assert!(set.wait(SECOND).acquire().await.is_err());
+    let ends = &["acquired", "contended", "cancelled"];
+    assert_eq!(notes.take(ends), ["contended stock:{sku} after 1s", "contended user:{id} after 1s"], "all or none");
+    guard.release().await.unwrap();
+    assert_eq!(notes.take(&["released"]), ["released stock:{sku} after 1s", "released user:{id} after 1s"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_observer_is_told_of_a_handover() {
     let (locks, notes) = observed(&MemoryCluster::new(5)).await;
     let guard = locks.lock("r").template("t").acquire().await.unwrap();

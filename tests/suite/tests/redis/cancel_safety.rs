@@ -103,6 +103,25 @@ impl Cluster {
         .await;
     }
 
+    async fn set(&self) {
+        self.drop_everywhere("a set", async |locks| locks.lock_all(["s", "r", "q"]).acquire()).await;
+    }
+
+    async fn waiting_set(&self) {
+        self.drop_everywhere("a set that waits", async |locks| {
+            let holder = self.manager().lock("r").acquire().await.unwrap();
+            async move {
+                let waiting = locks.lock_all(["s", "r", "q", "t"]).wait(Duration::from_secs(1)).acquire();
+                let release = async {
+                    sleep(Duration::from_millis(20)).await;
+                    assert!(holder.release().await.unwrap());
+                };
+                tokio::join!(waiting, release).0.unwrap()
+            }
+        })
+        .await;
+    }
+
     async fn run(&self) {
         self.drop_everywhere("run", async |locks| async move {
             locks.lock("r").run(async |_| tokio::task::yield_now().await).await.unwrap();
@@ -154,6 +173,9 @@ on_memory! {
     acquire_dropped_at_any_point_leaves_no_key: Cluster::memory(), acquire;
     acquire_in_two_rounds_dropped_at_any_point_leaves_no_key: Cluster::skewed(), acquire;
     waiting_dropped_at_any_point_leaves_no_key: Cluster::memory(), wait;
+    a_set_dropped_at_any_point_leaves_no_key: Cluster::memory(), set;
+    a_set_in_two_rounds_dropped_at_any_point_leaves_no_key: Cluster::skewed(), set;
+    a_waiting_set_dropped_at_any_point_leaves_no_key: Cluster::memory(), waiting_set;
     run_dropped_at_any_point_leaves_no_key: Cluster::memory(), run;
     release_dropped_at_any_point_leaves_no_key: Cluster::memory(), release;
     shutdown_dropped_at_any_point_leaves_no_key: Cluster::memory(), shutdown;
@@ -164,6 +186,8 @@ async fn an_operation_dropped_at_any_point_leaves_no_key_on_real_servers() {
     let cluster = Cluster::Redis(RedisCluster::start(3).await);
     cluster.acquire().await;
     cluster.wait().await;
+    cluster.set().await;
+    cluster.waiting_set().await;
     cluster.run().await;
     cluster.release().await;
 }

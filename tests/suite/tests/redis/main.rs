@@ -18,6 +18,7 @@ mod regressions;
 mod runtimes;
 mod script_equivalence;
 mod server_errors;
+mod sets;
 mod test_votes;
 mod tls;
 mod uncallable_processes;
