@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::inspect::{holding_vote, one};
-use crate::cluster::Epochs;
+use crate::cluster::{Epochs, LOOK_TIMEOUT};
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeVote, Vote};
 use crate::lease::LeaseRegistry;
@@ -98,11 +98,11 @@ impl ForceRelease {
         }
     }
 
-    /// Longer than any lock of the set may live.
+    /// Longer than any lock of the set may live after the last node has evicted: a majority may take as long as it is given.
     fn barred_for(&self) -> Duration {
         let membership = self.engine.cluster.membership();
         let longest = membership.roster().map_or(self.max_ttl, |roster| roster.quarantine_ttl.max(self.max_ttl));
-        longest + drift(longest)
+        longest + drift(longest) + LOOK_TIMEOUT
     }
 
     fn evicted(&self, token: u64, holders: &[Holder], freed: &[bool]) -> ForcedRelease {

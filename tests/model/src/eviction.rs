@@ -12,6 +12,8 @@ use super::state::{Client, NODES, Node, Phase, State};
 
 /// The most rounds of an eviction that are explored.
 const MAX_ROUNDS: u8 = 2;
+/// For how many ticks the replies of a round are awaited. A tombstone lives for as much longer than a ttl.
+const ROUND: u8 = 1;
 
 /// An eviction, and what the nodes replied to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +28,8 @@ pub struct Eviction {
     pub evicted: Owners,
     /// The token of this round.
     pub token: u8,
+    /// The tick in which this round began.
+    pub sent: u8,
     /// The votes of this round.
     pub votes: [Option<EvictVote>; NODES],
     /// Whether a majority evicted.
@@ -40,6 +44,7 @@ impl Default for Eviction {
             round: 0,
             evicted: Owners::default(),
             token: 0,
+            sent: 0,
             votes: [None; NODES],
             done: false,
         }
@@ -99,7 +104,7 @@ impl LockModel {
             if eviction.round == 0 && eviction.looks[node] == HoldingVote::NoReply {
                 actions.push(Action::Look { node });
             }
-            if eviction.round > 0 && eviction.votes[node].is_none() {
+            if eviction.round > 0 && eviction.votes[node].is_none() && state.now <= eviction.sent + ROUND {
                 actions.push(Action::Evict { node });
             }
         }
@@ -140,12 +145,13 @@ impl LockModel {
         };
         let token = (above + 1).saturating_sub(others_of_block);
         // What the looks were no longer matters.
-        **eviction = Eviction { highest: above, round: eviction.round + 1, evicted, token, ..Eviction::default() };
+        let (highest, round, sent) = (above, eviction.round + 1, state.now);
+        **eviction = Eviction { highest, round, evicted, token, sent, ..Eviction::default() };
     }
 
     pub(super) fn evict(&self, state: &mut State, at: usize) {
         let Some(eviction) = &mut state.eviction else { return };
-        let (node, barred_until) = (&mut state.nodes[at], state.now + self.setting.ttl());
+        let (node, barred_until) = (&mut state.nodes[at], state.now + self.setting.ttl() + ROUND);
         let before = *node;
         let vote = node.evict(eviction.evicted, eviction.token, barred_until, self.setting.mutant);
         eviction.votes[at] = Some(vote);
