@@ -217,6 +217,6 @@ pub(super) fn shuts_out_the_evicted(model: &LockModel, state: &State) -> bool {
 pub(super) fn shuts_out_nobody_else(_: &LockModel, state: &State) -> bool {
     let Some(forced) = state.eviction_token() else { return true };
     let holds = |client: &Client| matches!(client.phase, Phase::Holding { .. });
-    let others = clients(state).filter(|(index, client)| holds(client) && !state.is_evicted(*index));
-    others.into_iter().all(|(_, client)| client.token.is_none_or(|first| first > forced))
+    let mut others = clients(state).filter(|(index, client)| holds(client) && !state.is_evicted(*index));
+    others.all(|(_, client)| client.token.is_none_or(|first| first > forced))
 }
