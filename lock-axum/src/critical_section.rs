@@ -5,10 +5,11 @@ use std::pin::pin;
 use std::task::Poll;
 
 use axum::response::Response;
-use http::{Extensions, StatusCode};
-use lock_core::{Lease, LockError, LockGuard, LockManager};
+use http::StatusCode;
+use lock_core::{Lease, LockError, LockManager};
 
 use crate::detach::DetachOnDrop;
+use crate::held::{Guard, Held, Resources};
 use crate::log_once::LogOnce;
 use crate::policy::{HoldUntil, OnDisconnect, OnLost, Policy};
 use crate::rejection::LockRejection;
@@ -19,12 +20,12 @@ use crate::response_body::hold_until_end;
 /// Layer and macro drop the guard, which releases the lock in the background. To await the release would add a round
 /// trip to every response, half the cost of a lock, and could not change the response. If another caller waits in this
 /// process, the lock is handed over at once either way.
-pub(crate) struct Completed<T> {
+pub(crate) struct Completed<T, G> {
     pub(crate) output: T,
-    pub(crate) guard: LockGuard,
+    pub(crate) guard: G,
 }
 
-/// Acquires the lock and runs a handler under it.
+/// Acquires the lock, or the locks, and runs a handler under it.
 ///
 /// # Errors
 ///
@@ -34,19 +35,20 @@ pub(crate) struct Completed<T> {
 ///
 /// If the future is dropped before the lock is acquired, no lock is left behind. After that, the policy decides whether
 /// the handler is dropped as well or runs to its end. In either case the handler ends before the lock is released.
-pub(crate) async fn run<T, Fut>(
+pub(crate) async fn run<R, T, Fut>(
     locks: &LockManager,
-    resource: &str,
+    resources: &R,
     policy: &Policy,
-    handler: impl FnOnce(&LockGuard) -> Fut,
-) -> Result<Completed<T>, LockError>
+    handler: impl FnOnce(&R::Guard) -> Fut,
+) -> Result<Completed<T, R::Guard>, LockError>
 where
+    R: Resources,
     T: Send + 'static,
     Fut: Future<Output = T> + Send + 'static,
 {
-    let guard = policy.request(locks, resource).acquire().await?;
+    let guard = resources.acquire(locks, policy).await?;
     // Boxed, because each of the steps around it would reserve room for it: three times as much in all.
-    let work = Box::pin(guard.scope(handler(&guard)));
+    let work = Box::pin(guard.held().scope().enter(handler(&guard)));
     // Owns the guard: wherever it goes, the lock is held until the handler ends.
     let section = run_with_guard(guard, work, policy.on_lost);
     // hyper drops the request's future when the client disconnects. A section inside another one is part of it, and
@@ -61,12 +63,12 @@ where
 
 /// Runs `work` and returns its output with the guard. `work` is dropped before the guard, however this ends: completed,
 /// lost, panicking or dropped.
-async fn run_with_guard<T>(
-    guard: LockGuard,
+async fn run_with_guard<T, G: Guard>(
+    guard: G,
     work: impl Future<Output = T>,
     on_lost: OnLost,
-) -> Result<Completed<T>, LockError> {
-    let output = run_until_lost(&guard, work, on_lost).await?;
+) -> Result<Completed<T, G>, LockError> {
+    let output = run_until_lost(&guard.held(), work, on_lost).await?;
     Ok(Completed { output, guard })
 }
 
@@ -76,14 +78,14 @@ async fn run_with_guard<T>(
 ///
 /// Dropping the future drops `work`.
 pub(crate) async fn run_until_lost<T>(
-    lease: &Lease,
+    held: &impl Held,
     work: impl Future<Output = T>,
     on_lost: OnLost,
 ) -> Result<T, LockError> {
     let OnLost::Cancel = on_lost else { return Ok(work.await) };
     let mut work = pin!(work);
     // Once the lease has ended, the work must not take another step.
-    let work = poll_fn(|cx| match lease.check() {
+    let work = poll_fn(|cx| match held.check() {
         Ok(()) => work.as_mut().poll(cx).map(Ok),
         Err(error) => Poll::Ready(Err(error)),
     });
@@ -91,41 +93,36 @@ pub(crate) async fn run_until_lost<T>(
         biased;
         // Polled first, because work that ends at once needs no timer for the loss.
         output = work => output,
-        error = loss(lease) => Err(error),
+        error = loss(held) => Err(error),
     }
 }
 
 /// Waits until the lease has ended, and returns why.
-async fn loss(lease: &Lease) -> LockError {
+async fn loss(held: &impl Held) -> LockError {
     loop {
-        lease.lost().await;
-        if let Err(error) = lease.check() {
+        held.clone().lost().await;
+        if let Err(error) = held.check() {
             return error;
         }
     }
 }
 
-/// Puts the lease and its token where the extractors of a request find them.
-pub(crate) fn insert_lease(extensions: &mut Extensions, lease: Lease) {
-    extensions.insert(lease.token());
-    extensions.insert(lease);
-}
-
 /// Prepares a handler's response for the client: fails if it is no error although the lock was lost, and adds the
-/// token to its extensions for outer middleware. Then releases the lock, unless the body of the response is to hold it.
+/// token, or the leases of a set, to its extensions for outer middleware. Then releases the lock, unless the body of the response is to hold it.
 ///
 /// A redirect is no error: after a POST, it is how a success is reported. Neither is a switch of protocols. That has no
 /// body: the session that follows is not part of the response.
 pub(crate) fn finish_response(
     mut response: Response,
-    guard: LockGuard,
+    guard: impl Guard,
     policy: &Policy,
     upgrade_not_held: &LogOnce,
 ) -> Result<Response, LockError> {
+    let held = guard.held();
     if response.status() < StatusCode::BAD_REQUEST {
-        guard.check()?;
+        held.check()?;
     }
-    response.extensions_mut().insert(guard.token());
+    held.note_in(response.extensions_mut());
     if policy.hold != HoldUntil::BodyEnd {
         return Ok(response);
     }

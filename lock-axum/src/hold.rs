@@ -107,7 +107,7 @@ impl Hold {
         // before it: the session ends before the lock is released.
         let session = Box::pin(guard.scope(session(guard.lease())));
         // A loss is logged where it is found.
-        _ = run_until_lost(&guard, session, on_lost).await;
+        _ = run_until_lost(&guard.lease(), session, on_lost).await;
     }
 }
 
@@ -132,7 +132,7 @@ struct Offered(Weak<Mutex<Option<Hold>>>);
 
 /// What is kept of a hold while its handler runs. Dropped at the end of the handler, it gives the session its time to
 /// begin.
-pub(crate) struct PendingSession {
+pub struct PendingSession {
     guard: Weak<Mutex<Option<LockGuard>>>,
     lease: Lease,
     /// Ends when nothing is awaited any more.

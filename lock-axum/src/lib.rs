@@ -121,7 +121,7 @@
 //! | the layer could not read the request body | 400 | `about:blank` | no |
 //! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |
 //! | no lock manager in the request extensions; invalid lock options; a lock key that holds something else | 500 | `about:blank` | no |
-//! | a path parameter that the route does not have; [`Lease`], [`FencingToken`] or [`Hold`] on a route without it | 500 | `about:blank` | no |
+//! | a path parameter that the route does not have; [`Lease`], [`Leases`], [`FencingToken`] or [`Hold`] on a route without it | 500 | `about:blank` | no |
 //!
 //! The bodies are problem documents (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`
 //! and, with a `Retry-After` header, `retry_after_ms`. They contain neither the resource nor its owner. The causes with
@@ -158,7 +158,7 @@
 //!
 //! | Name | Level | Meaning |
 //! |---|---|---|
-//! | `lock.not_guarded` | error | [`Lease`] or [`FencingToken`] was extracted, but nothing guards the route, or `#[distributed_lock]` had not yet acquired its lock. |
+//! | `lock.not_guarded` | error | [`Lease`], [`Leases`] or [`FencingToken`] was extracted, but nothing guards the route, or `#[distributed_lock]` had not yet acquired its lock. |
 //!
 //! The other events of the target `lock_core`, about masters, renewals and releases, are listed in the documentation of
 //! `lock-core`.
@@ -184,6 +184,7 @@ mod distributed_lock;
 mod encode;
 pub mod fence;
 pub mod guide;
+mod held;
 mod hold;
 mod key_error;
 mod layer;
@@ -205,11 +206,11 @@ pub mod __private;
 pub use lock_core::rustls;
 #[doc(inline)]
 pub use lock_core::{
-    ConfigError, ConnectError, FencingToken, ForcedRelease, Health, HolderTag, InvalidName, InvalidUrl, Lease,
+    ConfigError, ConnectError, FencingToken, ForcedRelease, Health, HolderTag, InvalidName, InvalidUrl, Lease, Leases,
     LockError, LockGuard, LockManager, LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest,
-    LockVerdict, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members, MemoryNode, MissingLease,
-    NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, RedisNode, Refusal, Seat, SeatState,
-    ShutdownReport, Vote, Waiting, node, observer, redis,
+    LockVerdict, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_SET_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members, MemoryNode,
+    MissingLease, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, RedisNode, Refusal, Seat,
+    SeatState, SetGuard, SetRequest, ShutdownReport, Vote, Waiting, node, observer, redis,
 };
 
 #[cfg(feature = "dashboard")]

@@ -13,6 +13,7 @@ use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed};
 pub use crate::encode::push_encoded;
+pub use crate::held::{Guard, Held, Resources};
 use crate::hold::{Hold, PendingSession};
 use crate::log_once::LogOnce;
 pub use crate::param::{
@@ -76,18 +77,19 @@ impl From<ManagerFromState> for LockManager {
 /// # Errors
 ///
 /// The rejection that answers in place of the handler.
-pub async fn guard_handler<Fut>(
+pub async fn guard_handler<R, Fut>(
     locks: impl Into<LockManager>,
     read: ReadBytes,
-    resource: String,
+    resources: R,
     policy: Policy,
     on_error: Option<fn(LockError) -> Response>,
-    handler: impl FnOnce(Lease) -> Fut,
+    handler: impl FnOnce(<R::Guard as Guard>::Held) -> Fut,
 ) -> Result<Response, LockRejection>
 where
+    R: Resources,
     Fut: Future<Output = Response> + Send + 'static,
 {
-    guard_response(&locks.into(), read, &resource, &policy, on_error, |guard| handler(guard.lease())).await
+    guard_response(&locks.into(), read, &resources, &policy, on_error, |guard| handler(guard.held())).await
 }
 
 /// Runs a handler that may take its lock along into a session. Otherwise like [`guard_handler`].
@@ -121,24 +123,25 @@ where
     guard_response(&locks.into(), read, &resource, &policy, on_error, handler).await
 }
 
-async fn guard_response<Fut>(
+async fn guard_response<R, Fut>(
     locks: &LockManager,
     read: ReadBytes,
-    resource: &str,
+    resources: &R,
     policy: &Policy,
     on_error: Option<fn(LockError) -> Response>,
-    handler: impl FnOnce(&LockGuard) -> Fut,
+    handler: impl FnOnce(&R::Guard) -> Fut,
 ) -> Result<Response, LockRejection>
 where
+    R: Resources,
     Fut: Future<Output = Response> + Send + 'static,
 {
     static UPGRADE_NOT_HELD: LazyLock<LogOnce> = LazyLock::new(LogOnce::default);
 
-    let handler = |guard: &LockGuard| {
+    let handler = |guard: &R::Guard| {
         drop(read);
         handler(guard)
     };
-    let completed = critical_section::run(locks, resource, policy, handler).await;
+    let completed = critical_section::run(locks, resources, policy, handler).await;
     let finish =
         |Completed { output, guard }| critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD);
     completed.and_then(finish).map_err(|error| {
@@ -158,27 +161,28 @@ where
 /// That of the lock, or the function's own. A success is replaced by [`LockError::Lost`] if the lock was lost before.
 pub async fn guard_function<T>(
     locks: LockManager,
-    resource: String,
+    resources: impl Resources,
     policy: Policy,
     outcome: Outcome<T>,
     body: impl Future<Output = T>,
 ) -> T {
-    guard_body(&locks, &resource, &policy, &outcome, body).await.unwrap_or_else(|error| outcome.failed(error))
+    guard_body(&locks, &resources, &policy, &outcome, body).await.unwrap_or_else(|error| outcome.failed(error))
 }
 
 async fn guard_body<T>(
     locks: &LockManager,
-    resource: &str,
+    resources: &impl Resources,
     policy: &Policy,
     outcome: &Outcome<T>,
     body: impl Future<Output = T>,
 ) -> Result<T, LockError> {
-    let guard = policy.request(locks, resource).acquire().await?;
+    let guard = resources.acquire(locks, policy).await?;
+    let held = guard.held();
     // Declared after the guard, and so dropped before it: the body ends before the lock is released.
-    let body = guard.scope(body);
-    let output = critical_section::run_until_lost(&guard, body, policy.on_lost).await?;
+    let body = held.scope().enter(body);
+    let output = critical_section::run_until_lost(&held, body, policy.on_lost).await?;
     if outcome.is_success(&output) {
-        guard.check()?;
+        held.check()?;
     }
     Ok(output)
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use axum::Extension;
 use http::request::Parts;
 use http::{Extensions, Request};
-use lock_core::{FencingToken, Lease};
+use lock_core::{FencingToken, Lease, Leases};
 
-use crate::critical_section::insert_lease;
+use crate::held::Held;
 use crate::hold::Hold;
 
 /// An extracted parameter of a handler that is about to run.
@@ -21,7 +21,7 @@ pub struct Param<'a, T>(pub &'a mut T);
 /// The type of a parameter.
 pub struct ParamType<T>(PhantomData<T>);
 
-/// The kind of `Lease`, `FencingToken` and `Hold`, which only the lock can provide.
+/// The kind of `Lease`, `Leases`, `FencingToken` and `Hold`, which only the lock can provide.
 #[derive(Default)]
 pub struct Bare;
 
@@ -48,6 +48,7 @@ pub trait Known {
 pub trait FromLock: Known {}
 
 impl FromLock for Lease {}
+impl FromLock for Leases {}
 impl FromLock for FencingToken {}
 impl FromLock for Hold {}
 impl<T: FromLock> FromLock for Extension<T> {}
@@ -55,6 +56,10 @@ impl<T: FromLock> FromLock for Option<T> {}
 impl<T: FromLock> FromLock for Arc<T> {}
 
 impl Known for Lease {
+    type Kind = Bare;
+}
+
+impl Known for Leases {
     type Kind = Bare;
 }
 
@@ -100,10 +105,10 @@ impl Known for Parts {
 }
 
 impl<T: Known> Param<'_, T> {
-    /// Inserts lease and token into the extensions of a request.
-    pub fn receive(self, lease: &Lease) -> T::Kind {
+    /// Inserts what is held into the extensions of a request.
+    pub fn receive(self, held: &impl Held) -> T::Kind {
         if let Some(extensions) = self.0.extensions() {
-            insert_lease(extensions, lease.clone());
+            held.insert_into(extensions);
         }
         T::Kind::default()
     }
@@ -112,11 +117,11 @@ impl<T: Known> Param<'_, T> {
 /// A parameter that has no use for the lease.
 pub trait AnyParam {
     /// Does nothing.
-    fn receive(self, lease: &Lease) -> Ordinary;
+    fn receive(self, held: &impl Held) -> Ordinary;
 }
 
 impl<T> AnyParam for Param<'_, T> {
-    fn receive(self, _: &Lease) -> Ordinary {
+    fn receive(self, _: &impl Held) -> Ordinary {
         Ordinary
     }
 }

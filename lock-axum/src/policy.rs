@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use lock_core::{LockManager, LockRequest};
+use lock_core::{LockManager, LockRequest, SetRequest};
 
 /// What happens to a handler whose lease is lost while it runs, and to the session into which it took a
 /// [`Hold`](crate::Hold).
@@ -96,6 +96,28 @@ pub struct Policy {
     pub retry_after: Duration,
     /// What metrics and traces show in place of the resource.
     pub template: Option<Arc<str>>,
+    /// The same for each resource of a set of locks.
+    pub templates: Vec<Arc<str>>,
+}
+
+/// A request for a lock, or for a set of locks, with the settings of a policy.
+macro_rules! with_settings {
+    ($policy:expr, $request:expr) => {{
+        let mut request = $request;
+        if let Some(ttl) = $policy.ttl {
+            request = request.ttl(ttl);
+        }
+        if let Some(wait) = $policy.wait {
+            request = request.wait(wait);
+        }
+        if let Some(max_hold) = $policy.max_hold {
+            request = request.max_hold(max_hold);
+        }
+        if let Some(renew) = $policy.renew {
+            request = request.renew(renew);
+        }
+        request
+    }};
 }
 
 impl Policy {
@@ -113,28 +135,22 @@ impl Policy {
             busy_status: StatusCode::CONFLICT.as_u16(),
             retry_after: Duration::from_secs(1),
             template: None,
+            templates: Vec::new(),
         }
     }
 
     /// A request for the lock on a resource, with the settings of this policy.
     pub(crate) fn request(&self, locks: &LockManager, resource: &str) -> LockRequest {
-        let mut request = locks.lock(resource);
-        if let Some(ttl) = self.ttl {
-            request = request.ttl(ttl);
+        let request = with_settings!(self, locks.lock(resource));
+        match &self.template {
+            Some(template) => request.template(Arc::clone(template)),
+            None => request,
         }
-        if let Some(wait) = self.wait {
-            request = request.wait(wait);
-        }
-        if let Some(max_hold) = self.max_hold {
-            request = request.max_hold(max_hold);
-        }
-        if let Some(renew) = self.renew {
-            request = request.renew(renew);
-        }
-        if let Some(template) = &self.template {
-            request = request.template(Arc::clone(template));
-        }
-        request
+    }
+
+    /// A request for a set of locks, with the settings of this policy.
+    pub(crate) fn request_all(&self, locks: &LockManager, resources: &[String]) -> SetRequest {
+        with_settings!(self, locks.lock_all(resources)).templates(self.templates.iter().cloned())
     }
 }
 

@@ -5,46 +5,48 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use lock_core::{LockError, LockGuard};
+use lock_core::LockError;
 use pin_project_lite::pin_project;
+
+use crate::held::{Guard, Held as _};
 
 pin_project! {
     /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so
     /// that the client does not mistake a truncated response for a complete one.
-    struct LockedBody {
+    struct LockedBody<G> {
         #[pin]
         inner: Body,
         // Declared after the body, so that it is dropped after it.
-        lock: Option<HeldLock>,
+        lock: Option<HeldLock<G>>,
         // Set once the lock is lost: the inner body is not polled again.
         lost: bool,
     }
 }
 
-struct HeldLock {
+struct HeldLock<G> {
     // Polled for its wake-up only.
     lost: Pin<Box<dyn Future<Output = ()> + Send>>,
-    guard: LockGuard,
+    guard: G,
 }
 
 /// Keeps the lock until the end of a response's body. A body that is empty has ended already.
-pub(crate) fn hold_until_end(response: Response, guard: LockGuard) -> Response {
+pub(crate) fn hold_until_end(response: Response, guard: impl Guard) -> Response {
     if http_body::Body::is_end_stream(response.body()) {
         return response;
     }
     response.map(|body| Body::new(LockedBody::new(body, guard)))
 }
 
-impl LockedBody {
-    fn new(inner: Body, mut guard: LockGuard) -> Self {
+impl<G: Guard> LockedBody<G> {
+    fn new(inner: Body, mut guard: G) -> Self {
         // An outer layer on the same resource ends when it has the response, before the body.
         guard.keep_beyond_outer();
-        let lost = Box::pin(guard.lost());
+        let lost = Box::pin(guard.held().lost());
         Self { inner, lock: Some(HeldLock { lost, guard }), lost: false }
     }
 }
 
-impl HeldLock {
+impl<G: Guard> HeldLock<G> {
     /// Polls the inner body while the lease is valid. `check` reads the clock, because `lost` may resolve late: the
     /// task that ends leases may be behind.
     fn poll_while_valid<T>(
@@ -52,17 +54,17 @@ impl HeldLock {
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Result<Poll<T>, LockError> {
-        self.guard.check()?;
+        self.guard.held().check()?;
         // Registers a wake-up for the loss. Whether it has happened already is what the checks find.
         _ = self.lost.as_mut().poll(cx);
         let polled = poll(cx);
         // The poll may have taken longer than the lease was valid.
-        self.guard.check()?;
+        self.guard.held().check()?;
         Ok(polled)
     }
 }
 
-impl http_body::Body for LockedBody {
+impl<G: Guard> http_body::Body for LockedBody<G> {
     type Data = Bytes;
     type Error = axum::Error;
 

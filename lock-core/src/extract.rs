@@ -1,4 +1,4 @@
-//! `Lease` and `FencingToken` as axum extractors. The orphan rule requires these impls in the crate of the types; everything
+//! `Lease`, `Leases` and `FencingToken` as axum extractors. The orphan rule requires these impls in the crate of the types; everything
 //! else that concerns HTTP is in `lock-axum`.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use axum_core::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 
-use crate::{FencingToken, Lease, LockManager};
+use crate::{FencingToken, Lease, Leases, LockManager};
 
 /// In the extensions of a request whose handler acquires a lock of this manager after its extractors have run. Not public
 /// API.
@@ -16,7 +16,7 @@ use crate::{FencingToken, Lease, LockManager};
 #[derive(Clone, Debug)]
 pub struct LockPending(pub LockManager);
 
-/// The rejection of the extractors `Lease` and `FencingToken` in a request that runs under no lock: `500 Internal Server
+/// The rejection of the extractors `Lease`, `Leases` and `FencingToken` in a request that runs under no lock: `500 Internal Server
 /// Error`.
 ///
 /// Either nothing guards the route, or `#[distributed_lock]` guards its handler: the extractors of that run before its lock
@@ -100,3 +100,4 @@ macro_rules! extractor {
 
 extractor!(Lease);
 extractor!(FencingToken);
+extractor!(Leases);

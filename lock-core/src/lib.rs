@@ -39,6 +39,7 @@
 //! | `lock.lost` | error | a lease ended before it was released; once for each |
 //! | `lock.renewal_late` | warn | a renewal came when two thirds of the validity were over: this process was held up |
 //! | `lock.renewal_unknown` | warn | too few nodes took part in a renewal, which is then not reported as late; the event names the first error and its node |
+//! | `lock.nested_out_of_order` | warn | a caller waits for a lock inside the scope of one whose name comes after it; once for each manager |
 //! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
 //! | `lock.release_given_up` | debug | could not deliver a release to a node; the key was left to expire |
 //! | `lock.force_released` | warn | a lock was taken from its holder ([`LockManager::force_release`]); the event has the token, and tags of who was evicted |
@@ -69,7 +70,7 @@
 //! | `lock.acquire` | the call to its end | `template`, `resource`, `attempts`, the votes of the last one (`granted`, `held`, `failed`, `pending`), `waited`, `outcome` as in the metrics |
 //! | `lock.hold` | the grant to the end of the lease | `template`, `resource`, `token`, `renewals`, `end` as in the metrics |
 //!
-//! The attempts run in `lock.acquire`. Nothing runs in `lock.hold`: the holder goes on in its own span. The events about a lease are in
+//! Each lock of a set has both. The attempts run in `lock.acquire`, except for those that a set makes for several locks at once. Nothing runs in `lock.hold`: the holder goes on in its own span. The events about a lease are in
 //! the span of its hold.
 //!
 //! With [`redact`](LockManagerBuilder::redact), neither spans nor events have the `resource`, or its `key`.
@@ -94,8 +95,10 @@
 //! | `lock_node_up` | gauge | `node` |
 //!
 //! The `template` is what the resource is made from, such as `stock:{sku}`, so that there are as many series for ten thousand
-//! resources as for one. A lock without one ([`LockRequest::template`]) has the template `other`. `node` is the name of a node: its
-//! URL without the password. A [`LockObserver`] is told the same, with or without the feature. `lock-axum` counts refused claims, too:
+//! resources as for one. Each lock of a set counts by itself: it is held from when it is granted, also while the set waits for
+//! another one, and its acquisition ends when that of the set does, in the same way. A lock without one
+//! ([`LockRequest::template`]) has the template `other`. `node` is the name of a node: its URL without the password. A
+//! [`LockObserver`] is told the same, with or without the feature. `lock-axum` counts refused claims, too:
 //! `lock_fence_rejections_total`, by `sink`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -125,6 +128,8 @@ pub use self::error::{LockError, LossReason, NodeError, NodeVote, NotMember, Ref
 pub use self::extract::LockPending;
 #[cfg(feature = "axum")]
 pub use self::extract::MissingLease;
+#[doc(hidden)]
+pub use self::lease::Scope;
 pub use self::lease::{Lease, Leases, LockGuard, SetGuard};
 #[doc(hidden)]
 pub use self::manager::BufferedBytes;

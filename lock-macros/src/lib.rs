@@ -26,6 +26,7 @@ use proc_macro::TokenStream;
 /// | Argument | Meaning and range | Default |
 /// |---|---|---|
 /// | `resource = "stock:{sku}"` | Template of the [resource](#resource). | |
+/// | `resource = ["stock:{sku}", "user:{id}"]` | Templates of [several resources](#several-resources), 1 to 32. | |
 /// | `key = expr` | Expression for the [resource](#resource), `Into<String>`. | |
 /// | `ttl = "10s"` | Time to live: how long the lock outlives a holder that crashed. From 100 ms to the manager's `max_ttl`, which is at most one day. | the manager's |
 /// | `wait = "2s"` | The longest time to wait for the lock. From 0 (try once) to one day. | the manager's |
@@ -60,6 +61,14 @@ use proc_macro::TokenStream;
 ///
 /// The resource must have 1 to 512 bytes and contain neither control characters nor braces. A handler answers any other
 /// with 400 `lock-key-invalid`; a function returns `LockError::InvalidResource`.
+///
+/// # Several resources
+///
+/// With a list, the locks on all resources are acquired, or none, with one `wait` for all. However the lists of two functions
+/// are written, they do not wait for each other in a circle. A handler takes `Leases` in place of `Lease` and
+/// `FencingToken`: it has a lease with a token for each resource, in the order of the list. In a function,
+/// `Lease::current_for(resource)` returns each of them. The loss of one is the loss of all. `hold = "session"` is for one
+/// resource.
 ///
 /// # Handlers
 ///

@@ -6,7 +6,8 @@ use syn::{Error, PatType, ReturnType, Safety};
 use crate::args::{Args, Placeholder, ResourceSource, Template};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
 use crate::function::{
-    Function, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, is_hold, returns_future,
+    Function, InjectedValue, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, is_hold,
+    returns_future,
 };
 
 /// axum implements `Handler` for functions with up to 16 parameters, and the macro adds one for the lock manager.
@@ -26,8 +27,9 @@ pub(crate) fn check(function: &Function, args: &Args, diagnostics: &mut Diagnost
     } else {
         check_handler(function, diagnostics);
         check_hold(function, args, diagnostics);
+        check_held(function, args, diagnostics);
     }
-    if let Some(ResourceSource::Template(template)) = &args.resource {
+    for template in args.resource.as_ref().map(ResourceSource::templates).unwrap_or_default() {
         check_placeholders(function, template, args.manager.is_none(), diagnostics);
     }
 }
@@ -130,6 +132,29 @@ fn check_hold(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
     if let Some(second) = holds.next() {
         let message = "a handler can have only one parameter `Hold`: remove this one";
         diagnostics.push(Error::new_spanned(&second.ty, message));
+    }
+}
+
+/// One resource has a `Lease`, and several have `Leases`.
+fn check_held(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
+    let is_set = args.resource.as_ref().is_some_and(ResourceSource::is_set);
+    for param in function.params() {
+        let message = match injected(&param.ty).map(|injected| injected.value) {
+            Some(InjectedValue::Lease | InjectedValue::FencingToken) if is_set => {
+                "several resources have a lease and a token each: take `leases: Leases`, where `leases[0]` is the lease on the \
+                 first resource, and `leases[0].token()` its token"
+            }
+            Some(InjectedValue::Leases) if !is_set => {
+                "one resource has one lease: take `lease: Lease`, or list several resources, as in \
+                 `resource = [\"stock:{sku}\", \"user:{id}\"]`"
+            }
+            _ => continue,
+        };
+        diagnostics.push(Error::new_spanned(&param.ty, message));
+    }
+    if let Some(hold) = args.name("hold").filter(|_| is_set && args.holds_session()) {
+        let message = "`hold = \"session\"` cannot be combined with several resources: lock one for the session";
+        diagnostics.push(Error::new(hold.span(), message));
     }
 }
 

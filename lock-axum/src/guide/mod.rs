@@ -6,6 +6,7 @@
 //! | How long a `ttl`, `wait` and `max_hold`? | [`durations`] |
 //! | Why is the lock not enough, and what does the database have to do? | [`fencing`] |
 //! | Where does the transaction go, and what if a client repeats its request? | [`transactions`] |
+//! | How do I lock several things at once? | [`several_locks`] |
 //! | How do I hold a lock for a stream, or for the session of a WebSocket? | [`sessions`] |
 //! | How do I stop an instance, and roll out a new version? | [`shutdown`] |
 //! | How do I test a guarded handler? | [`testing`] |
@@ -23,6 +24,7 @@ pub mod masters;
 pub mod migrating;
 pub mod resource_names;
 pub mod sessions;
+pub mod several_locks;
 pub mod shutdown;
 pub mod stuck_locks;
 pub mod testing;

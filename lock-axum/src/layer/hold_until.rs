@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::LockLayer;
+use super::resource::ResourceSource;
 #[cfg(doc)]
 use crate::hold::Hold;
 use crate::policy::HoldUntil;
@@ -38,7 +39,8 @@ impl LockLayer {
     ///
     /// # Panics
     ///
-    /// If `max_hold` is out of range: from 1 ms to 7 days.
+    /// If `max_hold` is out of range: from 1 ms to 7 days. Also if the layer locks [several resources](Self::new_all), which
+    /// cannot be held for a session.
     ///
     /// # Examples
     ///
@@ -67,6 +69,8 @@ impl LockLayer {
     #[must_use]
     #[track_caller]
     pub fn hold_until_session_end(mut self, max_hold: Duration) -> Self {
+        let is_set = matches!(self.0.resource, ResourceSource::Set(_));
+        assert!(!is_set, "a layer with several resources cannot hold them for a session: lock one for the session");
         self.0.policy.hold = HoldUntil::SessionEnd;
         self.max_hold(max_hold)
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use lock_core::{LockError, LockManager};
+use lock_core::{LockError, LockManager, MAX_SET_LEN};
 use tower_layer::Layer;
 
 use super::LockService;
 use super::config::Config;
-use super::resource::ResourceSource;
+use super::resource::{OneSource, ResourceSource};
 use super::template::Template;
 use crate::key_error::KeyError;
 use crate::policy::{OnDisconnect, OnLost};
@@ -117,17 +117,49 @@ impl LockLayer {
     /// ```
     #[must_use]
     #[track_caller]
-    #[expect(clippy::panic, reason = "as axum panics on an invalid route: both are mistakes in the program")]
     pub fn new(locks: LockManager, template: impl AsRef<str>) -> Self {
         let template = template.as_ref();
-        match Template::parse(template) {
-            Ok(parsed) => {
-                let mut config = Config::new(locks, ResourceSource::Template(Arc::new(parsed)));
-                config.policy.template = Some(template.into());
-                Self(config)
-            }
-            Err(error) => panic!("invalid resource template {template:?}: {error}"),
-        }
+        let source = OneSource::Template(Arc::new(parse(template)));
+        let mut config = Config::new(locks, ResourceSource::One(source));
+        config.policy.template = Some(template.into());
+        Self(config)
+    }
+
+    /// Creates a layer that locks several resources at once, given by templates as in [`new`](Self::new): all of them or none.
+    ///
+    /// The handler finds [`Leases`](crate::Leases) in place of a `Lease` and a `FencingToken`, with a token for each
+    /// resource, and so does outer middleware in the response extensions. [The guide](crate::guide::several_locks) says
+    /// when one lock is better.
+    ///
+    /// # Panics
+    ///
+    /// If there are no templates, or more than 32, or one is invalid.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_axum::{Leases, LockLayer, LockManager};
+    ///
+    /// async fn order(leases: Leases) -> String {
+    ///     format!("token {} for the article, {} for the user", leases[0].token(), leases[1].token())
+    /// }
+    ///
+    /// let layer = LockLayer::new_all(LockManager::in_memory(), ["stock:{sku}", "user:{header.x-user}"]);
+    /// # let _: axum::Router = axum::Router::new().route("/{sku}", axum::routing::post(order).route_layer(layer));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn new_all<I>(locks: LockManager, templates: I) -> Self
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        let templates: Vec<_> = templates.into_iter().collect();
+        let count = templates.len();
+        assert!((1..=MAX_SET_LEN).contains(&count), "new_all takes between 1 and {MAX_SET_LEN} templates, got {count}");
+        let texts = || templates.iter().map(AsRef::as_ref);
+        let mut config = Config::new(locks, ResourceSource::Set(texts().map(parse).collect()));
+        config.policy.templates = texts().map(Into::into).collect();
+        Self(config)
     }
 
     /// Creates a layer that locks the resource returned by a function of the request's head.
@@ -156,7 +188,7 @@ impl LockLayer {
     where
         F: Fn(&Parts) -> Result<String, KeyError> + Send + Sync + 'static,
     {
-        Self(Config::new(locks, ResourceSource::Function(Arc::new(key))))
+        Self(Config::new(locks, ResourceSource::One(OneSource::Function(Arc::new(key)))))
     }
 
     /// Sets the time to live of the lock: how long it outlives a holder that crashed.
@@ -394,6 +426,15 @@ impl LockLayer {
     pub fn stream_request_body(mut self) -> Self {
         self.0.body_limit = None;
         self
+    }
+}
+
+#[track_caller]
+#[expect(clippy::panic, reason = "as axum panics on an invalid route: both are mistakes in the program")]
+fn parse(template: &str) -> Template {
+    match Template::parse(template) {
+        Ok(parsed) => parsed,
+        Err(error) => panic!("invalid resource template {template:?}: {error}"),
     }
 }
 

@@ -6,9 +6,16 @@ use thiserror::Error;
 use super::template::Template;
 use crate::key_error::KeyError;
 
-/// Where the resource comes from.
+/// Where the resource, or the resources of a set, come from.
 #[derive(Clone)]
 pub(super) enum ResourceSource {
+    One(OneSource),
+    Set(Arc<[Template]>),
+}
+
+/// Where one resource comes from.
+#[derive(Clone)]
+pub(super) enum OneSource {
     Template(Arc<Template>),
     Function(Arc<ResourceFn>),
 }
@@ -26,7 +33,7 @@ pub(super) enum ResourceError {
     NoPathParameter(String),
 }
 
-impl ResourceSource {
+impl OneSource {
     /// The resource to lock for a request.
     pub(super) async fn resource(&self, parts: &mut Parts) -> Result<String, ResourceError> {
         match self {
@@ -34,4 +41,13 @@ impl ResourceSource {
             Self::Function(function) => Ok(function(parts)?),
         }
     }
+}
+
+/// The resources of a set to lock for a request.
+pub(super) async fn resources(templates: &[Template], parts: &mut Parts) -> Result<Vec<String>, ResourceError> {
+    let mut resources = Vec::with_capacity(templates.len());
+    for template in templates {
+        resources.push(template.render(parts).await?);
+    }
+    Ok(resources)
 }

@@ -8,15 +8,16 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::Request;
-use lock_core::{LockError, LockGuard};
+use http::request::Parts;
+use lock_core::LockError;
 use tower_service::Service;
 
 use super::ResponseFuture;
 use super::config::Config;
 use super::request_body;
-use super::resource::ResourceError;
+use super::resource::{ResourceError, ResourceSource, resources};
 use crate::critical_section::{self, Completed};
-use crate::hold::PendingSession;
+use crate::held::{Guard as _, Held as _, Resources};
 use crate::policy::HoldUntil;
 use crate::problem::Problem;
 use crate::rejection::LockRejection;
@@ -98,7 +99,7 @@ where
 }
 
 impl Config {
-    async fn respond<S, B>(&self, mut inner: S, request: Request<Body>) -> Result<Response, S::Error>
+    async fn respond<S, B>(&self, inner: S, request: Request<Body>) -> Result<Response, S::Error>
     where
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
@@ -107,10 +108,34 @@ impl Config {
         B::Error: Into<BoxError>,
     {
         let (mut parts, body) = request.into_parts();
-        let resource = match self.resource.resource(&mut parts).await {
-            Ok(resource) => resource,
-            Err(error) => return Ok(self.reject_resource(error)),
-        };
+        match &self.resource {
+            ResourceSource::Set(templates) => match resources(templates, &mut parts).await {
+                Ok(resources) => self.respond_under(resources, inner, parts, body).await,
+                Err(error) => Ok(self.reject_resource(error)),
+            },
+            ResourceSource::One(resource) => match resource.resource(&mut parts).await {
+                Ok(resource) => self.respond_under(resource, inner, parts, body).await,
+                Err(error) => Ok(self.reject_resource(error)),
+            },
+        }
+    }
+
+    /// Buffers the body, acquires the lock or locks, and calls the inner service.
+    async fn respond_under<R, S, B>(
+        &self,
+        resources: R,
+        mut inner: S,
+        mut parts: Parts,
+        body: Body,
+    ) -> Result<Response, S::Error>
+    where
+        R: Resources,
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
         // Before the lock is acquired, so that a slow upload does not hold it.
         let body = match self.body_limit {
             None => body,
@@ -123,16 +148,16 @@ impl Config {
             }
         };
         let (holds_session, on_lost) = (self.policy.hold == HoldUntil::SessionEnd, self.policy.on_lost);
-        let handler = move |guard: &LockGuard| {
-            critical_section::insert_lease(&mut parts.extensions, guard.lease());
-            let session = holds_session.then(|| PendingSession::offered_in(&mut parts.extensions, guard, on_lost));
+        let handler = move |guard: &R::Guard| {
+            guard.held().insert_into(&mut parts.extensions);
+            let session = holds_session.then(|| guard.offer_session(&mut parts.extensions, on_lost));
             async move {
                 let _session = session;
                 // Inside the future, so that it runs in the scope of the lease, too.
                 inner.call(Request::from_parts(parts, body)).await
             }
         };
-        match critical_section::run(&self.locks, &resource, &self.policy, handler).await {
+        match critical_section::run(&self.locks, &resources, &self.policy, handler).await {
             Err(error) => Ok(self.reject(error)),
             Ok(Completed { output: Err(error), .. }) => Err(error),
             Ok(Completed { output: Ok(response), guard }) => {

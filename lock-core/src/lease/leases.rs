@@ -63,13 +63,14 @@ impl Leases {
     /// The remaining validity of the lock that has the least, unless the leases are renewed. Zero once they have ended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.iter().map(Lease::remaining).min().unwrap_or_default()
+        self.iter().map(Lease::remaining_alone).min().unwrap_or_default()
     }
 
     /// Whether all locks are still held. Once false, it stays false.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.iter().all(Lease::is_valid)
+        // Each by itself: the first that is not ends the others.
+        self.iter().all(Lease::is_valid_alone)
     }
 
     /// Returns an error if the leases have ended. For use between the steps of long work.

@@ -23,4 +23,5 @@ pub use self::leases::Leases;
 pub(crate) use self::leases::any_lost;
 pub(crate) use self::registry::LeaseRegistry;
 pub(crate) use self::renewer::run_renewer;
+pub use self::scope::Scope;
 pub use self::set_guard::SetGuard;

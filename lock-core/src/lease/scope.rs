@@ -20,6 +20,21 @@ struct Frame {
     outer: Option<Arc<Frame>>,
 }
 
+/// The scope of a lease, or of the leases of a set. Not public API: `lock-axum` treats both alike.
+#[doc(hidden)]
+pub struct Scope(Arc<Frame>);
+
+impl Scope {
+    fn inside_the_present_one(lease: Lease, set: Option<Leases>) -> Self {
+        Self(Arc::new(Frame { lease, set, outer: SCOPE.try_with(Arc::clone).ok() }))
+    }
+
+    /// Runs a future in the scope.
+    pub fn enter<F: Future>(self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        SCOPE.scope(self.0, work)
+    }
+}
+
 impl Lease {
     /// The innermost lease under which this task runs: that of [`run`](crate::LockRequest::run), of a guarded function, or of
     /// a guarded handler; of a set of locks, the first as written. Spawned tasks do not inherit it; see [`scope`](Self::scope).
@@ -83,8 +98,14 @@ impl Lease {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        let outer = SCOPE.try_with(Arc::clone).ok();
-        SCOPE.scope(Arc::new(Frame { lease: self.clone(), set: None, outer }), work)
+        self.as_scope().enter(work)
+    }
+
+    /// The scope of this lease, inside the present one. Not public API.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn as_scope(&self) -> Scope {
+        Scope::inside_the_present_one(self.clone(), None)
     }
 
     /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
@@ -150,7 +171,13 @@ impl Leases {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        let outer = SCOPE.try_with(Arc::clone).ok();
-        SCOPE.scope(Arc::new(Frame { lease: self[0].clone(), set: Some(self.clone()), outer }), work)
+        self.as_scope().enter(work)
+    }
+
+    /// The scope of these leases, inside the present one. Not public API.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn as_scope(&self) -> Scope {
+        Scope::inside_the_present_one(self[0].clone(), Some(self.clone()))
     }
 }

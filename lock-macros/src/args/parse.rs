@@ -1,5 +1,6 @@
 //! Parses the argument list: `name = value`, separated by commas.
 
+use std::slice;
 use std::time::Duration;
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
@@ -9,7 +10,7 @@ use syn::parse::{ParseStream, Parser as _, discouraged::Speculative as _};
 use syn::{Error, Expr, Token, token};
 
 use super::duration;
-use super::template::Template;
+use super::template::{Placeholder, Template};
 use super::value::{self, Choice};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
 
@@ -41,6 +42,9 @@ const HOLD: [Choice; 2] =
     [Choice { literal: "body", variant: "BodyEnd" }, Choice { literal: "session", variant: SESSION_END }];
 /// The variant of `HoldUntil` that takes a parameter.
 const SESSION_END: &str = "SessionEnd";
+/// The most resources of a set, as in the engine.
+const MAX_SET_LEN: usize = 32;
+
 const ON_LOST: [Choice; 2] =
     [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
 const ON_DISCONNECT: [Choice; 2] =
@@ -73,12 +77,52 @@ pub(crate) struct Args {
     pub(crate) mentions_manager: bool,
 }
 
-/// Where the resource comes from.
+/// Where the resource comes from, or the resources of a set.
 pub(crate) enum ResourceSource {
     /// `resource = "…"`
     Template(Template),
+    /// `resource = ["…", "…"]`
+    Set(Vec<Template>),
     /// `key = …`
     Expr(Expr),
+}
+
+impl ResourceSource {
+    /// The value of `resource`.
+    fn parse(value: &Expr) -> syn::Result<Self> {
+        match value {
+            Expr::Group(group) => Self::parse(&group.expr),
+            Expr::Array(array) => {
+                let mut diagnostics = Diagnostics::default();
+                let count = array.elems.len();
+                if !(1..=MAX_SET_LEN).contains(&count) {
+                    let message = format!("`resource` must list between 1 and {MAX_SET_LEN} resources, got {count}");
+                    diagnostics.push(Error::new_spanned(array, message));
+                }
+                let templates =
+                    array.elems.iter().filter_map(|elem| diagnostics.handle(Template::parse(elem))).collect();
+                diagnostics.into_result()?;
+                Ok(Self::Set(templates))
+            }
+            value => Template::parse(value).map(Self::Template),
+        }
+    }
+
+    pub(crate) fn templates(&self) -> &[Template] {
+        match self {
+            Self::Template(template) => slice::from_ref(template),
+            Self::Set(templates) => templates,
+            Self::Expr(_) => &[],
+        }
+    }
+
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+        self.templates().iter().flat_map(Template::placeholders)
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        matches!(self, Self::Set(_))
+    }
 }
 
 impl Args {
@@ -142,7 +186,7 @@ impl Args {
 
     fn set_value(&mut self, text: &str, value: &Expr, diagnostics: &mut Diagnostics) {
         match text {
-            "resource" => self.resource = diagnostics.handle(Template::parse(value)).map(ResourceSource::Template),
+            "resource" => self.resource = diagnostics.handle(ResourceSource::parse(value)),
             "key" => self.resource = Some(ResourceSource::Expr(value.clone())),
             "ttl" => self.ttl = diagnostics.handle(duration::parse(text, value, &duration::TTL)),
             "wait" => self.wait = diagnostics.handle(duration::parse(text, value, &duration::WAIT)),
@@ -295,6 +339,21 @@ mod tests {
         let both = "`resource` and `key` both define the resource: remove one of them";
         assert_eq!(messages(quote!(resource = "a", key = b)), [both]);
         assert_eq!(messages(quote!(key = b, resource = "a")), [both]);
+    }
+
+    #[test]
+    fn several_resources_are_a_set() {
+        let mut diagnostics = Diagnostics::default();
+        let args = Args::parse(quote!(resource = ["stock:{sku}", "user:{id}"]), &mut diagnostics);
+        diagnostics.into_result().unwrap();
+        let source = args.resource.unwrap();
+        assert!(source.is_set());
+        assert_eq!((source.templates().len(), source.placeholders().count()), (2, 2));
+        let none = "`resource` must list between 1 and 32 resources, got 0";
+        assert_eq!(messages(quote!(resource = [])), [none]);
+        let many = vec!["a"; 33];
+        assert_eq!(messages(quote!(resource = [#(#many),*])).len(), 1);
+        assert_eq!(messages(quote!(resource = ["{", b, "c"])).len(), 2, "one for each mistake");
     }
 
     #[test]

@@ -21,10 +21,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, 
     };
     let checks = unfilled::checks(function, args);
     let captured = captured(function, source);
-    let resource = match source {
-        ResourceSource::Template(template) => resource::from_template(template, &names(function), &krate),
-        ResourceSource::Expr(expr) => resource::from_expr(expr),
-    };
+    let (resource_type, resource) = resource::expand(source, &names(function), &krate);
     let policy = policy::expand(args);
     let return_type_hint = return_type_hint(&sig.output);
     // Located at the return type, where rustc reports that it is not a `Result` or that its error is not
@@ -46,7 +43,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, 
             #(#inner_attrs)*
             #(#checks)*
             let __manager = #manager;
-            let __resource: ::std::string::String = #resource;
+            let __resource: #resource_type = #resource;
             #guarded
         }
     }
@@ -68,8 +65,8 @@ fn names(function: &Function) -> Vec<Ident> {
 fn captured(function: &Function, source: &ResourceSource) -> Vec<Ident> {
     let may_be_unused = |name: &Ident| name == "self" || name.to_string().starts_with('_');
     let captured = |name: &Ident| match source {
-        ResourceSource::Template(template) => {
-            may_be_unused(name) || template.placeholders().any(|placeholder| placeholder.refers_to(name))
+        ResourceSource::Template(_) | ResourceSource::Set(_) => {
+            may_be_unused(name) || source.placeholders().any(|placeholder| placeholder.refers_to(name))
         }
         ResourceSource::Expr(expr) => may_be_unused(name) && !mentions(expr.to_token_stream(), name),
     };

@@ -47,7 +47,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
             quote_spanned!(site=> #outer: #ty)
         });
     let inner = inner(function, &params, source);
-    let resource = build_resource(&params, source, &krate);
+    let (resource_type, resource) = build_resource(&params, source, &krate);
     let policy = policy::expand(args);
     let read = read_bytes(counted, &krate);
     let on_error = on_error(args, &krate);
@@ -64,6 +64,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
     } else {
         (Ident::new("guard_handler", site_of_guard), TokenStream::new())
     };
+    let held = Ident::new(if source.is_set() { "Leases" } else { "Lease" }, site_of_guard);
     let guarded = quote_spanned! {site_of_guard=>
         #caller::__private::#guard(
             __manager,
@@ -71,7 +72,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
             __resource,
             __policy,
             #on_error,
-            move |__lease: #krate::Lease #hold| async move {
+            move |__lease: #krate::#held #hold| async move {
                 #(#receive)*
                 #call
             },
@@ -83,7 +84,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
         #inner
         let __policy = #policy;
         #read
-        let __resource: ::std::string::String = #resource;
+        let __resource: #resource_type = #resource;
         #guarded
     };
     let mut block = Group::new(Delimiter::Brace, block);
@@ -176,7 +177,7 @@ fn inner(function: &Function, params: &[Param<'_>], source: &ResourceSource) -> 
 }
 
 /// A block that yields the resource. It borrows from the extracted values, which the handler still needs.
-fn build_resource(params: &[Param<'_>], source: &ResourceSource, krate: &TokenStream) -> TokenStream {
+fn build_resource(params: &[Param<'_>], source: &ResourceSource, krate: &TokenStream) -> (TokenStream, TokenStream) {
     let site = Span::mixed_site();
     let wanted = |name: &Ident| is_in_resource(name, source);
     let extracted = || params.iter().filter(|param| param.injected.is_none());
@@ -187,24 +188,25 @@ fn build_resource(params: &[Param<'_>], source: &ResourceSource, krate: &TokenSt
     let bound: Vec<_> =
         extracted().flat_map(|param| bindings(&param.written.pat)).filter(|name| wanted(name)).collect();
     // An expression is given all bindings and need not use any of them.
-    let (unused, value) = match source {
-        ResourceSource::Template(template) => (&[][..], resource::from_template(template, &bound, krate)),
-        ResourceSource::Expr(expr) => (&bound[..], resource::from_expr(expr)),
-    };
-    quote_spanned! {site=>
+    let unused = if matches!(source, ResourceSource::Expr(_)) { &bound[..] } else { &[] };
+    let (ty, value) = resource::expand(source, &bound, krate);
+    let block = quote_spanned! {site=>
         {
             #(#destructure)*
             #(let _ = #unused;)*
             #value
         }
-    }
+    };
+    (ty, block)
 }
 
 /// Whether the resource may need this binding. An expression may hide names in macros such as `format!`, so it may need
 /// all.
 fn is_in_resource(name: &Ident, source: &ResourceSource) -> bool {
     match source {
-        ResourceSource::Template(template) => template.placeholders().any(|placeholder| placeholder.refers_to(name)),
+        ResourceSource::Template(_) | ResourceSource::Set(_) => {
+            source.placeholders().any(|placeholder| placeholder.refers_to(name))
+        }
         ResourceSource::Expr(_) => true,
     }
 }
@@ -256,6 +258,7 @@ fn call(function: &Function, params: &[Param<'_>], krate: &TokenStream, args: &A
         };
         let value = match value {
             InjectedValue::Lease => quote_spanned!(site=> <#krate::Lease as ::core::clone::Clone>::clone(&__lease)),
+            InjectedValue::Leases => quote_spanned!(site=> <#krate::Leases as ::core::clone::Clone>::clone(&__lease)),
             InjectedValue::FencingToken => quote_spanned!(site=> __lease.token()),
             InjectedValue::Hold => quote_spanned!(site=> __hold),
         };

@@ -5,10 +5,24 @@ use quote::quote_spanned;
 use syn::{Expr, Member};
 
 use super::span::{at, first_token};
-use crate::args::{Placeholder, Segment, Template};
+use crate::args::{Placeholder, ResourceSource, Segment, Template};
+
+/// The type of what is locked, and an expression that yields it from bindings that are in scope.
+pub(crate) fn expand(source: &ResourceSource, bindings: &[Ident], krate: &TokenStream) -> (TokenStream, TokenStream) {
+    let site = Span::mixed_site();
+    let string = quote_spanned!(site=> ::std::string::String);
+    match source {
+        ResourceSource::Template(template) => (string, from_template(template, bindings, krate)),
+        ResourceSource::Expr(expr) => (string, from_expr(expr)),
+        ResourceSource::Set(templates) => {
+            let resources = templates.iter().map(|template| from_template(template, bindings, krate));
+            (quote_spanned!(site=> ::std::vec::Vec<#string>), quote_spanned!(site=> ::std::vec![#(#resources),*]))
+        }
+    }
+}
 
 /// A block that yields the resource as a `String`, from bindings that are in scope.
-pub(crate) fn from_template(template: &Template, bindings: &[Ident], krate: &TokenStream) -> TokenStream {
+fn from_template(template: &Template, bindings: &[Ident], krate: &TokenStream) -> TokenStream {
     let site = at(template.span);
     let pushes = template.segments.iter().map(|segment| match segment {
         Segment::Text(text) => quote_spanned!(site=> __resource.push_str(#text);),
@@ -27,7 +41,7 @@ pub(crate) fn from_template(template: &Template, bindings: &[Ident], krate: &Tok
 }
 
 /// The value of `key = …` as a `String`.
-pub(crate) fn from_expr(expr: &Expr) -> TokenStream {
+fn from_expr(expr: &Expr) -> TokenStream {
     quote_spanned!(at(first_token(expr))=> ::core::convert::Into::<::std::string::String>::into(#expr))
 }
 

@@ -24,6 +24,8 @@ pub(crate) enum Wrapper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InjectedValue {
     Lease,
+    /// Those of a set.
+    Leases,
     FencingToken,
     Hold,
 }
@@ -95,6 +97,8 @@ fn injected_value(segment: &PathSegment) -> Option<InjectedValue> {
     }
     if segment.ident == "Lease" {
         Some(InjectedValue::Lease)
+    } else if segment.ident == "Leases" {
+        Some(InjectedValue::Leases)
     } else if segment.ident == "FencingToken" {
         Some(InjectedValue::FencingToken)
     } else if segment.ident == "Hold" {
@@ -135,8 +139,13 @@ mod tests {
 
     #[test]
     fn other_types_are_left_alone() {
-        for ty in [parse_quote!(Json<Lease>), parse_quote!(Option<Db>), parse_quote!(&Lease), parse_quote!(Lease<Car>)]
-        {
+        for ty in [
+            parse_quote!(Json<Lease>),
+            parse_quote!(Option<Db>),
+            parse_quote!(&Lease),
+            parse_quote!(Lease<Car>),
+            parse_quote!(Option<Hold>),
+        ] {
             assert_eq!(injected(&ty), None);
         }
     }

@@ -22,6 +22,7 @@ mod readyz;
 mod rejections;
 mod retry_after;
 mod sessions;
+mod sets;
 mod stalled_runtimes;
 mod templates;
 mod traces;

@@ -1,0 +1,79 @@
+//! How to lock several things at once.
+//!
+//! A transfer between two accounts must not meet another transfer on either of them. Both are locked, or none:
+//!
+//! ```
+//! # use lock_axum::{LockError, LockManager};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! # let locks = LockManager::in_memory();
+//! let transfer = locks.lock_all(["account:7", "account:42"]);
+//! transfer.run(async |leases| println!("tokens {} and {}", leases[0].token(), leases[1].token())).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! As a handler, and as a layer:
+//!
+//! ```
+//! use axum::extract::Path;
+//! use axum::routing::post;
+//! use axum::{Extension, Router};
+//! use lock_axum::{Leases, LockLayer, LockManager, distributed_lock};
+//!
+//! #[distributed_lock(resource = ["account:{from}", "account:{to}"])]
+//! async fn transfer(Path((from, to)): Path<(u64, u64)>, leases: Leases) -> String {
+//!     format!("{from} by token {}, {to} by token {}", leases[0].token(), leases[1].token())
+//! }
+//!
+//! async fn reserve(leases: Leases) -> String {
+//!     format!("token {}", leases[0].token())
+//! }
+//!
+//! let locks = LockManager::in_memory();
+//! let both = LockLayer::new_all(locks.clone(), ["stock:{sku}", "user:{header.x-user}"]);
+//! let app: Router = Router::new()
+//!     .route("/transfer/{from}/{to}", post(transfer))
+//!     .route("/reserve/{sku}", post(reserve).route_layer(both))
+//!     .layer(Extension(locks));
+//! ```
+//!
+//! # What it is
+//!
+//! - **All or none**, with one `wait` for all. `max_hold` counts from when all are held.
+//! - **No deadlock.** One caller writes `["a", "b"]`, and another one `["b", "a"]`: the order in which they are written is
+//!   only that of the leases. A caller that has to wait holds nothing whose name comes after what it waits for.
+//! - **One lease and one token each.** Send each resource its own token. Nothing orders the tokens of different resources,
+//!   so the token of one is worth nothing at another.
+//! - **The loss of one is the loss of all**, at once: the work is cancelled, and every lease says that it has ended. A
+//!   resource that has to stop a paused holder checks its own token, [as ever](super::fencing).
+//! - A name that is written twice is one lock, so a transfer from an account to itself works. A lock that an outer scope holds
+//!   already is shared with it.
+//! - 1 to 32 names.
+//!
+//! # What it costs
+//!
+//! If all are free, one round trip, as one lock. For each lock that is not, the wait for that one, as for a lock alone, and a
+//! round trip for the rest. While it waits, the caller keeps what comes before in the order of names, and others wait for
+//! that, too. So a set is held up by its busiest lock, and holds up others. Prefer one lock where one will do.
+//!
+//! # What it cannot
+//!
+//! Locks that are nested by hand can still wait for each other in a circle, until `wait` is over:
+//!
+//! ```
+//! # use lock_axum::{LockError, LockManager};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! # let locks = LockManager::in_memory();
+//! // Another caller that nests them the other way round waits for this one, and this one for it.
+//! locks.lock("b").run(async |_| locks.lock("a").acquire().await.map(drop)).await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The event `lock.nested_out_of_order` warns of that, once for each manager, when a caller waits for a name inside the scope
+//! of one that comes after it. Take both with `lock_all`, or nest them in the order of their names. The same goes for a
+//! layer around a handler that takes further locks.
+//!
+//! A set cannot be held for [a session](super::sessions).

@@ -1,0 +1,146 @@
+//! What a handler holds: one lock, or a set of locks. Layer and macro treat both alike.
+
+use http::Extensions;
+use lock_core::{Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
+
+use crate::hold::PendingSession;
+use crate::policy::{OnLost, Policy};
+
+/// What is locked for a handler: a resource, or several.
+pub trait Resources: Send + Sync {
+    /// What keeps it locked.
+    type Guard: Guard;
+
+    /// Acquires the lock or locks by a policy.
+    fn acquire(
+        &self,
+        locks: &LockManager,
+        policy: &Policy,
+    ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
+}
+
+/// The guard of a lock, or of a set of locks.
+pub trait Guard: Send + Sync + 'static {
+    /// The view of what is held.
+    type Held: Held;
+
+    /// The view of what is held.
+    fn held(&self) -> Self::Held;
+
+    /// Holds it for this guard, too, although an outer guard may end before.
+    fn keep_beyond_outer(&mut self);
+
+    /// Offers to hold it for a session, to an extractor. A set of locks cannot be.
+    fn offer_session(&self, extensions: &mut Extensions, on_lost: OnLost) -> Option<PendingSession>;
+}
+
+/// The view of a held lock, or of a set of locks.
+pub trait Held: Clone + Send + Sync + 'static {
+    /// Whether it is still held.
+    fn check(&self) -> Result<(), LockError>;
+
+    /// Resolves when it is lost.
+    fn lost(self) -> impl Future<Output = ()> + Send + 'static;
+
+    /// Its scope, inside the present one.
+    fn scope(&self) -> Scope;
+
+    /// Puts it where the extractors of a request find it.
+    fn insert_into(&self, request: &mut Extensions);
+
+    /// Puts it where outer middleware, such as an access log, finds it in a response.
+    fn note_in(&self, response: &mut Extensions);
+}
+
+impl Resources for String {
+    type Guard = LockGuard;
+
+    async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<LockGuard, LockError> {
+        policy.request(locks, self).acquire().await
+    }
+}
+
+impl Resources for Vec<String> {
+    type Guard = SetGuard;
+
+    async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<SetGuard, LockError> {
+        policy.request_all(locks, self).acquire().await
+    }
+}
+
+impl Guard for LockGuard {
+    type Held = Lease;
+
+    fn held(&self) -> Lease {
+        self.lease()
+    }
+
+    fn keep_beyond_outer(&mut self) {
+        self.keep_beyond_outer();
+    }
+
+    fn offer_session(&self, extensions: &mut Extensions, on_lost: OnLost) -> Option<PendingSession> {
+        Some(PendingSession::offered_in(extensions, self, on_lost))
+    }
+}
+
+impl Guard for SetGuard {
+    type Held = Leases;
+
+    fn held(&self) -> Leases {
+        self.leases()
+    }
+
+    fn keep_beyond_outer(&mut self) {
+        self.keep_beyond_outer();
+    }
+
+    fn offer_session(&self, _: &mut Extensions, _: OnLost) -> Option<PendingSession> {
+        None
+    }
+}
+
+impl Held for Lease {
+    fn check(&self) -> Result<(), LockError> {
+        self.check()
+    }
+
+    fn lost(self) -> impl Future<Output = ()> + Send + 'static {
+        Lease::lost(&self)
+    }
+
+    fn scope(&self) -> Scope {
+        self.as_scope()
+    }
+
+    fn insert_into(&self, request: &mut Extensions) {
+        request.insert(self.token());
+        request.insert(self.clone());
+    }
+
+    fn note_in(&self, response: &mut Extensions) {
+        response.insert(self.token());
+    }
+}
+
+impl Held for Leases {
+    fn check(&self) -> Result<(), LockError> {
+        self.check()
+    }
+
+    fn lost(self) -> impl Future<Output = ()> + Send + 'static {
+        Leases::lost(&self)
+    }
+
+    fn scope(&self) -> Scope {
+        self.as_scope()
+    }
+
+    fn insert_into(&self, request: &mut Extensions) {
+        request.insert(self.clone());
+    }
+
+    fn note_in(&self, response: &mut Extensions) {
+        response.insert(self.clone());
+    }
+}
