@@ -10,8 +10,8 @@ async fn constant() {}
 //                            ^^ `resource` must be a string literal
 async fn number() {}
 
-#[distributed_lock(resource = ["a", "b"])]
-//                            ^^^^^^^^^^ `resource` must be a string literal
+#[distributed_lock(resource = ["a", STOCK])]
+//                                  ^^^^^ `resource` must be a string literal
 async fn list() {}
 
 fn main() {
