@@ -30,7 +30,7 @@ struct Forgetful {
 }
 
 impl LockNode for Forgetful {
-    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences wakeups disconnected disconnect);
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences look evict wakeups disconnected disconnect);
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         let is_lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner) == Some(request.keys.lock_key());
