@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::credential::Credential;
@@ -12,8 +12,9 @@ use super::error::AdoptError;
 use super::prove::{Proof, prove};
 use crate::engine::{Engine, Grant};
 use crate::error::LossReason;
-use crate::lease::{Lease, LeaseRegistry};
+use crate::lease::{Lease, LeaseRegistry, LockGuard};
 use crate::options::{LockOptions, MAX_HOLD};
+use crate::quorum::drift;
 use crate::resource::Resource;
 
 /// The shortest pause between two looks at a lock.
@@ -25,17 +26,19 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// at again at a third of what is left. It can neither be renewed nor released from here; dropping it says that the work is done.
 /// A shutdown waits for it as for a guard.
 #[must_use = "the work under the lock is over when it is dropped"]
-pub struct AdoptedLease {
-    lease: Lease,
-    registry: Arc<LeaseRegistry>,
-    _watch: DropGuard,
-}
+pub struct AdoptedLease(LockGuard);
 
 impl AdoptedLease {
     /// The lease, to pass around.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        self.lease.clone()
+        self.0.lease()
+    }
+
+    /// A guard that holds nothing on the masters. Not public API.
+    #[doc(hidden)]
+    pub fn into_guard(self) -> LockGuard {
+        self.0
     }
 }
 
@@ -43,20 +46,13 @@ impl Deref for AdoptedLease {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
-        &self.lease
-    }
-}
-
-impl Drop for AdoptedLease {
-    fn drop(&mut self) {
-        self.registry.remove(&self.lease);
-        self.lease.end(LossReason::Released);
+        &self.0
     }
 }
 
 impl fmt::Debug for AdoptedLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AdoptedLease").field(&self.lease).finish()
+        f.debug_tuple("AdoptedLease").field(&**self).finish()
     }
 }
 
@@ -97,45 +93,40 @@ pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLea
     if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
         return Err(AdoptError::OtherSet { theirs: claims.set.to_string(), ours: ours.to_string() });
     }
-    let (owner, until) = match prove(engine, &keys, &credential, timeout).await {
-        Proof::Held(owner, until) => (owner, until),
+    let (owner, sent, remaining) = match prove(engine, &keys, &credential, timeout).await {
+        Proof::Held { owner, sent, remaining } => (owner, sent, remaining),
         Proof::Refuted(votes) => return Err(AdoptError::Refused { resource: named(), votes }),
         Proof::Unknown(votes) => return Err(AdoptError::NoQuorum { resource: named(), votes }),
     };
+    // Read before the clock, so that a pause of this process between the two shortens the lease.
+    let now = Instant::now();
     // A majority replied, so that the cluster clock is known.
     let clock = cluster.clock();
-    let Some(left) = claims.not_after.checked_sub(clock).filter(|left| *left > 0) else {
+    let left = Duration::from_micros(claims.not_after.saturating_sub(clock));
+    // With less, the lease would have ended already.
+    if left <= drift(left) {
         let ago = Duration::from_micros(clock.saturating_sub(claims.not_after));
         return Err(AdoptError::Expired { resource: named(), ago });
-    };
-    let not_after = Instant::now() + Duration::from_micros(left);
-    let until = until.min(not_after);
-    let options = LockOptions {
-        ttl: until.saturating_duration_since(Instant::now()),
-        renew: false,
-        max_hold: MAX_HOLD,
-        ..options
-    };
-    let grant = Grant::adopted(engine, &keys, owner, options.ttl, claims.token);
-    let lease = Lease::new(manager, resource, options, grant, None, &Span::current());
-    registry.add(lease.clone(), lease.due());
-    let adopted = AdoptedLease {
-        lease: lease.clone(),
-        registry: Arc::clone(registry),
-        _watch: lease.ended().clone().drop_guard(),
-    };
+    }
+    let not_after = now + left;
+    // As long as if it had been granted for this time when the masters were asked.
+    let ttl = remaining.min(not_after.saturating_duration_since(sent));
+    let options = LockOptions { ttl, renew: false, max_hold: MAX_HOLD, ..options };
+    let grant = Grant::adopted(engine, &keys, owner, sent, ttl, claims.token);
+    let guard = LockGuard::begin(registry, manager, resource, options, grant, None, &Span::current());
     // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
     check_open()?;
     // Ends with the lease.
-    let (engine, ended) = (Arc::clone(engine), lease.ended().clone());
+    let (engine, lease) = (Arc::clone(engine), guard.lease());
     tokio::spawn(async move {
+        let ended = lease.ended().clone();
         tokio::select! {
             biased;
             () = ended.cancelled() => {}
             () = watch(&engine, &lease, &credential, timeout, not_after) => {}
         }
     });
-    Ok(adopted)
+    Ok(AdoptedLease(guard))
 }
 
 /// Looks at the lock again and again, and ends the lease when its holder does not have it any more.
@@ -143,7 +134,11 @@ async fn watch(engine: &Engine, lease: &Lease, credential: &Credential, timeout:
     while lease.is_valid() {
         sleep((lease.remaining() / 3).max(MIN_PAUSE)).await;
         match prove(engine, lease.keys(), credential, timeout).await {
-            Proof::Held(_, until) => _ = lease.extend_to(until.min(not_after)),
+            Proof::Held { sent, remaining, .. } => {
+                let ttl = remaining.min(not_after.saturating_duration_since(sent));
+                // No further than a grant of that time.
+                _ = lease.extend_to(sent + ttl.saturating_sub(drift(ttl)));
+            }
             Proof::Refuted(_) => lease.end(LossReason::Gone),
             Proof::Unknown(_) => {}
         }

@@ -1,13 +1,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::credential::Claims;
 use super::error::{DelegateError, InvalidAudience};
 use crate::lease::Lease;
 use crate::options::{MAX_TTL, OutOfRange};
-use crate::quorum::drift;
 
 /// The shortest life of a delegation: 10 ms.
 const MIN_EXPIRES_IN: Duration = Duration::from_millis(10);
@@ -85,17 +82,18 @@ impl Delegate {
         let claims = Claims { set, audience, resource, token, not_after, nonce };
         let text = claims.sign(lease.owner());
         // Counted before the lease is asked, so that one that is released meanwhile knows of it.
-        let delegation = Delegation::begin(lease, text, Instant::now() + expires_in + drift(expires_in));
-        delegation.lease.check()?;
-        Ok(delegation)
+        lease.delegations().begin();
+        // Nobody has the text of one that was not made.
+        lease.check().inspect_err(|_| lease.delegations().finish())?;
+        Ok(Delegation { lease, text })
     }
 }
 
 /// A delegation of a lease: a text for the service that is to work under the lock. Whoever has the text can use it while it lasts,
 /// so it is not shown in logs.
 ///
-/// It is unfinished until [`around`](Self::around) has ended, or its time is over. Dropping it finishes nothing: the service that has the text
-/// may be at work.
+/// It is unfinished until [`around`](Self::around) was answered. Dropping it finishes nothing: the service that has the text may be at
+/// work.
 #[must_use = "it keeps the lock from being released until it is finished"]
 pub struct Delegation {
     lease: Lease,
@@ -105,11 +103,6 @@ pub struct Delegation {
 impl Delegation {
     /// The name of the header that carries a delegation.
     pub const HEADER: &'static str = "lock-delegation";
-
-    fn begin(lease: Lease, text: String, end: Instant) -> Self {
-        lease.delegations().begin(end);
-        Self { lease, text }
-    }
 
     /// The text to send: up to 950 characters of the base64url alphabet, which are valid in a header.
     #[must_use]
@@ -135,6 +128,9 @@ impl Delegation {
 
     /// Awaits the request that carries the delegation. When it is answered, the delegation is finished: the other service works under
     /// the lock no more, since it answers after its work.
+    ///
+    /// So the future must return an error whenever somebody else may have answered, such as a proxy with 504: turn statuses that are not
+    /// a success into errors. If the service works on while its response is being read, read it to the end in the future.
     ///
     /// # Errors
     ///

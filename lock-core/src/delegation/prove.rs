@@ -7,13 +7,19 @@ use super::credential::Credential;
 use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::node::{Holder, LockKeys, LockState, Look};
-use crate::quorum::{ProofTally, ProofVerdict, ProofVote, validity};
+use crate::quorum::{ProofTally, ProofVerdict, ProofVote};
 use crate::random::OwnerId;
 
 /// What a look at all nodes says about a delegated lock.
 pub(super) enum Proof {
-    /// The lock is this owner's until this time.
-    Held(OwnerId, Instant),
+    /// The lock is this owner's.
+    Held {
+        owner: OwnerId,
+        /// When the nodes were asked.
+        sent: Instant,
+        /// How long each node of a majority has the key from then on, by its own clock, at least.
+        remaining: Duration,
+    },
     /// It is not, or nobody who has it made the delegation.
     Refuted(Vec<NodeVote>),
     /// Too few nodes replied.
@@ -49,8 +55,7 @@ pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
         votes.push(NodeVote { node: cluster.members[node].node.name().to_owned(), vote: shown });
         match (tally.vote(node, vote), owner) {
             (Some(ProofVerdict::Proven(remaining)), Some(owner)) => {
-                let left = validity(remaining, sent.elapsed()).unwrap_or_default();
-                return Proof::Held(owner, Instant::now() + left);
+                return Proof::Held { owner, sent, remaining };
             }
             (Some(ProofVerdict::Refuted), _) => return Proof::Refuted(votes),
             _ => {}

@@ -49,11 +49,24 @@ impl Grant {
         Self { engine, keys, owner, ttl, nodes, position, tokens: 0..0, sent, granted_at: None, _tracked: tracked }
     }
 
-    /// What stands for a lock that another process holds and delegated to this one: there is nothing to release.
-    pub(crate) fn adopted(engine: &Arc<Engine>, keys: &LockKeys, owner: OwnerId, ttl: Duration, token: u64) -> Self {
+    /// What stands for a lock that another process holds and delegated to this one: there is nothing to release. The nodes that
+    /// were asked at `sent` have it for `ttl` from then on.
+    pub(crate) fn adopted(
+        engine: &Arc<Engine>,
+        keys: &LockKeys,
+        owner: OwnerId,
+        sent: Instant,
+        ttl: Duration,
+        token: u64,
+    ) -> Self {
         let mut grant = Self::tentative(engine, keys, ttl, NodeSet::default(), QueuePosition::None);
-        (grant.owner, grant.tokens) = (owner, token..token + 1);
+        (grant.owner, grant.sent, grant.tokens) = (owner, sent, token..token + 1);
         grant
+    }
+
+    /// Whether another process holds the lock, and delegated it.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.nodes.is_empty()
     }
 
     /// A majority granted the lock, with these tokens.

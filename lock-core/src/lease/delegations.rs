@@ -1,7 +1,5 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::time::Instant;
-
 /// The delegations of a lease, as far as its end depends on them.
 #[derive(Default)]
 pub(crate) struct Delegations(Mutex<State>);
@@ -10,21 +8,20 @@ pub(crate) struct Delegations(Mutex<State>);
 struct State {
     /// Whether there has been any.
     made: bool,
+    /// One that is never finished counts to the end of the lease: when its time is over, the masters' clocks say, and exclusion must
+    /// not depend on them.
     unfinished: usize,
-    /// When the last of them ends by itself.
-    end: Option<Instant>,
 }
 
 impl Delegations {
-    /// One is made that ends at this time, unless it is [finished](Self::finish) before.
-    pub(crate) fn begin(&self, end: Instant) {
+    /// One is made, which is unfinished until it is [finished](Self::finish).
+    pub(crate) fn begin(&self) {
         let mut state = self.state();
         state.made = true;
         state.unfinished += 1;
-        state.end = state.end.max(Some(end));
     }
 
-    /// The service that has one answered: it works under the lock no more.
+    /// The service that has one works under the lock no more, or never got it.
     pub(crate) fn finish(&self) {
         let mut state = self.state();
         state.unfinished = state.unfinished.saturating_sub(1);
@@ -38,8 +35,7 @@ impl Delegations {
 
     /// Whether another service may still work under the lock.
     pub(super) fn unfinished(&self) -> bool {
-        let state = self.state();
-        state.unfinished > 0 && state.end.is_some_and(|end| Instant::now() < end)
+        self.state().unfinished > 0
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

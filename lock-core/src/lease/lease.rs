@@ -281,7 +281,7 @@ impl Lease {
 
     /// Whether another process holds the lock, and delegated it.
     pub(crate) fn is_adopted(&self) -> bool {
-        self.grant().as_ref().is_some_and(|grant| grant.nodes().is_empty())
+        self.grant().as_ref().is_some_and(Grant::is_adopted)
     }
 
     pub(crate) fn delegations(&self) -> &Delegations {
@@ -305,7 +305,7 @@ impl Lease {
     /// because this task may have slept since.
     fn expires(&self, sent: Instant) -> Instant {
         let ttl = self.0.options.ttl;
-        sent + (ttl - drift(ttl))
+        sent + ttl.saturating_sub(drift(ttl))
     }
 
     /// When the next renewal is due: a third of the time to live after the last one. `None` once the lock is being released.
@@ -394,9 +394,12 @@ impl Lease {
         self.release_grant(grant, QueuePosition::None)
     }
 
-    /// Sends the release of a lease that has ended. `None` if another service may still work under the lock: the key is then left to
-    /// expire, or the next holder would work beside that service.
+    /// Sends the release of a lease that has ended. `None` if the lock is another service's, or if another service may still work under
+    /// it: the key is then left to expire, or the next holder would work beside that service.
     pub(super) fn release_grant(&self, grant: Grant, position: QueuePosition) -> Option<Release> {
+        if grant.is_adopted() {
+            return None;
+        }
         if self.0.delegations.unfinished() {
             grant.leave_to_expire();
             return None;

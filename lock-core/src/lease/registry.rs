@@ -36,7 +36,7 @@ struct Registered {
 }
 
 impl LeaseRegistry {
-    pub(crate) fn add(&self, lease: Lease, due: Instant) {
+    pub(super) fn add(&self, lease: Lease, due: Instant) {
         let mut leases = self.lock();
         leases.due.insert((due, lease.id()));
         leases.registered.insert(lease.id(), Registered { lease, due: Some(due) });

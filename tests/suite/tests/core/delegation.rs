@@ -207,3 +207,73 @@ async fn a_lease_that_ended_is_delegated_to_nobody() {
     let late = lease.delegate().create();
     assert!(matches!(late, Err(DelegateError::Lost(LockError::Lost { .. }))), "{late:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_acquired_again_under_an_adopted_lease_is_the_same_one() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let mut inner = adopted.scope(other.lock("stock:42").try_acquire()).await.unwrap();
+    assert_eq!(inner.token(), guard.token());
+    // As the body of a response does.
+    inner.keep_beyond_outer();
+    drop(adopted);
+    assert!(inner.is_valid() && other.held().len() == 1);
+    assert!(inner.release().await.unwrap());
+    assert!(guard.is_valid() && other.held().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_an_adopted_lease_that_is_over() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let lease = adopted.lease();
+    drop(adopted);
+    let began = Instant::now();
+    other.shutdown(TTL).await;
+    assert_eq!(began.elapsed(), Duration::ZERO, "{lease:?} is only looked at");
+    assert!(!lease.is_valid() && guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_release_ends_the_work_of_the_adopter() {
+    let (_nodes, holder, other) = two_services().await;
+    for operator in [&holder, &other] {
+        let guard = holder.lock("stock:42").acquire().await.unwrap();
+        let delegation = guard.delegate().create().unwrap();
+        let adopted = other.adopt(delegation.as_str()).await.unwrap();
+        operator.force_release("stock:42").await.unwrap();
+        let began = Instant::now();
+        adopted.lost().await;
+        assert!(began.elapsed() <= TTL / 3, "{:?}", began.elapsed());
+        assert!(is_refused(&other, &delegation).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unfinished_delegation_counts_to_the_end_of_the_lease() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    _ = guard.delegate().expires_in(TTL / 10).create().unwrap();
+    // When it expires, the clocks of the masters say, and those of the other service may be others.
+    tokio::time::sleep(TTL / 2).await;
+    guard.release().await.unwrap();
+    assert!(other.lock("stock:42").try_acquire().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_may_adopt_what_it_delegated_itself() {
+    let (_nodes, holder, _other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let adopted = holder.adopt(delegation.as_str()).await.unwrap();
+    assert_eq!(holder.held().len(), 2);
+    drop(adopted);
+    assert!(guard.is_valid());
+    delegation.around(async { Ok::<_, ()>(()) }).await.unwrap();
+    assert!(guard.release().await.unwrap());
+    assert!(holder.lock("stock:42").try_acquire().await.is_ok(), "nobody works under it any more");
+}
