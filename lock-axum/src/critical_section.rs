@@ -1,4 +1,4 @@
-//! Runs a handler while its lock is held.
+//! Runs a handler while its lock is held: one that was acquired, or adopted.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -8,6 +8,7 @@ use axum::response::Response;
 use http::StatusCode;
 use lock_core::{Lease, LockError, LockManager};
 
+use crate::delegated::{Carried, NotDelegated};
 use crate::detach::DetachOnDrop;
 use crate::held::{Guard, Held, Resources};
 use crate::log_once::LogOnce;
@@ -25,28 +26,52 @@ pub(crate) struct Completed<T, G> {
     pub(crate) guard: G,
 }
 
-/// Acquires the lock, or the locks, and runs a handler under it.
+/// Acquires the lock of a request, or the locks. If the request carries a delegation, and the policy is to adopt it, that is adopted instead, and
+/// refused rather than replaced by a lock of its own: its sender holds the lock.
 ///
 /// # Errors
 ///
-/// If the lock was not acquired, or if it was lost while the handler ran.
+/// The rejection that answers in place of the handler.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped before the lock is acquired, no lock is left behind. After that, the policy decides whether
-/// the handler is dropped as well or runs to its end. In either case the handler ends before the lock is released.
-pub(crate) async fn run<R, T, Fut>(
+/// If the future is dropped, no lock is left behind.
+pub(crate) async fn enter<R: Resources>(
     locks: &LockManager,
     resources: &R,
+    carried: Carried,
     policy: &Policy,
-    handler: impl FnOnce(&R::Guard) -> Fut,
-) -> Result<Completed<T, R::Guard>, LockError>
+    on_error: Option<&(dyn Fn(LockError) -> Response + Sync)>,
+) -> Result<R::Guard, LockRejection> {
+    // Boxed, because most requests carry nothing.
+    if policy.adopt
+        && let Some(adopted) = Box::pin(carried.adopt(locks, policy.retry_after)).await?
+    {
+        return resources.adopt(adopted).ok_or_else(|| LockRejection::not_delegated(NotDelegated::OtherResource));
+    }
+    resources.acquire(locks, policy).await.map_err(|error| reject(error, policy, on_error))
+}
+
+/// Runs a handler under its lock, or its locks.
+///
+/// # Errors
+///
+/// If the lock was lost while the handler ran.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the policy decides whether the handler is dropped as well or runs to its end. In either case the handler
+/// ends before the lock is released.
+pub(crate) async fn run<G, T, Fut>(
+    guard: G,
+    policy: &Policy,
+    handler: impl FnOnce(&G) -> Fut,
+) -> Result<Completed<T, G>, LockError>
 where
-    R: Resources,
+    G: Guard,
     T: Send + 'static,
     Fut: Future<Output = T> + Send + 'static,
 {
-    let guard = resources.acquire(locks, policy).await?;
     // Boxed, because each of the steps around it would reserve room for it: three times as much in all.
     let work = Box::pin(guard.held().scope().enter(handler(&guard)));
     // Owns the guard: wherever it goes, the lock is held until the handler ends.
@@ -141,7 +166,7 @@ pub(crate) fn finish_response(
 pub(crate) fn reject(
     error: LockError,
     policy: &Policy,
-    on_error: Option<&dyn Fn(LockError) -> Response>,
+    on_error: Option<&(dyn Fn(LockError) -> Response + Sync)>,
 ) -> LockRejection {
     match on_error {
         Some(on_error) => LockRejection::answered_by(on_error, error),

@@ -1,7 +1,7 @@
 //! What a handler holds: one lock, or a set of locks. Layer and macro treat both alike.
 
 use http::Extensions;
-use lock_core::{Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
+use lock_core::{AdoptedLease, Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
 
 use crate::hold::PendingSession;
 use crate::policy::{OnLost, Policy};
@@ -17,6 +17,9 @@ pub trait Resources: Send + Sync {
         locks: &LockManager,
         policy: &Policy,
     ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
+
+    /// Takes a lock that was adopted, if that is the one: of several, none is.
+    fn adopt(&self, adopted: AdoptedLease) -> Option<Self::Guard>;
 }
 
 /// The guard of a lock, or of a set of locks.
@@ -58,6 +61,10 @@ impl Resources for String {
     async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<LockGuard, LockError> {
         policy.request(locks, self).acquire().await
     }
+
+    fn adopt(&self, adopted: AdoptedLease) -> Option<LockGuard> {
+        (adopted.resource() == self).then(|| adopted.into_guard())
+    }
 }
 
 impl Resources for Vec<String> {
@@ -65,6 +72,10 @@ impl Resources for Vec<String> {
 
     async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<SetGuard, LockError> {
         policy.request_all(locks, self).acquire().await
+    }
+
+    fn adopt(&self, _: AdoptedLease) -> Option<SetGuard> {
+        None
     }
 }
 

@@ -120,6 +120,7 @@
 //! | the request body is larger than the layer's `body_limit` | 413 | `about:blank` | no |
 //! | the layer could not read the request body | 400 | `about:blank` | no |
 //! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |
+//! | a [delegation](guide::delegation) is malformed, expired, for another service, resource or set of masters, or its lock is not the sender's any more | 403 | `lock-delegation-refused` | no |
 //! | no lock manager in the request extensions; invalid lock options; a lock key that holds something else | 500 | `about:blank` | no |
 //! | a path parameter that the route does not have; [`Lease`], [`Leases`], [`FencingToken`] or [`Hold`] on a route without it | 500 | `about:blank` | no |
 //!
@@ -179,6 +180,7 @@ mod counted;
 mod critical_section;
 #[cfg(feature = "dashboard")]
 mod dashboard;
+mod delegated;
 mod detach;
 mod distributed_lock;
 mod encode;
@@ -206,15 +208,17 @@ pub mod __private;
 pub use lock_core::rustls;
 #[doc(inline)]
 pub use lock_core::{
-    ConfigError, ConnectError, FencingToken, ForcedRelease, Health, HolderTag, InvalidName, InvalidUrl, Lease, Leases,
-    LockError, LockGuard, LockManager, LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest,
-    LockVerdict, LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_SET_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members, MemoryNode,
-    MissingLease, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, RedisNode, Refusal, Seat,
-    SeatState, SetGuard, SetRequest, ShutdownReport, Vote, Waiting, node, observer, redis,
+    AdoptError, AdoptedLease, ConfigError, ConnectError, Delegate, DelegateError, Delegation, FencingToken,
+    ForcedRelease, Health, HolderTag, InvalidAudience, InvalidName, InvalidUrl, Lease, Leases, LockError, LockGuard,
+    LockManager, LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest, LockVerdict,
+    LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_SET_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members, MemoryNode, MissingLease,
+    NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, RedisNode, Refusal, Seat, SeatState, SetGuard,
+    SetRequest, ShutdownReport, Vote, Waiting, node, observer, redis,
 };
 
 #[cfg(feature = "dashboard")]
 pub use self::dashboard::{Dashboard, dashboard};
+pub use self::delegated::Delegated;
 pub use self::distributed_lock::distributed_lock;
 pub use self::encode::encode_value;
 pub use self::hold::{Hold, MissingHold};

@@ -12,6 +12,7 @@ use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed};
+use crate::delegated::Carried;
 pub use crate::encode::push_encoded;
 pub use crate::held::{Guard, Held, Resources};
 use crate::hold::{Hold, PendingSession};
@@ -27,26 +28,38 @@ pub use crate::signature::{Nothing, OnError, Outcome, Output, Returns, outcome, 
 /// never runs unguarded.
 ///
 /// The first extractor of a handler. It leaves word of the manager for the others, which run before the lock is acquired.
-pub struct Manager(LockManager);
+pub struct Manager(Caller);
+
+/// Whose lock a handler runs under, as far as the head of its request says.
+pub struct Caller {
+    locks: LockManager,
+    carried: Carried,
+}
+
+impl Caller {
+    fn of(parts: &mut Parts, locks: LockManager) -> Self {
+        parts.extensions.insert(LockPending(locks.clone()));
+        Self { locks, carried: Carried::by(&parts.headers) }
+    }
+}
 
 impl<S: Sync> FromRequestParts<S> for Manager {
     type Rejection = LockRejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, LockRejection> {
         let locks: LockManager = parts.extensions.get().cloned().ok_or_else(LockRejection::no_manager)?;
-        parts.extensions.insert(LockPending(locks.clone()));
-        Ok(Self(locks))
+        Ok(Self(Caller::of(parts, locks)))
     }
 }
 
-impl From<Manager> for LockManager {
-    fn from(Manager(locks): Manager) -> Self {
-        locks
+impl From<Manager> for Caller {
+    fn from(Manager(caller): Manager) -> Self {
+        caller
     }
 }
 
 /// Extracts the lock manager from the router's state. Otherwise like [`Manager`].
-pub struct ManagerFromState(LockManager);
+pub struct ManagerFromState(Caller);
 
 impl<S: Sync> FromRequestParts<S> for ManagerFromState
 where
@@ -55,15 +68,13 @@ where
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let locks = LockManager::from_ref(state);
-        parts.extensions.insert(LockPending(locks.clone()));
-        Ok(Self(locks))
+        Ok(Self(Caller::of(parts, LockManager::from_ref(state))))
     }
 }
 
-impl From<ManagerFromState> for LockManager {
-    fn from(ManagerFromState(locks): ManagerFromState) -> Self {
-        locks
+impl From<ManagerFromState> for Caller {
+    fn from(ManagerFromState(caller): ManagerFromState) -> Self {
+        caller
     }
 }
 
@@ -78,7 +89,7 @@ impl From<ManagerFromState> for LockManager {
 ///
 /// The rejection that answers in place of the handler.
 pub async fn guard_handler<R, Fut>(
-    locks: impl Into<LockManager>,
+    caller: impl Into<Caller>,
     read: ReadBytes,
     resources: R,
     policy: Policy,
@@ -89,7 +100,7 @@ where
     R: Resources,
     Fut: Future<Output = Response> + Send + 'static,
 {
-    guard_response(&locks.into(), read, &resources, &policy, on_error, |guard| handler(guard.held())).await
+    guard_response(caller.into(), read, &resources, &policy, on_error, |guard| handler(guard.held())).await
 }
 
 /// Runs a handler that may take its lock along into a session. Otherwise like [`guard_handler`].
@@ -102,7 +113,7 @@ where
 ///
 /// The rejection that answers in place of the handler.
 pub async fn guard_session_handler<Fut>(
-    locks: impl Into<LockManager>,
+    caller: impl Into<Caller>,
     read: ReadBytes,
     resource: String,
     policy: Policy,
@@ -120,11 +131,11 @@ where
             handler.await
         }
     };
-    guard_response(&locks.into(), read, &resource, &policy, on_error, handler).await
+    guard_response(caller.into(), read, &resource, &policy, on_error, handler).await
 }
 
 async fn guard_response<R, Fut>(
-    locks: &LockManager,
+    caller: Caller,
     read: ReadBytes,
     resources: &R,
     policy: &Policy,
@@ -137,17 +148,14 @@ where
 {
     static UPGRADE_NOT_HELD: LazyLock<LogOnce> = LazyLock::new(LogOnce::default);
 
-    let handler = |guard: &R::Guard| {
-        drop(read);
-        handler(guard)
-    };
-    let completed = critical_section::run(locks, resources, policy, handler).await;
+    let on_error = on_error.as_ref().map(|on_error| on_error as &(dyn Fn(LockError) -> Response + Sync));
+    let Caller { locks, carried } = caller;
+    let guard = critical_section::enter(&locks, resources, carried, policy, on_error).await?;
+    drop(read);
+    let completed = critical_section::run(guard, policy, handler).await;
     let finish =
         |Completed { output, guard }| critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD);
-    completed.and_then(finish).map_err(|error| {
-        let on_error = on_error.as_ref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-        critical_section::reject(error, policy, on_error)
-    })
+    completed.and_then(finish).map_err(|error| critical_section::reject(error, policy, on_error))
 }
 
 /// Runs the body of a function under its lock, in the caller's task.

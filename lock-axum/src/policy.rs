@@ -86,6 +86,8 @@ pub struct Policy {
     pub renew: Option<bool>,
     /// Until when the lock is held.
     pub hold: HoldUntil,
+    /// Whether a request that carries a delegation is handled under that.
+    pub adopt: bool,
     /// What happens when the lease is lost.
     pub on_lost: OnLost,
     /// What happens when the client disconnects.
@@ -130,6 +132,7 @@ impl Policy {
             max_hold: None,
             renew: None,
             hold: HoldUntil::Answer,
+            adopt: false,
             on_lost: OnLost::Cancel,
             on_disconnect: OnDisconnect::Finish,
             busy_status: StatusCode::CONFLICT.as_u16(),

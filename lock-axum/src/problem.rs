@@ -31,6 +31,7 @@ enum ProblemType {
     BufferFull,
     Lost,
     KeyInvalid,
+    DelegationRefused,
     StaleToken,
 }
 
@@ -42,6 +43,7 @@ impl ProblemType {
             Self::BufferFull => "urn:problem:lock-axum:lock-buffer-full",
             Self::Lost => "urn:problem:lock-axum:lock-lost",
             Self::KeyInvalid => "urn:problem:lock-axum:lock-key-invalid",
+            Self::DelegationRefused => "urn:problem:lock-axum:lock-delegation-refused",
             Self::StaleToken => "urn:problem:lock-axum:stale-fencing-token",
         }
     }
@@ -53,6 +55,7 @@ impl ProblemType {
             Self::BufferFull => "Too many request bodies are in memory",
             Self::Lost => "The lock was lost",
             Self::KeyInvalid => "The lock key is invalid",
+            Self::DelegationRefused => "The delegation was refused",
             Self::StaleToken => "The fencing token is stale",
         }
     }
@@ -84,6 +87,11 @@ impl Problem {
     pub(crate) fn key_invalid(detail: String) -> Self {
         let status = StatusCode::BAD_REQUEST;
         Self { status, problem_type: Some(ProblemType::KeyInvalid), detail: Some(detail), retry: None }
+    }
+
+    pub(crate) fn delegation_refused(detail: String) -> Self {
+        let (status, problem_type) = (StatusCode::FORBIDDEN, Some(ProblemType::DelegationRefused));
+        Self { status, problem_type, detail: Some(detail), retry: None }
     }
 
     pub(crate) fn stale_token() -> Self {

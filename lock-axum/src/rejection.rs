@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use lock_core::LockError;
+use lock_core::{AdoptError, LockError};
 
+use crate::delegated::NotDelegated;
 use crate::key_error::KeyError;
 use crate::policy::Policy;
 use crate::problem::{Problem, Retry};
@@ -16,8 +17,8 @@ use crate::problem::{Problem, Retry};
 /// all cases. A handler with `#[distributed_lock]` returns `Result<Response, LockRejection>`, and
 /// [`LockLayer`](crate::LockLayer) answers with the same rejections.
 ///
-/// It implements `From<LockError>`, so that a handler that acquires a lock itself can return it, too. As an error, it
-/// has the [`LockError`] or [`KeyError`] that caused it as its source; its own message does not repeat theirs.
+/// It implements `From<LockError>` and `From<AdoptError>`, so that a handler that acquires a lock or adopts a delegation itself can return
+/// it, too. As an error, it has the [`LockError`], [`AdoptError`] or [`KeyError`] that caused it as its source; its own message does not repeat theirs.
 ///
 /// # Examples
 ///
@@ -49,6 +50,11 @@ enum Cause {
         retry_after: Duration,
     },
     Key(KeyError),
+    Adopt {
+        error: AdoptError,
+        retry_after: Duration,
+    },
+    NotDelegated(NotDelegated),
     NoManager,
     BufferFull {
         retry_after: Duration,
@@ -89,13 +95,21 @@ impl LockRejection {
     }
 
     /// The response of the user's `on_error`, unless it is no error although the lock was lost.
-    pub(crate) fn answered_by(on_error: &dyn Fn(LockError) -> Response, error: LockError) -> Self {
+    pub(crate) fn answered_by(on_error: &(dyn Fn(LockError) -> Response + Sync), error: LockError) -> Self {
         let lost = matches!(error, LockError::Lost { .. }).then(|| error.clone());
         let response = on_error(error);
         match lost {
             Some(error) if response.status() < StatusCode::BAD_REQUEST => error.into(),
             _ => Self(Box::new(Cause::Answered { status: response.status(), response: Mutex::new(response) })),
         }
+    }
+
+    pub(crate) fn not_adopted(error: AdoptError, retry_after: Duration) -> Self {
+        Self(Box::new(Cause::Adopt { error, retry_after }))
+    }
+
+    pub(crate) fn not_delegated(reason: NotDelegated) -> Self {
+        Self(Box::new(Cause::NotDelegated(reason)))
     }
 
     pub(crate) fn no_manager() -> Self {
@@ -113,6 +127,12 @@ impl From<LockError> for LockRejection {
     }
 }
 
+impl From<AdoptError> for LockRejection {
+    fn from(error: AdoptError) -> Self {
+        Self::not_adopted(error, Policy::new().retry_after)
+    }
+}
+
 impl From<KeyError> for LockRejection {
     fn from(error: KeyError) -> Self {
         Self(Box::new(Cause::Key(error)))
@@ -127,6 +147,8 @@ impl IntoResponse for LockRejection {
                 lock_problem(&error, busy_status, retry_after).into_response()
             }
             Cause::Key(error) => Problem::key_invalid(error.to_string()).into_response(),
+            Cause::Adopt { error, retry_after } => adopt_problem(&error, retry_after).into_response(),
+            Cause::NotDelegated(reason) => Problem::delegation_refused(reason.to_string()).into_response(),
             Cause::BufferFull { retry_after } => Problem::buffer_full(retry_after).into_response(),
             Cause::NoManager => {
                 tracing::error!(name: "lock.no_manager",
@@ -169,6 +191,21 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
     }
 }
 
+/// The client is told what it can do about it, and nothing that only the holder knows.
+fn adopt_problem(error: &AdoptError, retry_after: Duration) -> Problem {
+    let detail = match error {
+        AdoptError::NoQuorum { .. } => return Problem::unavailable("too few lock servers responded", retry_after),
+        AdoptError::ShuttingDown { .. } => return Problem::unavailable("the server is shutting down", retry_after),
+        AdoptError::Malformed => "the header is not a delegation that this service understands",
+        AdoptError::OtherSet { .. } => "the delegation is of a lock on other lock servers",
+        AdoptError::OtherAudience { .. } => "the delegation is for another service",
+        AdoptError::Expired { .. } => "the delegation has expired",
+        // `AdoptError` is non-exhaustive: an error added later is refused, too.
+        _ => "the lock is not held by whoever made the delegation",
+    };
+    Problem::delegation_refused(detail.to_owned())
+}
+
 /// What a client is advised whose lock is held: the header is the same for all requests; the body has how long locks on the
 /// resource were held lately, if that is known.
 fn busy_retry(error: &LockError, retry_after: Duration) -> Retry {
@@ -187,6 +224,8 @@ impl fmt::Display for LockRejection {
             // Whoever prints only this text, and not the source, has to see why.
             Cause::Lock { error, .. } => error.fmt(f),
             Cause::Key(error) => error.fmt(f),
+            Cause::Adopt { error, .. } => error.fmt(f),
+            Cause::NotDelegated(reason) => reason.fmt(f),
             Cause::NoManager => f.write_str("no lock manager in the request extensions"),
             Cause::BufferFull { .. } => f.write_str("the bodies of waiting requests exceed max_buffered_bytes"),
             Cause::Answered { status, .. } => write!(f, "answered by on_error with {status}"),
@@ -205,6 +244,7 @@ impl std::error::Error for LockRejection {
         match &*self.0 {
             Cause::Lock { error, .. } => Some(error),
             Cause::Key(error) => Some(error),
+            Cause::Adopt { error, .. } => Some(error),
             _ => None,
         }
     }

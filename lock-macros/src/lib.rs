@@ -33,6 +33,7 @@ use proc_macro::TokenStream;
 /// | `max_hold = "1m"` | The longest time to hold the lock, renewals included. After it, the lease is lost. From 1 ms to 7 days. | the manager's |
 /// | `renew = true` | Whether the lock is renewed while the body runs. | the manager's |
 /// | `hold = "body"` | Handlers only. Until when the lock is held: `"body"` until the response's body has been sent, `"session"` until the [session](#sessions) has ended that follows the answer. | until the handler has answered |
+/// | `adopt = true` | Handlers only. Whether a request that carries a [delegation](#delegations) runs under that, and not under a lock of its own. | `false` |
 /// | `on_lost = "cancel"` | What happens to the body when the lease is lost: `"cancel"` drops it at its current `.await`, `"continue"` lets it finish, and replaces a response with a status below 400. | `"cancel"` |
 /// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` moves it to a task of its own, where it finishes with the lock held, `"cancel"` drops it. | `"finish"` |
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
@@ -125,6 +126,13 @@ use proc_macro::TokenStream;
 /// - `on_lost = "continue"` lets the session go on after a loss. `on_disconnect` is about the handler alone: what becomes
 ///   of a session whose client is gone is for the session to decide.
 ///
+/// # Delegations
+///
+/// With `adopt = true`, a request with the header `lock-delegation` runs under the lock of the service that sent it, with that service's
+/// token: nothing is acquired, and `ttl`, `wait`, `max_hold` and `renew` are the sender's. A request without the header acquires the lock.
+/// A delegation that is not valid, or for another resource than that of the request, is answered with 403 `lock-delegation-refused`, and
+/// the body does not run. It cannot be combined with `hold = "session"`, because the answer tells the sender that the work is done.
+///
 /// # Functions and methods
 ///
 /// With `manager = expr`, the attribute guards any `async fn` that has a body: free functions, methods with every kind
@@ -140,7 +148,7 @@ use proc_macro::TokenStream;
 ///   a `LockManager`.
 /// - Parameters are dropped before the lock is released. Exceptions are values without a name (`_`, or covered by `..`
 ///   in a pattern) and those that only `key` names.
-/// - `state`, `hold`, `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.
+/// - `state`, `hold`, `adopt`, `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.
 ///
 /// # Cancel safety
 ///

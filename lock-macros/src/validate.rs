@@ -66,6 +66,7 @@ fn check_function(function: &Function, args: &Args, diagnostics: &mut Diagnostic
             "the future of a guarded function may borrow from its caller, so it cannot be moved to a task",
         ),
         ("hold", "a guarded function holds its lock until it returns: it has no response and no session"),
+        ("adopt", "a guarded function has no request that could carry a delegation: call `adopt` of the manager"),
         ("state", "both name the lock manager: remove one of them"),
         ("busy_status", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
         ("retry_after", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
@@ -119,6 +120,11 @@ fn check_hold(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
         }
         return;
     };
+    if let Some(adopt) = args.name("adopt").filter(|_| args.adopt == Some(true)) {
+        let message = "`adopt` cannot be combined with `hold = \"session\"`: the answer tells the holder that the work under its \
+                       lock is done";
+        diagnostics.push(Error::new(adopt.span(), message));
+    }
     if first.is_none() {
         let message = "`hold = \"session\"` needs a parameter `Hold` that takes the lock along: add `hold: Hold`, and run the \
                        session in it, as in `ws.on_upgrade(move |socket| hold.run(async |lease| …))`";
@@ -151,6 +157,10 @@ fn check_held(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
             _ => continue,
         };
         diagnostics.push(Error::new_spanned(&param.ty, message));
+    }
+    if let Some(adopt) = args.name("adopt").filter(|_| is_set && args.adopt == Some(true)) {
+        let message = "`adopt` cannot be combined with several resources: a delegation is of one lock";
+        diagnostics.push(Error::new(adopt.span(), message));
     }
     if let Some(hold) = args.name("hold").filter(|_| is_set && args.holds_session()) {
         let message = "`hold = \"session\"` cannot be combined with several resources: lock one for the session";

@@ -8,6 +8,7 @@
 //! | Where does the transaction go, and what if a client repeats its request? | [`transactions`] |
 //! | How do I lock several things at once? | [`several_locks`] |
 //! | How do I hold a lock for a stream, or for the session of a WebSocket? | [`sessions`] |
+//! | How does another service work under my lock? | [`delegation`] |
 //! | How do I stop an instance, and roll out a new version? | [`shutdown`] |
 //! | How do I test a guarded handler? | [`testing`] |
 //! | I use another lock today. What changes? | [`migrating`] |
@@ -18,6 +19,7 @@
 //! The examples run as tests, on masters in memory. What is promised, and under which assumptions, is in
 //! `docs/guarantees.md` of the repository; this guide promises nothing beyond it.
 
+pub mod delegation;
 pub mod durations;
 pub mod fencing;
 pub mod masters;

@@ -5,7 +5,7 @@ use lock_core::{LockError, LockManager};
 
 use super::resource::ResourceSource;
 use crate::log_once::LogOnce;
-use crate::policy::Policy;
+use crate::policy::{HoldUntil, Policy};
 
 /// How much of a request body is buffered by default, in bytes. The same limit as axum's own extractors have.
 const DEFAULT_BODY_LIMIT: usize = 2 * 1024 * 1024;
@@ -43,6 +43,14 @@ impl Config {
     #[track_caller]
     #[expect(clippy::panic, reason = "as axum panics on an invalid route: both are mistakes in the program")]
     pub(super) fn check(&self) {
+        let adopts_session = self.policy.adopt && self.policy.hold == HoldUntil::SessionEnd;
+        assert!(
+            !adopts_session,
+            "adopt_delegations cannot be combined with hold_until_session_end: the answer tells the holder that the work under \
+             its lock is done"
+        );
+        let adopts_set = self.policy.adopt && matches!(self.resource, ResourceSource::Set(_));
+        assert!(!adopts_set, "adopt_delegations cannot be combined with several resources: a delegation is of one lock");
         let checked = self.policy.request(&self.locks, "").check_options();
         match (checked, self.policy.ttl) {
             (Ok(()), _) => {}

@@ -39,8 +39,8 @@ impl LockLayer {
     ///
     /// # Panics
     ///
-    /// If `max_hold` is out of range: from 1 ms to 7 days. Also if the layer locks [several resources](Self::new_all), which
-    /// cannot be held for a session.
+    /// If `max_hold` is out of range: from 1 ms to 7 days. Also with [`adopt_delegations`](Self::adopt_delegations), and if the layer
+    /// locks [several resources](Self::new_all), which cannot be held for a session.
     ///
     /// # Examples
     ///

@@ -305,6 +305,32 @@ impl LockLayer {
         self
     }
 
+    /// Handles a request that carries a [delegation](lock_core::Lease::delegate), in the header `lock-delegation`, under that: nothing is
+    /// acquired, and the handler has the lease and the token of the service that sent it. A request without one acquires the lock.
+    ///
+    /// A delegation that is not valid, or for another resource than that of the request, is answered with 403
+    /// `lock-delegation-refused`, and the handler does not run. `ttl`, `wait`, `max_hold` and `renew` are the sender's.
+    /// [The guide](crate::guide::delegation) has both sides.
+    ///
+    /// # Panics
+    ///
+    /// With [`hold_until_session_end`](Self::hold_until_session_end): the answer tells the sender that the work under its lock is done.
+    /// Also if the layer locks [several resources](Self::new_all): a delegation is of one lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "order:{order}").adopt_delegations();
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn adopt_delegations(mut self) -> Self {
+        self.0.policy.adopt = true;
+        self.0.check();
+        self
+    }
+
     /// Sets the status of the response when another holder has the lock: 409, 423, 429 or 503. Defaults to 409.
     ///
     /// # Panics

@@ -17,6 +17,7 @@ use super::config::Config;
 use super::request_body;
 use super::resource::{ResourceError, ResourceSource, resources};
 use crate::critical_section::{self, Completed};
+use crate::delegated::Carried;
 use crate::held::{Guard as _, Held as _, Resources};
 use crate::policy::HoldUntil;
 use crate::problem::Problem;
@@ -147,6 +148,12 @@ impl Config {
                 }
             }
         };
+        let carried = Carried::by(&parts.headers);
+        let guard = match critical_section::enter(&self.locks, &resources, carried, &self.policy, self.on_error()).await
+        {
+            Ok(guard) => guard,
+            Err(rejection) => return Ok(rejection.into_response()),
+        };
         let (holds_session, on_lost) = (self.policy.hold == HoldUntil::SessionEnd, self.policy.on_lost);
         let handler = move |guard: &R::Guard| {
             guard.held().insert_into(&mut parts.extensions);
@@ -157,7 +164,7 @@ impl Config {
                 inner.call(Request::from_parts(parts, body)).await
             }
         };
-        match critical_section::run(&self.locks, &resources, &self.policy, handler).await {
+        match critical_section::run(guard, &self.policy, handler).await {
             Err(error) => Ok(self.reject(error)),
             Ok(Completed { output: Err(error), .. }) => Err(error),
             Ok(Completed { output: Ok(response), guard }) => {
@@ -183,8 +190,11 @@ impl Config {
     }
 
     fn reject(&self, error: LockError) -> Response {
-        let on_error = self.on_error.as_deref().map(|on_error| on_error as &dyn Fn(LockError) -> Response);
-        critical_section::reject(error, &self.policy, on_error).into_response()
+        critical_section::reject(error, &self.policy, self.on_error()).into_response()
+    }
+
+    fn on_error(&self) -> Option<&(dyn Fn(LockError) -> Response + Sync)> {
+        self.on_error.as_deref().map(|on_error| on_error as _)
     }
 }
 

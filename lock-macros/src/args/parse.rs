@@ -20,7 +20,7 @@ struct Known {
     example: &'static str,
 }
 
-const KNOWN: [Known; 15] = [
+const KNOWN: [Known; 16] = [
     Known { name: "resource", example: "\"stock:{sku}\"" },
     Known { name: "key", example: "format!(\"stock:{sku}\")" },
     Known { name: "ttl", example: "\"10s\"" },
@@ -28,6 +28,7 @@ const KNOWN: [Known; 15] = [
     Known { name: "max_hold", example: "\"1m\"" },
     Known { name: "renew", example: "true" },
     Known { name: "hold", example: "\"body\"" },
+    Known { name: "adopt", example: "true" },
     Known { name: "on_lost", example: "\"cancel\"" },
     Known { name: "on_disconnect", example: "\"finish\"" },
     Known { name: "busy_status", example: "409" },
@@ -61,6 +62,8 @@ pub(crate) struct Args {
     pub(crate) renew: Option<bool>,
     /// The variant of `HoldUntil`.
     pub(crate) hold: Option<Ident>,
+    /// Whether a request's delegation is adopted.
+    pub(crate) adopt: Option<bool>,
     /// The variant of `OnLost`.
     pub(crate) on_lost: Option<Ident>,
     /// The variant of `OnDisconnect`.
@@ -193,6 +196,7 @@ impl Args {
             "max_hold" => self.max_hold = diagnostics.handle(duration::parse(text, value, &duration::MAX_HOLD)),
             "renew" => self.renew = diagnostics.handle(value::boolean(text, value)),
             "hold" => self.hold = diagnostics.handle(value::choice(text, value, &HOLD)),
+            "adopt" => self.adopt = diagnostics.handle(value::boolean(text, value)),
             "on_lost" => self.on_lost = diagnostics.handle(value::choice(text, value, &ON_LOST)),
             "on_disconnect" => self.on_disconnect = diagnostics.handle(value::choice(text, value, &ON_DISCONNECT)),
             "busy_status" => self.busy_status = diagnostics.handle(value::number(text, value, &BUSY_STATUS)),
@@ -284,7 +288,7 @@ mod tests {
         let mut diagnostics = Diagnostics::default();
         let args = Args::parse(
             quote! {
-                resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, hold = "body",
+                resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, hold = "body", adopt = true,
                 on_lost = "continue", on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
                 manager = self.locks(1, 2), state, crate = ::shop::lock_axum,
             },
@@ -298,6 +302,7 @@ mod tests {
         assert_eq!(args.renew, Some(false));
         assert!(!args.holds_session());
         assert_eq!(args.hold.unwrap(), "BodyEnd");
+        assert_eq!(args.adopt, Some(true));
         assert_eq!(args.on_lost.unwrap(), "Continue");
         assert_eq!(args.on_disconnect.unwrap(), "Cancel");
         assert_eq!(args.busy_status, Some(423));

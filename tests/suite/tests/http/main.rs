@@ -6,6 +6,7 @@ mod body_budget;
 mod body_holds;
 mod dashboard;
 mod dashboard_control;
+mod delegations;
 mod endings;
 mod fence;
 mod functions;

@@ -1,0 +1,107 @@
+//! Requests that carry a delegation: they are to be handled under the lock of the service that sends them.
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use lock_core::{AdoptError, AdoptedLease, Delegation, LockManager};
+
+use crate::policy::Policy;
+use crate::rejection::LockRejection;
+
+/// An extractor that adopts the delegation in the header `lock-delegation` ([`Delegation::HEADER`]): the handler works under the lock of
+/// the service that sent the request, and with its token.
+///
+/// The [`LockManager`] is that in the request extensions, on the same masters as the sender's. A request without the header is refused with
+/// 403 `lock-delegation-refused`, as is one whose delegation is not valid. Nothing is ever acquired: for routes that others may call with
+/// and without a lock, there are [`adopt_delegations`](crate::LockLayer::adopt_delegations) of the layer and `adopt = true` of the
+/// [attribute](macro@crate::distributed_lock), which also check that the delegation is for the resource of the request, cancel the
+/// handler when the lock is lost, and keep it going when the client hangs up. Here, the handler does that itself.
+///
+/// # Examples
+///
+/// ```
+/// use axum::extract::Path;
+/// use axum::http::StatusCode;
+/// use axum::routing::put;
+/// use axum::{Extension, Router};
+/// use lock_axum::{Delegated, LockManager, LockRejection};
+///
+/// async fn reserve(Path(order): Path<u64>, Delegated(lease): Delegated) -> Result<StatusCode, LockRejection> {
+///     if lease.resource() != format!("order:{order}") {
+///         return Ok(StatusCode::FORBIDDEN);
+///     }
+///     println!("reserving for {order}, with token {}", lease.token());
+///     lease.check()?;
+///     Ok(StatusCode::NO_CONTENT)
+/// }
+///
+/// let app: Router = Router::new().route("/{order}", put(reserve)).layer(Extension(LockManager::in_memory()));
+/// ```
+#[derive(Debug)]
+pub struct Delegated(pub AdoptedLease);
+
+impl<S: Sync> FromRequestParts<S> for Delegated {
+    type Rejection = LockRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, LockRejection> {
+        let locks: LockManager = parts.extensions.get().cloned().ok_or_else(LockRejection::no_manager)?;
+        let adopted = Carried::by(&parts.headers).adopt(&locks, Policy::new().retry_after).await?;
+        adopted.map(Self).ok_or_else(|| LockRejection::not_delegated(NotDelegated::Missing))
+    }
+}
+
+/// The delegation that a request carries.
+pub(crate) enum Carried {
+    Nothing,
+    One(HeaderValue),
+    Several,
+}
+
+impl Carried {
+    pub(crate) fn by(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(Delegation::HEADER).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Self::Nothing,
+            (Some(value), None) => Self::One(value.clone()),
+            (Some(_), Some(_)) => Self::Several,
+        }
+    }
+
+    /// Adopts it. `None` if there is nothing to adopt.
+    pub(crate) async fn adopt(
+        self,
+        locks: &LockManager,
+        retry_after: Duration,
+    ) -> Result<Option<AdoptedLease>, LockRejection> {
+        let refused = |error| LockRejection::not_adopted(error, retry_after);
+        match self {
+            Self::Nothing => Ok(None),
+            Self::One(value) => {
+                let text = value.to_str().map_err(|_| refused(AdoptError::Malformed))?;
+                locks.adopt(text).await.map(Some).map_err(refused)
+            }
+            Self::Several => Err(LockRejection::not_delegated(NotDelegated::Several)),
+        }
+    }
+}
+
+/// Why a request is not handled under the lock of its sender, although its delegation may be valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotDelegated {
+    Missing,
+    Several,
+    OtherResource,
+}
+
+impl fmt::Display for NotDelegated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "the request carries no delegation: the header `lock-delegation` is missing",
+            Self::Several => "the request carries more than one delegation",
+            Self::OtherResource => "the delegation is for another resource than that of the request",
+        })
+    }
+}
