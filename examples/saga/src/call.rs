@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// How long a service may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends a request about an order, with a header. Returns the status: 502 if there is no answer, and 504 if there is none in
 /// time.
-pub(crate) async fn call(method: Method, service: &str, order: u64, (name, value): (&str, String)) -> StatusCode {
+pub(crate) async fn call(method: Method, service: &str, order: u64, (name, value): (&str, HeaderValue)) -> StatusCode {
     let exchange = async {
         let request = Request::builder().method(method).uri(format!("/{order}")).header(header::HOST, service);
         let request = request.header(name, value).body(Body::empty())?;

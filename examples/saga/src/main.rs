@@ -2,17 +2,18 @@
 //! transaction covers.
 //!
 //! ```text
-//! cargo run -p saga -- records warehouse.sqlite     # each prints its address
-//! cargo run -p saga -- records shipping.sqlite
-//! cargo run -p saga -- payments payments.sqlite
 //! export REDIS_URLS=redis://a:6379,redis://b:6379,redis://c:6379
+//! cargo run -p saga -- records warehouse warehouse.sqlite     # each prints its address
+//! cargo run -p saga -- records shipping shipping.sqlite
+//! cargo run -p saga -- payments payments.sqlite
 //! cargo run -p saga -- shop WAREHOUSE PAYMENTS SHIPPING
 //! curl -X POST SHOP/42
 //! ```
 //!
-//! - The shop holds the lock of the order for the whole purchase, and sends its token along, in a header.
-//! - Warehouse and shipping claim with it before they write. A shop that was frozen, and goes on when another one has the
-//!   order, changes nothing any more: neither does it ship twice, nor take goods back that were paid.
+//! - The shop holds the lock of the order for the whole purchase, and delegates it to warehouse and shipping, in a header.
+//! - They adopt it: they work for whoever holds the order, as long as that holds it, and for nobody else. They claim with its
+//!   token before they write. A shop that was frozen, and goes on when another one has the order, changes nothing any more:
+//!   neither does it ship twice, nor take goods back that were paid.
 //! - The payment service is somebody else's and knows no tokens. It gets an idempotency key, and charges once.
 //! - A purchase that was interrupted is sent again, to any shop, and goes through the same steps. Each of them may be
 //!   repeated.
@@ -33,7 +34,7 @@ use tokio::signal::ctrl_c;
 
 use crate::shop::Shop;
 
-const USAGE: &str = "usage: saga records DATABASE | payments DATABASE | shop WAREHOUSE PAYMENTS SHIPPING";
+const USAGE: &str = "usage: saga records NAME DATABASE | payments DATABASE | shop WAREHOUSE PAYMENTS SHIPPING";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -41,22 +42,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["records", database] => axum::serve(listen().await?, records::router(database)?).await?,
+        ["records", name, database] => serve(records::router(database)?, name).await?,
         ["payments", database] => axum::serve(listen().await?, payments::router(database)?).await?,
-        ["shop", warehouse, payments, shipping] => sell(shop::router(Shop::new(warehouse, payments, shipping))).await?,
+        ["shop", warehouse, payments, shipping] => {
+            serve(shop::router(Shop::new(warehouse, payments, shipping)), "shop").await?
+        }
         _ => return Err(USAGE.into()),
     }
     Ok(())
 }
 
-/// Runs the shop until it is stopped.
-async fn sell(shop: Router) -> Result<(), Box<dyn Error>> {
-    let locks = match env::var("REDIS_URLS") {
-        Ok(urls) => LockManager::builder().redis(urls.split(',')).connect().await?,
-        Err(_) => LockManager::in_memory(), // other shops do not see these locks
-    };
-    let shop = shop.layer(Extension(locks.clone()));
-    axum::serve(listen().await?, shop).with_graceful_shutdown(locks.close_on(ctrl_c())).await?;
+/// Runs a service with locks until it is stopped. Delegations to it are made for its name.
+async fn serve(service: Router, name: &str) -> Result<(), Box<dyn Error>> {
+    let urls = env::var("REDIS_URLS")?;
+    let locks = LockManager::builder().redis(urls.split(',')).audience(name).connect().await?;
+    let service = service.layer(Extension(locks.clone()));
+    axum::serve(listen().await?, service).with_graceful_shutdown(locks.close_on(ctrl_c())).await?;
     locks.shutdown(Duration::from_secs(10)).await;
     Ok(())
 }

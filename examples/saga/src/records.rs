@@ -1,20 +1,18 @@
-//! A service of ours, warehouse or shipping: it does something for an order, or undoes it, and records that.
+//! A service of ours, warehouse or shipping: it does something for an order, or undoes it, and records that. It works under the
+//! lock of the shop that asks it to.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::put;
-use lock_axum::FencingToken;
 use lock_axum::fence::{self, rusqlite::ClaimError};
+use lock_axum::{Delegated, FencingToken, Lease};
 use rusqlite::{Connection, params};
 use tokio::task::block_in_place;
-
-/// The header with the token of the lock under which a request is made.
-pub(crate) const TOKEN: &str = "x-fencing-token";
 
 // The last record of an order counts. None is ever removed.
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS records (
@@ -38,12 +36,18 @@ pub(crate) fn router(database: &str) -> rusqlite::Result<Router> {
     Ok(Router::new().route("/{order}", put(record).delete(undo)).with_state(Arc::new(Mutex::new(db))))
 }
 
-async fn record(Path(order): Path<i64>, State(db): State<Db>, Holder(token): Holder) -> Result<(), ClaimError> {
-    write(&db, order, token, true)
+async fn record(Path(order): Path<i64>, State(db): State<Db>, Delegated(lease): Delegated) -> Result<(), Response> {
+    write(&db, order, token(&lease, order)?, true).map_err(ClaimError::into_response)
 }
 
-async fn undo(Path(order): Path<i64>, State(db): State<Db>, Holder(token): Holder) -> Result<(), ClaimError> {
-    write(&db, order, token, false)
+async fn undo(Path(order): Path<i64>, State(db): State<Db>, Delegated(lease): Delegated) -> Result<(), Response> {
+    write(&db, order, token(&lease, order)?, false).map_err(ClaimError::into_response)
+}
+
+/// The token of the shop's lock, if that is the lock of this order.
+fn token(lease: &Lease, order: i64) -> Result<FencingToken, Response> {
+    let is_for_order = lease.resource() == format!("order:{order}");
+    if is_for_order { Ok(lease.token()) } else { Err(StatusCode::FORBIDDEN.into_response()) }
 }
 
 /// Claims the order for the holder of the token, and then writes. A stale token is answered with 409.
@@ -56,16 +60,4 @@ fn write(db: &Db, order: i64, token: FencingToken, done: bool) -> Result<(), Cla
         tx.commit()?;
         Ok(())
     })
-}
-
-/// The token of the caller's lock. A request without one is refused.
-struct Holder(FencingToken);
-
-impl<S: Sync> FromRequestParts<S> for Holder {
-    type Rejection = (StatusCode, &'static str);
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let token = parts.headers.get(TOKEN).and_then(|value| serde_json::from_slice(value.as_bytes()).ok());
-        token.map(Self).ok_or((StatusCode::BAD_REQUEST, "x-fencing-token must be a fencing token"))
-    }
 }

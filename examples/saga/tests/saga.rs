@@ -5,15 +5,22 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
-use lock_support::http::{request, send};
+use lock_axum::{Delegation, LockGuard, LockManager};
+use lock_support::http::{Response, request, send};
 use lock_support::{RedisCluster, RedisServer, eventually};
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+const TTL: Duration = Duration::from_secs(2);
+
+fn urls(masters: &RedisCluster) -> Vec<String> {
+    masters.servers.iter().map(RedisServer::url).collect()
+}
 
 /// A process of the example, which is killed when this is dropped.
 struct Service {
@@ -49,19 +56,38 @@ struct World {
     warehouse: Service,
     _others: [Service; 2],
     folder: TempDir,
-    _masters: RedisCluster,
+    masters: RedisCluster,
 }
 
 impl World {
     async fn start() -> Self {
         let (folder, masters) = (TempDir::new().unwrap(), RedisCluster::start(3).await);
-        let urls: Vec<_> = masters.servers.iter().map(RedisServer::url).collect();
-        let service = |kind: &str, name: &str| Service::start(&[kind, folder.path().join(name).to_str().unwrap()], "");
-        let warehouse = service("records", "warehouse");
-        let (payments, shipping) = (service("payments", "payments"), service("records", "shipping"));
+        let urls = urls(&masters).join(",");
+        let service = |kind: &[&str], name: &str| {
+            let database = folder.path().join(name);
+            Service::start(&[kind, &[database.to_str().unwrap()]].concat(), &urls)
+        };
+        let (warehouse, payments) =
+            (service(&["records", "warehouse"], "warehouse"), service(&["payments"], "payments"));
+        let shipping = service(&["records", "shipping"], "shipping");
         let [a, b, c] = [&warehouse, &payments, &shipping].map(|service| service.address.to_string());
-        let shops = [(); 2].map(|()| Service::start(&["shop", &a, &b, &c], &urls.join(",")));
-        Self { shops, warehouse, _others: [payments, shipping], folder, _masters: masters }
+        let shops = [(); 2].map(|()| Service::start(&["shop", &a, &b, &c], &urls));
+        Self { shops, warehouse, _others: [payments, shipping], folder, masters }
+    }
+
+    /// Holds the lock of the order, as a shop does.
+    async fn hold(&self, order: u64) -> LockGuard {
+        let locks = LockManager::builder().redis(urls(&self.masters)).connect().await.unwrap();
+        locks.lock(format!("order:{order}")).ttl(TTL).wait(TTL * 2).acquire().await.unwrap()
+    }
+
+    /// Asks the warehouse to reserve the goods.
+    async fn reserve(&self, order: u64, delegation: Option<&str>) -> Response {
+        let mut request = Request::put(format!("/{order}")).header(header::HOST, "localhost");
+        if let Some(delegation) = delegation {
+            request = request.header(Delegation::HEADER, delegation);
+        }
+        send(self.warehouse.address, request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
     fn count(&self, database: &str, query: &str) -> i64 {
@@ -116,21 +142,72 @@ async fn a_shop_that_was_frozen_takes_nothing_back_that_another_has_sold() {
     assert_eq!(buy(world.shops[1].address, 7).await, Some(StatusCode::OK));
     world.shops[0].signal(Signal::CONT);
     let late = late.await.unwrap().unwrap();
-    // Its lock was lost, or the warehouse has refused its token, if it was faster.
-    assert!([StatusCode::INTERNAL_SERVER_ERROR, StatusCode::CONFLICT].contains(&late), "{late}");
+    // Its lock was lost, or the warehouse has refused to work under it, if it was faster.
+    assert!([StatusCode::INTERNAL_SERVER_ERROR, StatusCode::FORBIDDEN].contains(&late), "{late}");
     world.assert_completed_once(7);
 }
 
 #[tokio::test]
-async fn a_service_refuses_the_token_of_an_earlier_holder_and_a_request_without_one() {
+async fn a_service_works_under_the_lock_of_its_caller_and_without_it_not_at_all() {
     let world = World::start().await;
-    assert_eq!(buy(world.shops[0].address, 42).await, Some(StatusCode::OK));
-    let undo = || Request::delete("/42").header(header::HOST, "localhost");
-    let late = undo().header("x-fencing-token", "1").body(Body::empty()).unwrap();
-    assert_eq!(send(world.warehouse.address, late).await.unwrap().status, StatusCode::CONFLICT);
-    let without = undo().body(Body::empty()).unwrap();
-    assert_eq!(send(world.warehouse.address, without).await.unwrap().status, StatusCode::BAD_REQUEST);
-    world.assert_completed_once(42);
+    let guard = world.hold(42).await;
+    let delegation = guard.delegate().audience("warehouse").create().unwrap();
+    let text = delegation.as_str().to_owned();
+    let forged = format!("{}AAAAAAAA", &text[..text.len() - 8]);
+    let for_shipping = guard.delegate().audience("shipping").create().unwrap();
+    let expired = guard.delegate().expires_in(Duration::from_millis(10)).create().unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let elsewhere = RedisCluster::start(1).await;
+    let strangers = LockManager::builder().redis(urls(&elsewhere)).connect().await.unwrap();
+    let stranger = strangers.lock("order:42").acquire().await.unwrap();
+    let foreign = stranger.delegate().create().unwrap();
+    let refused = [&forged, for_shipping.as_str(), expired.as_str(), foreign.as_str(), "not one"];
+    for delegation in refused.into_iter().map(Some).chain([None]) {
+        let answer = world.reserve(42, delegation).await;
+        assert_eq!(
+            (answer.status, &*answer.kind()),
+            (StatusCode::FORBIDDEN, "lock-delegation-refused"),
+            "{delegation:?}"
+        );
+    }
+    assert_eq!(world.reserve(43, Some(&text)).await.status, StatusCode::FORBIDDEN, "another order");
+    assert!(!world.is_done("warehouse", 42));
+
+    let reserved = delegation.around(async { Ok::<_, ()>(world.reserve(42, Some(&text)).await.status) }).await;
+    assert_eq!(reserved, Ok(StatusCode::OK));
+    let token = world.count("warehouse", "SELECT token FROM records");
+    assert_eq!(token, guard.token().as_i64());
+
+    // The next holder's lock is not that of the delegation.
+    drop(guard);
+    let _next = world.hold(42).await;
+    assert_eq!(world.reserve(42, Some(&text)).await.status, StatusCode::FORBIDDEN, "replayed after a re-grant");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_released_while_another_service_works_under_it_is_left_to_expire() {
+    let world = World::start().await;
+    let guard = world.hold(42).await;
+    let delegation = guard.delegate().audience("warehouse").create().unwrap();
+    let text = delegation.as_str().to_owned();
+    // The warehouse cannot write for now.
+    let mut db = Connection::open(world.folder.path().join("warehouse")).unwrap();
+    let busy = db.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let next = {
+        let reserving = world.reserve(42, Some(&text));
+        let releasing = async {
+            assert!(guard.release().await.unwrap());
+            let began = Instant::now();
+            let next = world.hold(42).await;
+            assert!(began.elapsed() > TTL / 4, "it was deleted after {:?}", began.elapsed());
+            drop(busy);
+            next
+        };
+        let (reserved, next) = tokio::join!(reserving, releasing);
+        assert!([StatusCode::OK, StatusCode::CONFLICT].contains(&reserved.status), "{}", reserved.status);
+        next
+    };
+    assert!(next.is_valid());
 }
 
 #[tokio::test]
