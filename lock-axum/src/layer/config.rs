@@ -50,7 +50,10 @@ impl Config {
              its lock is done"
         );
         let adopts_set = self.policy.adopt && matches!(self.resource, ResourceSource::Set(_));
-        assert!(!adopts_set, "adopt_delegations cannot be combined with several resources: a delegation is of one lock");
+        assert!(
+            !adopts_set,
+            "adopt_delegations cannot be combined with several resources: a delegation is of one lock"
+        );
         let checked = self.policy.request(&self.locks, "").check_options();
         match (checked, self.policy.ttl) {
             (Ok(()), _) => {}

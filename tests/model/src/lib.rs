@@ -47,6 +47,7 @@ mod client;
 mod coverage;
 mod deadlock;
 mod decider;
+mod delegation;
 mod eviction;
 mod membership;
 mod model;
@@ -65,6 +66,7 @@ mod symmetry;
 pub use self::action::{Action, Delivery, Request};
 pub use self::coverage::{Coverage, CoveragePoint};
 pub use self::decider::{Decider, Decision};
+pub use self::delegation::{DelegationModel, DelegationMutant, DelegationSetting, NO_UNGUARDED_ADOPTER};
 pub use self::eviction::{Eviction, Owners};
 pub use self::membership::{
     Locks, MembershipModel, MembershipMutant, MembershipSetting, NO_DEADLOCK_OF_CHANGES, ONE_ROSTER, ONE_RULING_ROSTER,
@@ -82,7 +84,8 @@ pub use self::reservations::{
     BOUNDED_OVERTAKING, FREE_KEYS_RESERVED, ONE_ORDER, ReservationsModel, ReservationsSetting, TAKEN_IN_TIME,
 };
 pub use self::run::{
-    Outcome, Violation, explore, explore_membership, explore_queue, explore_reservations, explore_sets,
+    Outcome, Violation, explore, explore_delegation, explore_membership, explore_queue, explore_reservations,
+    explore_sets,
 };
 pub use self::sets::{COMPLETE_SETS, NO_STUCK_SET, SetsModel, SetsMutant, SetsSetting};
 pub use self::setting::{Mutant, Setting, Time};

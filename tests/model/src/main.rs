@@ -1,7 +1,7 @@
 //! Explores all states of the larger settings, which takes minutes.
 //!
 //! ```text
-//! model [attempts|forgetting|renewal|eviction|queue|membership|all]
+//! model [attempts|forgetting|renewal|eviction|queue|delegation|membership|all]
 //! ```
 //!
 //! Progress goes to stderr. If a property is violated, the run that shows it is printed and the exit code is 1.
@@ -10,7 +10,9 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use lock_model::{MembershipSetting, ModelSetting, QueueSetting, ReservationsSetting, Setting, report};
+use lock_model::{
+    DelegationSetting, MembershipSetting, ModelSetting, QueueSetting, ReservationsSetting, Setting, report,
+};
 
 /// Explores all states of a model of the protocol and checks its properties in each of them. The exit code is 1 if a
 /// property is violated.
@@ -33,6 +35,8 @@ enum Which {
     Eviction,
     /// Processes that wait in the nodes' queues.
     Queue,
+    /// Services that work under the lock of another.
+    Delegation,
     /// Changes of the membership, with and without a lock, while nodes lose their data and clocks are wrong.
     Membership,
     /// All of these, one after the other.
@@ -55,6 +59,9 @@ fn main() -> io::Result<ExitCode> {
     if wanted(Which::Queue) {
         models.extend(QueueSetting::long().into_iter().map(ModelSetting::Queue));
         models.extend(ReservationsSetting::long().into_iter().map(ModelSetting::Reservations));
+    }
+    if wanted(Which::Delegation) {
+        models.extend(DelegationSetting::long().into_iter().map(ModelSetting::Delegation));
     }
     if wanted(Which::Membership) {
         models.extend(MembershipSetting::long().into_iter().map(ModelSetting::Membership));

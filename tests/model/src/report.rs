@@ -1,10 +1,11 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use super::delegation::DelegationSetting;
 use super::membership::MembershipSetting;
 use super::queue::QueueSetting;
 use super::reservations::ReservationsSetting;
-use super::run::{Outcome, explore, explore_membership, explore_queue, explore_reservations};
+use super::run::{Outcome, explore, explore_delegation, explore_membership, explore_queue, explore_reservations};
 use super::setting::Setting;
 
 /// The setting of one of the models.
@@ -16,6 +17,8 @@ pub enum ModelSetting {
     Queue(QueueSetting),
     /// A setting of the model of the reservations.
     Reservations(ReservationsSetting),
+    /// A setting of the model of delegations.
+    Delegation(DelegationSetting),
     /// A setting of the model of the membership.
     Membership(MembershipSetting),
 }
@@ -26,6 +29,7 @@ impl ModelSetting {
             Self::Lock(setting) => explore(setting.clone(), None, progress),
             Self::Queue(setting) => explore_queue(setting.clone(), None, progress),
             Self::Reservations(setting) => explore_reservations(setting.clone(), None, progress),
+            Self::Delegation(setting) => explore_delegation(setting.clone(), None, progress),
             Self::Membership(setting) => explore_membership(setting.clone(), None, progress),
         }
     }
@@ -37,6 +41,7 @@ impl fmt::Display for ModelSetting {
             Self::Lock(setting) => setting.fmt(f),
             Self::Queue(setting) => setting.fmt(f),
             Self::Reservations(setting) => setting.fmt(f),
+            Self::Delegation(setting) => setting.fmt(f),
             Self::Membership(setting) => setting.fmt(f),
         }
     }

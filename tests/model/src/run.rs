@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use stateright::{Checker as _, HasDiscoveries, Model};
 
 use super::coverage::{Coverage, CoveragePoint};
+use super::delegation::{DelegationModel, DelegationSetting};
 use super::membership::{MembershipModel, MembershipSetting};
 use super::model::LockModel;
 use super::queue::{QueueModel, QueueSetting};
@@ -84,6 +85,16 @@ pub fn explore_reservations(
     progress: impl Fn(usize, usize),
 ) -> Outcome {
     run_checker(ReservationsModel::new(setting), Arc::default(), target, progress)
+}
+
+/// Like [`explore`], for the model of delegations.
+#[must_use]
+pub fn explore_delegation(
+    setting: DelegationSetting,
+    target: Option<&'static str>,
+    progress: impl Fn(usize, usize),
+) -> Outcome {
+    run_checker(DelegationModel::new(setting), Arc::default(), target, progress)
 }
 
 /// Like [`explore`], for the model of the membership.
