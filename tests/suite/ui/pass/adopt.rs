@@ -9,7 +9,7 @@ async fn reserve(Path(order): Path<u64>, lease: Lease) -> String {
     format!("{order}: {}", lease.token())
 }
 
-/// Spelt out, beside a session.
+/// Spelled out, beside a session.
 #[distributed_lock(key = "r", hold = "session", max_hold = "1h", adopt = false, state)]
 async fn own(hold: lock_axum::Hold) {
     drop(hold);
