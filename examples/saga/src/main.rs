@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ["records", name, database] => serve(records::router(database)?, name).await?,
         ["payments", database] => axum::serve(listen().await?, payments::router(database)?).await?,
         ["shop", warehouse, payments, shipping] => {
-            serve(shop::router(Shop::new(warehouse, payments, shipping)), "shop").await?
+            serve(shop::router(Shop::new(warehouse, payments, shipping)), "shop").await?;
         }
         _ => return Err(USAGE.into()),
     }

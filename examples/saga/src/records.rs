@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::put;
 use lock_axum::fence::{self, rusqlite::ClaimError};
 use lock_axum::{Delegated, FencingToken, Lease};
@@ -36,18 +36,17 @@ pub(crate) fn router(database: &str) -> rusqlite::Result<Router> {
     Ok(Router::new().route("/{order}", put(record).delete(undo)).with_state(Arc::new(Mutex::new(db))))
 }
 
-async fn record(Path(order): Path<i64>, State(db): State<Db>, Delegated(lease): Delegated) -> Result<(), Response> {
-    write(&db, order, token(&lease, order)?, true).map_err(ClaimError::into_response)
+async fn record(Path(order): Path<i64>, State(db): State<Db>, Delegated(lease): Delegated) -> Result<(), Refused> {
+    Ok(write(&db, order, token(&lease, order)?, true)?)
 }
 
-async fn undo(Path(order): Path<i64>, State(db): State<Db>, Delegated(lease): Delegated) -> Result<(), Response> {
-    write(&db, order, token(&lease, order)?, false).map_err(ClaimError::into_response)
+async fn undo(Path(order): Path<i64>, State(db): State<Db>, Delegated(lease): Delegated) -> Result<(), Refused> {
+    Ok(write(&db, order, token(&lease, order)?, false)?)
 }
 
 /// The token of the shop's lock, if that is the lock of this order.
-fn token(lease: &Lease, order: i64) -> Result<FencingToken, Response> {
-    let is_for_order = lease.resource() == format!("order:{order}");
-    if is_for_order { Ok(lease.token()) } else { Err(StatusCode::FORBIDDEN.into_response()) }
+fn token(lease: &Lease, order: i64) -> Result<FencingToken, Refused> {
+    if lease.resource() == format!("order:{order}") { Ok(lease.token()) } else { Err(Refused::OtherOrder) }
 }
 
 /// Claims the order for the holder of the token, and then writes. A stale token is answered with 409.
@@ -60,4 +59,25 @@ fn write(db: &Db, order: i64, token: FencingToken, done: bool) -> Result<(), Cla
         tx.commit()?;
         Ok(())
     })
+}
+
+/// Why nothing was written.
+enum Refused {
+    OtherOrder,
+    Claim(ClaimError),
+}
+
+impl From<ClaimError> for Refused {
+    fn from(error: ClaimError) -> Self {
+        Self::Claim(error)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        match self {
+            Self::OtherOrder => StatusCode::FORBIDDEN.into_response(),
+            Self::Claim(error) => error.into_response(),
+        }
+    }
 }
