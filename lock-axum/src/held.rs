@@ -39,7 +39,11 @@ pub trait Guard: Send + Sync + 'static {
 
 /// The view of a held lock, or of a set of locks.
 pub trait Held: Clone + Send + Sync + 'static {
-    /// Whether it is still held.
+    /// Returns an error if it is held no longer.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`].
     fn check(&self) -> Result<(), LockError>;
 
     /// Resolves when it is lost.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use lock_core::LockManager;
 use serde_json::{Value, json};
@@ -69,8 +70,7 @@ fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return true };
     // HTTP/2 has it in the URI.
-    let host =
-        headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(uri.authority().map(|host| host.as_str()));
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(uri.authority().map(Authority::as_str));
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     origin.is_some_and(|(_, authority)| Some(authority) == host)
 }

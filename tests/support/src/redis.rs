@@ -164,14 +164,15 @@ impl RedisServer {
         panic!("redis-server does not restart on port {}", self.port);
     }
 
-    /// Waits until the server answers. False if its process ended instead.
+    /// Waits until the server answers, and has loaded its data. False if its process ended instead.
     async fn comes_up(&mut self) -> bool {
         let (mut up, mut ended) = (false, false);
         let pid = format!("process_id:{}\r\n", self.child.id());
         eventually_async("redis-server answers", async || {
             ended = self.child.try_wait().unwrap().is_some();
             // Another server on this port might answer, so the process id must match.
-            up = !ended && self.try_query::<String>("INFO server").await.is_ok_and(|info| info.contains(&pid));
+            let is_up = |info: String| info.contains(&pid) && info.contains("\r\nloading:0\r\n");
+            up = !ended && self.try_query::<String>("INFO").await.is_ok_and(is_up);
             up || ended
         })
         .await;

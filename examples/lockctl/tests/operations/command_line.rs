@@ -169,7 +169,9 @@ async fn a_lock_is_shown_and_taken_from_its_holder() {
     assert!(text.starts_with("stock:42: held by ") && !text.contains("lock-"), "{text}");
 
     let forced = json("force-release stock:42 --json").await;
-    assert_eq!((&forced["evicted"][0], forced["freed_on"].as_array().map(Vec::len)), (&shown["holder"], Some(3)));
+    assert_eq!(&forced["evicted"][0], &shown["holder"]);
+    // A master that replies late is not waited for.
+    assert!(forced["freed_on"].as_array().is_some_and(|freed| freed.len() >= 2), "{forced}");
     assert!(forced["token"].as_u64() > Some(stuck.token().get()), "{forced}");
     let next = service.lock("stock:42").try_acquire().await.unwrap();
     assert!(forced["token"].as_u64() < Some(next.token().get()), "{forced}");

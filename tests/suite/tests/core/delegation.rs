@@ -199,7 +199,7 @@ async fn a_lease_that_ended_is_delegated_to_nobody() {
     let (_nodes, holder, _other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let lease = guard.lease();
-    for (expires_in, audience) in [(TTL / 1000, "a".repeat(1)), (TTL, String::new()), (TTL, "a".repeat(129))] {
+    for (expires_in, audience) in [(TTL / 1000, "a".to_owned()), (TTL, String::new()), (TTL, "a".repeat(129))] {
         let refused = lease.delegate().expires_in(expires_in).audience(audience).create();
         assert!(matches!(refused, Err(DelegateError::ExpiresIn(_) | DelegateError::Audience(_))), "{refused:?}");
     }
