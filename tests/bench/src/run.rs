@@ -6,6 +6,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tokio::time::timeout;
 
+#[cfg(feature = "metrics")]
+use super::metrics;
 use super::{BoxError, Curve, Machine, Plan, Row};
 use super::{
     burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, processes, scaling,
@@ -45,6 +47,9 @@ pub enum Part {
     Held,
     /// How the cost scales.
     Scaling,
+    /// The feature `metrics`, with and without a recorder. The last part, because the recorder stays.
+    #[cfg(feature = "metrics")]
+    Metrics,
 }
 
 /// What was measured.
@@ -115,6 +120,8 @@ impl Part {
             Self::Memory => memory::measure(plan).await?,
             Self::Layer => layer::measure(plan).await?,
             Self::Held => held::measure(plan).await?,
+            #[cfg(feature = "metrics")]
+            Self::Metrics => metrics::measure(plan).await?,
             Self::Scaling => return Ok((Vec::new(), scaling::measure(plan).await?)),
         };
         Ok((rows, Vec::new()))
