@@ -7,8 +7,9 @@ use lock_core::{LockManager, LockRequest, SetRequest};
 /// What happens to a handler whose lease is lost while it runs, and to the session into which it took a
 /// [`Hold`](crate::Hold).
 ///
-/// A lease is lost when it could not be renewed in time, when too many masters have lost its key, when it reaches
-/// `max_hold`, or when the grace period of a shutdown ends. Writes that the handler completed before the loss remain; let the resource check the fencing token.
+/// A lease is lost when it could not be renewed in time, when too many masters have lost its key, when it reaches `max_hold`,
+/// or when the grace period of a shutdown ends. Writes that the handler completed before the loss remain; let the resource
+/// check the fencing token.
 ///
 /// # Examples
 ///
@@ -23,9 +24,9 @@ pub enum OnLost {
     /// The handler's future is dropped at the `.await` where it is suspended, and the client gets 500 `lock-lost`.
     #[default]
     Cancel,
-    /// The handler runs to its end. A response with a status below 400 is still replaced by 500 `lock-lost`: after a
-    /// POST, a redirect reports a success as well. A session that has begun goes on, too. For handlers that must not be interrupted halfway and whose resource
-    /// checks the fencing token.
+    /// The handler runs to its end. A response with a status below 400 is still replaced by 500 `lock-lost`: after a POST, a
+    /// redirect reports a success as well. A session that has begun goes on, too. For handlers that must not be interrupted
+    /// halfway and whose resource checks the fencing token.
     Continue,
 }
 

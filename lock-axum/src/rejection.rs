@@ -17,8 +17,9 @@ use crate::problem::{Problem, Retry};
 /// all cases. A handler with `#[distributed_lock]` returns `Result<Response, LockRejection>`, and
 /// [`LockLayer`](crate::LockLayer) answers with the same rejections.
 ///
-/// It implements `From<LockError>` and `From<AdoptError>`, so that a handler that acquires a lock or adopts a delegation itself can return
-/// it, too. As an error, it has the [`LockError`], [`AdoptError`] or [`KeyError`] that caused it as its source; its own message does not repeat theirs.
+/// It implements `From<LockError>` and `From<AdoptError>`, so that a handler that acquires a lock or adopts a delegation itself
+/// can return it, too. As an error, it has the [`LockError`], [`AdoptError`] or [`KeyError`] that caused it as its source; its
+/// own message does not repeat theirs.
 ///
 /// # Examples
 ///

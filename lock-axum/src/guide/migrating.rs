@@ -50,7 +50,7 @@
 //! | `retryCount: -1`, for ever | a long `wait`, a day at most |
 //! | `automaticExtensionThreshold`, `lock.extend()` | nothing: renewed after a third of the `ttl`, until `max_hold` |
 //! | `signal.aborted`, which the routine has to look at | `run` drops the future; or [`lost`](crate::Lease::lost), [`check`](crate::Lease::check) |
-//! | several names in one call | one after the other, [in one order](super::resource_names#several-at-once) |
+//! | several names in one call | [`lock_all`](crate::LockManager::lock_all), with a token for each: [several locks](super::several_locks) |
 //! | the event `error`, `attempts` | [`LockError::votes`](crate::LockError::votes) |
 //!
 //! # redsync

@@ -75,26 +75,4 @@
 //!
 //! # Several at once
 //!
-//! There is one lock for one name. Who needs two takes them one after the other, and everybody in the same order. In
-//! different orders, two callers wait for each other until the `wait` of one of them ends.
-//!
-//! ```
-//! use lock_axum::{LockError, LockManager};
-//!
-//! async fn transfer(locks: &LockManager, from: u64, to: u64) -> Result<(), LockError> {
-//!     if from == to {
-//!         return Ok(());
-//!     }
-//!     let _lower = locks.lock(format!("account:{}", from.min(to))).acquire().await?;
-//!     let _higher = locks.lock(format!("account:{}", from.max(to))).acquire().await?;
-//!     // Both are held here, each with its own token.
-//!     Ok(())
-//! }
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), LockError> {
-//! let locks = LockManager::in_memory();
-//! tokio::try_join!(transfer(&locks, 1, 2), transfer(&locks, 2, 1))?;
-//! # Ok(())
-//! # }
-//! ```
+//! There is one lock for one name. Who needs two takes them [together](super::several_locks), with a name for each.

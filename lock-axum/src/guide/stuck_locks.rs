@@ -53,9 +53,10 @@
 //! # }
 //! ```
 //!
-//! The token is larger than all that the former holder has or had reserved, and smaller than those of later holders, so the claim shuts
-//! out nobody else. (One case is left: somebody who acquires the lock while it is being taken, by requests that take longer than a
-//! `ttl`. It keeps the lock, and its writes are refused.) A resource that checks no tokens has two writers for that moment: then stop the process first.
+//! The token is larger than all that the former holder has or had reserved, and smaller than those of later holders, so the
+//! claim shuts out nobody else. (One case is left: somebody who acquires the lock while it is being taken, by requests that
+//! take longer than a `ttl`. It keeps the lock, and its writes are refused.) A resource that checks no tokens has two writers
+//! for that moment: then stop the process first.
 //!
 //! # What it does not do
 //!

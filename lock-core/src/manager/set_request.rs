@@ -112,10 +112,10 @@ impl SetRequest {
 
     /// Acquires all locks, waiting for them up to `wait`.
     ///
-    /// If all are free, this takes one round trip, as for one lock. Otherwise the caller keeps those whose names come before the
-    /// first that is not free, waits for that one in its queue, as [`LockRequest::acquire`](crate::LockRequest::acquire) does, and
-    /// asks for the rest at once when it has it. Meanwhile it holds no lock behind the one that it waits for. So no two sets wait for each other in a
-    /// circle. A lock that is lost meanwhile makes it begin again.
+    /// If all are free, this takes one round trip, as for one lock. Otherwise the caller keeps those whose names come before
+    /// the first that is not free, waits for that one in its queue, as [`LockRequest::acquire`](crate::LockRequest::acquire)
+    /// does, and asks for the rest at once when it has it. Meanwhile it holds no lock behind the one that it waits for. So no
+    /// two sets wait for each other in a circle. A lock that is lost meanwhile makes it begin again.
     ///
     /// That does not hold for locks that are acquired one inside the scope of another. The event `lock.nested_out_of_order` warns
     /// of a name that comes before one that is held.

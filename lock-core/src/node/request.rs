@@ -41,9 +41,9 @@ pub struct Request {
 ///
 /// # Adding an operation
 ///
-/// The compiler asks for it in the codec, the batch, the message and the memory node. It does not ask for the rest: its reply in
-/// [`Reply`](super::Reply) and in the codec, `votes.lua` and its header, the random requests of the tests that compare nodes (`script_equivalence`, `fake_redis`), and
-/// `docs/protocol.md`.
+/// The compiler asks for it in the codec, the batch, the message and the memory node. It does not ask for the rest: its reply
+/// in [`Reply`](super::Reply) and in the codec, `votes.lua` and its header, the random requests of the tests that compare nodes
+/// (`script_equivalence`, `fake_redis`), and `docs/protocol.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Takes the lock.
