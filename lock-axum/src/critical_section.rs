@@ -26,8 +26,8 @@ pub(crate) struct Completed<T, G> {
     pub(crate) guard: G,
 }
 
-/// Acquires the lock of a request, or the locks. If the request carries a delegation, and the policy is to adopt it, that is adopted instead, and
-/// refused rather than replaced by a lock of its own: its sender holds the lock.
+/// Acquires the lock of a request, or the locks. If the request carries a delegation, and the policy is to adopt it, that is
+/// adopted instead, and refused rather than replaced by a lock of its own: its sender holds the lock.
 ///
 /// # Errors
 ///

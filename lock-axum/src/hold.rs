@@ -146,6 +146,10 @@ impl PendingSession {
     /// A hold on the lock of a handler that is about to run.
     pub(crate) fn new(guard: &LockGuard, on_lost: OnLost) -> (Hold, Self) {
         let lease = guard.lease();
+        if lease.is_adopted() {
+            tracing::error!(name: "lock.session_not_held", token = lease.token().get(),
+                "a session cannot hold a lock that was adopted: it ends with the answer; take `adopt` from the outer layer or handler");
+        }
         let guard = Arc::new(Mutex::new(Some(guard.share())));
         let (awaited, begun) = oneshot::channel();
         let pending = Self {

@@ -70,8 +70,8 @@
 //! | `lock.acquire` | the call to its end | `template`, `resource`, `attempts`, the votes of the last one (`granted`, `held`, `failed`, `pending`), `waited`, `outcome` as in the metrics |
 //! | `lock.hold` | the grant to the end of the lease | `template`, `resource`, `token`, `renewals`, `end` as in the metrics |
 //!
-//! Each lock of a set has both. The attempts run in `lock.acquire`, except for those that a set makes for several locks at once. Nothing runs in `lock.hold`: the holder goes on in its own span. The events about a lease are in
-//! the span of its hold.
+//! Each lock of a set has both. The attempts run in `lock.acquire`, except for those that a set makes for several locks at
+//! once. Nothing runs in `lock.hold`: the holder goes on in its own span. The events about a lease are in the span of its hold.
 //!
 //! With [`redact`](LockManagerBuilder::redact), neither spans nor events have the `resource`, or its `key`.
 //!

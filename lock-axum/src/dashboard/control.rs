@@ -31,15 +31,14 @@ pub(super) async fn release(State(pages): State<Arc<Pages>>, uri: Uri, headers: 
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected application/json");
     }
     let pressed: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let Some(resource) = pressed["resource"].as_str() else {
+    let Some(pressed) = Pressed::of(&pressed) else {
         return refuse(StatusCode::BAD_REQUEST, "expected the resource, and the token or null");
     };
-    let pressed = Pressed { resource, token: pressed["token"].as_str() };
     let locks = pages.locks();
     if !pressed.is_current(locks) {
         return refuse(StatusCode::CONFLICT, "its holder has changed since it was shown");
     }
-    match locks.force_release(resource).await {
+    match locks.force_release(pressed.resource).await {
         Ok(forced) => {
             let body = json!({ "token": forced.token.to_string() }).to_string();
             ([(header::CONTENT_TYPE, "application/json")], body).into_response()
@@ -48,7 +47,15 @@ pub(super) async fn release(State(pages): State<Arc<Pages>>, uri: Uri, headers: 
     }
 }
 
-impl Pressed<'_> {
+impl<'a> Pressed<'a> {
+    fn of(pressed: &'a Value) -> Option<Self> {
+        let token = match pressed.get("token")? {
+            Value::Null => None,
+            token => Some(token.as_str()?),
+        };
+        Some(Self { resource: pressed["resource"].as_str()?, token })
+    }
+
     /// Whether the lock is held as it was shown: by this process with that token, or not by this process.
     fn is_current(&self, locks: &LockManager) -> bool {
         let held = locks.held().into_iter().find(|lease| lease.resource() == self.resource);

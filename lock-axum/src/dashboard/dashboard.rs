@@ -40,8 +40,9 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// | `GET /` | the page: one file, which loads nothing else |
 /// | `GET /events` | what the page shows, as server-sent events with JSON; 503 if 16 pages are open |
 ///
-/// Nothing can be changed through them, except [with control](Dashboard::with_control). **They have no authentication of their own**: nest them below a layer that has. The page
-/// works below any path. A path that is nested with `nest` has no slash at the end; with `nest_service`, both forms lead to it.
+/// Nothing can be changed through them, except [with control](Dashboard::with_control). **They have no authentication of their
+/// own**: nest them below a layer that has. The page works below any path. A path that is nested with `nest` has no slash at
+/// the end; with `nest_service`, both forms lead to it.
 ///
 /// # Cost
 ///
@@ -131,6 +132,8 @@ where
     S: Clone + Send + Sync + 'static,
 {
     fn from(Dashboard { locks, control }: Dashboard) -> Self {
+        // What has no name cannot be named, and nobody is to find out here who holds what.
+        let control = control && !locks.redacts();
         let mut router = Router::new()
             .route("/", get(async || (HEADERS, Html(include_str!("page.html")))))
             .route("/events", get(events));

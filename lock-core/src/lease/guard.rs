@@ -76,10 +76,11 @@ impl LockGuard {
     }
 
     /// Another guard of the lease, which holds it, too, although this one may end before: for a session that goes on when its
-    /// handler has ended. The last of such guards releases.
+    /// handler has ended. The last of such guards releases. An adopted lease ends all the same when its first guard does: the answer
+    /// tells the holder of the lock that the work under it is done.
     #[doc(hidden)]
     pub fn share(&self) -> Self {
-        let is_holder = self.lease.add_holder();
+        let is_holder = !self.lease.is_adopted() && self.lease.add_holder();
         Self { lease: self.lease.clone(), registry: self.registry.clone(), is_holder }
     }
 

@@ -279,8 +279,10 @@ impl Lease {
         self.grant().as_ref().map(|grant| Arc::clone(grant.engine()))
     }
 
-    /// Whether another process holds the lock, and delegated it.
-    pub(crate) fn is_adopted(&self) -> bool {
+    /// Whether another process holds the lock, and delegated it. Not public API.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_adopted(&self) -> bool {
         self.grant().as_ref().is_some_and(Grant::is_adopted)
     }
 

@@ -45,7 +45,10 @@ impl LeaseRegistry {
 
     /// Removes the lease of a guard that ends, and remembers how long it was held.
     pub(crate) fn remove(&self, lease: &Lease) {
-        self.hold_times.record(lease.resource(), lease.age());
+        // What was adopted is a part of another process's hold.
+        if !lease.is_adopted() {
+            self.hold_times.record(lease.resource(), lease.age());
+        }
         let mut leases = self.lock();
         let removed = leases.registered.remove(&lease.id());
         if let Some(Registered { due: Some(due), .. }) = removed {

@@ -115,7 +115,8 @@ impl Lease {
             return true;
         }
         let most = validity(self.ttl(), Duration::ZERO).unwrap_or_default();
-        while least <= most && self.renews() && self.is_valid() {
+        // How far the holder renews a lease that was adopted is not known here.
+        while (self.is_adopted() || least <= most && self.renews()) && self.is_valid() {
             // Asked for before the end is read, so that no renewal in between is missed.
             let extended = self.extended();
             if self.remaining_alone() >= least {

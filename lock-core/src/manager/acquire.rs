@@ -87,7 +87,9 @@ impl Inner {
             let reporter = &self.engine.cluster.reporter;
             tracing::warn!(name: "lock.nested_out_of_order",
                 resource = reporter.shown(resource.as_str()), held = reporter.shown(held.resource()),
-                "a lock is acquired inside the scope of one whose name comes after it: callers that nest the two in opposite orders                  wait for each other until their `wait` is over; acquire both with lock_all, or nest locks in the order of their                  names; this is logged once");
+                "a lock is acquired inside the scope of one whose name comes after it: callers that nest the two in opposite \
+                 orders wait for each other until their `wait` is over; acquire both with lock_all, or nest locks in the order \
+                 of their names; this is logged once");
         }
     }
 

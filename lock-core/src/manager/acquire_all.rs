@@ -199,7 +199,8 @@ impl Inner {
         locks: &[SetLock<'_>],
         kind: AttemptKind,
     ) -> (Vec<(Grant, LocalPermit)>, Option<LocalPermit>) {
-        let mut permits: Vec<_> = locks.iter().map_while(|lock| self.queues.try_enter(&lock.keys)).collect();
+        let permit = |lock: &SetLock<'_>| self.queues.try_enter(&lock.keys, lock.caller.options);
+        let mut permits: Vec<_> = locks.iter().map_while(permit).collect();
         let pairs = locks.iter().zip(&permits);
         let wanted: Vec<_> = pairs.map(|(lock, permit)| lock.caller.wants(&lock.keys, permit.tokens())).collect();
         let mut outcomes = self.attempt_all(&wanted, kind, locks[0].caller.until()).await;

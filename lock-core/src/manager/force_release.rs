@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -40,6 +40,14 @@ pub(super) struct ForceRelease {
     pub(super) keys: LockKeys,
     pub(super) resource: String,
     pub(super) max_ttl: Duration,
+    pub(super) seen: Arc<OnceLock<Seen>>,
+}
+
+/// Whom the first look found, and the highest fence. If the work begins again on another runtime, it must evict nobody else.
+#[derive(Clone)]
+pub(super) struct Seen {
+    holders: Vec<Holder>,
+    highest: u64,
 }
 
 impl ForceRelease {
@@ -48,6 +56,9 @@ impl ForceRelease {
         let cluster = &self.engine.cluster;
         cluster.first_contact().await;
         let epochs = cluster.epochs();
+        if let Some(Seen { holders, highest }) = self.seen.get().cloned() {
+            return self.evict(began, &epochs, holders, highest).await;
+        }
         let looked = cluster.look(&epochs, std::slice::from_ref(&self.keys), false, STRAGGLERS).await;
         let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
         let votes: Vec<HoldingVote<&Holder>> = states.iter().map(|state| holding_vote(state.as_ref())).collect();
@@ -57,8 +68,9 @@ impl ForceRelease {
         if holders.contains(&&Holder::NotALock) {
             return Err(self.not_a_lock(began, &votes));
         }
-        let holders = holders.into_iter().cloned().collect();
+        let holders: Vec<_> = holders.into_iter().cloned().collect();
         let highest = states.iter().flatten().map(|state| state.fence).max().unwrap_or_default();
+        let Seen { holders, highest } = self.seen.get_or_init(|| Seen { holders, highest }).clone();
         self.evict(began, &epochs, holders, highest).await
     }
 
@@ -158,5 +170,33 @@ fn evict_vote(reply: &Result<Eviction, NodeError>) -> EvictVote {
         Ok(Eviction::Superseded) => EvictVote::Superseded,
         Ok(Eviction::Refused { fence }) => EvictVote::Refused { fence: *fence },
         Err(_) => EvictVote::NoReply,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockManager;
+
+    #[tokio::test(start_paused = true)]
+    async fn beginning_again_on_another_runtime_evicts_no_successor() {
+        let locks = LockManager::in_memory();
+        let former = locks.lock("r").acquire().await.unwrap();
+        let (inner, seen) = (&locks.0, Arc::default());
+        let resource = crate::resource::Resource::parse("r").unwrap();
+        let force_release = || ForceRelease {
+            engine: Arc::clone(&inner.engine),
+            leases: Arc::clone(&inner.leases),
+            keys: inner.engine.cluster.keyspace.keys(&resource),
+            resource: "r".to_owned(),
+            max_ttl: inner.max_ttl,
+            seen: Arc::clone(&seen),
+        };
+        force_release().run().await.unwrap();
+        assert!(!former.is_valid());
+        let successor = locks.lock("r").acquire().await.unwrap();
+        let again = force_release().run().await;
+        assert!(matches!(again, Err(LockError::Contended { .. })), "{again:?}");
+        assert!(successor.release().await.unwrap(), "it still has the lock");
     }
 }

@@ -393,9 +393,10 @@ impl LockManager {
     pub async fn force_release(&self, resource: impl AsRef<str>) -> Result<ForcedRelease, LockError> {
         let (resource, keys) = self.keys_of(resource.as_ref())?;
         let (engine, leases, max_ttl) = (&self.0.engine, &self.0.leases, self.0.max_ttl);
+        let seen = Arc::default();
         let forced = engine.home.run(|| {
-            let (engine, leases) = (Arc::clone(engine), Arc::clone(leases));
-            ForceRelease { engine, leases, keys: keys.clone(), resource: resource.clone(), max_ttl }.run()
+            let (engine, leases, seen) = (Arc::clone(engine), Arc::clone(leases), Arc::clone(&seen));
+            ForceRelease { engine, leases, keys: keys.clone(), resource: resource.clone(), max_ttl, seen }.run()
         });
         let forced = forced.await;
         forced.unwrap_or(Err(LockError::ShuttingDown { resource, waited: Duration::ZERO }))

@@ -32,7 +32,11 @@ pub struct LockState {
 impl LockState {
     /// The state, unless a number in it is beyond 2^53 - 1: no node counts that far.
     pub(super) fn check(self) -> Result<Self, NodeError> {
-        if self.fence <= MAX_TOKEN { Ok(self) } else { Err(NodeError::Protocol { reply: format!("{self:?}") }) }
+        if self.fence <= MAX_TOKEN {
+            Ok(self)
+        } else {
+            Err(NodeError::Protocol { reply: format!("the fence {}", self.fence) })
+        }
     }
 }
 

@@ -94,10 +94,10 @@ impl LocalQueues {
     }
 
     /// The permit of a lock, unless another caller has it: does not wait.
-    pub(crate) fn try_enter(self: &Arc<Self>, keys: &LockKeys) -> Option<LocalPermit> {
+    pub(crate) fn try_enter(self: &Arc<Self>, keys: &LockKeys, options: &LockOptions) -> Option<LocalPermit> {
         match self.lock().entry(keys.lock_key_shared()) {
             Entry::Vacant(entry) => {
-                let wakeups = Arc::clone(&entry.insert(LocalQueue::default()).wakeups);
+                let wakeups = Arc::clone(&entry.insert(LocalQueue::new(options.template.clone())).wakeups);
                 Some(LocalPermit::new(self, keys, wakeups))
             }
             Entry::Occupied(_) => None,

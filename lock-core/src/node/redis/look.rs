@@ -69,7 +69,9 @@ async fn run(connection: &mut MultiplexedConnection, command: impl Fn(ScriptRef)
 }
 
 fn state(lock: &Value) -> Result<LockState, NodeError> {
-    read_state(lock).ok_or_else(|| unexpected(lock)).and_then(LockState::check)
+    // Without the reply: it may have the owner id of the holder.
+    let malformed = || NodeError::Protocol { reply: "a malformed state of a lock".to_owned() };
+    read_state(lock).ok_or_else(malformed).and_then(LockState::check)
 }
 
 fn read_state(lock: &Value) -> Option<LockState> {

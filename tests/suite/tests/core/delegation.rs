@@ -277,3 +277,15 @@ async fn a_service_may_adopt_what_it_delegated_itself() {
     assert!(guard.release().await.unwrap());
     assert!(holder.lock("stock:42").try_acquire().await.is_ok(), "nobody works under it any more");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_does_not_outlive_the_answer_to_a_delegation() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let answering = other.adopt(delegation.as_str()).await.unwrap().into_guard();
+    let session = answering.share();
+    assert!(session.is_valid());
+    drop(answering);
+    assert!(!session.is_valid());
+}

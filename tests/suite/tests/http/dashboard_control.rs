@@ -70,8 +70,19 @@ async fn other_sites_and_their_forms_release_nothing() {
         assert_eq!(press(&locks, "stock:42", token(), headers).await.status, status, "{headers:?}");
     }
     assert_eq!(press(&locks, "", Value::Null, &[JSON]).await.status, StatusCode::BAD_REQUEST);
+    // A token that is not text is not taken for none.
+    assert_eq!(press(&locks, "stock:42", guard.token().get().into(), &[JSON]).await.status, StatusCode::BAD_REQUEST);
     let app = Router::from(dashboard(locks.clone()).with_control());
     let get = Request::get("/release").body(Body::empty()).unwrap();
     assert_eq!(app.oneshot(get).await.unwrap().status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert!(guard.release().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_redacted_names_there_is_nothing_to_press() {
+    let locks = LockManager::builder().nodes(nodes()).redact(true).connect().await.unwrap();
+    let guard = locks.lock("stock:42").acquire().await.unwrap();
+    let token = guard.token().to_string().into();
+    assert_eq!(press(&locks, "stock:42", token, &[JSON]).await.status, StatusCode::NOT_FOUND);
     assert!(guard.release().await.unwrap());
 }
