@@ -212,12 +212,22 @@ impl LockRequest {
         let lease = guard.lease();
         // Declared after the guard, and so dropped before it: the work ends before the lock does.
         let working = lease.scope(work(lease.clone()));
-        let output = tokio::select! {
-            biased;
-            () = lease.lost() => None,
-            output = working => Some(output),
-        };
-        lease.check()?;
-        output.ok_or_else(|| lease.lost_error())
+        run_until_lost(lease.lost(), || lease.check(), || lease.lost_error(), working).await
     }
+}
+
+/// Runs the work of a holder, of one lock or of several, and drops it when the lock is lost.
+pub(super) async fn run_until_lost<T>(
+    lost: impl Future<Output = ()>,
+    check: impl FnOnce() -> Result<(), LockError>,
+    lost_error: impl FnOnce() -> LockError,
+    working: impl Future<Output = T>,
+) -> Result<T, LockError> {
+    let output = tokio::select! {
+        biased;
+        () = lost => None,
+        output = working => Some(output),
+    };
+    check()?;
+    output.ok_or_else(lost_error)
 }

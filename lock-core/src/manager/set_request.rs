@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::LockManager;
 use super::check::check_options;
+use super::request::run_until_lost;
 use crate::error::LockError;
 use crate::lease::{Leases, SetGuard};
 use crate::options::{LockOptions, OutOfRange};
@@ -203,12 +204,6 @@ impl SetRequest {
         let leases = guard.leases();
         // Declared after the guard, and so dropped before it: the work ends before the locks do.
         let working = leases.scope(work(leases.clone()));
-        let output = tokio::select! {
-            biased;
-            () = leases.lost() => None,
-            output = working => Some(output),
-        };
-        leases.check()?;
-        output.ok_or_else(|| leases.lost_error())
+        run_until_lost(leases.lost(), || leases.check(), || leases.lost_error(), working).await
     }
 }

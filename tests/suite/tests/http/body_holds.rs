@@ -1,6 +1,5 @@
 //! Locks that are held until the end of the response's body: by the attribute with `hold = "body"` as by the layer.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,25 +8,16 @@ use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::routing::{MethodRouter, get};
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::StreamExt as _;
 use lock_axum::{LockLayer, LockManager, distributed_lock};
 use lock_support::http::{is_free, manager, nodes};
 use lock_support::{Events, eventually_async};
 use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
-type Gate = Arc<Semaphore>;
+use crate::layer_bodies::{assert_held_until_the_body_ends, parts};
 
-/// A body of three parts, each of which waits for a permit.
-fn parts(gate: Gate) -> Body {
-    Body::from_stream(stream::unfold((gate, 0), async |(gate, part)| {
-        if part == 3 {
-            return None;
-        }
-        gate.acquire().await.unwrap().forget();
-        Some((Ok::<_, Infallible>(format!("part {part};")), (gate, part + 1)))
-    }))
-}
+type Gate = Arc<Semaphore>;
 
 async fn by_layer(State(gate): State<Gate>) -> Body {
     parts(gate)
@@ -60,14 +50,7 @@ async fn the_attribute_holds_its_lock_until_the_body_ends_as_the_layer_does() {
     for route in [get(by_attribute), get(by_layer).route_layer(layer(&locks))] {
         let gate = Gate::new(Semaphore::new(1));
         let response = call(route, Method::GET, &locks, &gate).await;
-        let mut body = response.into_body().into_data_stream();
-        body.next().await.unwrap().unwrap();
-        assert!(!is_free(&nodes, "r").await, "the body is not complete");
-        gate.add_permits(2);
-        let rest: Vec<_> = body.by_ref().collect().await;
-        assert!(matches!(&rest[..], [Ok(_), Ok(_)]), "{rest:?}");
-        // Although the body has not been dropped.
-        eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+        assert_held_until_the_body_ends(response.into_body(), &nodes, &gate).await;
     }
 }
 

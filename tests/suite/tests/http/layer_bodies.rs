@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use axum::routing::post as on_post;
 use futures_util::stream::{self, StreamExt as _};
 use lock_axum::LockLayer;
+use lock_core::MemoryNode;
 use lock_support::eventually_async;
 use lock_support::http::{is_free, manager, nodes, post, request, send, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -92,8 +93,8 @@ async fn a_body_above_the_limit_is_413_and_takes_no_lock() {
     assert_eq!(chunked.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
-/// Responds at once, with a body of three parts, each of which waits for a permit.
-async fn streamed(State(gate): State<Arc<Semaphore>>) -> Body {
+/// A body of three parts, each of which waits for a permit.
+pub(crate) fn parts(gate: Arc<Semaphore>) -> Body {
     Body::from_stream(stream::unfold((gate, 0), async |(gate, part)| {
         if part == 3 {
             return None;
@@ -101,6 +102,11 @@ async fn streamed(State(gate): State<Arc<Semaphore>>) -> Body {
         gate.acquire().await.unwrap().forget();
         Some((Ok::<_, Infallible>(format!("part {part};")), (gate, part + 1)))
     }))
+}
+
+/// Responds at once, with such a body.
+async fn streamed(State(gate): State<Arc<Semaphore>>) -> Body {
+    parts(gate)
 }
 
 #[tokio::test]
@@ -146,13 +152,19 @@ async fn a_body_that_holds_an_inner_lock_outlives_the_outer_one_on_the_same_reso
     let route = on_post(streamed).route_layer(layer.clone().hold_until_body_end()).route_layer(layer);
     let app = Router::new().route("/", route).with_state(Arc::clone(&gate));
     let response = app.oneshot(request("/").body(Body::empty()).unwrap()).await.unwrap();
-    let mut body = response.into_body().into_data_stream();
+    assert_held_until_the_body_ends(response.into_body(), &nodes, &gate).await;
+}
+
+/// Reads a body of three parts, of which the gate lets one through, to its end. The lock is free then, although the body has not
+/// been dropped.
+pub(crate) async fn assert_held_until_the_body_ends(body: Body, nodes: &[MemoryNode], gate: &Semaphore) {
+    let mut body = body.into_data_stream();
     body.next().await.unwrap().unwrap();
-    assert!(!is_free(&nodes, "r").await, "the body is not complete");
+    assert!(!is_free(nodes, "r").await, "the body is not complete");
     gate.add_permits(2);
     let rest: Vec<_> = body.by_ref().collect().await;
     assert!(matches!(&rest[..], [Ok(_), Ok(_)]), "{rest:?}");
-    eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+    eventually_async("the lock is free", async || is_free(nodes, "r").await).await;
 }
 
 #[tokio::test]
