@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use axum::response::Response;
 use http::StatusCode;
-use lock_core::{Lease, LockError, LockManager};
+use lock_core::{Lease, LockError, LockManager, Mode};
 
 use crate::delegated::{Carried, NotDelegated};
 use crate::detach::DetachOnDrop;
@@ -47,6 +47,9 @@ pub(crate) async fn enter<R: Resources>(
     if policy.adopt
         && let Some(adopted) = Box::pin(carried.adopt(locks, policy.retry_after)).await?
     {
+        if adopted.mode() == Mode::Read && policy.mode == Mode::Write {
+            return Err(LockRejection::not_delegated(NotDelegated::ToRead));
+        }
         return resources.adopt(adopted).ok_or_else(|| LockRejection::not_delegated(NotDelegated::OtherResource));
     }
     resources.acquire(locks, policy).await.map_err(|error| reject(error, policy, on_error))

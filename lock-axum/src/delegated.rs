@@ -94,6 +94,7 @@ pub(crate) enum NotDelegated {
     Missing,
     Several,
     OtherResource,
+    ToRead,
 }
 
 impl fmt::Display for NotDelegated {
@@ -102,6 +103,7 @@ impl fmt::Display for NotDelegated {
             Self::Missing => "the request carries no delegation: the header `lock-delegation` is missing",
             Self::Several => "the request carries more than one delegation",
             Self::OtherResource => "the delegation is for another resource than that of the request",
+            Self::ToRead => "the delegation is to read, and the request writes",
         })
     }
 }

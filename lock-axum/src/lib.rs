@@ -148,6 +148,7 @@
 //! | `lock.no_manager` | error | A handler with `#[distributed_lock]` was called, but no manager is in the request extensions. |
 //! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. Once for each layer. |
 //! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
+//! | `lock.upgrade` | error | A guarded handler that reads locks the same resource again, to write. |
 //! | `lock.not_a_lock` | error | The key of a lock holds something that is not a lock: another program uses the same name. |
 //! | `lock.upgrade_not_held` | warn | A lock that is held until the end of the body was released at an upgrade (101). Once for each layer, and once for all handlers with the attribute. |
 //! | `lock.session_not_begun` | warn | A session did not begin within 10 seconds of the end of its handler. Its lock was released. |
@@ -213,8 +214,8 @@ pub use lock_core::{
     ForcedRelease, Health, HolderTag, InvalidAudience, InvalidName, InvalidUrl, Lease, Leases, LockError, LockGuard,
     LockManager, LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest, LockVerdict,
     LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_SET_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members, MemoryNode, MissingLease,
-    NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, RedisNode, Refusal, Seat, SeatState, SetGuard,
-    SetRequest, ShutdownReport, Vote, Waiting, node, observer, redis,
+    Mode, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, ReadGuard, ReadRequest, RedisNode, Refusal,
+    Seat, SeatState, SetGuard, SetRequest, ShutdownReport, Vote, Waiting, node, observer, redis,
 };
 
 #[cfg(feature = "dashboard")]

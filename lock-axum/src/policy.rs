@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use lock_core::{LockManager, LockRequest, SetRequest};
+use lock_core::{LockManager, LockRequest, Mode, SetRequest};
 
 /// What happens to a handler whose lease is lost while it runs, and to the session into which it took a
 /// [`Hold`](crate::Hold).
@@ -89,6 +89,8 @@ pub struct Policy {
     pub hold: HoldUntil,
     /// Whether a request that carries a delegation is handled under that.
     pub adopt: bool,
+    /// Whether the lock is read or written.
+    pub mode: Mode,
     /// What happens when the lease is lost.
     pub on_lost: OnLost,
     /// What happens when the client disconnects.
@@ -134,6 +136,7 @@ impl Policy {
             renew: None,
             hold: HoldUntil::Answer,
             adopt: false,
+            mode: Mode::Write,
             on_lost: OnLost::Cancel,
             on_disconnect: OnDisconnect::Finish,
             busy_status: StatusCode::CONFLICT.as_u16(),
@@ -145,7 +148,7 @@ impl Policy {
 
     /// A request for the lock on a resource, with the settings of this policy.
     pub(crate) fn request(&self, locks: &LockManager, resource: &str) -> LockRequest {
-        let request = with_settings!(self, locks.lock(resource));
+        let request = with_settings!(self, locks.lock(resource)).mode(self.mode);
         match &self.template {
             Some(template) => request.template(Arc::clone(template)),
             None => request,
@@ -154,7 +157,11 @@ impl Policy {
 
     /// A request for a set of locks, with the settings of this policy.
     pub(crate) fn request_all(&self, locks: &LockManager, resources: &[String]) -> SetRequest {
-        with_settings!(self, locks.lock_all(resources)).templates(self.templates.iter().cloned())
+        let (written, read) = match self.mode {
+            Mode::Write => (resources, &[][..]),
+            Mode::Read => (&[][..], resources),
+        };
+        with_settings!(self, locks.lock_all(written)).read(read).templates(self.templates.iter().cloned())
     }
 }
 

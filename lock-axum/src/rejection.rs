@@ -178,6 +178,10 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
             tracing::error!(name: "lock.not_a_lock", %error, "the key of a lock holds something else");
             Problem::internal()
         }
+        LockError::Upgrade { .. } => {
+            tracing::error!(name: "lock.upgrade", "a guarded handler that reads locks the same resource to write");
+            Problem::internal()
+        }
         // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
         // added later is answered like this, too.
         error => {

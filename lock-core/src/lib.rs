@@ -111,6 +111,7 @@ mod error;
 mod extract;
 mod lease;
 mod manager;
+mod mode;
 pub mod node;
 pub mod observer;
 mod options;
@@ -130,13 +131,15 @@ pub use self::extract::LockPending;
 pub use self::extract::MissingLease;
 #[doc(hidden)]
 pub use self::lease::Scope;
-pub use self::lease::{Lease, Leases, LockGuard, SetGuard};
+pub use self::lease::{Lease, Leases, LockGuard, ReadGuard, SetGuard};
 #[doc(hidden)]
 pub use self::manager::BufferedBytes;
 pub use self::manager::{
     ConfigError, ConnectError, ForcedRelease, Health, LockManager, LockManagerBuilder, LockOnNode, LockReport,
-    LockRequest, LockVerdict, Members, NodeHealth, NotReady, Seat, SeatState, SetRequest, ShutdownReport, Waiting,
+    LockRequest, LockVerdict, Members, NodeHealth, NotReady, ReadRequest, Seat, SeatState, SetRequest, ShutdownReport,
+    Waiting,
 };
+pub use self::mode::Mode;
 pub use self::node::{HolderTag, InvalidUrl, LockNode, MemoryNode, RedisNode};
 pub use self::observer::LockObserver;
 pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};

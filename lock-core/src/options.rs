@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::mode::Mode;
+
 /// The shortest time to live of a lock: 100 ms.
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// The longest time to live that `max_ttl` can be set to: one day.
@@ -22,6 +24,7 @@ pub(crate) struct LockOptions {
     pub(crate) max_hold: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
+    pub(crate) mode: Mode,
     /// What observers and spans are told in place of the resource.
     pub(crate) template: Option<Arc<str>>,
 }
@@ -40,6 +43,7 @@ impl Default for LockOptions {
             max_hold: Duration::from_secs(60),
             min_validity: Duration::ZERO,
             renew: true,
+            mode: Mode::Write,
             template: None,
         }
     }

@@ -102,6 +102,9 @@ impl OwnerId {
     /// What the value of a lock key begins with. A key with another value is held by a stranger, whose release wakes nobody.
     pub const PREFIX: &str = "lock-";
 
+    /// The value of a lock key that readers hold: a marker, and no owner id. It begins with the prefix, so it is no stranger's.
+    pub const SHARED: &str = "lock-shared";
+
     /// The value of a lock key: what [`Display`](fmt::Display) writes, without the formatting machinery.
     pub(crate) fn value(self) -> [u8; 37] {
         let mut value = [0; 37];

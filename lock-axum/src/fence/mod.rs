@@ -21,6 +21,11 @@
 //! Two units are sold, and one is gone from the stock. With claims, token 2 is known before its holder reads, and the write
 //! of token 1 is refused.
 //!
+//! # Readers
+//!
+//! A holder that [reads](crate::LockManager::read) checks and does not claim: `fence::rusqlite::check`, or the statement [`CHECK`].
+//! It is refused if a later writer has claimed, and raises nothing, because readers may share a token and come in any order.
+//!
 //! # Which one to use
 //!
 //! | the data is in | claim with |
@@ -84,5 +89,5 @@ pub mod rusqlite;
 mod sql;
 mod stale_token;
 
-pub use self::sql::{CLAIM, CREATE_TABLE};
+pub use self::sql::{CHECK, CLAIM, CREATE_TABLE};
 pub use self::stale_token::StaleToken;

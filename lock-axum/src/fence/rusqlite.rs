@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use lock_core::FencingToken;
 use thiserror::Error;
 
-use super::{CLAIM, StaleToken};
+use super::{CHECK, CLAIM, StaleToken};
 use crate::problem::Problem;
 
 /// Claims `resource` for the holder of `token`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
@@ -59,6 +59,46 @@ pub fn claim(transaction: &Transaction<'_>, resource: &str, token: FencingToken)
     let seen = "SELECT token FROM lock_fence WHERE resource = ?";
     let seen: Option<i64> = transaction.query_row(seen, [resource], |row| row.get(0)).optional()?;
     Err(StaleToken::report("sqlite", resource, token, seen.and_then(|seen| u64::try_from(seen).ok())).into())
+}
+
+/// Checks that no later writer has claimed `resource` than the reader with `token`, and raises nothing.
+///
+/// Call it in the transaction that reads. For a holder that writes, [`claim`].
+///
+/// # Examples
+///
+/// ```
+/// use lock_axum::fence::{self, rusqlite::ClaimError};
+/// use lock_axum::LockManager;
+/// use rusqlite::Connection;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut db = Connection::open_in_memory()?;
+/// db.execute_batch(fence::CREATE_TABLE)?;
+///
+/// let locks = LockManager::in_memory();
+/// let reader = locks.read("catalog").run(async |lease| lease).await?;
+/// let writer = locks.write("catalog").run(async |lease| lease).await?;
+/// let tx = db.transaction()?;
+/// fence::rusqlite::check(&tx, reader.resource(), reader.token())?;
+/// fence::rusqlite::claim(&tx, writer.resource(), writer.token())?;
+/// let stale = fence::rusqlite::check(&tx, reader.resource(), reader.token());
+/// assert!(matches!(stale, Err(ClaimError::Stale(_))));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// As [`claim`].
+pub fn check(transaction: &Transaction<'_>, resource: &str, token: FencingToken) -> Result<(), ClaimError> {
+    let seen: Option<i64> =
+        transaction.query_row(CHECK, params![resource, token.as_i64()], |row| row.get(0)).optional()?;
+    match seen {
+        None => Ok(()),
+        Some(seen) => Err(StaleToken::report("sqlite", resource, token, u64::try_from(seen).ok()).into()),
+    }
 }
 
 /// Why a claim failed.

@@ -2,6 +2,16 @@
 pub const CREATE_TABLE: &str =
     "CREATE TABLE IF NOT EXISTS lock_fence (resource TEXT NOT NULL PRIMARY KEY, token BIGINT NOT NULL)";
 
+/// The SQL statement with which a reader checks that no later writer has claimed a resource, for SQLite and PostgreSQL: `$1` is the
+/// resource, `$2` the reader's token as a signed integer. It returns a row, the largest token that has claimed, **if the reader is
+/// stale**; and none if it may read.
+///
+/// It does not raise the token, as [`CLAIM`] does: readers come in any order, and do not shut each other out. So it does not shut a
+/// paused writer out either, which comes back after the reader has read. Where that matters, claim.
+///
+/// It must be in the transaction that reads.
+pub const CHECK: &str = "SELECT token FROM lock_fence WHERE resource = $1 AND token > $2";
+
 /// The SQL statement that claims a resource, for SQLite and PostgreSQL: `$1` is the resource, `$2` the token as a signed integer
 /// ([`FencingToken::as_i64`](crate::FencingToken::as_i64)).
 ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use lock_core::{LockError, LockManager, MAX_SET_LEN};
+use lock_core::{LockError, LockManager, MAX_SET_LEN, Mode};
 use tower_layer::Layer;
 
 use super::LockService;
@@ -274,6 +274,21 @@ impl LockLayer {
     #[must_use]
     pub fn renew(mut self, renew: bool) -> Self {
         self.0.policy.renew = Some(renew);
+        self
+    }
+
+    /// Reads under the lock: the handler runs beside others that read, and beside none that writes. A layer without it writes. See
+    /// [`LockManager::read`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "catalog").read();
+    /// ```
+    #[must_use]
+    pub fn read(mut self) -> Self {
+        self.0.policy.mode = Mode::Read;
         self
     }
 

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Cluster, Complaint, MemberState, VotesBy, events};
 use crate::error::NodeError;
+use crate::mode::Mode;
 use crate::node::{Operation, QueuePosition, Reply, ReplySender};
 use crate::random::{Epoch, Random};
 
@@ -89,7 +90,7 @@ impl Cluster {
         };
         let owner = self.random.owner();
         let keys = self.keyspace.test_keys(owner);
-        let acquire = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None };
+        let acquire = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
         let extend = Operation::Extend { owner, ttl: EXTENDED_TTL };
         let release = Operation::Release { owner, position: QueuePosition::None };
         // All are submitted before the first reply is awaited: dropped at any point, this leaves nothing behind.

@@ -111,7 +111,7 @@ pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLea
     let not_after = now + left;
     // As long as if it had been granted for this time when the masters were asked.
     let ttl = remaining.min(not_after.saturating_duration_since(sent));
-    let options = LockOptions { ttl, renew: false, max_hold: MAX_HOLD, ..options };
+    let options = LockOptions { ttl, renew: false, max_hold: MAX_HOLD, mode: claims.mode, ..options };
     let grant = Grant::adopted(engine, &keys, owner, sent, ttl, claims.token);
     let guard = LockGuard::begin(registry, manager, resource, options, grant, None, &Span::current());
     // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.

@@ -4,6 +4,7 @@ use data_encoding::BASE64URL_NOPAD;
 use hmac_sha256::HMAC;
 use thiserror::Error;
 
+use crate::mode::Mode;
 use crate::node::SetId;
 use crate::random::OwnerId;
 
@@ -24,6 +25,7 @@ pub(crate) struct Claims {
     pub(crate) audience: Option<String>,
     pub(crate) resource: String,
     pub(crate) token: u64,
+    pub(crate) mode: Mode,
     /// Until when, in microseconds of the cluster clock.
     pub(crate) not_after: u64,
     /// Drawn for each credential, so that no two are the same.
@@ -55,7 +57,7 @@ impl Claims {
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![FORMAT];
+        let mut bytes = vec![FORMAT, u8::from(self.mode.is_read())];
         for number in [self.set.0, self.token, self.not_after, self.nonce] {
             bytes.extend_from_slice(&number.to_be_bytes());
         }
@@ -74,10 +76,15 @@ impl Claims {
         if reader.take::<1>()? != [FORMAT] {
             return None;
         }
+        let mode = match reader.take()? {
+            [0] => Mode::Write,
+            [1] => Mode::Read,
+            _ => return None,
+        };
         let [set, token, not_after, nonce] = [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
         let audience = Some(reader.text()?).filter(|audience| !audience.is_empty());
         let resource = reader.text()?;
-        reader.0.is_empty().then_some(Self { set: SetId(set), audience, resource, token, not_after, nonce })
+        reader.0.is_empty().then_some(Self { set: SetId(set), audience, resource, token, mode, not_after, nonce })
     }
 }
 
@@ -145,6 +152,7 @@ mod tests {
             audience: Some("billing".to_owned()),
             resource: "stock:42".to_owned(),
             token: 1_700_000_000_000_000,
+            mode: Mode::Write,
             not_after: 1_700_000_010_000_000,
             nonce: 5,
         }
@@ -189,11 +197,12 @@ mod tests {
     proptest! {
         #[test]
         fn any_claims_are_read_as_they_were_written(
-            (numbers, audience, resource) in (any::<[u64; 4]>(), "[a-z.]{0,128}", "[^{}\\x00-\\x1f]{1,100}")
+            (numbers, reads, audience, resource) in (any::<[u64; 4]>(), any::<bool>(), "[a-z.]{0,128}", "[^{}\\x00-\\x1f]{1,100}")
         ) {
             let [set, token, not_after, nonce] = numbers;
             let audience = Some(audience).filter(|audience| !audience.is_empty());
-            let claims = Claims { set: SetId(set), audience, resource, token, not_after, nonce };
+            let mode = if reads { Mode::Read } else { Mode::Write };
+            let claims = Claims { set: SetId(set), audience, resource, token, mode, not_after, nonce };
             let credential = Credential::parse(&claims.sign(HOLDER)).unwrap();
             prop_assert!(credential.is_signed_by(HOLDER));
             prop_assert_eq!(credential.claims, claims);

@@ -79,10 +79,12 @@ impl Delegate {
         let Some(set) = set.filter(|_| clock > 0) else { return Err(DelegateError::NoClock { resource }) };
         let not_after = clock.saturating_add(u64::try_from(expires_in.as_micros()).unwrap_or(u64::MAX));
         let (token, nonce) = (lease.token().get(), engine.random.number());
-        let claims = Claims { set, audience, resource, token, not_after, nonce };
+        let claims = Claims { set, audience, resource: resource.clone(), token, mode: lease.mode(), not_after, nonce };
         let text = claims.sign(lease.owner());
         // Counted before the lease is asked, so that one that is released meanwhile knows of it.
-        lease.delegations().begin();
+        if !lease.delegations().begin() {
+            return Err(DelegateError::Downgrading { resource });
+        }
         // Nobody has the text of one that was not made.
         lease.check().inspect_err(|_| lease.delegations().finish())?;
         Ok(Delegation { lease, text })

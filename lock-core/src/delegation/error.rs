@@ -18,6 +18,12 @@ pub enum DelegateError {
         /// The resource.
         resource: String,
     },
+    /// The lock is being downgraded. It can be delegated to read when that is done.
+    #[error("{resource:?} is being downgraded, and can be delegated again when it is read")]
+    Downgrading {
+        /// The resource.
+        resource: String,
+    },
     /// `expires_in` is out of range.
     #[error(transparent)]
     ExpiresIn(#[from] OutOfRange),

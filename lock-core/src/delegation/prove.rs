@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use super::credential::Credential;
 use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
+use crate::mode::Mode;
 use crate::node::{Holder, LockKeys, LockState, Look};
 use crate::quorum::{ProofTally, ProofVerdict, ProofVote};
 use crate::random::OwnerId;
@@ -64,14 +65,24 @@ pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
     Proof::Unknown(votes)
 }
 
-/// What a node's state of the lock proves. All that prove something have the same owner: no two make the same credential.
+/// What a node's state of the lock proves. All that prove something have the same owner: no two make the same credential. A lock to
+/// write that was downgraded proves nothing any more.
 fn vote(credential: &Credential, state: &LockState, owner: &mut Option<OwnerId>) -> (ProofVote, Vote) {
-    let signer = state.holder.as_ref().and_then(Holder::owner).filter(|holder| credential.is_signed_by(*holder));
-    match (signer, state.remaining) {
-        (Some(signer), Some(remaining)) => {
+    let has_signed = |owner: &OwnerId| credential.is_signed_by(*owner);
+    let signer = match (credential.claims.mode, &state.holder) {
+        (Mode::Write, Some(Holder::Owner(holder))) => {
+            state.remaining.filter(|_| has_signed(holder)).map(|remaining| (*holder, remaining))
+        }
+        (Mode::Read, Some(Holder::Readers)) => {
+            state.readers.iter().find(|reader| has_signed(&reader.owner)).map(|reader| (reader.owner, reader.remaining))
+        }
+        _ => None,
+    };
+    match signer {
+        Some((signer, remaining)) => {
             *owner = Some(signer);
             (ProofVote::Proven(remaining), Vote::Granted { token: state.fence })
         }
-        _ => (ProofVote::Refuted, Vote::Held { remaining: state.remaining }),
+        None => (ProofVote::Refuted, Vote::Held { remaining: state.remaining }),
     }
 }

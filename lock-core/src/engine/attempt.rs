@@ -178,7 +178,14 @@ impl<'a> Attempt<'a> {
     fn acquire(&self) -> Operation {
         let since = self.positions.as_ref().and_then(|positions| positions.since);
         let (ttl, hint) = (self.grant.ttl(), self.engine.cluster.clock());
-        Operation::Acquire { owner: self.grant.owner(), ttl, hint, tokens: self.wanted.tokens, since }
+        Operation::Acquire {
+            owner: self.grant.owner(),
+            ttl,
+            hint,
+            tokens: self.wanted.tokens,
+            since,
+            mode: self.wanted.options.mode,
+        }
     }
 
     /// Counts the votes until they decide, or a token has to be confirmed.
@@ -267,7 +274,7 @@ impl<'a> Attempt<'a> {
             && let Some(since) = positions.since
         {
             positions.nodes = positions.nodes.union(self.grant.nodes);
-            self.grant.position = QueuePosition::Keep(since);
+            self.grant.position = QueuePosition::Keep { since, mode: self.wanted.options.mode };
         }
         let names = self.engine.cluster.members.iter().map(|member| member.node.name().to_owned());
         let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();

@@ -91,6 +91,10 @@ impl Grant {
         self.owner
     }
 
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     pub(crate) fn reporter(&self) -> &Arc<Reporter> {
         &self.engine.cluster.reporter
     }
@@ -113,18 +117,14 @@ impl Grant {
         self.granted_at
     }
 
-    /// A majority extended the key by requests sent at this time.
+    /// A majority extended the key by requests sent at this time. What was sent later stays.
     pub(crate) fn renewed(&mut self, sent: Instant) {
-        self.sent = sent;
+        self.sent = self.sent.max(sent);
     }
 
     /// Gives the lock up without a release: its key is on the nodes until it expires.
     pub(crate) fn leave_to_expire(mut self) {
         self.nodes = NodeSet::default();
-    }
-
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
     }
 
     /// The key may be on this node from now on, too.

@@ -109,6 +109,20 @@ pub enum LockError {
         /// The votes of the attempt.
         votes: Vec<NodeVote>,
     },
+    /// A lock was to be written inside a scope in which it is read. Refused at once, because two readers that both wait to write
+    /// would wait for each other. Release the lock first, or hold it to write from the beginning.
+    #[error("{resource:?} is read in this scope, and cannot be locked to write inside of it")]
+    Upgrade {
+        /// The resource.
+        resource: String,
+    },
+    /// A lock was to be [downgraded](crate::LockGuard::downgrade) while another service may write under it: a
+    /// [delegation](crate::Lease::delegate) of it is unfinished.
+    #[error("{resource:?} is delegated to another service, which may still write, so it cannot be downgraded")]
+    Delegated {
+        /// The resource.
+        resource: String,
+    },
     /// The manager was closed.
     #[error("the lock manager is shutting down (resource {resource:?})")]
     ShuttingDown {
@@ -160,6 +174,8 @@ impl LockError {
             | Self::Lost { resource, .. }
             | Self::QueueFull { resource, .. }
             | Self::NotALock { resource, .. }
+            | Self::Upgrade { resource }
+            | Self::Delegated { resource }
             | Self::ShuttingDown { resource, .. }
             | Self::InvalidResource { resource, .. }
             | Self::InvalidSet { resource, .. }
@@ -178,6 +194,8 @@ impl LockError {
             | Self::ShuttingDown { waited, .. } => *waited,
             Self::Lost { .. }
             | Self::QueueFull { .. }
+            | Self::Upgrade { .. }
+            | Self::Delegated { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidSet { .. }
             | Self::InvalidOptions { .. } => Duration::ZERO,
@@ -198,6 +216,8 @@ impl LockError {
             Self::NoQuorum { .. } | Self::Expired { .. } | Self::ShuttingDown { .. } => Some(RETRY_AFTER),
             Self::Lost { .. }
             | Self::NotALock { .. }
+            | Self::Upgrade { .. }
+            | Self::Delegated { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidSet { .. }
             | Self::InvalidOptions { .. } => None,

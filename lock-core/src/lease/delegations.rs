@@ -1,6 +1,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The delegations of a lease, as far as its end depends on them.
+/// The delegations of a lease, or of those that share its grant, as far as their end depends on them.
 #[derive(Default)]
 pub(crate) struct Delegations(Mutex<State>);
 
@@ -11,14 +11,32 @@ struct State {
     /// One that is never finished counts to the end of the lease: when its time is over, the masters' clocks say, and exclusion must
     /// not depend on them.
     unfinished: usize,
+    /// Whether the lock is being downgraded: what was delegated then would be a lock to write.
+    downgrading: bool,
 }
 
 impl Delegations {
-    /// One is made, which is unfinished until it is [finished](Self::finish).
-    pub(crate) fn begin(&self) {
+    /// One is made, which is unfinished until it is [finished](Self::finish). Returns false if there cannot be any, because the lock is
+    /// being downgraded.
+    pub(crate) fn begin(&self) -> bool {
         let mut state = self.state();
-        state.made = true;
-        state.unfinished += 1;
+        if !state.downgrading {
+            state.made = true;
+            state.unfinished += 1;
+        }
+        !state.downgrading
+    }
+
+    /// The lock is being downgraded. Returns false if it cannot be, because another service may still write under it.
+    pub(super) fn begin_downgrade(&self) -> bool {
+        let mut state = self.state();
+        state.downgrading = state.unfinished == 0;
+        state.downgrading
+    }
+
+    /// The lock is downgraded: it can be delegated to read.
+    pub(super) fn end_downgrade(&self) {
+        self.state().downgrading = false;
     }
 
     /// The service that has one works under the lock no more, or never got it.

@@ -2,13 +2,17 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tracing::Span;
 
-use super::{Lease, LeaseRegistry};
+use super::renew::downgrade;
+use super::shared_grant::SharedGrant;
+use super::{Lease, LeaseRegistry, ReadGuard, ReadShare};
 use crate::engine::{Grant, Release, Unacknowledged};
 use crate::error::{LockError, LossReason};
 use crate::node::QueuePosition;
 use crate::options::LockOptions;
+use crate::quorum::RenewalVerdict;
 use crate::resource::Resource;
 use crate::waiting::LocalPermit;
 
@@ -58,7 +62,24 @@ impl LockGuard {
         if let Some(permit) = &mut permit {
             permit.lock_taken(grant.nodes(), grant.sent() + options.ttl);
         }
-        let lease = Lease::new(manager, resource, options, grant, permit, caller);
+        let lease = Lease::new(manager, resource, options, SharedGrant::new(grant), permit, caller);
+        Self::holding(registry, lease)
+    }
+
+    /// Begins a lease on a lock that is read, perhaps beside other leases of this process.
+    pub(crate) fn begin_to_read(
+        registry: &Arc<LeaseRegistry>,
+        manager: u64,
+        resource: Resource,
+        options: LockOptions,
+        share: ReadShare,
+        caller: &Span,
+    ) -> Self {
+        let lease = Lease::new(manager, resource, options, share.into_grant(), None, caller);
+        Self::holding(registry, lease)
+    }
+
+    fn holding(registry: &Arc<LeaseRegistry>, lease: Lease) -> Self {
         registry.add(lease.clone(), lease.due());
         Self { lease, registry: Some(Arc::clone(registry)), is_holder: true }
     }
@@ -141,6 +162,68 @@ impl LockGuard {
         }
     }
 
+    /// Goes on to read what this guard holds to write, without a gap in which another writer could take the lock. Readers may join
+    /// from then on; the token stays.
+    ///
+    /// The lease and its clones read from when this is called. A guard that shares an outer lease leaves that one alone: it writes on.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lease was lost, [`LockError::NoQuorum`] if too few nodes replied within the node timeout, and
+    /// [`LockError::Delegated`] while a [delegation](Lease::delegate) of it is unfinished. The lock is then released.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the lock is released.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let writing = locks.write("catalog").acquire().await?;
+    /// let reading = writing.downgrade().await?; // what was written cannot have changed since
+    /// let beside = locks.read("catalog").acquire().await?;
+    /// # drop((reading, beside));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn downgrade(self) -> Result<ReadGuard, LockError> {
+        self.lease.check()?;
+        if !self.is_holder || self.lease.mode().is_read() {
+            return Ok(ReadGuard::new(self));
+        }
+        if !self.lease.delegations().begin_downgrade() {
+            return Err(LockError::Delegated { resource: self.lease.resource().to_owned() });
+        }
+        let began = Instant::now();
+        let engine = self.lease.grant().as_ref().map(|grant| Arc::clone(grant.engine()));
+        let Some(engine) = engine else { return Err(self.lease.lost_error()) };
+        // Before the nodes know: from then on, others may read, and the lock must not be handed over to write.
+        let permit = self.lease.take_permit();
+        self.lease.read_from_now_on();
+        match downgrade(&engine, &self.lease).await {
+            RenewalVerdict::Renewed => {}
+            RenewalVerdict::Lost => {
+                self.lease.end(LossReason::Gone);
+                return Err(self.lease.lost_error());
+            }
+            RenewalVerdict::Unknown => {
+                self.lease.check()?;
+                let resource = self.lease.resource().to_owned();
+                return Err(LockError::NoQuorum { resource, waited: began.elapsed(), votes: Vec::new() });
+            }
+        }
+        if let Some(registry) = &self.registry {
+            registry.readings.add(self.lease.shared_grant());
+        }
+        self.lease.delegations().end_downgrade();
+        // The next caller may read, too, or wait for a turn to write.
+        drop(permit);
+        Ok(ReadGuard::new(self))
+    }
+
     /// Ends the lease if it is held for no other guard, and hands the lock over or sends the release. Returns `None` if there is
     /// nothing to wait for: another guard or the next waiter has the lock, or there is nothing to release.
     fn end(&mut self) -> Option<Release> {
@@ -154,7 +237,11 @@ impl LockGuard {
         }
         let Some(mut permit) = self.lease.take_permit() else {
             // A caller that did not wait; or the lease was lost, and the next caller may have a queue position by now.
-            return self.lease.revoke(LossReason::Released);
+            let release = self.lease.revoke(LossReason::Released);
+            if self.lease.mode().is_read() && self.lease.engine().is_none() {
+                registry.readings.remove(self.lease.shared_grant());
+            }
+            return release;
         };
         let may_hand_over = self.lease.is_valid() && !self.lease.renewal_is_due();
         let mut grant = self.lease.end_and_take(LossReason::Released)?;

@@ -1,11 +1,10 @@
 use std::fmt;
 use std::future::pending;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -13,8 +12,11 @@ use tracing::Span;
 
 use super::Bond;
 use super::delegations::Delegations;
+use super::shared_grant::SharedGrant;
+use super::term::Term;
 use crate::engine::{Engine, Grant, Release};
 use crate::error::{LockError, LossReason};
+use crate::mode::Mode;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Hold;
 use crate::options::LockOptions;
@@ -58,26 +60,17 @@ struct State {
     id: u64,
     manager: u64,
     resource: Resource,
-    keys: LockKeys,
-    owner: OwnerId,
-    token: FencingToken,
     options: LockOptions,
+    /// Whether it reads. A writer that is downgraded does from then on.
+    reads: AtomicBool,
     hold: Hold,
-    since: Instant,
-    /// When validity ends unless `max_hold` ends it before, in microseconds after `since`; [`ENDED`] when the lease has ended.
-    valid_for: AtomicU64,
-    /// When `max_hold` ends, in microseconds after `since`.
-    hold_ends: AtomicU64,
-    /// Notified when a renewal has moved the end.
-    extended: Notify,
-    reason: OnceLock<LossReason>,
-    ended: CancellationToken,
+    term: Term,
     /// For how many guards it is held. The last of them releases.
     holders: AtomicUsize,
-    delegations: Delegations,
-    /// What the nodes hold for this lease; `None` once it is being released. Held locked while a key is put back, so that a
-    /// release can only come after it.
-    grant: Mutex<Option<Grant>>,
+    /// What the nodes hold for this lease. Readers of this process may share it.
+    grant: Arc<SharedGrant>,
+    /// Whether it has given up its share of the grant.
+    has_given_up: AtomicBool,
     /// The permit of the local queue. Given up when the lease ends: the next caller need not wait for a guard that holds
     /// nothing any more.
     permit: Mutex<Option<LocalPermit>>,
@@ -86,8 +79,6 @@ struct State {
     /// The sets of inner scopes that share the lease: they are lost with it.
     inner_sets: Mutex<Vec<Weak<Bond>>>,
 }
-
-const ENDED: u64 = 0;
 
 /// Waits for a time; outside a runtime, where there are no timers, for ever.
 async fn pass(time: Duration) {
@@ -101,7 +92,7 @@ impl Lease {
     /// The fencing token of this grant (not the latest of the resource).
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        self.0.token
+        self.0.grant.token
     }
 
     /// The name of the resource.
@@ -120,7 +111,13 @@ impl Lease {
     /// How long ago the lease began.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.0.since.elapsed()
+        self.0.term.age()
+    }
+
+    /// Whether the lock is held to write, or to read beside others.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        if self.0.reads.load(Ordering::Acquire) { Mode::Read } else { Mode::Write }
     }
 
     /// The remaining validity, unless the lease is renewed. Zero once it has ended.
@@ -165,7 +162,7 @@ impl Lease {
             while lease.is_valid() {
                 tokio::select! {
                     biased;
-                    () = lease.0.ended.cancelled() => return,
+                    () = lease.ended().cancelled() => return,
                     () = pass(lease.remaining()) => {}
                 }
             }
@@ -200,41 +197,30 @@ impl Lease {
         manager: u64,
         resource: Resource,
         options: LockOptions,
-        mut grant: Grant,
+        grant: Arc<SharedGrant>,
         permit: Option<LocalPermit>,
         caller: &Span,
     ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-        let sent = grant.sent();
-        // A grant that is handed out has a token; 0 is below every other and would be refused.
-        let token = FencingToken::new(grant.next_token().unwrap_or_default());
-        let max_hold = options.max_hold;
-        let hold = Hold::begin(grant.reporter(), &resource, &options, token, caller);
-        let lease = Self(Arc::new(State {
+        // It is not being released: this lease has a share of it.
+        let valid_until = grant.sent().map(|sent| expires(sent, options.ttl));
+        let hold = Hold::begin(&grant.reporter, &resource, &options, grant.token, caller);
+        Self(Arc::new(State {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             manager,
             resource,
-            keys: grant.keys().clone(),
-            owner: grant.owner(),
-            token,
-            options,
+            reads: AtomicBool::new(options.mode.is_read()),
             hold,
-            since: Instant::now(),
-            valid_for: AtomicU64::new(ENDED),
-            hold_ends: AtomicU64::new(micros(max_hold)),
-            extended: Notify::new(),
-            reason: OnceLock::new(),
-            ended: CancellationToken::new(),
+            term: Term::new(valid_until, options.max_hold),
+            options,
             holders: AtomicUsize::new(1),
-            delegations: Delegations::default(),
-            grant: Mutex::new(Some(grant)),
+            grant,
+            has_given_up: AtomicBool::new(false),
             permit: Mutex::new(permit),
             bond: OnceLock::new(),
             inner_sets: Mutex::default(),
-        }));
-        lease.0.valid_for.store(lease.micros_until(lease.expires(sent)), Ordering::Release);
-        lease
+        }))
     }
 
     /// Holds it for another guard. Returns false if the last one has ended, and the lease with it.
@@ -263,11 +249,11 @@ impl Lease {
     }
 
     pub(crate) fn keys(&self) -> &LockKeys {
-        &self.0.keys
+        &self.0.grant.keys
     }
 
     pub(crate) fn owner(&self) -> OwnerId {
-        self.0.owner
+        self.0.grant.owner
     }
 
     pub(crate) fn ttl(&self) -> Duration {
@@ -287,7 +273,7 @@ impl Lease {
     }
 
     pub(crate) fn delegations(&self) -> &Delegations {
-        &self.0.delegations
+        &self.0.grant.delegations
     }
 
     pub(super) fn hold(&self) -> &Hold {
@@ -295,24 +281,36 @@ impl Lease {
     }
 
     pub(crate) fn ended(&self) -> &CancellationToken {
-        &self.0.ended
+        self.0.term.ended()
     }
 
     /// What the nodes hold for this lease, locked.
     pub(crate) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
-        self.0.grant.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.grant.grant()
     }
 
-    /// The end of a validity that counts from `sent`, the time before the first request. It does not count from the replies,
-    /// because this task may have slept since.
-    fn expires(&self, sent: Instant) -> Instant {
-        let ttl = self.0.options.ttl;
-        sent + ttl.saturating_sub(drift(ttl))
+    pub(super) fn shared_grant(&self) -> &Arc<SharedGrant> {
+        &self.0.grant
+    }
+
+    /// The lock is held to read from now on.
+    pub(super) fn read_from_now_on(&self) {
+        self.0.reads.store(true, Ordering::Release);
+    }
+
+    /// Counts a renewal by another lease of this process that shares the grant.
+    pub(super) fn catch_up(&self) {
+        if self.0.options.renew
+            && self.mode().is_read()
+            && let Some(sent) = self.0.grant.sent()
+        {
+            self.extend(sent);
+        }
     }
 
     /// When the next renewal is due: a third of the time to live after the last one. `None` once the lock is being released.
     pub(super) fn renewal_due(&self) -> Option<Instant> {
-        self.grant().as_ref().map(|grant| grant.sent() + self.0.options.ttl / 3)
+        self.0.grant.sent().map(|sent| sent + self.0.options.ttl / 3)
     }
 
     pub(super) fn renewal_is_due(&self) -> bool {
@@ -327,33 +325,22 @@ impl Lease {
 
     /// Whether there is something to renew: validity does not reach the end of `max_hold`.
     pub(super) fn renews(&self) -> bool {
-        self.0.options.renew && self.valid_for() != self.0.hold_ends.load(Ordering::Acquire)
+        self.0.options.renew && !self.0.term.is_complete()
     }
 
     /// Counts `max_hold` from now on: the set that the lease belongs to is complete.
     pub(super) fn begin_hold(&self, max_hold: Duration) {
-        self.0.hold_ends.store(micros(self.age() + max_hold), Ordering::Release);
-    }
-
-    /// When validity ends, in microseconds after `since`.
-    fn valid_for(&self) -> u64 {
-        self.0.valid_for.load(Ordering::Acquire).min(self.0.hold_ends.load(Ordering::Acquire))
+        self.0.term.begin_hold(max_hold);
     }
 
     /// The remaining validity, whatever becomes of other locks of its set.
     pub(super) fn remaining_alone(&self) -> Duration {
-        Duration::from_micros(self.valid_for()).saturating_sub(self.0.since.elapsed())
+        self.0.term.remaining()
     }
 
     /// Whether the lock is still held, whatever became of other locks of its set.
     pub(super) fn is_valid_alone(&self) -> bool {
-        let valid_for = self.valid_for();
-        let valid = Duration::from_micros(valid_for) > self.0.since.elapsed();
-        if !valid {
-            let held_for_longest = valid_for == self.0.hold_ends.load(Ordering::Acquire);
-            self.end(if held_for_longest { LossReason::MaxHold } else { LossReason::Expired });
-        }
-        valid
+        self.0.term.check().inspect_err(|reason| self.end(*reason)).is_ok()
     }
 
     /// The set that the lease was acquired for, unless that is released.
@@ -377,20 +364,21 @@ impl Lease {
 
     /// Resolves when a renewal moves the end of validity after this call.
     pub(super) fn extended(&self) -> Notified<'_> {
-        self.0.extended.notified()
+        self.0.term.extended()
     }
 
     pub(super) fn take_permit(&self) -> Option<LocalPermit> {
         self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already.
+    /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.
     pub(super) fn end_and_take(&self, reason: LossReason) -> Option<Grant> {
         self.end(reason);
-        self.grant().take()
+        if self.0.has_given_up.swap(true, Ordering::AcqRel) { None } else { self.0.grant.leave() }
     }
 
-    /// Ends the lease and sends its release, after everything that was sent for it. `None` if it is being released already.
+    /// Ends the lease and sends its release, after everything that was sent for it. `None` if it is being released already, or
+    /// shared by other leases.
     pub(crate) fn revoke(&self, reason: LossReason) -> Option<Release> {
         let grant = self.end_and_take(reason)?;
         self.release_grant(grant, QueuePosition::None)
@@ -402,7 +390,7 @@ impl Lease {
         if grant.is_adopted() {
             return None;
         }
-        if self.0.delegations.unfinished() {
+        if self.delegations().unfinished() {
             grant.leave_to_expire();
             return None;
         }
@@ -411,19 +399,19 @@ impl Lease {
 
     /// Whether the lease ended in another way than by its guard.
     pub(super) fn was_lost(&self) -> bool {
-        self.0.reason.get().is_some_and(|reason| *reason != LossReason::Released)
+        self.loss().is_some_and(|reason| reason != LossReason::Released)
     }
 
     /// What ended the lease, if it has ended.
     pub(super) fn loss(&self) -> Option<LossReason> {
-        self.0.reason.get().copied()
+        self.0.term.reason()
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
         LockError::Lost {
             resource: self.resource().to_owned(),
             token: self.token(),
-            reason: self.0.reason.get().copied().unwrap_or(LossReason::Expired),
+            reason: self.loss().unwrap_or(LossReason::Expired),
         }
     }
 
@@ -439,9 +427,7 @@ impl Lease {
 
     /// Ends the lease, but no other of its set. Returns whether it had not ended before.
     pub(super) fn end_alone(&self, reason: LossReason) -> bool {
-        let first = self.0.reason.set(reason).is_ok();
-        self.0.valid_for.store(ENDED, Ordering::Release);
-        self.0.ended.cancel();
+        let first = self.0.term.end(reason);
         // The guard takes the permit before it ends the lease; otherwise it is passed on now.
         drop(self.take_permit());
         if first {
@@ -455,29 +441,19 @@ impl Lease {
     /// Extends validity after a renewal whose requests were sent at `sent`; validity that ends later stays. Returns false if
     /// the lease has ended.
     pub(super) fn extend(&self, sent: Instant) -> bool {
-        let extended = self.extend_to(self.expires(sent));
-        if extended && let Some(grant) = &mut *self.grant() {
-            grant.renewed(sent);
-        }
-        extended
+        self.extend_to(expires(sent, self.0.options.ttl))
     }
 
     /// Extends validity to a time; validity that ends later stays. Returns false if the lease has ended.
     pub(crate) fn extend_to(&self, end: Instant) -> bool {
-        let until = self.micros_until(end);
-        let hold_ends = self.0.hold_ends.load(Ordering::Acquire);
-        let extended = self.0.valid_for.fetch_update(Ordering::AcqRel, Ordering::Acquire, |valid_for| {
-            let over = valid_for == ENDED || Duration::from_micros(valid_for.min(hold_ends)) <= self.0.since.elapsed();
-            (!over).then_some(valid_for.max(until))
-        });
-        self.0.extended.notify_waiters();
-        extended.is_ok()
+        self.0.term.extend_to(end)
     }
+}
 
-    /// The time from the beginning of the lease to an instant; never the mark of an ended lease.
-    fn micros_until(&self, until: Instant) -> u64 {
-        micros(until.saturating_duration_since(self.0.since)).max(ENDED + 1)
-    }
+/// The end of a validity that counts from `sent`, the time before the first request. It does not count from the replies,
+/// because this task may have slept since.
+fn expires(sent: Instant, ttl: Duration) -> Instant {
+    sent + ttl.saturating_sub(drift(ttl))
 }
 
 /// A lease that may have ended, and been dropped.
@@ -489,17 +465,13 @@ impl WeakLease {
     }
 }
 
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
             .field("resource", &self.0.resource)
             .field("token", &self.token())
             .field("remaining", &self.remaining())
-            .field("ended", &self.0.reason.get())
+            .field("ended", &self.loss())
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,9 @@
 //! A held lock's life: validity, renewal, loss, release.
 //!
-//! A [`Lease`] owns the [`Grant`](crate::engine::Grant) of its lock and, if its caller waited for the lock, the
-//! [`LocalPermit`](crate::waiting::LocalPermit). Its [`LockGuard`] releases both. The [`renewer`] renews all leases that are in
-//! the [`LeaseRegistry`]. The leases of a set of locks are tied together by a [`Bond`].
+//! A [`Lease`] owns the [`Grant`](crate::engine::Grant) of its lock, which those that read the same lock in one process
+//! [share](shared_grant), and, if its caller waited for the lock, the [`LocalPermit`](crate::waiting::LocalPermit). Its
+//! [`LockGuard`] releases both. The [`renewer`] renews all leases that are in the [`LeaseRegistry`]. The leases of a set of locks
+//! are tied together by a [`Bond`].
 
 mod bond;
 mod delegations;
@@ -10,17 +11,23 @@ mod guard;
 mod hold_times;
 mod lease;
 mod leases;
+mod read_guard;
+mod readings;
 mod registry;
 mod renew;
 mod renewer;
 mod scope;
 mod set_guard;
+mod shared_grant;
+mod term;
 
 pub(crate) use self::bond::Bond;
 pub use self::guard::LockGuard;
 pub use self::lease::Lease;
 pub use self::leases::Leases;
 pub(crate) use self::leases::any_lost;
+pub use self::read_guard::ReadGuard;
+pub(crate) use self::readings::ReadShare;
 pub(crate) use self::registry::LeaseRegistry;
 pub(crate) use self::renewer::run_renewer;
 pub use self::scope::Scope;

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::Lease;
 use super::hold_times::HoldTimes;
+use super::readings::Readings;
 use crate::error::LossReason;
 use crate::node::Holder;
 
@@ -15,6 +16,7 @@ use crate::node::Holder;
 pub(crate) struct LeaseRegistry {
     leases: Mutex<Leases>,
     hold_times: HoldTimes,
+    pub(super) readings: Readings,
     /// Notified whenever a lease is removed.
     removed: Notify,
     /// Notified when a lease is due earlier than all others.

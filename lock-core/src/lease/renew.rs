@@ -4,6 +4,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Lease;
+use super::shared_grant::SharedGrant;
 use crate::cluster::VotesBy;
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
@@ -22,6 +23,11 @@ pub(super) struct Renewed {
 /// Renews a lease that is due, up to the verdict. Ends it if the nodes lost the lock.
 pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
     let sent = Instant::now();
+    if lease.mode().is_read() && !lease.shared_grant().begin_round(sent, engine.node_timeout(lease.ttl())) {
+        // Another reader renews what they share.
+        let due = sent + engine.random.jitter(retry_pause(lease.ttl()));
+        return Renewed { lease, due, stragglers: None };
+    }
     let late = lease.renewal_due().map_or(Duration::ZERO, |due| sent.saturating_duration_since(due));
     let (verdict, stragglers) = extend(&engine, &lease, sent).await;
     let due = match verdict {
@@ -60,6 +66,7 @@ async fn extend(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalV
     while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
         match tally.vote(node, renewal_vote(&reply)) {
             Some(RenewalVerdict::Renewed) if lease.extend(sent) => {
+                lease.shared_grant().renewed(sent, tally.is_barred());
                 // Not beyond the next round: a key that is put back counts from that round on, and the replies of two rounds
                 // must not be mixed.
                 if let Some(due) = lease.renewal_due().filter(|due| *due < deadline) {
@@ -118,14 +125,58 @@ fn put_back(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usiz
         let Some(grant) = &mut *grant else { return };
         grant.may_be_on(node);
         // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
-        let replace = Operation::Replace { owner, ttl, token };
+        let replace = Operation::Replace { owner, ttl, token, mode: lease.mode() };
         engine.cluster.send(node, &mut VotesBy::Any, lease.keys(), replace, ReplySender::unwanted());
     }
+}
+
+/// One round of extensions, for readers that would share a grant: is it still held, and does no writer wait? The grant notes the
+/// answer.
+pub(super) async fn ask_nodes(engine: Arc<Engine>, grant: Arc<SharedGrant>) {
+    let (cluster, ttl, owner, sent) = (&engine.cluster, grant.ttl, grant.owner, Instant::now());
+    let mut round = Round::until(cluster, &grant.keys, sent + engine.node_timeout(ttl));
+    round.await_majority_but(0);
+    for node in 0..cluster.size() {
+        round.send(node, Operation::Extend { owner, ttl });
+    }
+    let mut tally = RenewalTally::new(cluster.size());
+    while let Some(NodeReply { node, reply }) = round.next().await {
+        if let Some(verdict) = tally.vote(node, renewal_vote(&reply)) {
+            if verdict == RenewalVerdict::Renewed {
+                grant.renewed(sent, tally.is_barred());
+            }
+            return;
+        }
+    }
+}
+
+/// Turns a writer into a reader on the nodes. Returns what the nodes decided; the lease is extended if they did so.
+pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> RenewalVerdict {
+    let (cluster, ttl, owner, sent) = (&engine.cluster, lease.ttl(), lease.owner(), Instant::now());
+    let deadline = (sent + lease.remaining()).min(sent + engine.node_timeout(ttl));
+    let mut round = Round::until(cluster, lease.keys(), deadline);
+    round.await_majority_but(0);
+    for node in 0..cluster.size() {
+        round.send(node, Operation::Downgrade { owner, ttl });
+    }
+    let mut tally = RenewalTally::new(cluster.size());
+    while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
+        match tally.vote(node, renewal_vote(&reply)) {
+            Some(RenewalVerdict::Renewed) if lease.extend(sent) => {
+                lease.shared_grant().renewed(sent, tally.is_barred());
+                return RenewalVerdict::Renewed;
+            }
+            Some(RenewalVerdict::Lost) => return RenewalVerdict::Lost,
+            _ => {}
+        }
+    }
+    RenewalVerdict::Unknown
 }
 
 fn renewal_vote(reply: &Result<Reply, NodeError>) -> RenewalVote {
     match reply {
         Ok(Reply::Kept) => RenewalVote::Kept,
+        Ok(Reply::Barred) => RenewalVote::Barred,
         Ok(Reply::Gone) => RenewalVote::Gone,
         _ => RenewalVote::NoReply,
     }

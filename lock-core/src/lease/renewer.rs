@@ -22,6 +22,7 @@ pub(crate) async fn run_renewer(engine: Weak<Engine>, registry: Arc<LeaseRegistr
         while renewals.len() < MAX_RENEWALS
             && let Some(lease) = registry.take_due(Instant::now())
         {
+            lease.catch_up();
             if !lease.is_valid() {
                 continue;
             }

@@ -10,7 +10,7 @@ use super::manager::Inner;
 use crate::cluster::Member;
 use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant, Wanted};
 use crate::error::{LockError, NodeVote, Vote};
-use crate::lease::{Lease, LeaseRegistry, LockGuard};
+use crate::lease::{Lease, LeaseRegistry, LockGuard, ReadShare};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
@@ -54,13 +54,14 @@ impl Inner {
         self.engine.home.start();
         self.engine.cluster.first_contact().await;
         let keys = self.engine.cluster.keyspace.keys(&parsed);
-        let (grant, permit) = if options.wait.is_zero() {
-            (self.try_once(&keys, &caller).await?, None)
+        let taken = if let Some(share) = self.share_reading(&keys, &caller).await {
+            Taken::Share(share)
+        } else if options.wait.is_zero() {
+            Taken::Grant(self.try_once(&keys, &caller).await?, None)
         } else {
-            let (grant, permit) = self.wait_for(&keys, &caller).await?;
-            (grant, Some(permit))
+            self.wait_for(&keys, &caller).await?
         };
-        let guard = LockGuard::begin(&self.leases, self.id, parsed, options.clone(), grant, permit, acquiring.caller());
+        let guard = self.begin_lease(taken, parsed, options.clone(), acquiring);
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
         self.check_open(&caller)?;
         Ok(guard)
@@ -93,6 +94,38 @@ impl Inner {
         }
     }
 
+    /// Begins the lease of a lock that was taken.
+    pub(super) fn begin_lease(
+        &self,
+        taken: Taken,
+        resource: Resource,
+        options: LockOptions,
+        acquiring: &Acquiring<'_>,
+    ) -> LockGuard {
+        let (leases, span) = (&self.leases, acquiring.caller());
+        match taken {
+            Taken::Grant(grant, permit) if options.mode.is_read() => {
+                let (nodes, free_at) = (grant.nodes(), grant.sent() + options.ttl);
+                let share = ReadShare::first(leases, grant);
+                if let Some(mut permit) = permit {
+                    // Passed on now, so that the callers behind may read, too, or have their turn to write.
+                    permit.lock_taken(nodes, free_at);
+                }
+                LockGuard::begin_to_read(leases, self.id, resource, options, share, span)
+            }
+            Taken::Grant(grant, permit) => LockGuard::begin(leases, self.id, resource, options, grant, permit, span),
+            Taken::Share(share) => LockGuard::begin_to_read(leases, self.id, resource, options, share, span),
+        }
+    }
+
+    /// Shares what another caller of this process reads, unless somebody waits in the local queue, who came before.
+    async fn share_reading(&self, keys: &LockKeys, caller: &Caller<'_>) -> Option<ReadShare> {
+        if !caller.options.mode.is_read() || self.queues.callers_before(keys).is_some() {
+            return None;
+        }
+        ReadShare::join(&self.leases, &self.engine, keys, caller.options.into()).await
+    }
+
     /// Makes one attempt. A caller that does not wait takes no place in the local queue, passes nobody who has one, and makes no
     /// second attempt.
     async fn try_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
@@ -123,11 +156,7 @@ impl Inner {
     }
 
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
-    pub(super) async fn wait_for(
-        &self,
-        keys: &LockKeys,
-        caller: &Caller<'_>,
-    ) -> Result<(Grant, LocalPermit), LockError> {
+    pub(super) async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let terms = HandoverTerms::from(caller.options);
         let entered = self.queues.enter(keys, caller.options, caller.until()).await;
         let permit = match entered.map_err(|reason| self.not_entered(caller, reason))? {
@@ -135,12 +164,17 @@ impl Inner {
             Entered::Lock(grant, permit) => {
                 // Checked again: this task may have slept since the lock was handed over to it.
                 if terms.accept(&grant) {
-                    return Ok((grant, permit));
+                    return Ok(Taken::Grant(grant, Some(permit)));
                 }
                 drop(grant);
                 permit
             }
         };
+        if caller.options.mode.is_read()
+            && let Some(share) = ReadShare::join(&self.leases, &self.engine, keys, terms).await
+        {
+            return Ok(Taken::Share(share));
+        }
         self.wait_with(permit, keys, caller).await
     }
 
@@ -150,7 +184,7 @@ impl Inner {
         mut permit: LocalPermit,
         keys: &LockKeys,
         caller: &Caller<'_>,
-    ) -> Result<(Grant, LocalPermit), LockError> {
+    ) -> Result<Taken, LockError> {
         let (options, until) = (caller.options, caller.until());
         let (mut kind, mut pause) = (AttemptKind::New, BACKOFF.0);
         loop {
@@ -164,7 +198,7 @@ impl Inner {
                 Err(failed) => (None, Err(failed)),
             };
             let failed = match attempt {
-                Ok(grant) => return Ok((grant, permit)),
+                Ok(grant) => return Ok(Taken::Grant(grant, Some(permit))),
                 Err(failed) => failed,
             };
             let free_in = match failed.failure {
@@ -257,6 +291,14 @@ impl Inner {
     }
 }
 
+/// What a caller took.
+pub(super) enum Taken {
+    /// From the nodes, or from the caller before it.
+    Grant(Grant, Option<LocalPermit>),
+    /// Beside other readers of this process.
+    Share(ReadShare),
+}
+
 /// A caller that asks for a lock; for one of those of a set.
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a> {
@@ -273,13 +315,17 @@ impl<'a> Caller<'a> {
         self.started + self.options.wait
     }
 
-    /// What an attempt for this caller asks for.
+    /// What an attempt for this caller asks for: as many tokens as the local queue can use, and readers share one.
     pub(super) fn wants(&self, keys: &'a LockKeys, tokens: u32) -> Wanted<'a> {
+        let tokens = if self.options.mode.is_read() { 1 } else { tokens };
         Wanted { keys, options: self.options, tokens, acquiring: self.acquiring }
     }
 
     /// Shares the lease in whose scope the caller is, when that has the validity that the caller asks for.
     pub(super) async fn share(&self, lease: Lease) -> Result<LockGuard, LockError> {
+        if lease.mode().is_read() && !self.options.mode.is_read() {
+            return Err(LockError::Upgrade { resource: self.resource.to_owned() });
+        }
         lease.check()?;
         if lease.has_left(self.options.min_validity, self.until()).await {
             return Ok(LockGuard::sharing(lease, self.leases));

@@ -1,7 +1,7 @@
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::acquire::Caller;
+use super::acquire::{Caller, Taken};
 use super::manager::Inner;
 use super::set_request::SetMember;
 use crate::engine::{AttemptKind, FailedAttempt, Grant, Wanted};
@@ -155,7 +155,9 @@ impl Inner {
             }
         }
         match failed {
-            None => Ok(locks.iter().zip(grants).map(|(lock, grant)| self.begin(lock, grant, None)).collect()),
+            None => {
+                Ok(locks.iter().zip(grants).map(|(lock, grant)| self.begin(lock, Taken::Grant(grant, None))).collect())
+            }
             Some((lock, reason)) => {
                 drop(grants);
                 Err(self.answer(&lock.caller, reason).await)
@@ -174,7 +176,7 @@ impl Inner {
             if let rest @ [_, _, ..] = &locks[held.len()..] {
                 let kind = if held.is_empty() { AttemptKind::New } else { AttemptKind::Woken };
                 let (granted, next) = unless_lost(&held, outer, self.batch(rest, kind)).await?;
-                let begin = |(lock, (grant, permit))| self.begin(lock, grant, Some(permit));
+                let begin = |(lock, (grant, permit))| self.begin(lock, Taken::Grant(grant, Some(permit)));
                 held.extend(rest.iter().zip(granted).map(begin));
                 permit = next;
             }
@@ -186,8 +188,8 @@ impl Inner {
                 }
             };
             let waiting = waiting.instrument(lock.caller.acquiring.span().clone());
-            let (grant, permit) = unless_lost(&held, outer, waiting).await??;
-            held.push(self.begin(lock, grant, Some(permit)));
+            let taken = unless_lost(&held, outer, waiting).await??;
+            held.push(self.begin(lock, taken));
         }
         Ok(held)
     }
@@ -226,11 +228,10 @@ impl Inner {
     }
 
     /// Begins the lease of a lock. `max_hold` does not count before the set is complete.
-    fn begin(&self, lock: &SetLock<'_>, grant: Grant, permit: Option<LocalPermit>) -> LockGuard {
+    fn begin(&self, lock: &SetLock<'_>, taken: Taken) -> LockGuard {
         let SetLock { caller, resource, .. } = lock;
         let options = LockOptions { max_hold: MAX_HOLD, ..caller.options.clone() };
-        let span = caller.acquiring.caller();
-        LockGuard::begin(&self.leases, self.id, resource.clone(), options, grant, permit, span)
+        self.begin_lease(taken, resource.clone(), options, caller.acquiring)
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -68,7 +69,13 @@ impl ForceRelease {
         if holders.contains(&&Holder::NotALock) {
             return Err(self.not_a_lock(began, &votes));
         }
-        let holders: Vec<_> = holders.into_iter().cloned().collect();
+        // Of a lock that is read, all readers.
+        let is_shared = holders.contains(&&Holder::Readers);
+        let readers = states.iter().flatten().flat_map(|state| &state.readers).filter(|_| is_shared);
+        let writers = holders.into_iter().filter(|holder| **holder != Holder::Readers).cloned();
+        let mut holders: Vec<_> = writers.chain(readers.map(|reader| Holder::Owner(reader.owner))).collect();
+        let mut named = HashSet::new();
+        holders.retain(|holder| named.insert(holder.clone()));
         let highest = states.iter().flatten().map(|state| state.fence).max().unwrap_or_default();
         let Seen { holders, highest } = self.seen.get_or_init(|| Seen { holders, highest }).clone();
         self.evict(began, &epochs, holders, highest).await

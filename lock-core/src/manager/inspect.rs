@@ -1,11 +1,12 @@
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, LOOK_TIMEOUT};
+use crate::cluster::{Cluster, Epochs, LOOK_TIMEOUT};
 use crate::error::NodeError;
 use crate::node::{Holder, HolderTag, LockKeys, LockState};
-use crate::quorum::{Holding, HoldingVote, holding};
+use crate::quorum::{Holding, HoldingVote, holding, majority};
 
 /// What the nodes have of one lock, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ use crate::quorum::{Holding, HoldingVote, holding};
 pub struct LockReport {
     /// The name of the resource.
     pub resource: String,
-    /// The holder on a majority of the nodes, if there is one.
+    /// The holder on a majority of the nodes, if there is one. `None` if it is held by readers.
     pub holder: Option<HolderTag>,
     /// Each node, in the order in which they were named.
     pub nodes: Vec<LockOnNode>,
@@ -28,8 +29,10 @@ pub struct LockOnNode {
     pub name: String,
     /// Whether it votes, and so counts for [`LockReport::verdict`].
     pub votes: bool,
-    /// Who has the key of the lock on this node.
+    /// Who has the key of the lock on this node, to write.
     pub holder: Option<HolderTag>,
+    /// Who has it to read: at most 256, those that have it longest.
+    pub readers: Vec<HolderTag>,
     /// Whether that is a stranger: the value of the key is not one that this library writes.
     pub stranger: bool,
     /// How much longer the key lives, unless it is renewed. `None` if there is no key, or it does not expire.
@@ -52,6 +55,11 @@ pub enum LockVerdict {
     Free,
     /// One holder.
     Held,
+    /// Readers.
+    Shared {
+        /// How many have it on a majority of the nodes. Those of one process are one.
+        readers: usize,
+    },
     /// The nodes do not agree: an attempt or a release is in progress, or was cut short; or the nodes that did not reply would decide.
     /// The keys that are left expire on their own.
     Split,
@@ -74,6 +82,7 @@ impl fmt::Display for LockVerdict {
         f.write_str(match self {
             Self::Free => "free",
             Self::Held => "held",
+            Self::Shared { .. } => "shared",
             Self::Split => "split",
             Self::NoQuorum => "no quorum",
         })
@@ -99,6 +108,7 @@ pub(super) async fn inspect(cluster: Arc<Cluster>, keys: LockKeys, resource: Str
         epochs.iter().zip(&states).map(|(epoch, state)| holding_vote(epoch.as_ref().and(state.as_ref()))).collect();
     let (verdict, holder) = match holding(&votes) {
         Holding::Free => (LockVerdict::Free, None),
+        Holding::Held(Holder::Readers) => (LockVerdict::Shared { readers: count_readers(&epochs, &states) }, None),
         Holding::Held(holder) => (LockVerdict::Held, Some(holder.tag())),
         Holding::Split => (LockVerdict::Split, None),
         Holding::NoQuorum => (LockVerdict::NoQuorum, None),
@@ -111,6 +121,14 @@ pub(super) async fn inspect(cluster: Arc<Cluster>, keys: LockKeys, resource: Str
     LockReport { resource, holder, nodes: nodes.collect(), verdict }
 }
 
+/// How many readers a majority of the nodes that vote has.
+fn count_readers(epochs: &Epochs, states: &[Result<LockState, NodeError>]) -> usize {
+    let voting = epochs.iter().zip(states).filter(|(epoch, _)| epoch.is_ok()).flat_map(|(_, state)| state);
+    let mut nodes = HashMap::new();
+    voting.flat_map(|state| &state.readers).for_each(|reader| *nodes.entry(reader.owner).or_insert(0) += 1);
+    nodes.values().filter(|count| **count >= majority(states.len())).count()
+}
+
 /// The state of the one lock that was asked for.
 pub(super) fn one(looked: Result<Vec<LockState>, NodeError>) -> Result<LockState, NodeError> {
     let none = || NodeError::Protocol { reply: "no state of the lock".into() };
@@ -120,11 +138,12 @@ pub(super) fn one(looked: Result<Vec<LockState>, NodeError>) -> Result<LockState
 fn report_node(name: String, state: &Result<LockState, NodeError>, problem: Option<NodeError>) -> LockOnNode {
     let problem = state.as_ref().err().cloned().or(problem);
     let votes = problem.is_none();
-    let Ok(LockState { holder, remaining, fence, waiters, evicted }) = state else {
+    let Ok(LockState { holder, readers, remaining, fence, waiters, evicted }) = state else {
         return LockOnNode {
             name,
             votes,
             holder: None,
+            readers: Vec::new(),
             stranger: false,
             remaining: None,
             fence: None,
@@ -136,8 +155,9 @@ fn report_node(name: String, state: &Result<LockState, NodeError>, problem: Opti
     LockOnNode {
         name,
         votes,
-        holder: holder.as_ref().map(Holder::tag),
-        stranger: holder.as_ref().is_some_and(|holder| holder.owner().is_none()),
+        holder: holder.as_ref().filter(|holder| **holder != Holder::Readers).map(Holder::tag),
+        readers: readers.iter().map(|reader| Holder::Owner(reader.owner).tag()).collect(),
+        stranger: matches!(holder, Some(Holder::Stranger(_) | Holder::NotALock)),
         remaining: *remaining,
         fence: Some(*fence),
         waiters: *waiters,

@@ -9,8 +9,8 @@ use super::buffered_bytes::BufferBudget;
 use super::force_release::ForceRelease;
 use super::shutdown::{self, ShutdownReport};
 use super::{
-    BufferedBytes, ForcedRelease, Health, LockManagerBuilder, LockReport, LockRequest, Members, NotReady, SetRequest,
-    Waiting, health, inspect, members, ready, waiting,
+    BufferedBytes, ForcedRelease, Health, LockManagerBuilder, LockReport, LockRequest, Members, NotReady, ReadRequest,
+    SetRequest, Waiting, health, inspect, members, ready, waiting,
 };
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -133,6 +133,36 @@ impl LockManager {
         I: IntoIterator<Item: AsRef<str>>,
     {
         SetRequest::new(self.clone(), resources)
+    }
+
+    /// The same as [`lock`](Self::lock), for locks that are also [read](Self::read).
+    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
+    pub fn write(&self, resource: impl AsRef<str>) -> LockRequest {
+        self.lock(resource)
+    }
+
+    /// Begins a request for the lock on a resource to read it: beside other readers, but not beside a writer, which is every holder of
+    /// [`lock`](Self::lock) or [`write`](Self::write).
+    ///
+    /// A writer that waits bars the readers that come after it; those that waited before it go first, together. The readers of one
+    /// process share one hold on the nodes. One that comes later joins without a round trip if the nodes said in the last 20 ms that no
+    /// writer waits, and with one otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let one = locks.read("catalog").acquire().await?;
+    /// let other = locks.read("catalog").acquire().await?;
+    /// assert!(one.is_valid() && other.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
+    pub fn read(&self, resource: impl AsRef<str>) -> ReadRequest {
+        ReadRequest::new(self.lock(resource))
     }
 
     /// Refuses new acquisitions from now on, and wakes the callers that wait for a lock with
@@ -359,8 +389,8 @@ impl LockManager {
     /// every write that carries a token of the former holder is refused from then on. A holder in this very manager is notified at
     /// once.
     ///
-    /// Evicted is who holds the lock when the nodes are first asked. A successor that acquires it meanwhile keeps it. If nobody holds it,
-    /// the token is issued all the same.
+    /// Evicted is who holds the lock when the nodes are first asked: of a lock that is [read](Self::read), all its readers. A successor
+    /// that acquires it meanwhile keeps it. If nobody holds it, the token is issued all the same.
     ///
     /// # Errors
     ///

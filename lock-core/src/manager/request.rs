@@ -5,6 +5,7 @@ use super::LockManager;
 use super::check::check_options;
 use crate::error::LockError;
 use crate::lease::{Lease, LockGuard};
+use crate::mode::Mode;
 use crate::options::{LockOptions, OutOfRange};
 
 /// A request for a lock, with its options, which default to the manager's.
@@ -105,6 +106,14 @@ impl LockRequest {
         self
     }
 
+    /// Sets whether the lock is read or written. Not public API: users call [`LockManager::read`], and `lock-axum` has one request for
+    /// both.
+    #[doc(hidden)]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.options.mode = mode;
+        self
+    }
+
     /// Checks the options without acquiring anything. Not public API: `lock-axum` checks a layer when it is built.
     ///
     /// # Errors
@@ -133,7 +142,8 @@ impl LockRequest {
     ///   attempt had none, or never had its turn in the line.
     /// - [`QueueFull`](LockError::QueueFull), [`ShuttingDown`](LockError::ShuttingDown),
     ///   [`InvalidResource`](LockError::InvalidResource) and [`InvalidOptions`](LockError::InvalidOptions) immediately.
-    /// - [`Lost`](LockError::Lost) inside the scope of the same lock, if that lock was lost.
+    /// - [`Lost`](LockError::Lost) inside the scope of the same lock, if that lock was lost, and [`Upgrade`](LockError::Upgrade) if it
+    ///   is read there.
     ///
     /// # Cancel safety
     ///

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use super::check::check_options;
 use super::request::run_until_lost;
 use crate::error::LockError;
 use crate::lease::{Leases, SetGuard};
+use crate::mode::Mode;
 use crate::options::{LockOptions, OutOfRange};
 
 /// A request for the locks on several resources, with options for all of them, which default to the manager's.
@@ -30,6 +32,8 @@ use crate::options::{LockOptions, OutOfRange};
 pub struct SetRequest {
     locks: LockManager,
     resources: Vec<String>,
+    /// How many of them were written in [`LockManager::lock_all`]. The others are read.
+    to_write: usize,
     templates: Vec<Arc<str>>,
     options: LockOptions,
 }
@@ -43,8 +47,28 @@ pub(super) struct SetMember {
 impl SetRequest {
     pub(super) fn new(locks: LockManager, resources: impl IntoIterator<Item: AsRef<str>>) -> Self {
         let options = locks.0.defaults.clone();
-        let resources = resources.into_iter().map(|resource| resource.as_ref().to_owned()).collect();
-        Self { locks, resources, templates: Vec::new(), options }
+        let resources: Vec<_> = resources.into_iter().map(|resource| resource.as_ref().to_owned()).collect();
+        Self { locks, to_write: resources.len(), resources, templates: Vec::new(), options }
+    }
+
+    /// Adds locks that are only [read](LockManager::read), after those that are written. A name in both is written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// use lock_core::Mode;
+    ///
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let set = locks.lock_all(["stock:42"]).read(["catalog"]).acquire().await?;
+    /// assert_eq!((set[0].mode(), set[1].mode()), (Mode::Write, Mode::Read));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(mut self, resources: impl IntoIterator<Item: AsRef<str>>) -> Self {
+        self.resources.extend(resources.into_iter().map(|resource| resource.as_ref().to_owned()));
+        self
     }
 
     /// Sets how long the keys live on the nodes unless they are renewed. See [`LockRequest::ttl`](crate::LockRequest::ttl).
@@ -124,6 +148,7 @@ impl SetRequest {
     /// # Errors
     ///
     /// - [`InvalidSet`](LockError::InvalidSet) immediately, if there are no names, or more than 32.
+    /// - [`Upgrade`](LockError::Upgrade) immediately, if an outer scope reads a lock that the set writes.
     /// - Otherwise as [`LockRequest::acquire`](crate::LockRequest::acquire), for the lock that could not be had.
     ///
     /// # Cancel safety
@@ -144,8 +169,11 @@ impl SetRequest {
     /// ```
     pub async fn acquire(self) -> Result<SetGuard, LockError> {
         let templates = self.templates.into_iter().map(Some).chain(std::iter::repeat(None));
-        let member =
-            |(resource, template)| SetMember { resource, options: LockOptions { template, ..self.options.clone() } };
+        let written: HashSet<_> = self.resources.iter().take(self.to_write).cloned().collect();
+        let member = |(resource, template)| {
+            let mode = if written.contains(&resource) { Mode::Write } else { Mode::Read };
+            SetMember { options: LockOptions { template, mode, ..self.options.clone() }, resource }
+        };
         let set: Vec<_> = self.resources.into_iter().zip(templates).map(member).collect();
         self.locks.0.acquire_all(&set).await
     }

@@ -7,7 +7,7 @@ use crate::random::Epoch;
 ///
 /// Below, `L` is the lock key, and `F` its fence. A node carries it out as one step, and only if it is in this epoch and
 ///
-/// - `L` is missing, or held by one of `holders`. Otherwise [`Eviction::Superseded`]: a successor stays.
+/// - nobody holds `L` but `holders`: readers all of them. Otherwise [`Eviction::Superseded`]: a successor stays.
 /// - `F < token`. Otherwise [`Eviction::Refused`].
 ///
 /// Then `F` becomes `token`, `L` is deleted, and offered to the waiters. For `barred_for` from now on, the node grants `L` to none of

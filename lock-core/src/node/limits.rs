@@ -18,6 +18,14 @@ pub(super) const MAX_GONE: usize = 64;
 
 /// The most owners of a lock that are remembered as evicted. Beyond it, nobody else is evicted until they are forgotten.
 pub(super) const MAX_EVICTED: usize = 4096;
+/// For how long a writer that waits, and is not heard of, bars readers. Whoever waits comes again every second.
+pub(super) const WRITER_HEARD: Duration = Duration::from_millis(2500);
+/// Of how many writers it is looked up whether they wait, beginning with those that were heard last.
+pub(super) const MAX_HEARD: usize = 64;
+/// The most readers that a look at a lock returns.
+pub(super) const MAX_READERS_SEEN: usize = 256;
+/// How many readers are woken at once, when others hold the lock.
+pub(super) const MAX_WOKEN_READERS: usize = 128;
 
 /// Reads a number that a node sent. One that is larger than any token is refused: Lua cannot tell it from the next one.
 pub(super) fn parse_number(digits: &str) -> Option<u64> {

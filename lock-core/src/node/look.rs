@@ -25,6 +25,8 @@ pub struct LockState {
     pub fence: u64,
     /// How many managers wait in its queue.
     pub waiters: u32,
+    /// The readers that hold it, if they do: those that live longest, and at most 256.
+    pub readers: Vec<Reader>,
     /// The owners that were [evicted](super::LockNode::evict) and cannot have it again.
     pub evicted: Vec<OwnerId>,
 }
@@ -40,11 +42,29 @@ impl LockState {
     }
 }
 
+/// One of the readers that hold a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Reader {
+    /// Its owner id.
+    pub owner: OwnerId,
+    /// How much longer it holds the lock, unless it is renewed.
+    pub remaining: Duration,
+}
+
+/// Whoever knows an owner id can release the lock, so it is not shown.
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reader({}, {:?})", Holder::Owner(self.owner).tag(), self.remaining)
+    }
+}
+
 /// What a lock key has.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// A lock of this library, held under this owner id.
     Owner(OwnerId),
+    /// Readers: the value is the marker of a lock that readers hold.
+    Readers,
     /// A stranger's: the value is not one that this library writes.
     Stranger(Vec<u8>),
     /// Something else than a string, so it is nobody's lock.
@@ -55,6 +75,9 @@ impl Holder {
     /// The holder whose value a lock key has.
     #[must_use]
     pub fn from_value(value: &[u8]) -> Self {
+        if value == OwnerId::SHARED.as_bytes() {
+            return Self::Readers;
+        }
         OwnerId::parse(value).map_or_else(|| Self::Stranger(value.to_vec()), Self::Owner)
     }
 
@@ -63,6 +86,7 @@ impl Holder {
     pub fn value(&self) -> Option<Vec<u8>> {
         match self {
             Self::Owner(owner) => Some(owner.value().to_vec()),
+            Self::Readers => Some(OwnerId::SHARED.into()),
             Self::Stranger(value) => Some(value.clone()),
             Self::NotALock => None,
         }
@@ -73,7 +97,7 @@ impl Holder {
     pub fn owner(&self) -> Option<OwnerId> {
         match self {
             Self::Owner(owner) => Some(*owner),
-            Self::Stranger(_) | Self::NotALock => None,
+            Self::Readers | Self::Stranger(_) | Self::NotALock => None,
         }
     }
 
@@ -89,6 +113,7 @@ impl fmt::Debug for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Owner(_) => write!(f, "Owner({})", self.tag()),
+            Self::Readers => write!(f, "Readers"),
             Self::Stranger(_) => write!(f, "Stranger({})", self.tag()),
             Self::NotALock => f.write_str("NotALock"),
         }
@@ -137,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_stranger_is_kept_as_it_is() {
-        for value in [&b""[..], b"a value", b"\xff\n", b"lock-shared"] {
+        for value in [&b""[..], b"a value", b"\xff\n", b"lock-shared-not"] {
             assert_eq!(Holder::from_value(value), Holder::Stranger(value.to_vec()));
             assert_eq!(Holder::from_value(value).value().as_deref(), Some(value));
         }

@@ -26,7 +26,7 @@ pub use self::inspection::{FormerRecord, FoundRecord, Inspection, Role};
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_RESERVATIONS, MAX_TOKEN};
 pub use self::lock_node::{LockNode, NodeFuture};
-pub use self::look::{Holder, HolderTag, LockState, Look};
+pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::MemoryNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
 #[doc(hidden)]

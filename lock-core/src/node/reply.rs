@@ -28,9 +28,11 @@ pub enum Reply {
         /// The node's fence.
         fence: u64,
     },
-    /// To an extend or a replace: the caller holds the lock.
+    /// To an extend, a replace or a downgrade: the caller holds the lock.
     Kept,
-    /// To an extend or a replace: the caller does not hold the lock.
+    /// To an extend or a downgrade: the caller holds the lock, as a reader, and a writer waits for it.
+    Barred,
+    /// To an extend, a replace or a downgrade: the caller does not hold the lock.
     Gone,
     /// To a release: the caller held the lock, and the key is deleted.
     Released,

@@ -2,6 +2,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::LockKeys;
+use crate::mode::Mode;
 use crate::random::{Epoch, OwnerId, WaiterId};
 
 /// An operation on a lock, addressed to a node in a certain epoch.
@@ -27,6 +28,17 @@ pub struct Request {
 ///
 /// Below, `L` is the lock key. `F` is its fence: the highest token that the node has assigned to any lock with this fence
 /// (see [`Keyspace::FENCES`](super::Keyspace::FENCES)), or 0 if it has assigned none.
+///
+/// # Readers
+///
+/// A lock has one holder that writes, or several that read. While readers hold it, `L` itself is a marker ([`OwnerId::SHARED`]), which
+/// lives for as long as the longest of them; each of them is an entry beside it, with an end of its own. Entries count only while `L`
+/// is the marker, and a new marker begins without entries. So a marker or an entry that is lost ends readers, and brings none back.
+///
+/// Below, `L` is *held by* an owner if it contains the owner id, or if it is the marker and the owner has an entry that has not expired.
+///
+/// A writer that waits bars the readers that began to wait after it, unless nothing was heard of it for 2.5 s. It bars
+/// none that waited before it. When readers begin to hold the lock, those at the head of the queue are woken, to join them.
 ///
 /// # The queue
 ///
@@ -54,6 +66,7 @@ pub enum Operation {
     ///   enters the queue.
     /// - Otherwise `F` becomes `max(F + 1, hint) + tokens - 1`, `L` is set for `ttl`, and the reply is
     ///   [`Reply::Granted`](super::Reply::Granted).
+    /// - A reader that finds the marker, and is not barred, joins: it gets an entry for `ttl`, and `F` as it stands.
     ///
     /// `L` is kept for another waiter if it is reserved for that waiter, or if it is not reserved and the queue, with the caller in
     /// it, begins with that waiter. In the second case `L` is offered.
@@ -69,6 +82,8 @@ pub enum Operation {
         /// When the caller began to wait, in microseconds of the cluster clock: the same value on all nodes, so that they
         /// agree on the order. `None` for a caller that does not wait.
         since: Option<NonZeroU64>,
+        /// Whether it reads or writes.
+        mode: Mode,
     },
     /// Sets `F` to `token` if `L` is held by this owner and `F ≤ token`:
     /// [`Reply::Confirmed`](super::Reply::Confirmed). Otherwise [`Reply::Refused`](super::Reply::Refused).
@@ -78,8 +93,8 @@ pub enum Operation {
         /// The proposed token.
         token: u64,
     },
-    /// Extends `L` to at least `ttl` from now if it is held by this owner: [`Reply::Kept`](super::Reply::Kept). Otherwise
-    /// [`Reply::Gone`](super::Reply::Gone).
+    /// Extends `L` to at least `ttl` from now if it is held by this owner: [`Reply::Kept`](super::Reply::Kept), or
+    /// [`Reply::Barred`](super::Reply::Barred) for a reader that a writer waits for. Otherwise [`Reply::Gone`](super::Reply::Gone).
     Extend {
         /// The owner id of the lease.
         owner: OwnerId,
@@ -88,7 +103,8 @@ pub enum Operation {
     },
     /// Puts `L` back on a node that lost it, after a majority was renewed: if `L` is missing, it is set for `ttl`, and `F`
     /// becomes `max(F, token)`. [`Reply::Kept`](super::Reply::Kept) if this owner holds `L` afterwards, otherwise
-    /// [`Reply::Gone`](super::Reply::Gone). It never counts in the renewal that led to it.
+    /// [`Reply::Gone`](super::Reply::Gone). It never counts in the renewal that led to it. A reader also joins other readers, whoever
+    /// waits.
     Replace {
         /// The owner id of the lease.
         owner: OwnerId,
@@ -96,9 +112,21 @@ pub enum Operation {
         ttl: Duration,
         /// The token of the lease.
         token: u64,
+        /// Whether it reads or writes.
+        mode: Mode,
+    },
+    /// Turns the writer that holds `L` into a reader, in one step, for at least `ttl` from now. The replies are those of an extend, and
+    /// so is what becomes of one that reads already.
+    Downgrade {
+        /// The owner id of the lease.
+        owner: OwnerId,
+        /// How long it lives from now on. A longer remaining time stays.
+        ttl: Duration,
     },
     /// Deletes `L` if it is held by this owner: [`Reply::Released`](super::Reply::Released). Otherwise
     /// [`Reply::NotOwner`](super::Reply::NotOwner). If `L` is free afterwards and not reserved, it is offered.
+    ///
+    /// Of a reader, its entry is deleted, and `L` if it was the last; otherwise `L` lives for as long as the longest that is left.
     Release {
         /// The owner id of the lease or of the attempt.
         owner: OwnerId,
@@ -110,6 +138,22 @@ pub enum Operation {
     LeaveQueue,
 }
 
+impl Operation {
+    /// The owner id that it is about; `None` for one that is about the queue alone.
+    #[must_use]
+    pub fn owner(&self) -> Option<OwnerId> {
+        match *self {
+            Self::Acquire { owner, .. }
+            | Self::Confirm { owner, .. }
+            | Self::Extend { owner, .. }
+            | Self::Replace { owner, .. }
+            | Self::Downgrade { owner, .. }
+            | Self::Release { owner, .. } => Some(owner),
+            Self::LeaveQueue => None,
+        }
+    }
+}
+
 /// What becomes of a manager's position in a node's queue when it releases a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueuePosition {
@@ -117,6 +161,11 @@ pub enum QueuePosition {
     None,
     /// It is given up, together with the reservation.
     Leave,
-    /// It is kept, or taken, with this time as the beginning of the wait.
-    Keep(NonZeroU64),
+    /// It is kept, or taken.
+    Keep {
+        /// The beginning of the wait.
+        since: NonZeroU64,
+        /// What it waits for.
+        mode: Mode,
+    },
 }

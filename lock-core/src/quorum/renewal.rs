@@ -5,6 +5,8 @@ use super::majority;
 pub enum RenewalVote {
     /// The node still held the key, and extended it.
     Kept,
+    /// As kept, by a reader for which a writer waits on this node.
+    Barred,
     /// The node does not hold the key any more.
     Gone,
     /// No reply, or none that counts.
@@ -48,7 +50,8 @@ impl RenewalTally {
         }
         let quorum = majority(self.votes.len());
         let count = |wanted| self.votes.iter().filter(|vote| **vote == wanted).count();
-        let (kept, gone) = (count(Some(RenewalVote::Kept)), count(Some(RenewalVote::Gone)));
+        let kept = count(Some(RenewalVote::Kept)) + count(Some(RenewalVote::Barred));
+        let gone = count(Some(RenewalVote::Gone));
         let verdict = if kept >= quorum {
             RenewalVerdict::Renewed
         } else if self.votes.len() - gone < quorum {
@@ -60,6 +63,12 @@ impl RenewalTally {
         };
         self.decided = true;
         Some(verdict)
+    }
+
+    /// Whether a writer waits for a lock that is read, on any of the nodes that have voted: then no more readers may share this hold.
+    #[must_use]
+    pub fn is_barred(&self) -> bool {
+        self.votes.contains(&Some(RenewalVote::Barred))
     }
 
     /// The nodes that have lost the key: it may be put back there after the round renewed the lease.

@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::LocalPermit;
 use crate::engine::Grant;
 use crate::error::NodeVote;
+use crate::mode::Mode;
 use crate::options::LockOptions;
 use crate::quorum::validity;
 
@@ -27,12 +28,18 @@ pub(crate) struct HandoverTerms {
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
+    pub(crate) mode: Mode,
 }
 
 impl HandoverTerms {
-    /// Whether a grant that another caller won can be used as it is: it has the time to live that was asked for, and enough of
-    /// it is left. A caller that does not renew wants all of it.
+    /// Whether a grant that another caller won to write can be used as it is.
     pub(crate) fn accept(&self, grant: &Grant) -> bool {
+        self.mode == Mode::Write && self.fit(grant)
+    }
+
+    /// Whether a grant has the time to live that was asked for, and enough of it is left. A caller that does not renew wants all of
+    /// it.
+    pub(crate) fn fit(&self, grant: &Grant) -> bool {
         let left = validity(grant.ttl(), grant.sent().elapsed());
         self.renew && self.ttl == grant.ttl() && left.is_some_and(|left| left >= self.min_validity)
     }
@@ -40,7 +47,7 @@ impl HandoverTerms {
 
 impl From<&LockOptions> for HandoverTerms {
     fn from(options: &LockOptions) -> Self {
-        Self { ttl: options.ttl, min_validity: options.min_validity, renew: options.renew }
+        Self { ttl: options.ttl, min_validity: options.min_validity, renew: options.renew, mode: options.mode }
     }
 }
 

@@ -20,7 +20,7 @@ struct Known {
     example: &'static str,
 }
 
-const KNOWN: [Known; 16] = [
+const KNOWN: [Known; 17] = [
     Known { name: "resource", example: "\"stock:{sku}\"" },
     Known { name: "key", example: "format!(\"stock:{sku}\")" },
     Known { name: "ttl", example: "\"10s\"" },
@@ -29,6 +29,7 @@ const KNOWN: [Known; 16] = [
     Known { name: "renew", example: "true" },
     Known { name: "hold", example: "\"body\"" },
     Known { name: "adopt", example: "true" },
+    Known { name: "mode", example: "\"read\"" },
     Known { name: "on_lost", example: "\"cancel\"" },
     Known { name: "on_disconnect", example: "\"finish\"" },
     Known { name: "busy_status", example: "409" },
@@ -46,6 +47,7 @@ const SESSION_END: &str = "SessionEnd";
 /// The most resources of a set, as in the engine.
 const MAX_SET_LEN: usize = 32;
 
+const MODE: [Choice; 2] = [Choice { literal: "read", variant: "Read" }, Choice { literal: "write", variant: "Write" }];
 const ON_LOST: [Choice; 2] =
     [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
 const ON_DISCONNECT: [Choice; 2] =
@@ -64,6 +66,8 @@ pub(crate) struct Args {
     pub(crate) hold: Option<Ident>,
     /// Whether a request's delegation is adopted.
     pub(crate) adopt: Option<bool>,
+    /// The variant of `Mode`.
+    pub(crate) mode: Option<Ident>,
     /// The variant of `OnLost`.
     pub(crate) on_lost: Option<Ident>,
     /// The variant of `OnDisconnect`.
@@ -197,6 +201,7 @@ impl Args {
             "renew" => self.renew = diagnostics.handle(value::boolean(text, value)),
             "hold" => self.hold = diagnostics.handle(value::choice(text, value, &HOLD)),
             "adopt" => self.adopt = diagnostics.handle(value::boolean(text, value)),
+            "mode" => self.mode = diagnostics.handle(value::choice(text, value, &MODE)),
             "on_lost" => self.on_lost = diagnostics.handle(value::choice(text, value, &ON_LOST)),
             "on_disconnect" => self.on_disconnect = diagnostics.handle(value::choice(text, value, &ON_DISCONNECT)),
             "busy_status" => self.busy_status = diagnostics.handle(value::number(text, value, &BUSY_STATUS)),
@@ -290,7 +295,7 @@ mod tests {
             quote! {
                 resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, hold = "body", adopt = true,
                 on_lost = "continue", on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
-                manager = self.locks(1, 2), state, crate = ::shop::lock_axum,
+                manager = self.locks(1, 2), state, crate = ::shop::lock_axum, mode = "read",
             },
             &mut diagnostics,
         );
@@ -303,6 +308,7 @@ mod tests {
         assert!(!args.holds_session());
         assert_eq!(args.hold.unwrap(), "BodyEnd");
         assert_eq!(args.adopt, Some(true));
+        assert_eq!(args.mode.unwrap(), "Read");
         assert_eq!(args.on_lost.unwrap(), "Continue");
         assert_eq!(args.on_disconnect.unwrap(), "Cancel");
         assert_eq!(args.busy_status, Some(423));

@@ -18,6 +18,7 @@ pub(crate) fn expand(args: &Args) -> TokenStream {
     let hold = args.hold.as_ref();
     options.extend(hold.map(|until| ("hold", quote_spanned!(site=> #krate::__private::HoldUntil::#until))));
     options.extend(args.adopt.map(|adopt| ("adopt", adopt.to_token_stream())));
+    options.extend(args.mode.as_ref().map(|mode| ("mode", quote_spanned!(site=> #krate::Mode::#mode))));
     options.extend(args.on_lost.as_ref().map(|on| ("on_lost", quote_spanned!(site=> #krate::OnLost::#on))));
     let on_disconnect = args.on_disconnect.as_ref();
     options.extend(on_disconnect.map(|on| ("on_disconnect", quote_spanned!(site=> #krate::OnDisconnect::#on))));

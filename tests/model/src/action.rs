@@ -154,7 +154,7 @@ impl LockModel {
         match &client.phase {
             // Symmetric attempts begin in order: any other order is the same with the names changed.
             Phase::Idle => {
-                let symmetric = self.setting.has_equal_blocks();
+                let symmetric = self.setting.is_symmetric();
                 if index == 0 || !symmetric || state.clients[index - 1].phase != Phase::Idle {
                     actions.push(Action::Begin { client: index });
                 }

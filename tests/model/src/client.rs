@@ -18,9 +18,12 @@ pub(super) fn to_u8(value: u64) -> u8 {
 impl LockModel {
     pub(super) fn begin(&self, state: &mut State, client: usize) {
         let tokens = self.setting.tokens;
-        let completed = state.clients.iter().zip(tokens);
+        // The token of a reader has to be larger than those of writers only.
+        let reads = |client| self.setting.reads(client);
+        let completed = state.clients.iter().zip(tokens).enumerate();
+        let counted = completed.filter(|(other, _)| !(reads(client) && reads(*other)));
         let completed =
-            completed.filter_map(|(client, tokens)| client.last_token(tokens)).chain(state.eviction_token());
+            counted.filter_map(|(_, (client, tokens))| client.last_token(tokens)).chain(state.eviction_token());
         let floor = completed.max().unwrap_or_default();
         let beginner = &mut state.clients[client];
         beginner.phase = Phase::Acquiring(Box::new(Attempt {

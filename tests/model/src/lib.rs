@@ -19,6 +19,7 @@
 //!   unexecuted until then.)
 //! - **An operator**, in settings that have one, evicts whom it saw hold the lock. From then on the evicted holder may be valid beside
 //!   the next one, until its next renewal; its token tells it from those.
+//! - **Readers**, in settings that have them, hold the lock together. Of the attempts, the last ones read.
 //! - **Other locks** that share the fence advance it on a node, at any step, to any value.
 //!
 //! # Reductions
@@ -55,6 +56,7 @@ mod node;
 mod nodes;
 mod properties;
 mod queue;
+mod readers;
 mod report;
 mod reservations;
 mod run;
@@ -90,5 +92,6 @@ pub use self::run::{
 pub use self::sets::{COMPLETE_SETS, NO_STUCK_SET, SetsModel, SetsMutant, SetsSetting};
 pub use self::setting::{Mutant, Setting, Time};
 pub use self::state::{
-    Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, ReplyKind, ReplySlot, State, Vote,
+    Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, ReplyKind, ReplySlot, SHARED,
+    State, Vote,
 };

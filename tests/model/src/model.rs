@@ -12,6 +12,7 @@ use super::properties::{
     EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL,
     ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
 };
+use super::readers::changes_foreign_key;
 use super::setting::{Mutant, Setting};
 use super::state::{Breaches, CLIENTS, Client, Key, Node, Phase, ReplySlot, State, Vote};
 
@@ -37,7 +38,8 @@ impl LockModel {
 
     /// Whether attempts differ only in their names.
     fn attempts_are_symmetric(&self) -> bool {
-        self.setting.has_equal_blocks() && !self.setting.evicts && self.setting.mutant != Some(Mutant::SharedOwnerId)
+        let Setting { evicts, mutant, .. } = self.setting;
+        self.setting.is_symmetric() && !evicts && mutant != Some(Mutant::SharedOwnerId)
     }
 
     /// The owner id of an attempt.
@@ -54,7 +56,11 @@ impl LockModel {
         let vote = match request {
             Request::Acquire => {
                 let tokens = if mutant == Some(Mutant::BlockCountsAsOne) { 1 } else { self.setting.tokens[index] };
-                let vote = node.acquire(key, client.acquires[at].unwrap_or_default(), tokens, mutant);
+                let epoch = client.acquires[at].unwrap_or_default();
+                let vote = match self.setting.reads(index) {
+                    true => node.acquire_to_read(key, epoch, tokens, mutant),
+                    false => node.acquire(key, epoch, tokens, mutant),
+                };
                 if let Some(vote) = vote {
                     self.cover_vote(client, before, *node, at, vote, recorded);
                 } else if client.acquires[at] != Some(node.epoch) {
@@ -87,8 +93,11 @@ impl LockModel {
                 }
             }
             Request::Replace => {
-                let fence = client.token.unwrap_or_default();
-                node.replace(key, client.replaces[at].unwrap_or_default(), fence, mutant);
+                let (epoch, token) = (client.replaces[at].unwrap_or_default(), client.token.unwrap_or_default());
+                match self.setting.reads(index) {
+                    true => node.replace_reader(key, epoch, token, mutant),
+                    false => node.replace(key, epoch, token, mutant),
+                }
                 if *node != before {
                     self.coverage.mark(if client.phase == Phase::Ended {
                         CoveragePoint::LateReplace
@@ -106,8 +115,7 @@ impl LockModel {
         if !self.setting.duplicates {
             client.remove_request(at, request);
         }
-        state.breaches.foreign_key_changed |=
-            before.key.is_some_and(|held| held.owner != owner) && node.key != before.key;
+        state.breaches.foreign_key_changed |= changes_foreign_key(&before, node, owner);
         if let (true, Some(vote), Some(replies)) = (recorded, vote, client.replies_mut()) {
             replies[at] = ReplySlot::InFlight(vote);
         }
@@ -117,10 +125,16 @@ impl LockModel {
     fn changes_nothing(&self, state: &State, index: usize, at: usize, request: Request) -> bool {
         let (client, node, no_mutant) = (&state.clients[index], &state.nodes[at], self.setting.mutant.is_none());
         match request {
-            Request::Acquire => node.key.is_some() || client.acquires[at] != Some(node.epoch),
-            Request::Replace => node.key.is_some() || client.replaces[at] != Some(node.epoch),
+            Request::Acquire => self.is_taken(node, index) || client.acquires[at] != Some(node.epoch),
+            Request::Replace => self.is_taken(node, index) || client.replaces[at] != Some(node.epoch),
             Request::Confirm(_) | Request::Extend | Request::Release => no_mutant && !node.is_held_by(index),
         }
+    }
+
+    /// Whether neither an acquire nor a replace of a client changes a node. A mutant may change it all the same.
+    fn is_taken(&self, node: &Node, client: usize) -> bool {
+        let may_join = self.setting.reads(client) && (node.is_shared() || self.setting.mutant.is_some());
+        node.key.is_some() && !may_join
     }
 
     fn cover_vote(&self, client: &mut Client, before: Node, after: Node, at: usize, vote: AcquireVote, recorded: bool) {
@@ -228,7 +242,11 @@ fn has_duplicate_token(model: &LockModel, state: &State) -> bool {
     for (given, (client, tokens)) in given.iter_mut().zip(state.clients.iter().zip(model.setting.tokens)) {
         *given = client.token.zip(client.last_token(tokens));
     }
-    let pairs = (0..CLIENTS).flat_map(|one| (0..one).map(move |other| (given[one], given[other])));
+    // Readers may share a token.
+    let reads = |client| model.setting.reads(client);
+    let pairs = (0..CLIENTS).flat_map(|one| (0..one).map(move |other| (one, other)));
+    let pairs = pairs.filter(|(one, other)| !(reads(*one) && reads(*other)));
+    let pairs = pairs.map(|(one, other)| (given[one], given[other]));
     pairs.into_iter().any(|pair| matches!(pair, (Some(one), Some(other)) if one.0 <= other.1 && other.0 <= one.1))
 }
 
@@ -294,11 +312,12 @@ impl Model for LockModel {
             Property::<Self>::always(NO_DEADLOCK, deadlock::is_deadlock_free),
         ];
         if self.setting.time.is_some() {
-            properties.push(Property::<Self>::always(MUTUAL_EXCLUSION, |_, state| {
-                let holds = |(index, client): &(usize, &Client)| {
-                    matches!(client.phase, Phase::Holding { .. }) && !state.is_evicted(*index)
+            properties.push(Property::<Self>::always(MUTUAL_EXCLUSION, |model, state| {
+                let holds = |client: &usize| {
+                    matches!(state.clients[*client].phase, Phase::Holding { .. }) && !state.is_evicted(*client)
                 };
-                state.clients.iter().enumerate().filter(holds).count() <= 1
+                let holders = || (0..CLIENTS).filter(holds);
+                holders().count() <= 1 || holders().all(|holder| model.setting.reads(holder))
             }));
             properties.push(Property::<Self>::always(NO_LOST_RENEWAL, |_, state| !state.breaches.lost_key_renewed));
         }

@@ -4,7 +4,7 @@ use lock_core::quorum::{AcquireVote, ConfirmVote, RenewalVote};
 
 use super::eviction::Owners;
 use super::setting::Mutant;
-use super::state::{Key, Node};
+use super::state::{Key, Node, SHARED};
 
 /// The vote of a node on which another owner holds the key.
 pub(super) const HELD: AcquireVote = AcquireVote::Held { remaining: None };
@@ -17,7 +17,7 @@ impl Node {
     }
 
     pub(super) fn is_held_by(&self, owner: usize) -> bool {
-        self.key.is_some_and(|key| key.owner == owner)
+        self.key.is_some_and(|key| key.owner == owner || key.owner == SHARED && self.reads(owner))
     }
 
     /// Returns `None` if the node does not vote: the request is for a past epoch, or the node is in quarantine.
@@ -53,6 +53,9 @@ impl Node {
     }
 
     pub(super) fn extend(&mut self, renewed: Key, mutant: Option<Mutant>) -> RenewalVote {
+        if self.is_shared() {
+            return self.extend_reader(renewed);
+        }
         match &mut self.key {
             Some(key) if key.owner == renewed.owner || mutant == Some(Mutant::ExtendWithoutOwnerCheck) => {
                 key.expires = key.expires.max(renewed.expires);
@@ -75,7 +78,9 @@ impl Node {
     }
 
     pub(super) fn release(&mut self, owner: usize, mutant: Option<Mutant>) {
-        if self.is_held_by(owner) || mutant == Some(Mutant::ReleaseWithoutOwnerCheck) {
+        if self.is_shared() {
+            self.remove_reader(owner, mutant);
+        } else if self.is_held_by(owner) || mutant == Some(Mutant::ReleaseWithoutOwnerCheck) {
             self.key = None;
         }
     }
@@ -89,6 +94,7 @@ impl Node {
     pub(super) fn expire_key(&mut self, now: u8, mutant: Option<Mutant>) {
         if mutant != Some(Mutant::KeysNeverExpire) {
             self.key = self.key.filter(|key| key.expires > now);
+            self.expire_readers(now, mutant);
         }
     }
 

@@ -46,6 +46,18 @@ pub enum Mutant {
     EvictsWithoutFence,
     /// The token of an eviction is above the first token of the holder's block, and nodes take it whatever their fence is.
     EvictsAboveFirstOfBlock,
+    /// A reader has an entry, but sets no marker.
+    ReaderWithoutMarker,
+    /// The first reader that leaves deletes the marker.
+    FirstLeaverDeletesMarker,
+    /// A node grants to a reader beside a writer.
+    ReaderBesideWriter,
+    /// A reader that joins does not prolong the marker.
+    MarkerNotProlonged,
+    /// The first reader gets the fence as it stands.
+    FirstReaderKeepsFence,
+    /// A reader is put back in place of a writer.
+    ReplaceOverWriter,
 }
 
 /// The bounds of a model: how many attempts there are, and which faults can occur.
@@ -59,6 +71,8 @@ pub struct Setting {
     pub attempts: usize,
     /// The initial fence of each node.
     pub initial_fences: [u8; NODES],
+    /// How many of the attempts read: the last ones.
+    pub readers: usize,
     /// How many tokens each attempt reserves.
     pub tokens: [u8; CLIENTS],
     /// The largest fence that is explored.
@@ -103,6 +117,7 @@ impl Setting {
             mutant: None,
             attempts,
             initial_fences,
+            readers: 0,
             tokens: [1; CLIENTS],
             max_fence,
             time: None,
@@ -146,6 +161,12 @@ impl Setting {
         Self { name: "eviction", evicts: true, ..Self::renewal(attempts, 0, renewals, time) }
     }
 
+    /// Attempts with time, some of which read, and whose leases are renewed.
+    #[must_use]
+    pub const fn reading(attempts: usize, readers: usize, renewals: u8, time: Time) -> Self {
+        Self { name: "reading", readers, ..Self::renewal(attempts, 0, renewals, time) }
+    }
+
     /// The same setting for a mutant.
     #[must_use]
     pub const fn with_mutant(self, mutant: Mutant) -> Self {
@@ -161,6 +182,16 @@ impl Setting {
     /// Whether the last tick comes before any key expires.
     pub(super) fn no_key_expires(&self) -> bool {
         self.time.is_some_and(|time| time.last_tick <= time.ttl)
+    }
+
+    /// Whether an attempt reads.
+    pub(super) fn reads(&self, client: usize) -> bool {
+        client < self.attempts && client + self.readers >= self.attempts
+    }
+
+    /// Whether attempts differ only in their names.
+    pub(super) fn is_symmetric(&self) -> bool {
+        self.has_equal_blocks() && self.readers == 0
     }
 
     /// Whether all attempts reserve the same number of tokens.
@@ -220,6 +251,9 @@ impl fmt::Display for Setting {
                     write!(f, ", {forgets} data losses, quarantine {quarantine}")?;
                 }
             }
+        }
+        if self.readers > 0 {
+            write!(f, ", {} of them read", self.readers)?;
         }
         if !self.has_equal_blocks() {
             write!(f, ", tokens {:?}", &self.tokens[..*attempts])?;

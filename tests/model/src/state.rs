@@ -12,6 +12,9 @@ pub const NODES: usize = 3;
 /// The largest number of attempts that a setting can have.
 pub const CLIENTS: usize = 3;
 
+/// What the lock key contains while readers hold the lock.
+pub const SHARED: usize = usize::MAX;
+
 /// A state of the model. It keeps what was sent: a request may be executed at any time, more than once, or never.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
@@ -36,6 +39,9 @@ pub struct State {
 pub struct Node {
     /// The lock key, `L`.
     pub key: Option<Key>,
+    /// Of each client that reads: the tick in which its entry has expired, or 0 if it has none. They count while the key is the
+    /// marker.
+    pub readers: [u8; CLIENTS],
     /// The fence, `F`.
     pub fence: u8,
     /// The epoch in which it executes requests. It increases when any node loses its data and joins again.
@@ -53,7 +59,7 @@ pub struct Node {
 /// A lock key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The owner id that it contains.
+    /// The owner id that it contains, or [`SHARED`].
     pub owner: usize,
     /// The tick in which it has expired.
     pub expires: u8,

@@ -35,6 +35,40 @@ const FORGETTING: Setting = Setting::forgetting(2, 1, Time { ttl: 2, quarantine:
 /// Leases that are renewed while a node loses its data.
 const RENEWAL: Setting = Setting::renewal(2, 1, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 });
 
+/// A writer and a reader.
+const READING: Setting = Setting::reading(2, 1, 0, Time { ttl: 2, quarantine: 2, last_tick: 3 });
+/// A writer and two readers.
+const TWO_READERS: Setting = Setting::reading(3, 2, 0, Time { ttl: 2, quarantine: 2, last_tick: 3 });
+
+#[test]
+fn a_writer_and_a_reader_never_hold_the_lock_at_once() {
+    check(READING, 5_000, &[CoveragePoint::OrderedGrants, CoveragePoint::LateAcquire]);
+    check(Setting { renewals: 1, ..READING }, 20_000, &[CoveragePoint::Renewed, CoveragePoint::Replaced]);
+    check(Setting { forgets: 1, ..READING }, 20_000, &[CoveragePoint::LostKey, CoveragePoint::GrantedAfterDataLoss]);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_writer_and_two_readers_never_hold_the_lock_at_once() {
+    check(TWO_READERS, 100_000, &[CoveragePoint::OrderedGrants, CoveragePoint::LateAcquire]);
+}
+
+#[test]
+fn flawed_rules_for_readers_are_caught() {
+    is_caught(READING.with_mutant(Mutant::ReaderWithoutMarker), MUTUAL_EXCLUSION);
+    is_caught(READING.with_mutant(Mutant::ReaderBesideWriter), MUTUAL_EXCLUSION);
+    is_caught(READING.with_mutant(Mutant::FirstReaderKeepsFence), UNIQUE_TOKENS);
+    is_caught(Setting { forgets: 1, ..READING }.with_mutant(Mutant::NoQuarantine), MUTUAL_EXCLUSION);
+    is_caught(Setting { renewals: 1, ..READING }.with_mutant(Mutant::ReplaceOverWriter), OWN_KEYS_ONLY);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn flawed_rules_for_several_readers_are_caught() {
+    is_caught(TWO_READERS.with_mutant(Mutant::FirstLeaverDeletesMarker), MUTUAL_EXCLUSION);
+    is_caught(TWO_READERS.with_mutant(Mutant::MarkerNotProlonged), MUTUAL_EXCLUSION);
+}
+
 #[test]
 fn tokens_are_unique_and_ordered_in_every_order_of_events() {
     let points = [

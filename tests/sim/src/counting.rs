@@ -56,6 +56,7 @@ impl LockNode for CountingNode {
             Operation::Confirm { .. } => "confirm",
             Operation::Extend { .. } => "extend",
             Operation::Replace { .. } => "replace",
+            Operation::Downgrade { .. } => "downgrade",
             Operation::Release { .. } => "release",
             Operation::LeaveQueue => "leave the queue",
         });

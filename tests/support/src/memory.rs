@@ -5,7 +5,7 @@ use lock_core::node::{
     Epoch, Keyspace, LockKeys, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request, WaiterId,
     Wakeups,
 };
-use lock_core::{LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError};
+use lock_core::{LockManager, LockManagerBuilder, LockNode, MemoryNode, Mode, NodeError};
 
 /// In-memory nodes, for any number of managers.
 pub struct MemoryCluster {
@@ -98,7 +98,14 @@ impl RawNode {
     /// Raises the fence of `resource` to `fence`, which must be larger than the present one.
     pub async fn raise_fence(&self, resource: &str, fence: u64) {
         let owner = OwnerId::from_bits(0xF0);
-        let acquire = Operation::Acquire { owner, ttl: Duration::from_secs(1), hint: fence, tokens: 1, since: None };
+        let acquire = Operation::Acquire {
+            owner,
+            ttl: Duration::from_secs(1),
+            hint: fence,
+            tokens: 1,
+            since: None,
+            mode: Mode::Write,
+        };
         assert_eq!(self.send(resource, acquire).await, Ok(Reply::Granted { token: fence }));
         assert_eq!(
             self.send(resource, Operation::Release { owner, position: QueuePosition::None }).await,

@@ -1,18 +1,40 @@
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::node::limits::{MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, QUEUE_TTL, RESERVED_TTL, is_woken};
+use crate::mode::Mode;
+use crate::node::limits::{
+    MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD, is_woken,
+};
 use crate::node::{Position, RESERVATION_TTL};
 use crate::random::WaiterId;
 
 /// The queue of a lock, and its reservations. The rules are those of `queue.lua`.
 #[derive(Default)]
 pub(super) struct NodeQueue {
-    /// Since when each waiter waits, whether it polls, and its id; in that order.
-    waiters: Vec<(NonZeroU64, bool, WaiterId)>,
+    /// In their order.
+    waiters: Vec<Entry>,
     /// When the waiters are forgotten, if none enters until then.
     expires: Duration,
     reserved: Option<Reserved>,
+    /// While readers hold the lock: when each writer that waits was last heard of.
+    heard: HashMap<WaiterId, Duration>,
+}
+
+/// A waiter in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    since: NonZeroU64,
+    reads: bool,
+    polls: bool,
+    waiter: WaiterId,
+}
+
+/// Who makes a request, and whether it polls.
+#[derive(Clone, Copy)]
+pub(super) struct Caller {
+    pub(super) waiter: WaiterId,
+    pub(super) polls: bool,
 }
 
 /// The waiters for which the free key is reserved, one after another, and whether each knows of it.
@@ -75,14 +97,15 @@ impl NodeQueue {
     }
 
     pub(super) fn first(&self) -> Option<WaiterId> {
-        self.waiters.first().map(|(_, _, waiter)| *waiter)
+        self.waiters.first().map(|entry| entry.waiter)
     }
 
     /// Enters the queue; `None` if there is no room.
     pub(super) fn enter(
         &mut self,
-        (waiter, polls): (WaiterId, bool),
+        Caller { waiter, polls }: Caller,
         since: NonZeroU64,
+        mode: Mode,
         now: Duration,
     ) -> Option<Position> {
         self.remove(waiter);
@@ -93,7 +116,7 @@ impl NodeQueue {
             }
         }
         self.expires = now + QUEUE_TTL;
-        let entry = (since, polls, waiter);
+        let entry = Entry { since, reads: mode.is_read(), polls, waiter };
         let ahead = self.waiters.partition_point(|other| *other < entry);
         self.waiters.insert(ahead, entry);
         self.waiters.truncate(MAX_WAITERS);
@@ -131,7 +154,7 @@ impl NodeQueue {
         let most = |queued: usize| queued.min(MAX_RESERVATIONS as usize);
         while waiters.len() < most(self.waiters.len()) && gone < MAX_GONE {
             let before = waiters.len();
-            let (_, polls, waiter) = self.waiters[before];
+            let Entry { polls, waiter, .. } = self.waiters[before];
             let is_last = before + 1 == most(self.waiters.len());
             let is_woken = is_woken(before, is_last);
             if is_woken && Some(waiter) != caller && !polls && !wake(waiter, before) {
@@ -144,7 +167,39 @@ impl NodeQueue {
         self.reserved = (!waiters.is_empty()).then_some(Reserved { waiters, began: now, late: Vec::new() });
     }
 
+    /// A writer waits, and readers hold the lock.
+    pub(super) fn hear(&mut self, writer: WaiterId, now: Duration) {
+        self.heard.retain(|_, heard| *heard + WRITER_HEARD >= now);
+        self.heard.insert(writer, now);
+    }
+
+    /// Whether a writer waits that was heard lately: before a reader that waits, or any at all.
+    pub(super) fn writer_waits(&self, before: Option<(WaiterId, NonZeroU64)>, now: Duration) -> bool {
+        let was_heard = |writer: WaiterId| self.heard.get(&writer).is_some_and(|heard| *heard + WRITER_HEARD >= now);
+        let is_before = |entry: &Entry| {
+            before.is_none_or(|(reader, since)| entry.since < since || entry.since == since && entry.waiter != reader)
+        };
+        self.waiters.iter().any(|entry| !entry.reads && was_heard(entry.waiter) && is_before(entry))
+    }
+
+    /// Whether a manager waits to write.
+    pub(super) fn has_writer(&self, waiter: WaiterId) -> bool {
+        self.waiters.iter().any(|entry| !entry.reads && entry.waiter == waiter)
+    }
+
+    /// Readers hold the lock: wakes those at the head of the queue, to join them. Returns the writer behind them.
+    pub(super) fn wake_readers(&mut self, mut wake: impl FnMut(WaiterId) -> bool) -> Option<WaiterId> {
+        let readers = self.waiters.iter().take(MAX_WOKEN_READERS).take_while(|entry| entry.reads).count();
+        let behind = self.waiters.get(readers).filter(|entry| !entry.reads).map(|entry| entry.waiter);
+        let mut at = 0;
+        self.waiters.retain(|entry| {
+            at += 1;
+            at > readers || entry.polls || wake(entry.waiter)
+        });
+        behind.filter(|_| readers < MAX_WOKEN_READERS)
+    }
+
     fn remove(&mut self, waiter: WaiterId) {
-        self.waiters.retain(|(_, _, other)| *other != waiter);
+        self.waiters.retain(|entry| entry.waiter != waiter);
     }
 }

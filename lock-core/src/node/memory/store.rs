@@ -5,8 +5,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::queue::NodeQueue;
+use super::queue::{Caller, NodeQueue};
+use super::readers::{self, Lock};
 use super::tombstones::Tombstones;
+use crate::mode::Mode;
 use crate::node::limits::MAX_TOKEN;
 use crate::node::{
     Evict, Eviction, FenceReading, FoundRecord, Holder, Keyspace, LockKeys, LockState, Look, NodeError, NodeRecord,
@@ -22,15 +24,17 @@ pub(super) struct Store {
     queues: HashMap<String, NodeQueue>,
     tombstones: Tombstones,
     /// Where each waiter listens. Those that do not any more are swept.
-    listeners: HashMap<WaiterId, mpsc::Sender<Wakeup>>,
+    listeners: Listeners,
     records: HashMap<String, Record>,
     /// How many requests may be executed before expired keys are swept.
     requests_until_sweep: usize,
 }
 
-struct Lock {
-    owner: OwnerId,
-    expires: Duration,
+/// What holds a lock.
+#[derive(Clone, Copy)]
+struct Held {
+    remaining: Duration,
+    by_readers: bool,
 }
 
 /// The record of the node and the fences are one thing: a node that forgot the fences has no epoch, and so no vote.
@@ -40,6 +44,8 @@ struct Record {
     /// What every fence is at least.
     floor: u64,
 }
+
+type Listeners = HashMap<WaiterId, mpsc::Sender<Wakeup>>;
 
 /// How many wake-ups for a waiter are kept.
 const UNHEARD: usize = 256;
@@ -113,61 +119,67 @@ impl Store {
         let Request { keys, epoch, waiter, polls, operation } = request;
         self.check_epoch(keys.keyspace(), *epoch)?;
         let fence = self.fence(keys);
-        let holder = self.holder(keys, now);
+        let (holder, caller) = (self.holder(keys, now), Caller { waiter: *waiter, polls: *polls });
+        let is_ours = operation.owner().is_some_and(|owner| self.is_held_by(keys, owner, now));
+        // Who reads does not write: not even by a late request from before it was downgraded.
+        let is_ours_to = |mode: Mode| is_ours && (mode.is_read() || holder.is_some_and(|held| !held.by_readers));
         Ok(match *operation {
-            Operation::Acquire { owner, ttl, hint, tokens, since } => {
-                if holder.is_some_and(|(holder, _)| holder == owner) {
+            Operation::Acquire { owner, ttl, hint, tokens, since, mode } => {
+                if is_ours_to(mode) {
                     return Ok(Reply::Granted { token: fence });
                 }
-                if let Some(held) = self.blocked(keys, owner, holder, ((*waiter, *polls), since), now) {
+                if let Some(held) = self.blocked(keys, owner, holder, (caller, since, mode), now) {
                     return Ok(held);
                 }
-                let fence = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
-                if fence > MAX_TOKEN {
+                // A reader joins those that hold the lock, with the fence as it stands.
+                let joins = holder.is_some();
+                let next = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
+                let token = if joins { fence } else { next };
+                if token > MAX_TOKEN {
                     return Err(rejected("the fence is used up"));
                 }
-                self.set_fence(keys, fence);
-                self.set_lock(keys, owner, ttl, now);
+                self.set_fence(keys, token);
+                self.hold(keys, mode, owner, ttl, now);
                 if let (Some(_), Some(queue)) = (since, self.queues.get_mut(keys.lock_key())) {
                     queue.acquired(*waiter, now);
                 }
-                Reply::Granted { token: fence }
+                if mode.is_read() && !joins {
+                    self.readers_began(keys, now);
+                }
+                Reply::Granted { token }
             }
-            Operation::Confirm { owner, token } => {
-                if holder.is_some_and(|(holder, _)| holder == owner) && fence <= token {
+            Operation::Confirm { token, .. } => {
+                if is_ours && fence <= token {
                     self.set_fence(keys, token);
                     Reply::Confirmed
                 } else {
                     Reply::Refused { fence }
                 }
             }
-            Operation::Extend { owner, ttl } => match holder {
-                Some((holder, remaining)) if holder == owner => {
-                    self.set_lock(keys, owner, ttl.max(remaining), now);
-                    Reply::Kept
+            Operation::Extend { owner, ttl } if is_ours => self.extend(keys, owner, ttl, now),
+            Operation::Downgrade { owner, ttl } if is_ours => self.downgrade(keys, owner, ttl, now),
+            Operation::Extend { .. } | Operation::Downgrade { .. } => Reply::Gone,
+            Operation::Replace { owner, ttl, token, mode } => {
+                if is_ours_to(mode) {
+                    return Ok(Reply::Kept);
                 }
-                _ => Reply::Gone,
-            },
-            Operation::Replace { owner, ttl, token } => match holder {
-                Some((holder, _)) if holder == owner => Reply::Kept,
-                Some(_) => Reply::Gone,
-                None if self.is_evicted(keys, owner, now) => Reply::Gone,
-                None => {
-                    self.set_fence(keys, fence.max(token));
-                    self.set_lock(keys, owner, ttl, now);
-                    Reply::Kept
+                let is_shared = holder.is_some_and(|held| held.by_readers && mode.is_read());
+                if holder.is_some() && !is_shared || self.is_evicted(keys, owner, now) {
+                    return Ok(Reply::Gone);
                 }
-            },
+                self.set_fence(keys, fence.max(token));
+                self.hold(keys, mode, owner, ttl, now);
+                Reply::Kept
+            }
             Operation::Release { owner, position } => {
-                let ours = holder.is_some_and(|(holder, _)| holder == owner);
-                if ours {
+                if is_ours && !self.locks.get_mut(keys.lock_key()).is_some_and(|lock| lock.remove(owner, now)) {
                     self.locks.remove(keys.lock_key());
                 }
-                self.released(keys, (*waiter, *polls), position, ours || holder.is_none(), now);
-                if ours { Reply::Released } else { Reply::NotOwner }
+                self.released(keys, caller, position, now);
+                if is_ours { Reply::Released } else { Reply::NotOwner }
             }
             Operation::LeaveQueue => {
-                self.released(keys, (*waiter, *polls), QueuePosition::Leave, holder.is_none(), now);
+                self.released(keys, caller, QueuePosition::Leave, now);
                 Reply::QueueLeft
             }
         })
@@ -178,10 +190,11 @@ impl Store {
             self.check_epoch(first.keyspace(), *epoch)?;
         }
         let state = |keys: &LockKeys| {
-            let holder = self.holder(keys, now);
+            let lock = self.locks.get(keys.lock_key()).filter(|lock| lock.expires > now);
             LockState {
-                holder: holder.map(|(owner, _)| Holder::Owner(owner)),
-                remaining: holder.map(|(_, remaining)| remaining),
+                holder: lock.map(Lock::holder),
+                remaining: lock.map(|lock| lock.expires - now),
+                readers: lock.map_or(Vec::new(), |lock| lock.readers(now)),
                 fence: self.fence(keys),
                 waiters: self.queues.get(keys.lock_key()).map_or(0, |queue| queue.count(now)),
                 evicted: self.tombstones.of(keys.lock_key(), now).to_vec(),
@@ -193,8 +206,9 @@ impl Store {
     pub(super) fn evict(&mut self, evict: &Evict, now: Duration) -> Result<Eviction, NodeError> {
         let Evict { keys, epoch, holders, token, barred_for } = evict;
         self.check_epoch(keys.keyspace(), *epoch)?;
-        let (fence, holder) = (self.fence(keys), self.holder(keys, now));
-        if holder.is_some_and(|(owner, _)| !holders.contains(&Holder::Owner(owner))) {
+        let lock = self.locks.get(keys.lock_key()).filter(|lock| lock.expires > now);
+        let (fence, is_held) = (self.fence(keys), lock.is_some());
+        if lock.is_some_and(|lock| !lock.is_held_only_by(holders, now)) {
             return Ok(Eviction::Superseded);
         }
         if fence >= *token {
@@ -205,7 +219,7 @@ impl Store {
             return Err(rejected("too many owners were evicted"));
         }
         self.set_fence(keys, *token);
-        let deleted = self.locks.remove(keys.lock_key()).is_some() && holder.is_some();
+        let deleted = self.locks.remove(keys.lock_key()).is_some() && is_held;
         let is_queued = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
         if is_queued && self.queue(keys).reservation(now).is_none() {
             self.offer(keys, None, now);
@@ -227,71 +241,111 @@ impl Store {
         self.tombstones.of(keys.lock_key(), now).contains(&owner)
     }
 
+    fn extend(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) -> Reply {
+        let Some(lock) = self.locks.get_mut(keys.lock_key()) else { return Reply::Gone };
+        lock.prolong(owner, now + ttl, now);
+        let is_shared = matches!(lock.holder, readers::Holder::Readers(_));
+        let is_barred = self.queues.get(keys.lock_key()).is_some_and(|queue| queue.writer_waits(None, now));
+        if is_shared && is_barred { Reply::Barred } else { Reply::Kept }
+    }
+
+    /// The owner holds the lock, and reads from now on.
+    fn downgrade(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) -> Reply {
+        let Some(lock) = self.locks.get_mut(keys.lock_key()) else { return Reply::Gone };
+        if matches!(lock.holder, readers::Holder::Writer(_)) {
+            *lock = Lock::new(Mode::Read, owner, lock.expires);
+            self.readers_began(keys, now);
+        }
+        self.extend(keys, owner, ttl, now)
+    }
+
     /// Why the caller cannot have the lock; `None` if it can. A caller that waits, and has to, enters the queue.
     fn blocked(
         &mut self,
         keys: &LockKeys,
         owner: OwnerId,
-        holder: Option<(OwnerId, Duration)>,
-        (waiter, since): ((WaiterId, bool), Option<NonZeroU64>),
+        holder: Option<Held>,
+        (caller, since, mode): (Caller, Option<NonZeroU64>, Mode),
         now: Duration,
     ) -> Option<Reply> {
+        let Caller { waiter, .. } = caller;
         let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
-        if holder.is_none() && self.is_evicted(keys, owner, now) {
-            let position = since.and_then(|since| self.queue(keys).enter(waiter, since, now));
+        let joins = mode.is_read() && holder.is_some_and(|held| held.by_readers);
+        let is_barred = (holder.is_none() || mode.is_read()) && self.is_evicted(keys, owner, now);
+        if holder.is_none() && is_barred {
+            let position = since.and_then(|since| self.queue(keys).enter(caller, since, mode, now));
             return Some(Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position });
         }
         if !known && holder.is_none() {
             return None;
         }
-        let is_caller = |other: WaiterId| since.is_some() && other == waiter.0;
+        if joins && !is_barred && !self.queue(keys).writer_waits(since.map(|since| (waiter, since)), now) {
+            return None;
+        }
+        let is_caller = |other: WaiterId| since.is_some() && other == waiter;
         let mut reservation = self.queue(keys).reservation(now);
         if holder.is_none() && reservation.is_none() {
             if self.queue(keys).first().is_none_or(is_caller) {
                 return None;
             }
             if let Some(since) = since {
-                self.queue(keys).enter(waiter, since, now);
+                self.queue(keys).enter(caller, since, mode, now);
             }
-            self.offer(keys, since.map(|_| waiter.0), now);
+            self.offer(keys, since.map(|_| waiter), now);
             reservation = self.queue(keys).reservation(now);
         }
         let remaining = match (holder, reservation) {
-            (Some((_, remaining)), _) => remaining,
+            (Some(Held { remaining, .. }), _) => remaining,
             (None, Some((first, remaining))) if !is_caller(first) => {
-                let until = since.and_then(|_| self.queue(keys).until_reserved(waiter.0, now));
+                let until = since.and_then(|_| self.queue(keys).until_reserved(waiter, now));
                 until.unwrap_or(remaining)
             }
             (None, _) => return None,
         };
-        let position = since.and_then(|since| self.queue(keys).enter(waiter, since, now));
+        let position = since.and_then(|since| self.queue(keys).enter(caller, since, mode, now));
+        if position.is_some() && mode == Mode::Write && holder.is_some_and(|held| held.by_readers) {
+            self.queue(keys).hear(waiter, now);
+        }
         Some(Reply::Held { remaining: Some(remaining), stranger: false, position })
     }
 
     /// What a release, or leaving the queue, does to the queue.
-    fn released(
-        &mut self,
-        keys: &LockKeys,
-        waiter: (WaiterId, bool),
-        position: QueuePosition,
-        free: bool,
-        now: Duration,
-    ) {
+    fn released(&mut self, keys: &LockKeys, caller: Caller, position: QueuePosition, now: Duration) {
         let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
-        if !known && !matches!(position, QueuePosition::Keep(_)) {
+        if !known && !matches!(position, QueuePosition::Keep { .. }) {
             return;
         }
+        let holder = self.holder(keys, now);
         let queue = self.queue(keys);
         match position {
-            QueuePosition::Keep(since) => _ = queue.enter(waiter, since, now),
-            QueuePosition::Leave => queue.leave(waiter.0, now),
+            QueuePosition::Keep { since, mode } => _ = queue.enter(caller, since, mode, now),
+            QueuePosition::Leave => {
+                let makes_way = queue.has_writer(caller.waiter) && holder.is_some_and(|held| held.by_readers);
+                queue.leave(caller.waiter, now);
+                if makes_way {
+                    self.wake_readers(keys);
+                }
+            }
             QueuePosition::None => {}
         }
-        if free && queue.reservation(now).is_none() {
+        if holder.is_none() && self.queue(keys).reservation(now).is_none() {
             // The process may have released for a caller that does not wait.
-            let caller = (position != QueuePosition::None).then_some(waiter.0);
+            let caller = (position != QueuePosition::None).then_some(caller.waiter);
             self.offer(keys, caller, now);
         }
+    }
+
+    /// Readers begin to hold the lock. The writer behind those that wait was heard while it could not yet be noted.
+    fn readers_began(&mut self, keys: &LockKeys, now: Duration) {
+        if let Some(writer) = self.wake_readers(keys) {
+            self.queue(keys).hear(writer, now);
+        }
+    }
+
+    /// Wakes the readers at the head of the queue. Returns the writer behind them.
+    fn wake_readers(&mut self, keys: &LockKeys) -> Option<WaiterId> {
+        let (queue, listeners) = (self.queues.get_mut(keys.lock_key())?, &self.listeners);
+        queue.wake_readers(|waiter| wake(listeners, keys, waiter, 0))
     }
 
     fn queue(&mut self, keys: &LockKeys) -> &mut NodeQueue {
@@ -302,10 +356,7 @@ impl Store {
     fn offer(&mut self, keys: &LockKeys, caller: Option<WaiterId>, now: Duration) {
         let (queue, listeners) = (self.queues.entry(keys.lock_key().to_owned()).or_default(), &self.listeners);
         queue.offer(caller, now, |waiter, before| {
-            let wakeup =
-                Wakeup { lock_key: keys.lock_key().to_owned(), before: u32::try_from(before).unwrap_or(u32::MAX) };
-            let sent = listeners.get(&waiter).map(|listener| listener.try_send(wakeup));
-            matches!(sent, Some(Ok(()) | Err(TrySendError::Full(_))))
+            wake(listeners, keys, waiter, u32::try_from(before).unwrap_or(u32::MAX))
         });
     }
 
@@ -321,18 +372,24 @@ impl Store {
         self.listeners.clear();
     }
 
-    /// The owner that holds the lock, and how much longer.
-    fn holder(&self, keys: &LockKeys, now: Duration) -> Option<(OwnerId, Duration)> {
+    fn holder(&self, keys: &LockKeys, now: Duration) -> Option<Held> {
         let lock = self.locks.get(keys.lock_key())?;
         let remaining = lock.expires.checked_sub(now).filter(|remaining| !remaining.is_zero())?;
-        Some((lock.owner, remaining))
+        Some(Held { remaining, by_readers: matches!(lock.holder, readers::Holder::Readers(_)) })
     }
 
-    fn set_lock(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) {
-        let lock = Lock { owner, expires: now + ttl };
+    fn is_held_by(&self, keys: &LockKeys, owner: OwnerId, now: Duration) -> bool {
+        let lock = self.locks.get(keys.lock_key()).filter(|lock| lock.expires > now);
+        lock.is_some_and(|lock| lock.is_held_by(owner, now))
+    }
+
+    /// Gives the owner a lock that is free, or one that readers hold and it reads, too.
+    fn hold(&mut self, keys: &LockKeys, mode: Mode, owner: OwnerId, ttl: Duration, now: Duration) {
+        let expires = now + ttl;
         match self.locks.get_mut(keys.lock_key()) {
-            Some(slot) => *slot = lock,
-            None => _ = self.locks.insert(keys.lock_key().to_owned(), lock),
+            Some(lock) if lock.expires > now => lock.prolong(owner, expires, now),
+            Some(slot) => *slot = Lock::new(mode, owner, expires),
+            None => _ = self.locks.insert(keys.lock_key().to_owned(), Lock::new(mode, owner, expires)),
         }
     }
 
@@ -354,6 +411,13 @@ impl Store {
             self.requests_until_sweep = SWEEP_INTERVAL + self.locks.len();
         }
     }
+}
+
+/// Sends a wake-up. Returns false if the waiter does not listen.
+fn wake(listeners: &Listeners, keys: &LockKeys, waiter: WaiterId, before: u32) -> bool {
+    let wakeup = Wakeup { lock_key: keys.lock_key().to_owned(), before };
+    let sent = listeners.get(&waiter).map(|listener| listener.try_send(wakeup));
+    matches!(sent, Some(Ok(()) | Err(TrySendError::Full(_))))
 }
 
 #[cfg(test)]

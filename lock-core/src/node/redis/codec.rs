@@ -8,6 +8,7 @@ use redis::{Cmd, Value};
 use super::classify;
 use super::pipeline::Batch;
 use super::script::{ScriptRef, VOTES};
+use crate::mode::Mode;
 use crate::node::limits::parse_number;
 use crate::node::{NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request};
 
@@ -54,7 +55,8 @@ pub(super) fn encode<T: AsRef<Request>>(batch: &Batch<T>, script: ScriptRef) -> 
 fn encode_release(command: &mut Cmd, owner: OwnerId, position: QueuePosition) {
     match position {
         QueuePosition::Leave => command.arg(&owner.value()),
-        QueuePosition::Keep(since) => command.arg(format!("{owner} {since}")),
+        QueuePosition::Keep { since, mode: Mode::Write } => command.arg(format!("{owner} {since}")),
+        QueuePosition::Keep { since, mode: Mode::Read } => command.arg(format!("{owner} {since}r")),
         QueuePosition::None => command.arg(format!("{owner} none")),
     };
 }
@@ -69,7 +71,7 @@ struct Acquire {
 
 impl Acquire {
     fn of(request: &Request) -> Option<Self> {
-        let Operation::Acquire { owner, ttl, hint, tokens, since } = request.operation else { return None };
+        let Operation::Acquire { owner, ttl, hint, tokens, since, .. } = request.operation else { return None };
         let last = hint.saturating_add(u64::from(tokens) - 1);
         Some(Self { owner, last, since: since.map_or(0, NonZeroU64::get), ttl: millis(ttl), tokens })
     }
@@ -90,9 +92,15 @@ impl Acquire {
     }
 }
 
-fn encode_other(command: &mut Cmd, Request { keys, operation, .. }: &Request) {
+fn encode_other(command: &mut Cmd, request: &Request) {
+    let Request { keys, operation, .. } = request;
     match *operation {
-        Operation::Acquire { .. } | Operation::Release { .. } => {}
+        Operation::Release { .. } => {}
+        Operation::Acquire { .. } => {
+            let Some(Acquire { owner, last, since, ttl, tokens }) = Acquire::of(request) else { return };
+            command.arg("R").arg(&owner.value()).arg(last).arg(ttl).arg(tokens).arg(since);
+            command.arg(keys.fence()).arg(keys.queue_field());
+        }
         Operation::LeaveQueue => _ = command.arg("L").arg(keys.queue_field()),
         Operation::Confirm { owner, token } => {
             command.arg("C").arg(&owner.value()).arg(token).arg(keys.fence());
@@ -100,9 +108,13 @@ fn encode_other(command: &mut Cmd, Request { keys, operation, .. }: &Request) {
         Operation::Extend { owner, ttl } => {
             command.arg("E").arg(&owner.value()).arg(millis(ttl));
         }
-        Operation::Replace { owner, ttl, token } => {
-            command.arg("P").arg(&owner.value()).arg(millis(ttl)).arg(token).arg(keys.fence());
+        Operation::Replace { owner, ttl, token, mode } => {
+            let letter = if mode.is_read() { "Q" } else { "P" };
+            command.arg(letter).arg(&owner.value()).arg(millis(ttl)).arg(token).arg(keys.fence());
             command.arg(keys.queue_field());
+        }
+        Operation::Downgrade { owner, ttl } => {
+            command.arg("W").arg(&owner.value()).arg(millis(ttl)).arg(keys.queue_field());
         }
     }
 }
@@ -139,6 +151,7 @@ fn decode_one(line: &str) -> Result<Reply, NodeError> {
         "C" => Ok(Reply::Confirmed),
         "R" => Ok(Reply::Refused { fence: number(detail)? }),
         "K" => Ok(Reply::Kept),
+        "B" => Ok(Reply::Barred),
         "G" => Ok(Reply::Gone),
         "E" => Err(failed(detail)),
         _ => Ok(Reply::Granted { token: number(line)? }),
@@ -235,7 +248,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn whatever_a_server_sends_is_read_or_reported(
-            lines in proptest::collection::vec("[HSDNLCRKGEU]?(-?[0-9]{0,20}| ){0,4}|.{0,20}", 0..4), count in 0..4_usize,
+            lines in proptest::collection::vec("[HSDNLCRKBGEU]?(-?[0-9]{0,20}| ){0,4}|.{0,20}", 0..4), count in 0..4_usize,
         ) {
             let replies = replies(&lines.join("\n"), count);
             proptest::prop_assert_eq!(replies.len(), count);

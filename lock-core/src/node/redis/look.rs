@@ -9,7 +9,7 @@ use super::classify::{is_no_script, node_error};
 use super::codec::millis;
 use super::script::{EVICT, LOOK, ScriptRef};
 use crate::node::limits::parse_number;
-use crate::node::{Evict, Eviction, Holder, LockState, Look, NodeError, OwnerId};
+use crate::node::{Evict, Eviction, Holder, LockState, Look, NodeError, OwnerId, Reader};
 
 /// Runs `look.lua`.
 pub(super) async fn look(connection: &mut MultiplexedConnection, look: &Look) -> Result<Vec<LockState>, NodeError> {
@@ -75,15 +75,15 @@ fn state(lock: &Value) -> Result<LockState, NodeError> {
 }
 
 fn read_state(lock: &Value) -> Option<LockState> {
-    let none = LockState { holder: None, remaining: None, fence: 0, waiters: 0, evicted: Vec::new() };
-    let [holder, remaining, fence, waiters, evicted] = match lock {
+    let none =
+        LockState { holder: None, remaining: None, fence: 0, waiters: 0, evicted: Vec::new(), readers: Vec::new() };
+    let [holder, remaining, fence, waiters, evicted, readers] = match lock {
         Value::BulkString(text) if text == b"T" => return Some(LockState { holder: Some(Holder::NotALock), ..none }),
-        Value::Array(fields) => <&[Value; 5]>::try_from(&fields[..]).ok()?,
+        Value::Array(fields) => <&[Value; 6]>::try_from(&fields[..]).ok()?,
         _ => return None,
     };
-    let (Value::Int(remaining), Value::BulkString(fence), Value::Int(waiters)) = (remaining, fence, waiters) else {
-        return None;
-    };
+    let (Value::Int(remaining), Value::BulkString(fence)) = (remaining, fence) else { return None };
+    let (Value::Int(waiters), Value::Array(readers)) = (waiters, readers) else { return None };
     let holder = match holder {
         Value::Nil => None,
         Value::BulkString(value) => Some(Holder::from_value(value)),
@@ -96,7 +96,15 @@ fn read_state(lock: &Value) -> Option<LockState> {
     };
     // Negative: there is no key, or it does not expire.
     let remaining = u64::try_from(*remaining).ok().map(Duration::from_millis);
-    Some(LockState { holder, remaining, fence: number(fence)?, waiters: u32::try_from(*waiters).ok()?, evicted })
+    let waiters = u32::try_from(*waiters).ok()?;
+    let readers = readers.chunks(2).map(reader).collect::<Option<_>>()?;
+    Some(LockState { holder, remaining, fence: number(fence)?, waiters, evicted, readers })
+}
+
+fn reader(fields: &[Value]) -> Option<Reader> {
+    let [Value::BulkString(owner), Value::Int(remaining)] = fields else { return None };
+    let remaining = Duration::from_millis(u64::try_from(*remaining).ok()?);
+    Some(Reader { owner: OwnerId::parse(owner)?, remaining })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -119,13 +127,19 @@ mod tests {
     fn the_state_of_a_lock_is_read_whole_or_reported() {
         let owner = OwnerId::from_bits(7);
         let evicted = text(&format!("{owner} {}", OwnerId::from_bits(8)));
-        let fields = [text(&owner.to_string()), Value::Int(1500), text("12"), Value::Int(3), evicted];
+        let fields =
+            [text(&owner.to_string()), Value::Int(1500), text("12"), Value::Int(3), evicted, Value::Array(Vec::new())];
         let read = state(&Value::Array(fields.to_vec())).unwrap();
         assert_eq!((read.holder, read.remaining), (Some(Holder::Owner(owner)), Some(Duration::from_millis(1500))));
         assert_eq!((read.fence, read.waiters, read.evicted.len()), (12, 3, 2));
-        let free = [Value::Nil, Value::Int(-2), text("0"), Value::Int(0), Value::Nil];
+        let free = [Value::Nil, Value::Int(-2), text("0"), Value::Int(0), Value::Nil, Value::Array(Vec::new())];
         let read = state(&Value::Array(free.to_vec())).unwrap();
         assert_eq!((read.holder, read.remaining, read.fence), (None, None, 0));
+        let shared = [text(OwnerId::SHARED), Value::Int(9), text("3"), Value::Int(0), Value::Nil];
+        let readers = [text(&owner.to_string()), Value::Int(9)];
+        let read = state(&Value::Array([&shared[..], &[Value::Array(readers.to_vec())]].concat())).unwrap();
+        assert_eq!(read.holder, Some(Holder::Readers));
+        assert_eq!(read.readers, [Reader { owner, remaining: Duration::from_millis(9) }]);
         assert_eq!(state(&text("T")).unwrap().holder, Some(Holder::NotALock));
 
         let odd = [
@@ -135,13 +149,15 @@ mod tests {
             (2, text("x")),
             (3, Value::Int(-1)),
             (4, text("somebody")),
+            (5, Value::Int(1)),
+            (5, Value::Array(vec![text(&owner.to_string())])),
         ];
         for (field, value) in odd {
             let mut fields = fields.to_vec();
             fields[field] = value;
             assert!(matches!(state(&Value::Array(fields)), Err(NodeError::Protocol { .. })), "{field}");
         }
-        assert!(state(&Value::Array(fields[..4].to_vec())).is_err());
+        assert!(state(&Value::Array(fields[..5].to_vec())).is_err());
         assert!(state(&Value::Nil).is_err());
     }
 }

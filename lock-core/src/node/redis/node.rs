@@ -41,12 +41,12 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeErr
 ///
 /// With ACLs, the user needs the keys and the channels under the prefix (`~lock:* resetchannels &lock:*`), and:
 /// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +zadd +zrem
-/// +zrange +zrank +zcard +publish +subscribe` (`+select` only for a database other than 0).
+/// +zrange +zrank +zscore +zcard +publish +subscribe` (`+select` only for a database other than 0).
 ///
 /// These are optional:
 ///
 /// - `+config|get` is needed for [`assume_durable`](crate::LockManagerBuilder::assume_durable).
-/// - Without the commands that begin with `z`, locks work, but there are no queues between processes.
+/// - Without the commands that begin with `z`, locks work, but there are no queues between processes, and no locks to read.
 /// - Without `+subscribe` or the channels, waiters are not woken: they poll, which costs more and takes longer.
 ///
 /// # Examples

@@ -5,24 +5,33 @@ use std::sync::LazyLock;
 use redis::Cmd;
 
 use crate::node::Keyspace;
-use crate::node::limits::{MAX_EVICTED, MAX_GONE, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, QUEUE_TTL, RESERVED_TTL};
+use crate::node::limits::{
+    MAX_EVICTED, MAX_GONE, MAX_HEARD, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, MAX_WOKEN_READERS,
+    QUEUE_TTL, RESERVED_TTL, WRITER_HEARD,
+};
 use crate::node::wakeup::RESERVATION_TTL;
 use crate::random::OwnerId;
 
 /// Executes a batch of requests.
 pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
-    let constants = constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
-    Script::new(format!("{}{constants}{}", load_queue(), include_str!("scripts/votes.lua")))
+    let max_token = constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
+    let [readers, votes] = [include_str!("scripts/readers.lua"), include_str!("scripts/votes.lua")];
+    let (load_queue, shared) = (load_queue(), shared());
+    let load_readers = format!("local function load_readers(...)\n{max_token}{shared}{readers}end\n");
+    Script::new(format!("{load_queue}{load_readers}{max_token}{shared}{votes}"))
 });
 
 /// Reads what a node has of locks.
-pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/look.lua").to_owned()));
+pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| {
+    let constants = constants(&[("MAX_READERS_SEEN", MAX_READERS_SEEN as u128)]);
+    Script::new(format!("{constants}{}{}", shared(), include_str!("scripts/look.lua")))
+});
 
 /// Evicts holders from a lock.
 pub(super) static EVICT: LazyLock<Script> = LazyLock::new(|| {
     let source = include_str!("scripts/evict.lua");
     let constants = constants(&[("MAX_EVICTED", MAX_EVICTED as u128)]);
-    Script::new(format!("{}{constants}{}{source}", load_queue(), owner_prefix()))
+    Script::new(format!("{}{constants}{}{}{source}", load_queue(), owner_prefix(), shared()))
 });
 
 /// Writes the record of a node.
@@ -38,8 +47,8 @@ pub fn script_sources() -> [&'static str; 4] {
     [&VOTES.source, &RECORD.source, &LOOK.source, &EVICT.source]
 }
 
-/// The function that `queue.lua` is the body of. Its constants are inside, because a function that uses variables from outside takes
-/// longer to create, and this one is created for every batch.
+/// The function that `queue.lua` is the body of, as `readers.lua` is of another. Its constants are inside, because a function that uses
+/// variables from outside takes longer to create, and this one is created for every batch.
 fn load_queue() -> String {
     let constants = constants(&[
         ("QUEUE_TTL", QUEUE_TTL.as_millis()),
@@ -48,9 +57,17 @@ fn load_queue() -> String {
         ("RESERVED_TTL", RESERVED_TTL.as_millis()),
         ("MAX_RESERVATIONS", u128::from(MAX_RESERVATIONS)),
         ("MAX_GONE", MAX_GONE as u128),
+        ("WRITER_HEARD", WRITER_HEARD.as_millis()),
+        ("MAX_HEARD", MAX_HEARD as u128),
+        ("MAX_WOKEN_READERS", MAX_WOKEN_READERS as u128),
     ]);
     let queue = include_str!("scripts/queue.lua");
-    format!("local function load_queue(...)\n{constants}{}{queue}end\n", owner_prefix())
+    format!("local function load_queue(...)\n{constants}{}{}{queue}end\n", owner_prefix(), shared())
+}
+
+/// What a lock key contains while readers hold it.
+fn shared() -> String {
+    format!("local SHARED = '{}'\n", OwnerId::SHARED)
 }
 
 fn owner_prefix() -> String {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use lock_core::node::{Keyspace, LockKeys, WaiterId};
+use lock_core::node::{Keyspace, LockKeys, OwnerId, WaiterId};
 use proptest::prelude::*;
 
 use super::requests::{Call, EPOCH, call, evict, first_record, held_lock, look, read_fences, write};
@@ -162,6 +162,7 @@ fn disturbance() -> impl Strategy<Value = Vec<String>> {
     prop_oneof![
         2 => (key(), text()).prop_map(|(key, value)| words(&["SET", key, value])),
         4 => Just(words(&["SET", lock, "a stranger", "PX", "60000"])),
+        1 => Just(words(&["SET", lock, OwnerId::SHARED, "PX", "60000"])),
         3 => prop::sample::select(queues.to_vec())
             .prop_map(move |entries| words(&[&["ZADD", queue][..], &entries.split(' ').collect::<Vec<_>>()].concat())),
         2 => (prop::sample::select(reservations.to_vec()), prop::sample::select(ends.to_vec()))

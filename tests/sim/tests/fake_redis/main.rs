@@ -145,6 +145,7 @@ fn the_simulated_server_replies_as_redis_does() {
         "C",
         "R",
         "K",
+        "B",
         "G",
         "U",
         "failed: ERR",

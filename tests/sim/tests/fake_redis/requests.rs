@@ -10,7 +10,7 @@ use lock_core::node::{
     Ballot, Epoch, Evict, Holder, LockKeys, Look, MemberId, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite,
     Request, Roster, Seat, SetId, WaiterId,
 };
-use lock_core::{LockNode as _, RedisNode};
+use lock_core::{LockNode as _, Mode, RedisNode};
 use lock_sim::redis::{FakeRedis, NodeClock};
 use lock_support::ask;
 use proptest::prelude::*;
@@ -74,9 +74,10 @@ impl Call {
         let What::Requests { requests, .. } = &self.what else { return false };
         self.spoiled.is_some()
             || requests.iter().any(|(_, operation)| match operation {
-                Operation::Acquire { ttl, .. } | Operation::Extend { ttl, .. } | Operation::Replace { ttl, .. } => {
-                    (Duration::from_millis(1)..=SHORT).contains(ttl)
-                }
+                Operation::Acquire { ttl, .. }
+                | Operation::Extend { ttl, .. }
+                | Operation::Downgrade { ttl, .. }
+                | Operation::Replace { ttl, .. } => (Duration::from_millis(1)..=SHORT).contains(ttl),
                 _ => false,
             })
     }
@@ -102,6 +103,10 @@ fn number() -> impl Strategy<Value = u64> {
     ]
 }
 
+fn mode() -> impl Strategy<Value = Mode> {
+    select(&[Mode::Write, Mode::Read][..])
+}
+
 /// What the requests of one call have in common.
 #[derive(Clone, Copy, Debug)]
 struct Common {
@@ -115,10 +120,10 @@ fn common() -> impl Strategy<Value = Common> {
         20 => select(&[60_000, 90_000, 90_000][..]),
         3 => select(&[20, 1, 0][..]),
     ];
-    let position = (select(&[2, 2, 2, 1, 1, 0][..]), since()).prop_map(|(kind, since)| match kind {
+    let position = (select(&[2, 2, 2, 1, 1, 0][..]), since(), mode()).prop_map(|(kind, since, mode)| match kind {
         0 => QueuePosition::None,
         1 => QueuePosition::Leave,
-        _ => QueuePosition::Keep(since),
+        _ => QueuePosition::Keep { since, mode },
     });
     (ttl, select(&[1, 2, 16][..]), position).prop_map(|(ttl, tokens, position)| Common {
         ttl: Duration::from_millis(ttl),
@@ -130,9 +135,11 @@ fn common() -> impl Strategy<Value = Common> {
 /// The requests on one lock: one, or a release and the next acquire.
 fn on_lock(lock: usize, common: Common) -> impl Strategy<Value = Vec<(usize, Operation)>> {
     let Common { ttl, tokens, position } = common;
-    (0..15, [owner(), owner()], number(), since()).prop_map(move |(kind, [owner, next], hint, since)| {
+    (0..16, [owner(), owner()], number(), since(), mode()).prop_map(move |(kind, [owner, next], hint, since, mode)| {
         let release = Operation::Release { owner, position };
-        let acquire = |owner, since| Operation::Acquire { owner, ttl, hint, tokens, since };
+        // A reader whose time to live is zero may or may not expire between two requests.
+        let ttl = if mode == Mode::Read { ttl.max(Duration::from_millis(1)) } else { ttl };
+        let acquire = |owner, since| Operation::Acquire { owner, ttl, hint, tokens, since, mode };
         let operations = match kind {
             0 | 1 => vec![acquire(owner, None)],
             2..=4 => vec![acquire(owner, Some(since))],
@@ -142,7 +149,8 @@ fn on_lock(lock: usize, common: Common) -> impl Strategy<Value = Vec<(usize, Ope
             11 => vec![Operation::Confirm { owner, token: hint }],
             12 => vec![Operation::Extend { owner, ttl }],
             13 => vec![Operation::LeaveQueue],
-            _ => vec![Operation::Replace { owner, ttl, token: hint }],
+            14 => vec![Operation::Downgrade { owner, ttl: ttl.max(Duration::from_millis(1)) }],
+            _ => vec![Operation::Replace { owner, ttl, token: hint, mode }],
         };
         operations.into_iter().map(|operation| (lock, operation)).collect()
     })
@@ -231,7 +239,7 @@ const FIRST: Write =
 /// A request for the first lock.
 pub(crate) fn held_lock(waiter: usize, owner: u128, since: Option<u64>) -> Call {
     let (owner, since) = (OwnerId::from_bits(owner), since.and_then(NonZeroU64::new));
-    let acquire = Operation::Acquire { owner, ttl: MINUTE, hint: 5, tokens: 1, since };
+    let acquire = Operation::Acquire { owner, ttl: MINUTE, hint: 5, tokens: 1, since, mode: Mode::Write };
     Call::plain(What::Requests { waiter, polls: false, requests: vec![(0, acquire)] })
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lock_core::Mode;
 use lock_core::node::{Operation, OwnerId, QueuePosition, Reply};
 use lock_core::quorum::{AcquireVote, Acquisition, ConfirmVote, Step, Terms, majority};
 use lock_support::MemoryCluster;
@@ -43,7 +44,14 @@ impl Attempt {
         let mut last = None;
         for node in 0..3 {
             let vote = if reached.contains(&node) {
-                let request = Operation::Acquire { owner: self.owner, ttl: TTL, hint: 0, tokens: 1, since: None };
+                let request = Operation::Acquire {
+                    owner: self.owner,
+                    ttl: TTL,
+                    hint: 0,
+                    tokens: 1,
+                    since: None,
+                    mode: Mode::Write,
+                };
                 match cluster.raw(node).await.send("r", request).await.unwrap() {
                     Reply::Granted { token } => AcquireVote::Granted { token },
                     Reply::Held { remaining, .. } => AcquireVote::Held { remaining },

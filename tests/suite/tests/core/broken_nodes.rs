@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::node::{
     Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request,
 };
-use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
+use lock_core::{LockManager, LockNode, MemoryNode, Mode, NodeError};
 use lock_history::Referee;
 use lock_support::{MemoryCluster, ask, eventually_async};
 use tokio::time::sleep;
@@ -56,7 +56,7 @@ impl LockNode for BrokenNode {
         }
         if let (Operation::Extend { owner, ttl }, Flaw::CountReplacedAsKept) = (request.operation, self.flaw) {
             drop(ask(&self.node, request.clone()));
-            request.operation = Operation::Replace { owner, ttl, token: 0 };
+            request.operation = Operation::Replace { owner, ttl, token: 0, mode: Mode::Write };
         }
         let (owner, operation) = (Arc::clone(&self.owner), request.operation);
         let reply = ask(&self.node, request);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::node::{Evict, Eviction, NodeFuture, Operation, OwnerId, Reply};
-use lock_core::{LockError, LockManager, LockNode, LockVerdict, LossReason, MemoryNode, NodeError};
+use lock_core::{LockError, LockManager, LockNode, LockVerdict, LossReason, MemoryNode, Mode, NodeError};
 use lock_history::Register;
 use lock_support::{Events, MemoryCluster, eventually, eventually_async};
 use tokio::time::{Instant, sleep, timeout};
@@ -169,7 +169,8 @@ async fn an_attempt_in_progress_keeps_nobody_from_being_evicted() {
     let stuck = ours.lock("r").renew(false).acquire().await.unwrap();
     cluster.nodes[2].set_down(false);
     let attempt = OwnerId::from_bits(7);
-    let acquire = Operation::Acquire { owner: attempt, ttl: TTL * 10, hint: 0, tokens: 1, since: None };
+    let acquire =
+        Operation::Acquire { owner: attempt, ttl: TTL * 10, hint: 0, tokens: 1, since: None, mode: Mode::Write };
     eventually_async("the node has the key of an attempt", async || {
         matches!(others.send("r", acquire).await, Ok(Reply::Granted { .. }))
     })
@@ -265,7 +266,7 @@ async fn a_lock_on_which_the_nodes_do_not_agree_is_split_and_can_be_freed() {
     let [ours, _] = two_managers(&cluster).await;
     for node in 0..3 {
         let owner = OwnerId::from_bits(node as u128 + 1);
-        let acquire = Operation::Acquire { owner, ttl: TTL * 10, hint: 0, tokens: 1, since: None };
+        let acquire = Operation::Acquire { owner, ttl: TTL * 10, hint: 0, tokens: 1, since: None, mode: Mode::Write };
         cluster.raw(node).await.send("r", acquire).await.unwrap();
     }
     let report = ours.inspect("r").await.unwrap();

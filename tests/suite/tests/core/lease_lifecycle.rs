@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::node::{Operation, OwnerId, QueuePosition, Reply};
-use lock_core::{Lease, LockError, LockNode as _, LossReason, MemoryNode};
+use lock_core::{Lease, LockError, LockNode as _, LossReason, MemoryNode, Mode};
 use lock_support::{Events, MemoryCluster, eventually};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -237,8 +237,10 @@ async fn renewal_and_release_leave_another_owners_key_alone() {
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     cluster.nodes[0].advance_clock(TTL);
     let (node, owner) = (cluster.raw(0).await, OwnerId::from_bits(7));
-    let reply =
-        node.send("r", Operation::Acquire { owner, ttl: TTL * 6, hint: 0, tokens: 1, since: None }).await.unwrap();
+    let reply = node
+        .send("r", Operation::Acquire { owner, ttl: TTL * 6, hint: 0, tokens: 1, since: None, mode: Mode::Write })
+        .await
+        .unwrap();
     let Reply::Granted { token } = reply else { panic!("{reply:?}") };
     assert!(token > guard.token().get());
     sleep(TTL * 2).await;

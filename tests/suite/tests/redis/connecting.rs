@@ -186,21 +186,44 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     }
 }
 
+/// Two processes that read at the same time, and are renewed.
+async fn exercise_readers(server: &RedisServer, prefix: &str) -> Result<(), String> {
+    let url = format!("redis://app:s3cret@{}/1", server.address());
+    let ttl = Duration::from_millis(200);
+    let mut readers = Vec::new();
+    for _ in 0..2 {
+        let builder = LockManager::builder().redis([&url]).prefix(format!("{prefix}readers:")).ttl(ttl).max_ttl(ttl);
+        let locks = builder.connect().await.map_err(|error| error.to_string())?;
+        readers.push(locks.read("r").acquire().await.map_err(|error| error.to_string())?);
+    }
+    tokio::time::sleep(ttl * 2).await;
+    for reader in readers {
+        reader.check().map_err(|error| error.to_string())?;
+        reader.release().await.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_documented_permissions_are_sufficient_and_all_needed() {
     let server = RedisServer::start().await;
     let permissions = documented_permissions();
     set_permissions(&server, &permissions).await;
     exercise(&server, "lock:all:").await.unwrap();
+    exercise_readers(&server, "lock:all:").await.unwrap();
     let mut superfluous = Vec::new();
     for permission in &permissions {
         let others: Vec<String> = permissions.iter().filter(|other| *other != permission).cloned().collect();
         set_permissions(&server, &others).await;
         // Denials that cause no error are in the log.
         server.query::<String>("ACL LOG RESET").await;
-        let outcome = exercise(&server, &format!("lock:without{}:", permission.replace(['+', '|'], "-"))).await;
-        let denied = denied(&server).await;
-        if outcome.is_ok() && denied.is_empty() {
+        let prefix = format!("lock:without{}:", permission.replace(['+', '|'], "-"));
+        let outcome = exercise(&server, &prefix).await;
+        if outcome.is_ok()
+            && denied(&server).await.is_empty()
+            && exercise_readers(&server, &prefix).await.is_ok()
+            && denied(&server).await.is_empty()
+        {
             superfluous.push(permission);
         }
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::node::{Keyspace, LockKeys, Operation, OwnerId, Reply, Request, WaiterId};
-use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockNode, NodeError, RedisNode, Refusal, Vote};
+use lock_core::{
+    ConfigError, ConnectError, LockError, LockManager, LockNode, Mode, NodeError, RedisNode, Refusal, Vote,
+};
 use lock_history::Referee;
 use lock_support::{MemoryCluster, RedisCluster, all_nodes_vote, ask, eventually, eventually_async};
 use tokio::time::{Instant, sleep};
@@ -247,7 +249,14 @@ async fn a_server_that_restarts_with_its_data_does_not_vote_in_its_old_epoch() {
     let keyspace = Arc::new(Keyspace::new("lock:"));
     let epoch = node.inspect(&keyspace).await.unwrap().record.get().unwrap().epoch.unwrap();
     let acquire = || {
-        let operation = Operation::Acquire { owner: OwnerId::from_bits(7), ttl: TTL, hint: 0, tokens: 1, since: None };
+        let operation = Operation::Acquire {
+            owner: OwnerId::from_bits(7),
+            ttl: TTL,
+            hint: 0,
+            tokens: 1,
+            since: None,
+            mode: Mode::Write,
+        };
         let keys = LockKeys::new(&keyspace, "r");
         ask(&node, Request { keys, epoch, waiter: WaiterId::from_bits(1), polls: false, operation })
     };

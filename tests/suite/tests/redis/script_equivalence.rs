@@ -10,7 +10,7 @@ use lock_core::node::{
     Operation, OwnerId, Quarantine, QueuePosition, RESERVATION_TTL, RecordWrite, Reply, Request, Roster, Seat, SetId,
     WaiterId, Wakeup, Wakeups,
 };
-use lock_core::{LockNode, MemoryNode, NodeError, RedisNode};
+use lock_core::{LockNode, MemoryNode, Mode, NodeError, RedisNode};
 use lock_support::{RedisServer, ask, eventually_async};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -54,7 +54,7 @@ struct RecordChange {
 }
 
 fn owner() -> impl Strategy<Value = OwnerId> {
-    (1_u128..4).prop_map(OwnerId::from_bits)
+    (1_u128..5).prop_map(OwnerId::from_bits)
 }
 
 fn token() -> impl Strategy<Value = u64> {
@@ -65,17 +65,24 @@ fn operation() -> impl Strategy<Value = Operation> {
     let (owner, token) = (owner(), token());
     let ttl = (1_u64..4).prop_map(|times| LONG * u32::try_from(times).unwrap());
     let since = (1_u64..6).prop_map(|since| NonZeroU64::new(since).unwrap());
-    (0..11, owner, ttl, token, 1..4_u32, since).prop_map(|(kind, owner, ttl, token, tokens, since)| match kind {
-        0 => Operation::Acquire { owner, ttl, hint: token, tokens, since: None },
-        1 | 2 => Operation::Acquire { owner, ttl, hint: token, tokens, since: Some(since) },
-        3 => Operation::Confirm { owner, token },
-        4 => Operation::Extend { owner, ttl },
-        5 => Operation::Replace { owner, ttl, token },
-        6 => Operation::Release { owner, position: QueuePosition::None },
-        7 => Operation::Release { owner, position: QueuePosition::Keep(since) },
-        8 => Operation::LeaveQueue,
-        _ => Operation::Release { owner, position: QueuePosition::Leave },
-    })
+    (0..14, owner, ttl, token, (1..4_u32, mode()), since).prop_map(
+        |(kind, owner, ttl, token, (tokens, mode), since)| match kind {
+            0 => Operation::Acquire { owner, ttl, hint: token, tokens, since: None, mode },
+            1..4 => Operation::Acquire { owner, ttl, hint: token, tokens, since: Some(since), mode },
+            4 => Operation::Confirm { owner, token },
+            5 | 6 => Operation::Extend { owner, ttl },
+            7 => Operation::Replace { owner, ttl, token, mode },
+            8 => Operation::Release { owner, position: QueuePosition::None },
+            9 => Operation::Release { owner, position: QueuePosition::Keep { since, mode } },
+            10 => Operation::LeaveQueue,
+            11 => Operation::Downgrade { owner, ttl },
+            _ => Operation::Release { owner, position: QueuePosition::Leave },
+        },
+    )
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![2 => Just(Mode::Read), 1 => Just(Mode::Write)]
 }
 
 /// A process, and whether it says that it polls.
@@ -137,7 +144,7 @@ impl Side {
     async fn look(&self, epoch: Option<Epoch>) -> Result<Vec<LockState>, NodeError> {
         let keys = self.resources.iter().map(|resource| LockKeys::new(&self.keyspace, resource)).collect();
         let looked = self.node.look(Look { keys, epoch }).await?.into_iter();
-        Ok(looked.map(|state| LockState { remaining: state.remaining.map(rounded), ..state }).collect())
+        Ok(looked.map(without_times).collect())
     }
 
     async fn evict(
@@ -254,6 +261,16 @@ fn without_clock(record: NodeRecord, clock: u64) -> NodeRecord {
 /// Each side has its own clock, so remaining times are compared in steps of 100 s.
 fn rounded(remaining: Duration) -> Duration {
     Duration::from_secs((remaining.as_secs() + 30) / 100 * 100)
+}
+
+/// Which of two readers lives longer can differ by less than a millisecond, and so their order.
+fn without_times(mut state: LockState) -> LockState {
+    state.remaining = state.remaining.map(rounded);
+    for reader in &mut state.readers {
+        reader.remaining = rounded(reader.remaining);
+    }
+    state.readers.sort_by_key(|reader| reader.owner);
+    state
 }
 
 fn without_time(reply: Reply) -> Reply {
@@ -380,8 +397,14 @@ fn the_scripts_and_the_in_memory_node_reply_alike() {
 async fn a_ttl_ends_alike_on_both() {
     let server = RedisServer::start().await;
     let (short, long) = (Duration::from_millis(150), LONG);
-    let acquire =
-        |owner, ttl| Operation::Acquire { owner: OwnerId::from_bits(owner), ttl, hint: 0, tokens: 1, since: None };
+    let acquire = |owner, ttl| Operation::Acquire {
+        owner: OwnerId::from_bits(owner),
+        ttl,
+        hint: 0,
+        tokens: 1,
+        since: None,
+        mode: Mode::Write,
+    };
     let sides = [
         Side::new(RedisNode::from_url(&server.url()).unwrap(), "ttl:").await,
         Side::new(MemoryNode::new(), "ttl:").await,

@@ -20,4 +20,12 @@ async fn on_disconnect() {}
 //                                             ^^^^^ `renew` must be `true` or `false`
 async fn renew() {}
 
+#[distributed_lock(resource = "stock", mode = "raed")]
+//                                            ^^^^^^ `mode` must be "read" or "write"; did you mean `read`?
+async fn mode() {}
+
+#[distributed_lock(resource = "stock", mode = Read)]
+//                                            ^^^^ `mode` must be "read" or "write"
+async fn mode_variant() {}
+
 fn main() {}

@@ -59,7 +59,7 @@ impl Fixture {
 #[test]
 fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
     let mut node = Fixture::new();
-    let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None };
+    let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None, mode: Mode::Write };
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }));
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }), "the same attempt again");
     assert_eq!(node.execute(acquire(B)), Ok(Reply::Held { remaining: Some(TTL), stranger: false, position: None }));
@@ -72,7 +72,7 @@ fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
 #[test]
 fn a_waiter_that_comes_too_early_is_told_when_its_own_reservation_begins() {
     let mut node = Fixture::new();
-    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since };
+    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write };
     let wait = |node: &mut Fixture, place: u64| {
         let request = node.request(acquire(B, NonZeroU64::new(place)));
         let request = Request { waiter: WaiterId::from_bits(place.into()), polls: true, ..request };
@@ -94,7 +94,7 @@ fn a_waiter_that_comes_too_early_is_told_when_its_own_reservation_begins() {
 #[test]
 fn of_those_that_let_their_reservation_pass_only_the_silent_ones_lose_their_position() {
     let mut node = Fixture::new();
-    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since };
+    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write };
     let attempt = |node: &mut Fixture, number: u64| {
         let request = node.request(acquire(B, NonZeroU64::new(number)));
         let request = Request { waiter: WaiterId::from_bits(number.into()), polls: true, ..request };
@@ -121,7 +121,7 @@ fn of_those_that_let_their_reservation_pass_only_the_silent_ones_lose_their_posi
 #[test]
 fn a_fence_that_is_used_up_grants_nothing() {
     let mut node = Fixture::new();
-    let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None };
+    let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None, mode: Mode::Write };
     assert_eq!(node.execute(acquire(MAX_TOKEN)), Ok(Reply::Granted { token: MAX_TOKEN }));
     node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
     assert_eq!(node.execute(acquire(0)), Err(rejected("the fence is used up")));
@@ -130,7 +130,8 @@ fn a_fence_that_is_used_up_grants_nothing() {
 #[test]
 fn a_confirm_needs_the_key_and_a_token_that_is_not_lower() {
     let mut node = Fixture::new();
-    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None }).unwrap();
+    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None, mode: Mode::Write })
+        .unwrap();
     assert_eq!(node.execute(Operation::Confirm { owner: A, token: 9 }), Ok(Reply::Refused { fence: 10 }));
     assert_eq!(node.execute(Operation::Confirm { owner: B, token: 11 }), Ok(Reply::Refused { fence: 10 }));
     assert_eq!(node.execute(Operation::Confirm { owner: A, token: 10 }), Ok(Reply::Confirmed));
@@ -141,7 +142,8 @@ fn a_confirm_needs_the_key_and_a_token_that_is_not_lower() {
 fn an_extend_never_shortens_and_never_creates() {
     let mut node = Fixture::new();
     assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
-    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap();
+    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write })
+        .unwrap();
     assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
     node.now = TTL * 3 / 4;
     assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Kept));
@@ -153,11 +155,11 @@ fn an_extend_never_shortens_and_never_creates() {
 #[test]
 fn a_replace_fills_a_gap_and_never_touches_another_owner() {
     let mut node = Fixture::new();
-    let replace = Operation::Replace { owner: A, ttl: TTL, token: 20 };
+    let replace = Operation::Replace { owner: A, ttl: TTL, token: 20, mode: Mode::Write };
     assert_eq!(node.execute(replace), Ok(Reply::Kept));
     assert_eq!(node.execute(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::Released));
     assert_eq!(
-        node.execute(Operation::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None }),
+        node.execute(Operation::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write }),
         Ok(Reply::Granted { token: 21 })
     );
     assert_eq!(node.execute(replace), Ok(Reply::Gone));
@@ -166,7 +168,7 @@ fn a_replace_fills_a_gap_and_never_touches_another_owner() {
 #[test]
 fn a_node_in_another_epoch_or_without_one_executes_nothing() {
     let mut node = Fixture::new();
-    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None };
+    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
     let request = Request { epoch: Epoch::from_bits(8), ..node.request(acquire) };
     assert_eq!(node.store.execute(&request, node.now), Err(NodeError::Unadmitted));
     let member = MemberId { random: 1, micros: 1 };
@@ -184,7 +186,7 @@ fn a_record_is_completed_by_the_node() {
     let record = node.store.write_record(&keyspace, &write, 5).unwrap();
     assert_eq!((record.version, record.quarantines[0].ends), (2, 5 + 1_000_000));
     assert_eq!(node.store.read_fences(&keyspace).unwrap().highest, 40);
-    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 3, tokens: 1, since: None };
+    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 3, tokens: 1, since: None, mode: Mode::Write };
     assert_eq!(node.execute(acquire), Ok(Reply::Granted { token: 41 }), "every fence is at the floor at least");
 }
 
@@ -193,8 +195,15 @@ fn expired_keys_are_swept() {
     let mut node = Fixture::new();
     for n in 0..SWEEP_INTERVAL * 2 {
         node.keys = LockKeys::new(&Arc::new(Keyspace::new("lock:")), &format!("r{n}"));
-        node.execute(Operation::Acquire { owner: A, ttl: Duration::from_micros(1), hint: 0, tokens: 1, since: None })
-            .unwrap();
+        node.execute(Operation::Acquire {
+            owner: A,
+            ttl: Duration::from_micros(1),
+            hint: 0,
+            tokens: 1,
+            since: None,
+            mode: Mode::Write,
+        })
+        .unwrap();
         node.now += TTL;
     }
     assert!(node.store.locks.len() <= SWEEP_INTERVAL + 2, "{}", node.store.locks.len());
@@ -204,7 +213,8 @@ const BARRED: Duration = Duration::from_secs(5);
 
 impl Fixture {
     fn acquire(&mut self, owner: OwnerId) -> Reply {
-        self.execute(Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None }).unwrap()
+        self.execute(Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write })
+            .unwrap()
     }
 
     fn evict(&mut self, owners: &[OwnerId], token: u64) -> Eviction {
@@ -225,7 +235,7 @@ fn an_evicted_owner_neither_acquires_nor_replaces_before_its_tombstone_expires()
     fixture.acquire(A);
     assert_eq!(fixture.evict(&[A], 10), Eviction::Evicted { deleted: true });
     let late = Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position: None };
-    let replace = Operation::Replace { owner: A, ttl: TTL, token: 1 };
+    let replace = Operation::Replace { owner: A, ttl: TTL, token: 1, mode: Mode::Write };
     assert_eq!((fixture.acquire(A), fixture.execute(replace)), (late, Ok(Reply::Gone)));
     assert_eq!(fixture.look().evicted, [A]);
     fixture.now = BARRED;

@@ -42,6 +42,7 @@ impl Message {
             Operation::Replace { .. } => false,
             Operation::Confirm { .. }
             | Operation::Extend { .. }
+            | Operation::Downgrade { .. }
             | Operation::Release { .. }
             | Operation::LeaveQueue => true,
         }

@@ -5,8 +5,8 @@
 --        a tombstone: the names of fields of the record
 --
 -- Replies with an array for each lock: the value of its key, or nil; its remaining time in ms, negative if there is none; its fence;
--- how many wait; and the owners that were evicted, or nil. 'T' in place of the array if the key is of another type. 'U' in place of
--- it all if the node is in another epoch.
+-- how many wait; the owners that were evicted, or nil; and the readers that hold it, each followed by its remaining time in ms. 'T' in
+-- place of the array if the key is of another type. 'U' in place of it all if the node is in another epoch.
 
 local call, try, LOCKS = redis.call, redis.pcall, #KEYS - 1
 local RECORD = KEYS[LOCKS + 1]
@@ -16,6 +16,17 @@ if ARGV[1] ~= '' and record[1] ~= ARGV[1] then return 'U' end
 local PREFIX_LENGTH = #RECORD - #'{node}'
 local function key(lock_key, name)
   return string.sub(lock_key, 1, PREFIX_LENGTH) .. '{' .. string.sub(lock_key, PREFIX_LENGTH + 1) .. '}:' .. name
+end
+
+local function readers_of(lock_key)
+  local time, readers = call('TIME'), try('ZRANGE', key(lock_key, 'readers'), 0, MAX_READERS_SEEN - 1, 'REV', 'WITHSCORES')
+  local now, alive = time[1] * 1000 + math.floor(time[2] / 1000), {}
+  for n = 2, #readers, 2 do
+    local remaining = tonumber(readers[n]) - now
+    if remaining < 0 then break end
+    alive[n - 1], alive[n] = readers[n - 1], remaining
+  end
+  return alive
 end
 
 local looked = {}
@@ -31,7 +42,8 @@ for n = 1, LOCKS do
       evicted = call('GET', key(lock_key, 'evicted'))
     end
     local remaining = holder and call('PTTL', lock_key) or -2
-    looked[n] = {holder, remaining, record[1 + n] or '0', type(waiters) == 'number' and waiters or 0, evicted}
+    local readers = holder == SHARED and readers_of(lock_key) or {}
+    looked[n] = {holder, remaining, record[1 + n] or '0', type(waiters) == 'number' and waiters or 0, evicted, readers}
   end
 end
 return looked

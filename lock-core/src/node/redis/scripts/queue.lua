@@ -3,13 +3,15 @@
 -- never who holds it: a node that grants less breaks no promise. Both expire, and a write of them that fails only costs time,
 -- because waiters try again every second. The tombstone is another matter: an owner that is not barred would hold the lock again.
 --
---   prefix{lock}:queue      the waiters, a sorted set by the time since when they wait. A waiter that the node cannot wake is
---                           written with a 'p' before its id: it polls.
+--   prefix{lock}:queue      the waiters, a sorted set by the time since when they wait. Before the id of a waiter is a 'p' if the
+--                           node cannot wake it: it polls. One that waits to read has an 'r' there, and an 's' if it polls.
 --   prefix{lock}:reserved   the waiters with a reservation, in order. Each lasts RESERVATION_TTL ms, counted from when the key was
 --                           written, and passes by itself. They stay in the queue until one of them takes the lock. A waiter
 --                           that let its own pass and came later is replaced by '-'.
+--   prefix{lock}:writers    while readers hold the lock: when each writer that waits was last heard of, a sorted set by ms since the
+--                           Unix epoch. A writer in the queue that was heard lately bars the readers behind it.
 --   prefix{lock}:evicted    the tombstone: the owners that were evicted, and cannot have the lock again
---   q123 in the record      until when the locks with the fence 123 may have one of the three: ms since the Unix epoch
+--   q123 in the record      until when the locks with the fence 123 may have one of these: ms since the Unix epoch
 --
 -- A waiter is woken by a message on the channel prefix{node}:wakeups:WAITER: for how many waiters the key is reserved before it, and
 -- the lock key. Nobody listens for a waiter whose process ended, and it is removed. One that is only reconnecting comes back to its
@@ -23,15 +25,21 @@
 local WAITER, RECORD, fields, marks = ...
 local call, try = redis.call, redis.pcall
 local PREFIX_LENGTH, WAKEUPS = #RECORD - #'{node}', RECORD .. ':wakeups:'
--- The two ways in which the caller may be written.
+-- The ways in which the caller may be written: it is woken or polls, to write or to read.
 local WOKEN = string.gsub(WAITER, '^p', '')
-local POLLING = 'p' .. WOKEN
+local POLLING, READS, READS_POLLING = 'p' .. WOKEN, 'r' .. WOKEN, 's' .. WOKEN
+local READER = WAITER == WOKEN and READS or READS_POLLING
 
 -- The lock keys that the batch acquires for a caller that waits.
 local waited = {}
 
 local function key(lock_key, name)
   return string.sub(lock_key, 1, PREFIX_LENGTH) .. '{' .. string.sub(lock_key, PREFIX_LENGTH + 1) .. '}:' .. name
+end
+
+-- Adds a lock to those of the batch: the name of its field in the record, and the value of that.
+local function add_lock(lock_key, field, mark)
+  fields[lock_key], marks[lock_key] = field, mark or nil
 end
 
 local unix_ms
@@ -55,6 +63,10 @@ local function unmark(lock_key)
   if now() > (tonumber(marks[lock_key]) or 0) then try('HDEL', RECORD, fields[lock_key]) end
 end
 
+local function id_of(waiter) return (string.gsub(waiter, '^[prs]', '')) end
+
+local function polls(waiter) return string.find(waiter, '^[ps]') ~= nil end
+
 -- Not all waiters with a reservation need be woken: if those before one are frozen, and it does not know, its own passes as well.
 local function is_woken(before, is_last) return before < 3 or before == 4 or is_last end
 
@@ -63,7 +75,7 @@ local function passed_of(reserved, count)
   local passed = {}
   for n = 1, count do
     local waiter = reserved[n]
-    local knew = is_woken(n - 1, n == #reserved) or string.byte(waiter) == string.byte('p')
+    local knew = is_woken(n - 1, n == #reserved) or polls(waiter)
     if knew and waiter ~= '-' then passed[#passed + 1] = waiter end
   end
   return passed
@@ -90,7 +102,7 @@ local function reserved_for(lock_key)
   return reservations[lock_key]
 end
 
-local function is_caller(waiter) return waiter == WOKEN or waiter == POLLING end
+local function is_caller(waiter) return waiter and id_of(waiter) == WOKEN end
 
 local function is_reserved_for_caller(reserved) return reserved and is_caller(reserved[reserved.now]) end
 
@@ -125,27 +137,30 @@ local function came_late(lock_key)
 end
 
 -- Enters the queue. Returns how many are ahead and how many behind, or nothing if there is no room.
-local function enter(lock_key, since)
-  local queue = key(lock_key, 'queue')
+local function enter(lock_key, since, reads)
+  local queue, caller = key(lock_key, 'queue'), reads and READER or WAITER
   came_late(lock_key)
   mark(lock_key)
-  local added = try('ZADD', queue, since, WAITER)
+  local added = try('ZADD', queue, since, caller)
   if type(added) == 'table' then return end
-  if added == 1 then try('ZREM', queue, WAITER == WOKEN and POLLING or WOKEN) end
+  if added == 1 then
+    local polling, other = caller == POLLING and WOKEN or POLLING, caller == READS and READS_POLLING or READS
+    try('ZREM', queue, polling, other, reads and WOKEN or READS_POLLING)
+  end
   try('PEXPIRE', queue, QUEUE_TTL)
   local count = call('ZCARD', queue)
   if count > MAX_WAITERS then
     try('ZREM', queue, unpack(try('ZRANGE', queue, -1, -1)))
     count = count - 1
   end
-  local ahead = call('ZRANK', queue, WAITER)
+  local ahead = call('ZRANK', queue, caller)
   if ahead then return ahead, count - ahead - 1 end
 end
 
 -- Whether a waiter hears that it comes after `before` others.
 local function hears(waiter, before, lock_key, caller_waits)
-  if string.byte(waiter) == string.byte('p') or caller_waits and is_caller(waiter) then return true end
-  local heard = try('PUBLISH', WAKEUPS .. waiter, before .. ' ' .. lock_key)
+  if polls(waiter) or caller_waits and is_caller(waiter) then return true end
+  local heard = try('PUBLISH', WAKEUPS .. id_of(waiter), before .. ' ' .. lock_key)
   return type(heard) == 'number' and heard > 0
 end
 
@@ -181,51 +196,104 @@ local function offer(lock_key, caller_waits)
   return reservations[lock_key]
 end
 
--- A release: `holder` is what holds the lock afterwards, `position` is 'leave', 'none', or since when the position is kept.
+-- A writer waits, and readers hold the lock.
+local function hear(lock_key, writer)
+  local writers = key(lock_key, 'writers')
+  try('ZADD', writers, now(), writer)
+  try('PEXPIRE', writers, WRITER_HEARD)
+  local longest_ago = try('ZRANGE', writers, 0, 0, 'WITHSCORES')
+  if longest_ago[2] and tonumber(longest_ago[2]) + WRITER_HEARD < now() then try('ZREM', writers, longest_ago[1]) end
+end
+
+-- Whether a writer waits that was heard lately: before a reader that waits since then; or any other, if that is not given.
+local function writer_waits(lock_key, since)
+  local writers, queue = try('ZRANGE', key(lock_key, 'writers'), -MAX_HEARD, -1, 'WITHSCORES'), key(lock_key, 'queue')
+  for n = #writers, 2, -2 do
+    if tonumber(writers[n]) + WRITER_HEARD < now() then return false end
+    local writer = writers[n - 1]
+    local queued = try('ZSCORE', queue, writer) or try('ZSCORE', queue, 'p' .. writer)
+    local queued_since = type(queued) == 'string' and tonumber(queued)
+    if queued_since then
+      if not since or queued_since < tonumber(since) then return true end
+      if queued_since == tonumber(since) and writer ~= WOKEN then return true end
+    end
+  end
+  return false
+end
+
+-- Readers hold the lock: those at the head of the queue join them. Returns the waiter behind them, if it is known.
+local function wake_readers(lock_key)
+  if not marks[lock_key] then return end
+  local queue, removed, behind = key(lock_key, 'queue'), {}, nil
+  for _, waiter in ipairs(try('ZRANGE', queue, 0, MAX_WOKEN_READERS - 1)) do
+    if not string.find(waiter, '^[rs]') then
+      behind = waiter
+      break
+    end
+    if not hears(waiter, 0, lock_key) then removed[#removed + 1] = waiter end
+  end
+  if removed[1] then try('ZREM', queue, unpack(removed)) end
+  return behind
+end
+
+-- Readers begin to hold the lock. The writer behind them was heard while it could not yet be noted.
+local function readers_began(lock_key)
+  local writer = wake_readers(lock_key)
+  if writer then hear(lock_key, id_of(writer)) end
+end
+
+-- A release: `holder` is what holds the lock afterwards, `position` is 'leave', 'none', or since when the position is kept, with an
+-- 'r' for one that reads.
 local function released(lock_key, holder, position)
   if position == 'leave' then
     if not marks[lock_key] then return end
-    try('ZREM', key(lock_key, 'queue'), WOKEN, POLLING)
+    local queue = key(lock_key, 'queue')
+    local made_way = holder == SHARED and try('ZREM', queue, WOKEN, POLLING) == 1
+    try('ZREM', queue, WOKEN, POLLING, READS, READS_POLLING)
+    if made_way then wake_readers(lock_key) end
     if is_reserved_for_caller(reserved_for(lock_key)) then end_reservations(lock_key) end
   elseif position ~= 'none' then
     -- First, who let a reservation pass: not the caller, which is here.
     reserved_for(lock_key)
-    enter(lock_key, position)
+    local since, reads = string.match(position, '(%d+)(r?)')
+    enter(lock_key, since, reads == 'r')
   end
   if not holder and marks[lock_key] and not reserved_for(lock_key) then offer(lock_key, position ~= 'none') end
 end
 
 local function leave(lock_key, holder, field)
-  fields[lock_key] = field
-  marks[lock_key] = call('HMGET', RECORD, field)[1]
+  add_lock(lock_key, field, call('HMGET', RECORD, field)[1])
   released(lock_key, holder, 'leave')
 end
 
 -- Nothing if the caller can have the lock. Otherwise the reply: for how many ms the lock is held, or kept for those before the
 -- caller, and which position the caller has in the queue. A caller that waits, and has to, enters the queue.
-local function blocked(lock_key, holder, since, owner)
+local function blocked(lock_key, holder, since, owner, reads)
   local waits, remaining, ahead, behind = since ~= '0', nil, nil, nil
   local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
   waited[lock_key] = waits
+  local barred = marks[lock_key] and (not holder or reads) and is_barred(lock_key, owner)
+  if holder == SHARED and reads and not barred and not (marks[lock_key] and writer_waits(lock_key, waits and since)) then return end
   if holder then
     -- It took no notice of reservations, and nobody let any pass.
     if stranger and marks[lock_key] then end_reservations(lock_key) end
     remaining = call('PTTL', lock_key)
-  elseif marks[lock_key] and is_barred(lock_key, owner) then
+  elseif barred then
     remaining = 0
   else
     local reserved = reserved_for(lock_key)
     if not reserved then
       local first = marks[lock_key] and try('ZRANGE', key(lock_key, 'queue'), 0, 0)[1]
       if not first or waits and is_caller(first) then return end
-      if waits then ahead, behind = enter(lock_key, since) end
+      if waits then ahead, behind = enter(lock_key, since, reads) end
       reserved = offer(lock_key, waits)
     end
     if not reserved or waits and is_reserved_for_caller(reserved) then return end
     remaining = waits and until_reserved(reserved) or reserved.remaining
   end
   local reply = stranger and 'S' or 'H'
-  if waits and not ahead then ahead, behind = enter(lock_key, since) end
+  if waits and not ahead then ahead, behind = enter(lock_key, since, reads) end
+  if ahead and not reads and holder == SHARED then hear(lock_key, WOKEN) end
   return reply .. remaining .. (ahead and ' ' .. ahead .. ' ' .. behind or '')
 end
 
@@ -234,8 +302,11 @@ local function acquired(lock_key)
   if not waited[lock_key] or not marks[lock_key] then return end
   local reserved = reservations[lock_key]
   local passed = reserved and passed_of(reserved, reserved.now - 1) or {}
-  try('ZREM', key(lock_key, 'queue'), WOKEN, POLLING, unpack(passed))
+  try('ZREM', key(lock_key, 'queue'), WOKEN, POLLING, READS, READS_POLLING, unpack(passed))
   if reserved then end_reservations(lock_key) end
 end
 
-return {released = released, leave = leave, blocked = blocked, acquired = acquired, is_barred = is_barred}
+return {
+  released = released, leave = leave, blocked = blocked, acquired = acquired, now = now, key = key, add_lock = add_lock,
+  readers_began = readers_began, writer_waits = writer_waits, is_barred = is_barred,
+}

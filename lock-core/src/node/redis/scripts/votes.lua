@@ -10,10 +10,12 @@
 --        for each release   'owner' gives up the position in the queue, 'owner since' keeps it, 'owner none' leaves it alone
 --        if any acquire     the ttl and the number of tokens of most acquires
 --        for each acquire   owner; 'last', the last token that it asks for, or 'last ttl tokens'; since, or 0 if it does not wait
---        for each other     C owner token fence, E owner ttl, P owner ttl token fence queue, or L queue: see the functions below
+--        for each other     C owner token fence, E owner ttl, P owner ttl token fence queue, or L queue: see the functions below; and for
+--                           readers R owner last ttl tokens since fence queue, Q owner ttl token fence queue, W owner ttl queue
 --
 -- No two requests of a batch have the same fence, and so none the same lock, except that a release may come before an acquire: a
--- busy lock is released and acquired again by one batch.
+-- busy lock is released and acquired again by one batch. The acquires of readers are among the others, and their releases among the
+-- releases.
 --
 -- The reply is one string, which clients parse faster than an array, with a line for each request in the order of KEYS:
 --   acquire           the last of the granted tokens; H and for how many ms the lock is held or kept for another, followed by how
@@ -21,7 +23,8 @@
 --                     holder is a stranger; T if the key is of another type, and so no lock
 --   release           D deleted, N not the owner
 --   confirm           C confirmed, R and the fence: refused
---   extend, replace   K kept, G gone
+--   extend, replace,
+--   downgrade         K kept, G gone; B a reader that is kept, and a writer waits
 --   leave_queue       L left
 --   any               E and what failed
 -- or U alone, if the node is in another epoch.
@@ -50,7 +53,7 @@ local arg_index = 5 + FIELDS
 local slow_path = false
 
 -- Release.
-local deleted, count, positions = {}, 0, nil
+local deleted, count, positions, shared = {}, 0, nil, nil
 for i = 1, RELEASES do
   local owner, holder = ARGV[arg_index], holders[i]
   arg_index = arg_index + 1
@@ -69,6 +72,10 @@ for i = 1, RELEASES do
     holders[i] = false
   else
     replies[i] = 'N'
+    if holder == SHARED then
+      shared = shared or {}
+      shared[i], slow_path = owner, true
+    end
   end
 end
 if count > 0 then call('DEL', unpack(deleted)) end
@@ -84,13 +91,18 @@ end
 -- Locks that may have a queue.
 for i = 1, RELEASES + ACQUIRES do slow_path = slow_path or record[1 + ACQUIRES + i] end
 
-local queue
+local queue, readers
 if slow_path then
   local queue_fields, queue_marks = {}, {}
   for i = 1, RELEASES + ACQUIRES do
     queue_fields[KEYS[i]], queue_marks[KEYS[i]] = ARGV[4 + ACQUIRES + i], record[1 + ACQUIRES + i]
   end
   queue = load_queue(WAITER, RECORD, queue_fields, queue_marks)
+  if shared then
+    readers = load_readers(RECORD, queue)
+    for i, owner in pairs(shared) do replies[i] = readers.release(KEYS[i], owner) end
+    holders = call('MGET', unpack(KEYS, 1, REQUESTS))
+  end
   for i = 1, RELEASES do queue.released(KEYS[i], holders[i], positions and positions[i] or 'leave') end
 end
 
@@ -158,18 +170,30 @@ if arg_index <= #ARGV then
     return ARGV[arg_index - 1]
   end
 
+  -- The functions for locks that readers hold or ask for.
+  local function of_readers()
+    queue = queue or load_queue(WAITER, RECORD, {}, {})
+    readers = readers or load_readers(RECORD, queue)
+    return readers
+  end
+
+  local function is_held_by(i, owner)
+    return holders[i] == owner or holders[i] == SHARED and of_readers().reads_until(KEYS[i], owner)
+  end
+
   local function confirm(i)
     local owner, token, field = next_arg(), next_arg(), next_arg()
     local text = call('HMGET', RECORD, field)[1] or '0'
     local fence = tonumber(text)
     if not fence then return 'Ethe fence is not a number' end
-    if holders[i] ~= owner or fence > tonumber(token) then return 'R' .. text end
+    if not is_held_by(i, owner) or fence > tonumber(token) then return 'R' .. text end
     local written = try('HSET', RECORD, field, token)
     return type(written) == 'table' and 'E' .. written.err or 'C'
   end
 
   local function extend(i)
     local owner, ttl = next_arg(), next_arg()
+    if holders[i] == SHARED then return of_readers().extend(KEYS[i], owner, tonumber(ttl)) end
     if holders[i] ~= owner then return 'G' end
     if call('PTTL', KEYS[i]) < tonumber(ttl) then call('PEXPIRE', KEYS[i], ttl) end
     return 'K'
@@ -198,7 +222,13 @@ if arg_index <= #ARGV then
     return 'L'
   end
 
-  local operations = {C = confirm, E = extend, P = replace, L = leave_queue}
+  local function acquire_to_read(i) return of_readers().acquire(KEYS[i], holders[i], next_arg) end
+  local function replace_reader(i) return of_readers().replace(KEYS[i], holders[i], next_arg) end
+  local function downgrade(i) return of_readers().downgrade(KEYS[i], holders[i], next_arg) end
+
+  local operations = {
+    C = confirm, E = extend, P = replace, L = leave_queue, R = acquire_to_read, Q = replace_reader, W = downgrade,
+  }
   for i = RELEASES + ACQUIRES + 1, REQUESTS do replies[i] = operations[next_arg()](i) end
 end
 

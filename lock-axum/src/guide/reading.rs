@@ -1,0 +1,71 @@
+//! Many that read, one that writes.
+//!
+//! A lock can be held to read, by any number of holders at once, or to write, by one alone. Any lock can: `lock` and `write` are the
+//! same, and a handler that only reads says so.
+//!
+//! ```
+//! use axum::routing::get;
+//! use axum::{Extension, Router};
+//! use lock_axum::{Lease, LockLayer, LockManager, Mode, distributed_lock};
+//!
+//! #[distributed_lock(resource = "catalog", mode = "read")]
+//! async fn show(lease: Lease) -> String {
+//!     assert_eq!(lease.mode(), Mode::Read);
+//!     "the catalog, which nobody changes meanwhile".to_owned()
+//! }
+//!
+//! #[distributed_lock(resource = "catalog")]
+//! async fn replace() {}
+//!
+//! let locks = LockManager::in_memory();
+//! let app: Router = Router::new()
+//!     .route("/catalog", get(show).put(replace))
+//!     .route("/catalog/export", get(async || "all of it").route_layer(LockLayer::new(locks.clone(), "catalog").read()))
+//!     .layer(Extension(locks));
+//! ```
+//!
+//! # When
+//!
+//! When what is read spans several statements or services, so that no database gives you one view of it, and when reads are many or
+//! long. Where one transaction reads everything, its snapshot is the better answer, and costs no lock.
+//!
+//! # What it costs
+//!
+//! The readers of one process share one hold on the masters. The first takes it, in one round trip. Others join it without any, or with
+//! one if the masters were last asked more than 20 ms ago; the last one out releases it. A lock that is only written costs what it did.
+//!
+//! # Who comes first
+//!
+//! Whoever waits is served in the order of arrival, and readers that stand next to each other go in together. A writer that waits bars the
+//! readers behind it, so that reads without end do not keep it out. It gets its turn when those that hold the lock are done. If nothing
+//! is heard of it for 2.5 seconds, it bars nobody any longer.
+//!
+//! # From writing to reading
+//!
+//! `downgrade` goes on to read without a gap: no other writer comes between. The way back does not exist: two readers that both wait to
+//! write wait for each other for ever. So to lock in order to write inside a scope that reads is
+//! [`LockError::Upgrade`](crate::LockError::Upgrade), at once. To read inside a scope that reads or writes shares its lease.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lock_axum::LockError> {
+//! # let locks = lock_axum::LockManager::in_memory();
+//! let writing = locks.write("catalog").acquire().await?;
+//! // … change it …
+//! let reading = writing.downgrade().await?;
+//! // … send what was written to others, while they read it, too …
+//! reading.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it cannot promise
+//!
+//! **A reader that is paused past its lease reads on**, and does not know what was written since. As with writers, only the data
+//! can refuse it: a reader *checks* its token ([`fence::CHECK`](crate::fence::CHECK)), which refuses it once a later writer has
+//! [claimed](crate::fence::CLAIM). A check raises nothing, because readers share tokens and come in any order.
+//!
+//! **A check does not stop a paused writer** that resumes after the reader has read: it leaves no trace. If that matters, let readers claim, and
+//! have them write one at a time; or keep the tokens of readers in a column of their own, which a writer compares with, too.
+//!
+//! **Older versions of this library** take a lock that is read for one that another holds. They wait, in no order with the readers.

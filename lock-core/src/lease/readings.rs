@@ -1,0 +1,92 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::LeaseRegistry;
+use super::shared_grant::SharedGrant;
+use crate::engine::{Engine, Grant};
+use crate::node::LockKeys;
+use crate::waiting::HandoverTerms;
+
+/// What this process reads: for each lock, the grant that further readers may share. As many as locks are held.
+#[derive(Default)]
+pub(super) struct Readings(Mutex<HashMap<Arc<str>, Arc<SharedGrant>>>);
+
+impl Readings {
+    /// Offers a grant to further readers, in place of an earlier one.
+    pub(super) fn add(&self, grant: &Arc<SharedGrant>) {
+        self.lock().insert(grant.keys.lock_key_shared(), Arc::clone(grant));
+    }
+
+    /// Offers a grant no longer.
+    pub(super) fn remove(&self, grant: &Arc<SharedGrant>) {
+        let mut grants = self.lock();
+        if grants.get(grant.keys.lock_key()).is_some_and(|offered| Arc::ptr_eq(offered, grant)) {
+            grants.remove(grant.keys.lock_key());
+        }
+    }
+
+    fn get(&self, keys: &LockKeys) -> Option<Arc<SharedGrant>> {
+        self.lock().get(keys.lock_key()).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<SharedGrant>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One reader's share of a grant, until it has a lease. Dropped, it is given up.
+pub(crate) struct ReadShare {
+    grant: Arc<SharedGrant>,
+    registry: Arc<LeaseRegistry>,
+    /// Whether a lease has it: that gives it up.
+    is_leased: bool,
+}
+
+impl ReadShare {
+    /// The first share of a grant that was won. Further readers may join.
+    pub(crate) fn first(registry: &Arc<LeaseRegistry>, grant: Grant) -> Self {
+        let grant = SharedGrant::new(grant);
+        registry.readings.add(&grant);
+        Self::new(registry, grant)
+    }
+
+    /// A share of what this process reads already, if it reads the lock on terms that fit, and no writer waits for it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the share.
+    pub(crate) async fn join(
+        registry: &Arc<LeaseRegistry>,
+        engine: &Arc<Engine>,
+        keys: &LockKeys,
+        terms: HandoverTerms,
+    ) -> Option<Self> {
+        let grant = registry.readings.get(keys).filter(|grant| grant.join())?;
+        // From here on, the grant is not released by others.
+        let share = Self::new(registry, Arc::clone(&grant));
+        let may_join = grant.may_be_shared(engine).await;
+        let fits = grant.grant().as_ref().is_some_and(|grant| terms.fit(grant));
+        (may_join && fits).then_some(share)
+    }
+
+    fn new(registry: &Arc<LeaseRegistry>, grant: Arc<SharedGrant>) -> Self {
+        Self { grant, registry: Arc::clone(registry), is_leased: false }
+    }
+
+    pub(super) fn into_grant(mut self) -> Arc<SharedGrant> {
+        self.is_leased = true;
+        Arc::clone(&self.grant)
+    }
+}
+
+impl Drop for ReadShare {
+    fn drop(&mut self) {
+        if self.is_leased {
+            return;
+        }
+        if let Some(grant) = self.grant.leave() {
+            self.registry.readings.remove(&self.grant);
+            drop(grant);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+-- The readers of a lock. While readers hold it, the lock key itself contains the marker SHARED, and lives for as long as the longest
+-- of them. So whoever knows nothing of readers takes it for a lock that another owner holds.
+--
+--   prefix{lock}:readers    the readers, a sorted set: the owner id of each, by when it expires, in ms since the Unix epoch
+--
+-- Entries count only while the lock key is the marker, and a new marker first deletes the set: a marker or a set that is lost ends
+-- readers, and brings none back. The marker is written before an entry, and prolonged before an entry is: a script that is cut short
+-- leaves a marker without an entry, which expires.
+--
+-- This is the body of the function `load_readers`, which votes.lua calls when readers hold a lock of the batch, or ask for one.
+-- Arguments: the key of the node's record, and the functions of queue.lua. Returns the functions that votes.lua uses. Those that reply
+-- to a request return the reply.
+
+local RECORD, queue = ...
+local call, try = redis.call, redis.pcall
+local now = queue.now
+
+local function readers_of(lock_key) return queue.key(lock_key, 'readers') end
+
+-- When a reader expires, or nothing if it has expired or is none.
+local function reads_until(lock_key, owner)
+  local expires = try('ZSCORE', readers_of(lock_key), owner)
+  expires = type(expires) == 'string' and tonumber(expires)
+  return expires and expires >= now() and expires
+end
+
+-- Writes the entry of a reader, beside a marker that lives for `remaining` ms. Returns the reply if it fails.
+local function write_entry(lock_key, owner, ttl, remaining)
+  local readers = readers_of(lock_key)
+  local written = try('ZADD', readers, now() + ttl, owner)
+  if type(written) == 'table' then return 'E' .. written.err end
+  try('PEXPIRE', readers, remaining)
+end
+
+-- Readers that died leave their entries behind. Each that joins removes two of them, so there are never many.
+local function remove_expired(lock_key)
+  local readers = readers_of(lock_key)
+  local first = try('ZRANGE', readers, 0, 1, 'WITHSCORES')
+  for n = 2, #first, 2 do
+    if tonumber(first[n]) < now() then try('ZREM', readers, first[n - 1]) end
+  end
+end
+
+-- A reader joins others, or goes on. Returns the reply if it fails.
+local function join(lock_key, owner, ttl)
+  local remaining = call('PTTL', lock_key)
+  if remaining < ttl then
+    call('PEXPIRE', lock_key, ttl)
+    remaining = ttl
+  end
+  return write_entry(lock_key, owner, ttl, remaining)
+end
+
+-- Sets the marker on a free key, with its first reader. Returns the reply if it fails.
+local function begin(lock_key, owner, ttl)
+  try('DEL', readers_of(lock_key))
+  -- NX: a key of another type is nobody's lock, and not ours to overwrite.
+  local set = try('SET', lock_key, SHARED, 'NX', 'PX', ttl)
+  if not set then return 'T' end
+  if set.err then return 'E' .. set.err end
+  local failed = write_entry(lock_key, owner, ttl, ttl)
+  if failed then call('DEL', lock_key) end
+  return failed
+end
+
+-- The first reader counts the fence up, as a writer does. One that joins gets the fence as it stands.
+local function acquire(lock_key, holder, next_arg)
+  local owner, last, ttl, tokens, since = next_arg(), next_arg(), tonumber(next_arg()), tonumber(next_arg()), next_arg()
+  local field, queue_field = next_arg(), next_arg()
+  local found = call('HMGET', RECORD, field, queue_field)
+  local text = found[1] or '0'
+  local fence = tonumber(text)
+  if not fence then return 'Ethe fence is not a number' end
+  -- The same attempt again.
+  if holder == owner or holder == SHARED and reads_until(lock_key, owner) then return text end
+  queue.add_lock(lock_key, queue_field, found[2])
+  local blocked = queue.blocked(lock_key, holder, since, owner, true)
+  if blocked then return blocked end
+  local failed
+  if holder then
+    remove_expired(lock_key)
+    failed = join(lock_key, owner, ttl)
+  else
+    if tonumber(last) - fence < tokens then last = string.format('%.0f', fence + tokens) end
+    if tonumber(last) > MAX_TOKEN then return 'Ethe fence is used up' end
+    -- The fence before the lock, as for writers.
+    local written = try('HSET', RECORD, field, last)
+    if type(written) == 'table' then return 'E' .. written.err end
+    text, failed = last, begin(lock_key, owner, ttl)
+  end
+  if failed then return failed end
+  queue.acquired(lock_key)
+  if not holder then queue.readers_began(lock_key) end
+  return text
+end
+
+local function extend(lock_key, owner, ttl)
+  local expires = reads_until(lock_key, owner)
+  if not expires then return 'G' end
+  local failed = expires < now() + ttl and join(lock_key, owner, ttl)
+  return failed or queue.writer_waits(lock_key) and 'B' or 'K'
+end
+
+local function replace(lock_key, holder, next_arg)
+  local owner, ttl, token, field, queue_field = next_arg(), tonumber(next_arg()), next_arg(), next_arg(), next_arg()
+  if holder == owner or holder == SHARED and reads_until(lock_key, owner) then return 'K' end
+  if holder and holder ~= SHARED then return 'G' end
+  local fence, mark = unpack(call('HMGET', RECORD, field, queue_field))
+  if mark and queue.is_barred(lock_key, owner) then return 'G' end
+  fence = tonumber(fence or 0)
+  if not fence then return 'Ethe fence is not a number' end
+  local written = fence < tonumber(token) and try('HSET', RECORD, field, token)
+  if type(written) == 'table' then return 'E' .. written.err end
+  local failed
+  if holder then failed = join(lock_key, owner, ttl) else failed = begin(lock_key, owner, ttl) end
+  return failed == 'T' and 'G' or failed or 'K'
+end
+
+-- The writer becomes the first reader, in one step.
+local function downgrade(lock_key, holder, next_arg)
+  local owner, ttl, queue_field = next_arg(), tonumber(next_arg()), next_arg()
+  if holder == SHARED then return extend(lock_key, owner, ttl) end
+  if holder ~= owner then return 'G' end
+  ttl = math.max(ttl, call('PTTL', lock_key))
+  try('DEL', readers_of(lock_key))
+  local set = try('SET', lock_key, SHARED, 'PX', ttl)
+  if set.err then return 'E' .. set.err end
+  local failed = write_entry(lock_key, owner, ttl, ttl)
+  if failed then return failed end
+  queue.add_lock(lock_key, queue_field, call('HMGET', RECORD, queue_field)[1])
+  queue.readers_began(lock_key)
+  return queue.writer_waits(lock_key) and 'B' or 'K'
+end
+
+-- The last reader deletes the marker. Before that, the marker shrinks to the longest that is left.
+local function release(lock_key, owner)
+  local readers, was_reader = readers_of(lock_key), reads_until(lock_key, owner)
+  if try('ZREM', readers, owner) ~= 1 then return 'N' end
+  local longest = try('ZRANGE', readers, -1, -1, 'WITHSCORES')[2]
+  local left = (tonumber(longest) or 0) - now()
+  if left < 0 then
+    call('DEL', lock_key, readers)
+  elseif left < call('PTTL', lock_key) then
+    call('PEXPIRE', lock_key, left)
+  end
+  return was_reader and 'D' or 'N'
+end
+
+return {
+  acquire = acquire, extend = extend, replace = replace, downgrade = downgrade, release = release, reads_until = reads_until,
+}
