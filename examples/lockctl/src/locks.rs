@@ -16,6 +16,9 @@ struct Inspected {
     resource: String,
     verdict: String,
     holder: Option<String>,
+    /// How many readers hold it, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    readers: Option<usize>,
     masters: Vec<OnMaster>,
 }
 
@@ -24,6 +27,7 @@ struct OnMaster {
     address: String,
     votes: bool,
     holder: Option<String>,
+    readers: Vec<String>,
     stranger: bool,
     remaining_ms: Option<u128>,
     fence: Option<u64>,
@@ -91,9 +95,18 @@ fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+fn readers_of(count: usize) -> String {
+    format!("{count} reader{}", if count == 1 { "" } else { "s" })
+}
+
 impl Inspected {
     fn of(report: LockReport) -> Self {
+        let readers = match report.verdict() {
+            LockVerdict::Shared { readers } => Some(readers),
+            _ => None,
+        };
         Self {
+            readers,
             verdict: report.verdict().to_string(),
             resource: report.resource,
             holder: report.holder.map(|holder| holder.to_string()),
@@ -102,7 +115,8 @@ impl Inspected {
     }
 
     fn text(&self) -> String {
-        let holder = self.holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default();
+        let readers = self.readers.map(|readers| format!(" by {}", readers_of(readers)));
+        let holder = self.holder.as_ref().map(|holder| format!(" by {holder}")).or(readers).unwrap_or_default();
         let rows: Vec<[String; 7]> = self.masters.iter().map(OnMaster::row).collect();
         let head = ["MASTER", "VOTES", "HOLDER", "REMAINING", "FENCE", "WAITERS", "PROBLEM"];
         format!("{}: {}{holder}\n{}", self.resource, self.verdict, columns(head, &rows))
@@ -115,6 +129,7 @@ impl OnMaster {
             address: node.name,
             votes: node.votes,
             holder: node.holder.map(|holder| holder.to_string()),
+            readers: tags(&node.readers),
             stranger: node.stranger,
             remaining_ms: node.remaining.map(|remaining| remaining.as_millis()),
             fence: node.fence,
@@ -126,10 +141,11 @@ impl OnMaster {
 
     fn row(&self) -> [String; 7] {
         let stranger = if self.stranger { " (stranger)" } else { "" };
+        let readers = Some(self.readers.len()).filter(|readers| *readers > 0).map(readers_of);
         [
             self.address.clone(),
             if self.votes { "yes" } else { "no" }.to_owned(),
-            cell(self.holder.as_ref().map(|holder| format!("{holder}{stranger}"))),
+            cell(self.holder.as_ref().map(|holder| format!("{holder}{stranger}")).or(readers)),
             cell(self.remaining_ms.map(|remaining| format!("{remaining} ms"))),
             cell(self.fence),
             self.waiters.to_string(),

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{FencingToken, Lease, LockManager, Waiting};
+use lock_core::{FencingToken, Lease, LockManager, Mode, Waiting};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -42,6 +42,7 @@ impl<'a> Row<'a> {
 
 struct Hold {
     token: FencingToken,
+    kind: Option<&'static str>,
     age: Duration,
     remaining: Duration,
 }
@@ -99,13 +100,24 @@ impl Board {
     }
 }
 
+/// What is said of a lease that is not held alone, to write.
+fn kind(lease: &Lease) -> Option<&'static str> {
+    if lease.is_adopted() {
+        Some("adopted")
+    } else if lease.mode() == Mode::Read {
+        Some("reads")
+    } else {
+        None
+    }
+}
+
 /// One row for each lease, and for each resource that is only waited for. The rows to show come first, in their order.
 fn rows<'a>(held: &'a [Lease], waiting: &'a [Waiting]) -> Vec<Row<'a>> {
     let mut waiting: HashMap<&str, &Waiting> = waiting.iter().map(|line| (line.resource.as_str(), line)).collect();
     let here = held.iter().map(|lease| Row {
         template: lease.template(),
         resource: lease.resource(),
-        hold: Some(Hold { token: lease.token(), age: lease.age(), remaining: lease.remaining() }),
+        hold: Some(Hold { token: lease.token(), kind: kind(lease), age: lease.age(), remaining: lease.remaining() }),
         waiting: waiting.remove(lease.resource()).map_or(0, |line| line.callers),
     });
     let mut rows: Vec<Row<'_>> = here.collect();
@@ -146,6 +158,7 @@ fn view(row: &Row<'_>, redact: bool) -> Value {
         "resource": (!redact).then_some(row.resource),
         // As text: a browser's numbers do not have as many digits.
         "token": row.hold.as_ref().map(|hold| hold.token.to_string()),
+        "kind": row.hold.as_ref().and_then(|hold| hold.kind),
         "age_ms": row.hold.as_ref().map(|hold| millis(hold.age)),
         "remaining_ms": row.hold.as_ref().map(|hold| millis(hold.remaining)),
         "waiting": row.waiting,

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
-use lock_core::LockManager;
+use lock_core::{Lease, LockManager};
 use serde_json::{Value, json};
 
 use super::events::Pages;
@@ -56,10 +56,14 @@ impl<'a> Pressed<'a> {
         Some(Self { resource: pressed["resource"].as_str()?, token })
     }
 
-    /// Whether the lock is held as it was shown: by this process with that token, or not by this process.
+    /// Whether the lock is held as it was shown: by this process with that token, perhaps beside other readers, or not by this process.
     fn is_current(&self, locks: &LockManager) -> bool {
-        let held = locks.held().into_iter().find(|lease| lease.resource() == self.resource);
-        held.map(|lease| lease.token().to_string()).as_deref() == self.token
+        let held = locks.held();
+        let mut tokens = held.iter().filter(|lease| lease.resource() == self.resource).map(Lease::token);
+        match self.token {
+            Some(shown) => tokens.any(|token| token.to_string() == shown),
+            None => tokens.next().is_none(),
+        }
     }
 }
 

@@ -175,6 +175,15 @@ async fn a_lock_is_shown_and_taken_from_its_holder() {
     assert!(forced["token"].as_u64() > Some(stuck.token().get()), "{forced}");
     let next = service.lock("stock:42").try_acquire().await.unwrap();
     assert!(forced["token"].as_u64() < Some(next.token().get()), "{forced}");
+
+    let reader = service.read("catalog").acquire().await.unwrap();
+    let shown = json("inspect catalog --json").await;
+    assert_eq!((&shown["verdict"], &shown["readers"]), (&"shared".into(), &1.into()), "{shown}");
+    let tags = shown["masters"][0]["readers"].clone();
+    assert!(lockctl(&list, "inspect catalog").await.expect_done().starts_with("catalog: shared by 1 reader\n"));
+    assert_eq!(json("force-release catalog --json").await["evicted"], tags);
+    assert!(service.write("catalog").try_acquire().await.is_ok());
+    drop(reader);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{AdoptError, DelegateError, Delegation, LockError, LockManager, MemoryNode};
+use lock_core::{AdoptError, DelegateError, Delegation, LockError, LockManager, MemoryNode, Mode};
 use tokio::time::{Instant, advance};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -128,6 +128,46 @@ async fn a_delegated_lock_is_not_handed_over_to_the_next_local_holder() {
     // Handed over, the lock would have the same owner id.
     let replayed = other.adopt(&text).await;
     assert!(matches!(replayed, Err(AdoptError::Refused { .. })), "{replayed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_read_is_delegated_to_read() {
+    let (_nodes, holder, other) = two_services().await;
+    let reader = holder.read("catalog").acquire().await.unwrap();
+    let beside = other.read("catalog").acquire().await.unwrap();
+    let delegation = reader.delegate().create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    assert_eq!((adopted.mode(), adopted.token()), (Mode::Read, reader.token()));
+    let write = adopted.lease().scope(other.lock("catalog").try_acquire()).await;
+    assert!(matches!(write, Err(LockError::Upgrade { .. })), "{write:?}");
+    assert!(reader.release().await.unwrap());
+    tokio::time::sleep(TTL / 2).await;
+    assert!(adopted.is_valid(), "it is left to expire, while others renew");
+    tokio::time::sleep(TTL).await;
+    assert!(!adopted.is_valid() && beside.is_valid());
+    drop(beside);
+    drop(holder.write("catalog").wait(TTL * 2).acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_under_which_another_service_writes_is_not_downgraded() {
+    let (_nodes, holder, other) = two_services().await;
+    let guard = holder.write("catalog").acquire().await.unwrap();
+    let delegation = guard.delegate().expires_in(TTL * 60).create().unwrap();
+    let text = delegation.as_str().to_owned();
+    let adopted = other.adopt(&text).await.unwrap();
+    let error = guard.downgrade().await.unwrap_err();
+    assert!(matches!(error, LockError::Delegated { ref resource } if resource == "catalog"), "{error}");
+    assert!(adopted.is_valid(), "the key is left to expire");
+
+    let guard = holder.write("catalog").wait(TTL * 2).acquire().await.unwrap();
+    let delegation = guard.delegate().expires_in(TTL * 60).create().unwrap();
+    let text = delegation.as_str().to_owned();
+    delegation.around(async { Ok::<_, ()>(()) }).await.unwrap();
+    let reader = guard.downgrade().await.unwrap();
+    assert!(matches!(other.adopt(&text).await, Err(AdoptError::Refused { .. })), "it is of a lock to write");
+    let delegation = reader.delegate().create().unwrap();
+    assert_eq!(other.adopt(delegation.as_str()).await.unwrap().mode(), Mode::Read);
 }
 
 #[tokio::test(start_paused = true)]

@@ -161,6 +161,55 @@ async fn a_successor_is_never_evicted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_readers_are_evicted_together_and_one_that_comes_later_is_not() {
+    let cluster = MemoryCluster::new(5);
+    let [ours, theirs] = two_managers(&cluster).await;
+    let readers = [ours.read("r").acquire().await.unwrap(), theirs.read("r").acquire().await.unwrap()];
+    let beside = ours.read("r").acquire().await.unwrap();
+    let report = theirs.inspect("r").await.unwrap();
+    assert_eq!((report.verdict(), report.holder), (LockVerdict::Shared { readers: 2 }, None), "one for each process");
+    assert!(report.nodes.iter().all(|node| node.readers.len() == 2 && !node.stranger));
+    let forced = theirs.force_release("r").await.unwrap();
+    assert_eq!((forced.evicted.len(), forced.freed_on.len()), (2, 5));
+    assert!(readers.iter().all(|reader| reader.token() < forced.token));
+    assert!(!readers[1].is_valid(), "it is of the manager that evicts");
+    let successor = theirs.read("r").acquire().await.unwrap();
+    assert!(forced.token < successor.token());
+    sleep(TTL).await;
+    assert!(!readers[0].is_valid() && !beside.is_valid(), "they cannot renew");
+    assert!(successor.is_valid(), "it renews");
+    let again = ours.read("r").acquire().await.unwrap();
+    assert!(again.is_valid(), "a new reader of the process is none of the evicted");
+    drop((readers, beside, successor, again));
+    eventually("nothing is left", || cluster.holding() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_joins_while_others_are_evicted_is_a_successor() {
+    let cluster = MemoryCluster::new(5);
+    let [ours, theirs] = two_managers(&cluster).await;
+    let former = ours.read("r").acquire().await.unwrap();
+    let joined = Arc::new(Mutex::new(None));
+    let hook: Hook = Box::pin({
+        let joined = Arc::clone(&joined);
+        async move {
+            let reading = theirs.read("r").try_acquire().await.unwrap();
+            *joined.lock().unwrap() = Some(reading);
+        }
+    });
+    let before_eviction = Arc::new(Mutex::new(Some(hook)));
+    let nodes = cluster.nodes.iter().cloned();
+    let nodes = nodes.map(|node| HookedNode { node, before_eviction: Arc::clone(&before_eviction) });
+    let operator = LockManager::builder().nodes(nodes).ttl(TTL).max_ttl(TTL).connect().await.unwrap();
+    let error = operator.force_release("r").await.unwrap_err();
+    assert!(matches!(error, LockError::Contended { .. }), "{error}");
+    sleep(TTL * 2).await;
+    let joined = joined.lock().unwrap().take().unwrap();
+    assert!(joined.is_valid() && former.is_valid(), "nobody was evicted");
+    drop((joined, former));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_attempt_in_progress_keeps_nobody_from_being_evicted() {
     let cluster = MemoryCluster::new(3);
     let [ours, theirs] = two_managers(&cluster).await;

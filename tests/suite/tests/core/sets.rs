@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use lock_core::node::{Operation, Reply, ReplySender, Request};
 use lock_core::{
-    Lease, Leases, LockError, LockGuard, LockManager, LockNode, LossReason, MAX_SET_LEN, MemoryNode, SetGuard,
+    Lease, Leases, LockError, LockGuard, LockManager, LockNode, LossReason, MAX_SET_LEN, MemoryNode, Mode, SetGuard,
 };
 use lock_support::{Events, MemoryCluster, Recorder, eventually};
 use tokio::task::JoinSet;
@@ -248,6 +248,36 @@ async fn a_set_inside_the_scope_of_one_of_its_locks_shares_that() {
     assert!(matches!(error, LockError::Lost { ref resource, .. } if resource == "b"), "{error}");
     drop(set);
     assert!(!outer.release().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_reads_beside_others_what_it_only_reads() {
+    let (cluster, locks) = cluster().await;
+    let other = manager(&cluster).await;
+    let reader = other.read("catalog").acquire().await.unwrap();
+    let set = locks.lock_all(["stock", "price"]).read(["catalog", "price"]).try_acquire().await.unwrap();
+    let modes: Vec<_> = set.iter().map(|lease| (lease.resource(), lease.mode())).collect();
+    let both = ("price", Mode::Write);
+    assert_eq!(modes, [("stock", Mode::Write), both, ("catalog", Mode::Read), both], "a name in both is written");
+    assert!(reader.is_valid() && !is_free(&other, "catalog").await && !is_free(&other, "stock").await);
+    let beside = locks.lock_all(["other"]).read(["catalog"]).try_acquire().await.unwrap();
+    assert!(beside.release().await.unwrap());
+    assert!(reader.release().await.unwrap());
+    assert!(!is_free(&other, "catalog").await, "the set still reads it");
+    assert!(set.release().await.unwrap());
+    assert_eq!(held_on(&cluster), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_does_not_write_what_its_scope_reads() {
+    let (cluster, locks) = cluster().await;
+    let reader = locks.read("b").acquire().await.unwrap();
+    let error = reader.scope(locks.lock_all(["a", "b"]).wait(LONG).acquire()).await.unwrap_err();
+    assert!(matches!(error, LockError::Upgrade { ref resource } if resource == "b"), "{error}");
+    let set = reader.scope(locks.lock_all(["a"]).read(["b"]).acquire()).await.unwrap();
+    assert_eq!(set[1].token(), reader.token());
+    drop((set, reader));
+    eventually("nothing is left", || held_on(&cluster).is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,6 +118,24 @@ async fn held_locks_are_listed_by_template_with_token_age_validity_and_waiters()
 }
 
 #[tokio::test(start_paused = true)]
+async fn locks_that_are_read_or_adopted_are_listed_as_such() {
+    let nodes = nodes();
+    let (here, there) = (manager(&nodes), manager(&nodes));
+    let readers = [here.read("r").acquire().await.unwrap(), here.read("r").acquire().await.unwrap()];
+    let writer = here.write("w").acquire().await.unwrap();
+    let theirs = there.lock("a").acquire().await.unwrap();
+    let delegation = theirs.delegate().create().unwrap();
+    let adopted = here.adopt(delegation.as_str()).await.unwrap();
+    let state = Page::now(&app(&here)).await;
+    let rows = state["templates"][0]["rows"].as_array().unwrap();
+    let mut kinds: Vec<_> = rows.iter().map(|row| (row["resource"].as_str(), row["kind"].as_str())).collect();
+    kinds.sort_unstable();
+    let reads = (Some("r"), Some("reads"));
+    assert_eq!(kinds, [(Some("a"), Some("adopted")), reads, reads, (Some("w"), None)]);
+    drop((readers, writer, adopted, theirs));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_that_is_held_elsewhere_is_listed_while_callers_wait_for_it() {
     let nodes = nodes();
     let (here, there) = (manager(&nodes), manager(&nodes));

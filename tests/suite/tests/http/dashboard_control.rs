@@ -41,6 +41,20 @@ async fn a_button_takes_the_lock_from_its_holder_here_or_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_button_takes_the_lock_from_all_its_readers() {
+    let nodes = nodes();
+    let (here, there) = (manager(&nodes), manager(&nodes));
+    let readers = [here.read("r").acquire().await.unwrap(), here.read("r").acquire().await.unwrap()];
+    let elsewhere = there.read("r").acquire().await.unwrap();
+    let token = readers[1].token().to_string().into();
+    let answer = press(&here, "r", token, &[JSON]).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+    assert!(readers.iter().all(|reader| !reader.is_valid()));
+    assert!(here.write("r").try_acquire().await.is_ok());
+    drop((readers, elsewhere));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_whose_holder_has_changed_is_left_alone() {
     let locks = manager(&nodes());
     let former = locks.lock("stock:42").acquire().await.unwrap();

@@ -19,6 +19,7 @@ mod layer_settings;
 mod lease_extraction;
 mod manager_in_state;
 mod public_names;
+mod readers;
 mod readyz;
 mod rejections;
 mod retry_after;
