@@ -57,13 +57,21 @@ fn alike(real: &Value, fake: &Value) -> bool {
     real.len() == fake.len() && (0..real.len()).all(same)
 }
 
-/// Whether two states of a lock, as `look.lua` replies with them, are the same but for the remaining time.
+/// Whether two states of a lock, as `look.lua` replies with them, are the same but for remaining times.
 fn same_state(real: &[Value], fake: &[Value]) -> bool {
     let same = |(real, fake): (&Value, &Value)| match (real, fake) {
         (Value::Int(one), Value::Int(other)) => one == other || *one > 1_000 && near(*one, *other),
+        (Value::Array(real), Value::Array(fake)) => same_state(&by_owner(real), &by_owner(fake)),
         _ => real == fake,
     };
     real.len() == fake.len() && real.iter().zip(fake).all(same)
+}
+
+/// Readers and their remaining times, by owner: which of two lives longer can differ by a millisecond.
+fn by_owner(readers: &[Value]) -> Vec<Value> {
+    let mut readers: Vec<_> = readers.chunks(2).collect();
+    readers.sort_by_key(|reader| redis::from_redis_value_ref::<String>(&reader[0]).unwrap_or_default());
+    readers.concat()
 }
 
 /// For how long a lock is held or kept, and all else that the line says: by whom, and the caller's position.

@@ -24,8 +24,8 @@ local time = call('TIME')
 -- Whether nobody has the lock but those that are evicted. A key of another type is nobody's lock, and not ours to delete.
 local function has_no_other_holder(holder, named)
   if holder ~= SHARED then return not holder or named[holder] end
-  local readers, now = try('ZRANGE', key('readers'), 0, -1, 'REV', 'WITHSCORES'), time[1] * 1000 + math.floor(time[2] / 1000)
-  for n = 2, #readers, 2 do
+  local readers, now = try('ZRANGE', key('readers'), 0, -1, 'WITHSCORES'), time[1] * 1000 + math.floor(time[2] / 1000)
+  for n = #readers, 2, -2 do
     if tonumber(readers[n]) < now then break end
     if not named[readers[n - 1]] then return false end
   end

@@ -19,12 +19,13 @@ local function key(lock_key, name)
 end
 
 local function readers_of(lock_key)
-  local time, readers = call('TIME'), try('ZRANGE', key(lock_key, 'readers'), 0, MAX_READERS_SEEN - 1, 'REV', 'WITHSCORES')
+  local time, readers = call('TIME'), try('ZRANGE', key(lock_key, 'readers'), -MAX_READERS_SEEN, -1, 'WITHSCORES')
   local now, alive = time[1] * 1000 + math.floor(time[2] / 1000), {}
-  for n = 2, #readers, 2 do
+  for n = #readers, 2, -2 do
     local remaining = tonumber(readers[n]) - now
     if remaining < 0 then break end
-    alive[n - 1], alive[n] = readers[n - 1], remaining
+    alive[#alive + 1] = readers[n - 1]
+    alive[#alive + 1] = remaining
   end
   return alive
 end
