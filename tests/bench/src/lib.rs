@@ -7,7 +7,7 @@
 //! | `load`, `commands` | many tasks that lock and unlock; the commands that the servers count meanwhile |
 //! | `link` | a proxy that makes a master distant |
 //! | `roles`, `child` | child processes that play a role in a part |
-//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `hung`, `memory`, `layer`, `held`, `metrics` | the parts: one question each |
+//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `readers`, `hung`, `memory`, `layer`, `held`, `metrics` | the parts: one question each |
 //! | `scaling`, `plots` | how the cost scales, and its plots |
 //! | `spread`, `row`, `table`, `machine`, `run` | figures, their targets, and a run from end to end |
 //!
@@ -38,6 +38,7 @@ mod metrics;
 mod plots;
 mod processes;
 mod raw_quorum;
+mod readers;
 mod roles;
 mod row;
 mod run;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::metrics;
 use super::{BoxError, Curve, Machine, Plan, Row};
 use super::{
-    burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, processes, scaling,
+    burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, processes, readers, scaling,
     uncontended, waiters, wakeup,
 };
 
@@ -37,6 +37,8 @@ pub enum Part {
     Wakeup,
     /// A thousand waiters for a lock that is held.
     Waiters,
+    /// One key that many read and one writes.
+    Readers,
     /// One of five masters hangs.
     Hung,
     /// The engine without Redis.
@@ -116,6 +118,7 @@ impl Part {
             Self::Distance => distance::measure(plan).await?,
             Self::Wakeup => wakeup::measure(plan).await?,
             Self::Waiters => waiters::measure(plan).await?,
+            Self::Readers => readers::measure(plan).await?,
             Self::Hung => hung::measure(plan).await?,
             Self::Memory => memory::measure(plan).await?,
             Self::Layer => layer::measure(plan).await?,

@@ -1,0 +1,88 @@
+//! One resource that many read and one writes now and then: how many reads are there, and how long does the writer wait?
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_core::{LockManager, Mode};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::row::{Row, Unit};
+use super::{BoxError, MASTERS, Plan, child, fresh};
+use lock_support::RedisCluster;
+
+const PART: &str = "readers";
+/// Managers with connections of their own, as of as many processes.
+const MANAGERS: usize = 4;
+const READERS: usize = 64;
+const WORK: Duration = Duration::from_millis(1);
+/// How long the writer pauses between its turns.
+const PAUSE: Duration = Duration::from_millis(100);
+const WAIT: Duration = Duration::from_secs(10);
+
+pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
+    let (rounds, length) = plan.pick((3, Duration::from_secs(4)), (1, Duration::from_secs(1)));
+    let cluster = RedisCluster::start(MASTERS).await;
+    let (mut alone, mut excluding, mut reads, mut waits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        alone.push(run(&cluster, length, Mode::Read, false).await?.reads);
+        excluding.push(run(&cluster, length, Mode::Write, false).await?.reads);
+        let ran = run(&cluster, length, Mode::Read, true).await?;
+        reads.push(ran.reads);
+        waits.push(ran.longest_wait);
+    }
+    let readers = format!("{READERS} readers of {MANAGERS} managers, 1 ms inside");
+    Ok(vec![
+        Row::new(PART, format!("{readers}: reads"), Unit::PerSecond, &alone)
+            .against("the same with lock()", &alone, &excluding),
+        Row::new(PART, format!("{readers}, and a writer each 100 ms: reads"), Unit::PerSecond, &reads),
+        Row::new(PART, format!("{readers}: longest wait of the writer"), Unit::Seconds, &waits),
+    ])
+}
+
+struct Ran {
+    /// A second.
+    reads: f64,
+    /// Of the writer, in seconds.
+    longest_wait: f64,
+}
+
+/// Runs the readers, which lock in this mode, and the writer if it writes.
+async fn run(cluster: &RedisCluster, length: Duration, mode: Mode, writes: bool) -> Result<Ran, BoxError> {
+    let (masters, resource, reads) = (child::urls(cluster), fresh("readers"), Arc::new(AtomicU64::new(0)));
+    let mut readers = JoinSet::new();
+    for _ in 0..MANAGERS {
+        let locks = LockManager::builder().redis(masters.clone()).wait(WAIT).connect().await?;
+        for _ in 0..READERS / MANAGERS {
+            readers.spawn(read(locks.clone(), resource.clone(), mode, Arc::clone(&reads)));
+        }
+    }
+    let writer = LockManager::builder().redis(masters).wait(WAIT).connect().await?;
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    while began.elapsed() < length {
+        sleep(PAUSE).await;
+        if writes {
+            let asked = Instant::now();
+            let held = writer.write(&resource).acquire().await?;
+            longest = longest.max(asked.elapsed());
+            sleep(WORK).await;
+            held.release().await?;
+        }
+    }
+    let reads = reads.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
+    if let Some(failed) = readers.try_join_next() {
+        failed??;
+    }
+    readers.shutdown().await;
+    Ok(Ran { reads, longest_wait: longest.as_secs_f64() })
+}
+
+/// Reads until it is aborted.
+async fn read(locks: LockManager, resource: String, mode: Mode, reads: Arc<AtomicU64>) -> Result<(), BoxError> {
+    loop {
+        let _held = locks.lock(&resource).mode(mode).acquire().await?;
+        sleep(WORK).await;
+        reads.fetch_add(1, Ordering::Relaxed);
+    }
+}
