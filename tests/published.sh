@@ -44,9 +44,9 @@ build() {
     cargo package "${each[@]}" --all-features --allow-dirty --target-dir "$scratch/target"
 }
 
-# The features of a crate, each with a line.
+# The features of a crate, each with a line. Those that are on by default are in no other way special.
 features_of() {
-    sed -n '/^\[features\]/,/^\[/s/^\([a-z-]*\) = .*/\1/p' "$1/Cargo.toml"
+    sed -n '/^\[features\]/,/^\[/s/^\([a-z-]*\) = .*/\1/p' "$1/Cargo.toml" | grep -vx default
 }
 
 features() {
@@ -61,7 +61,7 @@ features() {
                 fi
             done
             echo "$crate: ${chosen[*]:-no features}"
-            cargo clippy -q -p "$crate" --lib --features "${chosen[*]}" -- -D warnings
+            cargo clippy -q -p "$crate" --lib --no-default-features --features "${chosen[*]}" -- -D warnings
         done
     done
 }

@@ -211,12 +211,15 @@ pub use lock_core::rustls;
 #[doc(inline)]
 pub use lock_core::{
     AdoptError, AdoptedLease, ConfigError, ConnectError, Delegate, DelegateError, Delegation, FencingToken,
-    ForcedRelease, Health, HolderTag, InvalidAudience, InvalidName, InvalidUrl, Lease, Leases, LockError, LockGuard,
-    LockManager, LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest, LockVerdict,
-    LossReason, MAX_HOLD, MAX_RESOURCE_LEN, MAX_SET_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members, MemoryNode, MissingLease,
-    Mode, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, ReadGuard, ReadRequest, RedisNode, Refusal,
-    Seat, SeatState, SetGuard, SetRequest, ShutdownReport, Vote, Waiting, node, observer, redis,
+    ForcedRelease, Health, HolderTag, InvalidAudience, InvalidName, Lease, Leases, LockError, LockGuard, LockManager,
+    LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest, LockVerdict, LossReason, MAX_HOLD,
+    MAX_RESOURCE_LEN, MAX_SET_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members, MemoryNode, MissingLease, Mode, NodeError,
+    NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, ReadGuard, ReadRequest, Refusal, Seat, SeatState, SetGuard,
+    SetRequest, ShutdownReport, Vote, Waiting, node, observer,
 };
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use lock_core::{InvalidUrl, RedisNode, redis};
 
 #[cfg(feature = "dashboard")]
 pub use self::dashboard::{Dashboard, dashboard};

@@ -140,12 +140,15 @@ pub use self::manager::{
     Waiting,
 };
 pub use self::mode::Mode;
-pub use self::node::{HolderTag, InvalidUrl, LockNode, MemoryNode, RedisNode};
+pub use self::node::{HolderTag, LockNode, MemoryNode};
+#[cfg(feature = "redis")]
+pub use self::node::{InvalidUrl, RedisNode};
 pub use self::observer::LockObserver;
 pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
 pub use self::resource::{InvalidName, MAX_RESOURCE_LEN, MAX_SET_LEN};
 pub use self::token::FencingToken;
 /// The client that [`RedisNode::from_factory`] takes connections of, in the version that fits.
+#[cfg(feature = "redis")]
 pub use redis;
 /// The TLS library that [`RedisNode::from_url_with_tls`] takes its configuration from, in the version that fits.
 #[cfg(feature = "tls")]

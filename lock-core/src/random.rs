@@ -130,6 +130,7 @@ impl fmt::Display for OwnerId {
 
 impl WaiterId {
     /// The text that [`Display`](fmt::Display) writes, without the formatting machinery: every request contains it.
+    #[cfg(feature = "redis")]
     pub(crate) fn hex(self) -> [u8; 32] {
         hex(self.0)
     }
@@ -149,6 +150,7 @@ impl fmt::Display for Epoch {
 
 impl Epoch {
     /// As [`WaiterId::hex`].
+    #[cfg(feature = "redis")]
     pub(crate) fn hex(self) -> [u8; 32] {
         hex(self.0)
     }

@@ -201,6 +201,11 @@ impl Cluster {
         Some(Box::pin(async move { cluster.joined(&cluster.members[node]).await }))
     }
 
+    /// How long the nodes are given to reply if the user does not say: what the slowest of them needs.
+    pub(crate) fn default_node_timeout(&self, ttl: Duration) -> Duration {
+        self.members.iter().map(|member| member.node.node_timeout(ttl)).max().unwrap_or_default()
+    }
+
     /// How long replies to requests that are submitted now are awaited.
     pub(crate) fn deadline(&self, node_timeout: Duration) -> Instant {
         let joining = self.members.iter().any(|member| *member.state.borrow() == MemberState::Joining);

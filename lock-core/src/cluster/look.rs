@@ -38,7 +38,8 @@ impl Cluster {
                 Err(_) if all => None,
                 Err(error) => return Err(error.clone()),
             };
-            member.node.look(Look { keys: keys.to_vec(), epoch }).await
+            let states = member.node.look(Look { keys: keys.to_vec(), epoch }).await?;
+            states.into_iter().map(LockState::check).collect()
         });
         self.gather(replies, rest).await
     }

@@ -13,11 +13,6 @@ use crate::observer::Reporter;
 use crate::quorum::MembershipConfig;
 use crate::random::Random;
 
-/// The shortest default time that a node is given to reply.
-const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(5);
-/// The longest default time that a node is given to reply.
-const MAX_NODE_TIMEOUT: Duration = Duration::from_millis(50);
-
 /// What all locks of a manager share: the cluster, the randomness, and the background work.
 pub(crate) struct Engine {
     pub(crate) cluster: Arc<Cluster>,
@@ -78,6 +73,6 @@ impl Engine {
 
     /// How long a node is given to reply, for a lock of this time to live.
     pub(crate) fn node_timeout(&self, ttl: Duration) -> Duration {
-        self.node_timeout.unwrap_or_else(|| (ttl / 20).clamp(MIN_NODE_TIMEOUT, MAX_NODE_TIMEOUT))
+        self.node_timeout.unwrap_or_else(|| self.cluster.default_node_timeout(ttl))
     }
 }

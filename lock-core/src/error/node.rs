@@ -92,7 +92,10 @@ pub enum Refusal {
         other: String,
     },
     /// It is part of a Redis Cluster, where one script cannot use the keys of a lock and of the node.
-    #[error("it is in cluster mode: {detail}; name a server with cluster-enabled no")]
+    #[error(
+        "it is in cluster mode: {detail}; a lock's keys are in different slots, so name servers with cluster-enabled no, which may \
+         be small ones beside the cluster"
+    )]
     ClusterMode {
         /// The server's message.
         detail: String,
@@ -123,6 +126,12 @@ pub enum Refusal {
     Login {
         /// The server's message.
         detail: String,
+    },
+    /// A node of another kind than Redis says that it must not be used.
+    #[error("{reason}")]
+    Unusable {
+        /// Why, and the remedy.
+        reason: String,
     },
     /// The user lacks a permission that locks need.
     #[error("the user lacks a permission: {detail}; see the list of commands in the documentation of RedisNode")]

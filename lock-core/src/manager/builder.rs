@@ -3,8 +3,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::RedisResult;
-use redis::aio::MultiplexedConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::buffered_bytes::BufferBudget;
@@ -15,7 +13,7 @@ use super::{ConfigError, ConnectError, LockManager};
 use crate::delegation::InvalidAudience;
 use crate::engine::Engine;
 use crate::lease::{LeaseRegistry, run_renewer};
-use crate::node::{Keyspace, LockNode, RedisNode};
+use crate::node::{Keyspace, LockNode};
 use crate::observer::{LockObserver, Reporter};
 use crate::options::{LockOptions, MAX_TTL, MIN_TTL, OutOfRange};
 use crate::quorum::MembershipConfig;
@@ -48,7 +46,7 @@ use crate::waiting::LocalQueues;
 #[must_use = "a builder does nothing before connect or connect_lazy"]
 pub struct LockManagerBuilder {
     /// Errors are kept until the manager is built, so that calls can be chained.
-    nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>,
+    pub(super) nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>,
     prefix: String,
     set_name: String,
     defaults: LockOptions,
@@ -88,33 +86,6 @@ impl Default for LockManagerBuilder {
 }
 
 impl LockManagerBuilder {
-    /// Adds Redis or Valkey servers by URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
-    ///
-    /// They must be independent masters, not replicas of each other, with `maxmemory-policy noeviction`.
-    pub fn redis<I>(mut self, urls: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
-        let node = |url: I::Item| {
-            let node = RedisNode::from_url(url.as_ref())?;
-            Ok(Arc::new(node) as Arc<dyn LockNode>)
-        };
-        self.nodes.extend(urls.into_iter().map(node));
-        self
-    }
-
-    /// Adds one Redis server that `factory` connects to, named `name` in errors and logs. The factory is called at every
-    /// connection and reconnection, and must return a new, unshared connection each time: see
-    /// [`RedisNode::from_factory`].
-    pub fn redis_factory<F, Fut>(self, name: impl Into<String>, factory: F) -> Self
-    where
-        F: Fn() -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
-    {
-        self.nodes([RedisNode::from_factory(name, factory)])
-    }
-
     /// Adds masters of any kind, such as [`MemoryNode`](crate::MemoryNode).
     pub fn nodes<I>(mut self, nodes: I) -> Self
     where
@@ -226,7 +197,8 @@ impl LockManagerBuilder {
 
     /// Sets how long a node is given to reply, from when the request is written to the connection.
     ///
-    /// From 1 ms to 10 s. Defaults to a twentieth of the time to live, but at least 5 ms and at most 50 ms.
+    /// From 1 ms to 10 s. Defaults to what the slowest kind of node in the set needs: for Redis, a twentieth of the time to live, but
+    /// at least 5 ms and at most 50 ms.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.node_timeout = Some(node_timeout);
         self

@@ -2,6 +2,7 @@ use thiserror::Error;
 
 use crate::delegation::InvalidAudience;
 use crate::error::{NodeError, Refusal};
+#[cfg(feature = "redis")]
 use crate::node::InvalidUrl;
 use crate::options::OutOfRange;
 use crate::quorum::majority;
@@ -12,6 +13,7 @@ use crate::resource::InvalidName;
 #[non_exhaustive]
 pub enum ConfigError {
     /// A URL is not valid.
+    #[cfg(feature = "redis")]
     #[error(transparent)]
     InvalidUrl(#[from] InvalidUrl),
     /// No masters were named.

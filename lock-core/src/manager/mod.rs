@@ -15,6 +15,8 @@ mod manager;
 mod members;
 mod read_request;
 mod ready;
+#[cfg(feature = "redis")]
+mod redis_masters;
 mod request;
 mod set_request;
 mod shutdown;

@@ -2,18 +2,20 @@ use std::time::Duration;
 
 use super::{MAX_TOKEN, NodeError, NodeRecord};
 
-/// What an inspection found out about a node. Whether the node votes follows from this.
+/// What an inspection found out about a node that can be used. Whether the node votes follows from this.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Inspection {
-    /// The random id that the server drew when it started.
+    /// Names the memory that the node answers from. While it stays the same, the node has all that it acknowledged, and no other
+    /// node of the set has this one. Whatever may have lost something gets another: a restart, a promotion, a backup that was restored.
+    ///
+    /// So a node whose record was written under its present run id remembers everything since that record. A node whose record has
+    /// another one is taken for one that forgot.
+    ///
+    /// A Redis server draws one when it starts. A store that can tell whether it lost anything in a restart may keep it over those
+    /// in which it did not.
     pub run_id: String,
-    /// Major and minor version of Redis that the server is, or is compatible with.
-    pub version: (u32, u32),
-    /// Master or replica.
-    pub role: Role,
-    /// `maxmemory-policy`. Every policy but `noeviction` deletes locks.
-    pub eviction_policy: String,
-    /// Whether every write is on disk before it is acknowledged (`appendonly yes`, `appendfsync always`), as the server says now.
+    /// Whether every write is on disk before it is acknowledged, as the node says now. Only
+    /// [`assume_durable`](crate::LockManagerBuilder::assume_durable) asks for it.
     pub durable: bool,
     /// The node's clock, in microseconds since the Unix epoch.
     pub clock_micros: u64,
@@ -67,13 +69,4 @@ pub struct FormerRecord {
     pub max_ttl: Duration,
     /// The name of the set.
     pub set_name: String,
-}
-
-/// The role that a server reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// Accepts writes of its own.
-    Master,
-    /// Replicates another server.
-    Replica,
 }

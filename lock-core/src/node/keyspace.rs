@@ -71,6 +71,7 @@ struct Names {
     keyspace: Arc<Keyspace>,
     lock_key: Arc<str>,
     fence: u16,
+    #[cfg(feature = "redis")]
     queue_field: String,
 }
 
@@ -88,6 +89,7 @@ impl LockKeys {
             keyspace: Arc::clone(keyspace),
             lock_key: lock_key.into(),
             fence,
+            #[cfg(feature = "redis")]
             queue_field: format!("q{fence}"),
         }))
     }
@@ -115,6 +117,7 @@ impl LockKeys {
     }
 
     /// The field of the node's record that says until when the locks with this fence may have a queue.
+    #[cfg(feature = "redis")]
     pub(crate) fn queue_field(&self) -> &str {
         &self.0.queue_field
     }

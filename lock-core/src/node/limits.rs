@@ -21,6 +21,7 @@ pub(super) const MAX_EVICTED: usize = 4096;
 /// For how long a writer that waits, and is not heard of, bars readers. Whoever waits comes again every second.
 pub(super) const WRITER_HEARD: Duration = Duration::from_millis(2500);
 /// Of how many writers it is looked up whether they wait, beginning with those that were heard last.
+#[cfg(feature = "redis")]
 pub(super) const MAX_HEARD: usize = 64;
 /// The most readers that a look at a lock returns.
 pub(super) const MAX_READERS_SEEN: usize = 256;

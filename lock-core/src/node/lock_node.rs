@@ -1,6 +1,7 @@
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
@@ -24,6 +25,10 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// A node need not limit how long a reply takes; the engine does. `submit` must not block.
 ///
+/// # Writing a node
+///
+/// [`node::writing`](super::writing) says what a node has to keep to, and has a whole one.
+///
 /// # Examples
 ///
 /// A node that wraps another one and counts its requests:
@@ -31,6 +36,7 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
 ///
 /// use lock_core::node::{
 ///     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeFuture, NodeRecord, RecordWrite, ReplySender,
@@ -89,6 +95,10 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///     fn disconnect(&self) {
 ///         self.node.disconnect();
 ///     }
+///
+///     fn node_timeout(&self, ttl: Duration) -> Duration {
+///         self.node.node_timeout(ttl)
+///     }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -112,7 +122,7 @@ pub trait LockNode: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever kept the node from replying.
+    /// Whatever kept the node from replying; [`NodeError::Refused`] if it must not be used.
     ///
     /// # Cancel safety
     ///
@@ -204,6 +214,15 @@ pub trait LockNode: Send + Sync + 'static {
     /// runtime that polls it. The default implementation does nothing, which is right for a node without a connection.
     fn disconnect(&self) {}
 
+    /// How long the node is given to reply to a request about a lock of this time to live, if the builder of the manager does not say
+    /// ([`node_timeout`](crate::LockManagerBuilder::node_timeout)). Of several nodes in one set, the longest applies to all.
+    ///
+    /// The default implementation returns a twentieth of the `ttl`, but at least 5 ms and at most 50 ms: what a store in memory
+    /// needs, in the same data center. One that syncs each write to a disk needs up to 2 s.
+    fn node_timeout(&self, ttl: Duration) -> Duration {
+        (ttl / 20).clamp(Duration::from_millis(5), Duration::from_millis(50))
+    }
+
     /// Submits several requests at once, in this order: those of one caller about locks of different names. A node that can sends
     /// them in one command. The default implementation submits one after another.
     fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
@@ -291,6 +310,11 @@ macro_rules! forward_to_node {
             $node.disconnected()
         }
     };
+    (@node_timeout $this:ident $node:expr) => {
+        fn node_timeout(&$this, ttl: std::time::Duration) -> std::time::Duration {
+            $node.node_timeout(ttl)
+        }
+    };
     (@disconnect $this:ident $node:expr) => {
         fn disconnect(&$this) {
             $node.disconnect();
@@ -302,7 +326,8 @@ macro_rules! delegate {
     ($pointer:ident) => {
         impl<T: LockNode + ?Sized> LockNode for $pointer<T> {
             forward_to_node!(self => (**self);
-                name inspect write_record read_fences submit submit_all look evict wakeups disconnected disconnect);
+                name inspect write_record read_fences submit submit_all look evict wakeups disconnected disconnect
+                node_timeout);
         }
     };
 }

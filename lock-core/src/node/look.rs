@@ -33,7 +33,7 @@ pub struct LockState {
 
 impl LockState {
     /// The state, unless a number in it is beyond 2^53 - 1: no node counts that far.
-    pub(super) fn check(self) -> Result<Self, NodeError> {
+    pub(crate) fn check(self) -> Result<Self, NodeError> {
         if self.fence <= MAX_TOKEN {
             Ok(self)
         } else {

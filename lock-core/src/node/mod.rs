@@ -2,8 +2,8 @@
 //!
 //! **Unstable**: everything in this module may change in a minor release. Users of locks need none of it.
 //!
-//! [`LockNode`] is all that the engine knows of a master. [`RedisNode`] is a Redis or Valkey server, [`MemoryNode`] a
-//! master inside this process. Both carry out the same [`Operation`]s by the same rules.
+//! [`LockNode`] is all that the engine knows of a master. `RedisNode` is a Redis or Valkey server, [`MemoryNode`] a
+//! master inside this process. Both carry out the same [`Operation`]s by the same rules. [`writing`] says how to write another one.
 
 mod evict;
 mod inspection;
@@ -13,6 +13,7 @@ mod lock_node;
 mod look;
 mod memory;
 mod record;
+#[cfg(feature = "redis")]
 mod redis;
 mod replies;
 mod reply;
@@ -20,17 +21,20 @@ mod request;
 mod roster;
 mod vote_timer;
 mod wakeup;
+pub mod writing;
 
 pub use self::evict::{Evict, Eviction};
-pub use self::inspection::{FormerRecord, FoundRecord, Inspection, Role};
+pub use self::inspection::{FormerRecord, FoundRecord, Inspection};
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_RESERVATIONS, MAX_TOKEN};
 pub use self::lock_node::{LockNode, NodeFuture};
 pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::MemoryNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
+#[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use self::redis::script_sources;
+#[cfg(feature = "redis")]
 pub use self::redis::{InvalidUrl, RedisNode};
 pub(crate) use self::replies::Replies;
 pub use self::replies::ReplySender;

@@ -34,8 +34,11 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
     }
     let readers = format!("{READERS} readers of {MANAGERS} managers, 1 ms inside");
     Ok(vec![
-        Row::new(PART, format!("{readers}: reads"), Unit::PerSecond, &alone)
-            .against("the same with lock()", &alone, &excluding),
+        Row::new(PART, format!("{readers}: reads"), Unit::PerSecond, &alone).against(
+            "the same with lock()",
+            &alone,
+            &excluding,
+        ),
         Row::new(PART, format!("{readers}, and a writer each 100 ms: reads"), Unit::PerSecond, &reads),
         Row::new(PART, format!("{readers}: longest wait of the writer"), Unit::Seconds, &waits),
     ])

@@ -14,7 +14,7 @@ use super::state::{Shared, State, is_down};
 use super::store::Store;
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
-    RecordWrite, ReplySender, Request, Role, Wakeups,
+    RecordWrite, ReplySender, Request, Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -110,9 +110,6 @@ impl LockNode for MemoryNode {
         let keyspace = Arc::clone(keyspace);
         self.0.submit(move |store, now| Inspection {
             run_id: store.run_id().to_owned(),
-            version: (7, 0),
-            role: Role::Master,
-            eviction_policy: "noeviction".to_owned(),
             durable: false,
             clock_micros: clock_at(started_micros, now),
             record: store.record(&keyspace),

@@ -8,7 +8,12 @@ use redis::{FromRedisValue, Pipeline, Value};
 use super::classify::{connect_error, node_error};
 use super::record::{self, FIELDS, FORMER_FIELDS};
 use super::script::VOTES;
-use crate::node::{FenceReading, Inspection, Keyspace, MAX_TOKEN, MemberId, NodeError, NodeRecord, RecordWrite, Role};
+use crate::node::{
+    FenceReading, Inspection, Keyspace, MAX_TOKEN, MemberId, NodeError, NodeRecord, RecordWrite, Refusal,
+};
+
+/// The oldest version of Redis that has every command and option that the scripts use.
+const MIN_VERSION: (u32, u32) = (6, 2);
 
 /// Loads the script, so that requests can refer to it by its hash.
 pub(super) async fn load_script(connection: &mut MultiplexedConnection) -> Result<(), NodeError> {
@@ -32,17 +37,34 @@ pub(super) async fn inspect(
         .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 4 commands", answers.len()) })?;
 
     let info: String = read(info)?;
+    if let Some(refusal) = refusal(&info)? {
+        return Err(refusal.into());
+    }
     let (seconds, micros): (u64, u64) = read(time)?;
     // Managed servers deny CONFIG. The node then counts as not durable.
     let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
     Ok(Inspection {
         run_id: field(&info, "run_id")?.to_owned(),
-        version: version(field(&info, "redis_version")?)?,
-        role: if field(&info, "role")? == "master" { Role::Master } else { Role::Replica },
-        eviction_policy: field(&info, "maxmemory_policy")?.to_owned(),
         durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
         clock_micros: clock(seconds, micros)?,
         record: record::decode(&read::<Vec<_>>(record)?)?,
+    })
+}
+
+/// Why the server must not be used, by its own account.
+fn refusal(info: &str) -> Result<Option<Refusal>, NodeError> {
+    let (version, policy) = (version(field(info, "redis_version")?)?, field(info, "maxmemory_policy")?);
+    Ok(if field(info, "cluster_enabled") == Ok("1") {
+        // Only some of its answers would be redirections: it has the keys of some slots.
+        Some(Refusal::ClusterMode { detail: "cluster_enabled is 1".into() })
+    } else if field(info, "role")? != "master" {
+        Some(Refusal::Replica)
+    } else if version < MIN_VERSION {
+        Some(Refusal::TooOld { version })
+    } else if policy != "noeviction" {
+        Some(Refusal::Evicts { policy: policy.to_owned() })
+    } else {
+        None
     })
 }
 
@@ -138,5 +160,26 @@ mod tests {
         assert_eq!(field(info, "run_id"), Ok("abc"));
         assert_eq!(version(field(info, "redis_version").unwrap()), Ok((7, 0)));
         assert!(field(info, "role").is_err());
+    }
+
+    #[test]
+    fn a_server_is_refused_for_what_it_says_of_itself() {
+        let refusal_of = |changed: &str, value: &str| {
+            let usual = [
+                ("redis_version", "7.0.15"),
+                ("role", "master"),
+                ("maxmemory_policy", "noeviction"),
+                ("cluster_enabled", "0"),
+            ];
+            let line =
+                |(name, usual): (&str, &str)| format!("{name}:{}\r\n", if name == changed { value } else { usual });
+            refusal(&usual.map(line).concat()).unwrap()
+        };
+        assert_eq!(refusal_of("", ""), None);
+        assert_eq!(refusal_of("role", "slave"), Some(Refusal::Replica));
+        assert_eq!(refusal_of("redis_version", "6.0.20"), Some(Refusal::TooOld { version: (6, 0) }));
+        let policy = "volatile-ttl";
+        assert_eq!(refusal_of("maxmemory_policy", policy), Some(Refusal::Evicts { policy: policy.into() }));
+        assert!(matches!(refusal_of("cluster_enabled", "1"), Some(Refusal::ClusterMode { .. })));
     }
 }

@@ -66,6 +66,8 @@ impl Link {
             }
             // Not every connection notices that it was lost: one from a factory need not.
             Err(NodeError::TimedOut | NodeError::Unreachable { .. }) => self.gone.cancel(),
+            // It must not be used any more, as what it was found to be before.
+            Err(NodeError::Refused(_)) => *self.found() = Found::default(),
             Err(_) => {}
         }
         inspection

@@ -71,7 +71,7 @@ async fn run(connection: &mut MultiplexedConnection, command: impl Fn(ScriptRef)
 fn state(lock: &Value) -> Result<LockState, NodeError> {
     // Without the reply: it may have the owner id of the holder.
     let malformed = || NodeError::Protocol { reply: "a malformed state of a lock".to_owned() };
-    read_state(lock).ok_or_else(malformed).and_then(LockState::check)
+    read_state(lock).ok_or_else(malformed)
 }
 
 fn read_state(lock: &Value) -> Option<LockState> {

@@ -4,11 +4,8 @@ use super::Change;
 use super::proposal::Proposals;
 use super::upkeep::quarantine_length;
 use crate::error::Refusal;
-use crate::node::{FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Role, Roster, SetId};
+use crate::node::{FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Roster, SetId};
 use crate::quorum::majority;
-
-/// The oldest version of Redis that has every command and option that the scripts use.
-const MIN_VERSION: (u32, u32) = (6, 2);
 
 /// What a client is configured with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -256,18 +253,9 @@ impl Membership {
         self.records().find(|(_, record)| record.member == member).map(|(node, _)| node)
     }
 
-    /// Why a node must not be used.
+    /// Why a node must not be used that says of itself that it can be.
     pub(super) fn refusal(&self, node: usize) -> Option<Refusal> {
         let seen = self.nodes[node].seen.as_ref()?;
-        if seen.role == Role::Replica {
-            return Some(Refusal::Replica);
-        }
-        if seen.version < MIN_VERSION {
-            return Some(Refusal::TooOld { version: seen.version });
-        }
-        if seen.eviction_policy != "noeviction" {
-            return Some(Refusal::Evicts { policy: seen.eviction_policy.clone() });
-        }
         // The one that was named first stays: there must be no moment at which both vote.
         let same = |other: &usize| self.nodes[*other].seen.as_ref().is_some_and(|other| other.run_id == seen.run_id);
         if let Some(other) = (0..node).find(same) {

@@ -1,8 +1,6 @@
 use std::time::Duration;
 
-use lock_core::node::{
-    FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, Quarantine, RecordWrite, Role, Roster,
-};
+use lock_core::node::{FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, Quarantine, RecordWrite, Roster};
 use lock_core::quorum::MembershipStep;
 use lock_core::{node::Epoch, quorum};
 
@@ -60,9 +58,6 @@ impl MemberNode {
     pub(super) fn inspection(&self, node: usize, now: u8) -> Inspection {
         Inspection {
             run_id: format!("{node}-{}", self.run),
-            version: (7, 0),
-            role: Role::Master,
-            eviction_policy: "noeviction".into(),
             durable: true,
             clock_micros: self.clock_read(now),
             record: self.record.as_ref().map_or(FoundRecord::None, |record| FoundRecord::Record((**record).clone())),

@@ -54,6 +54,33 @@ async fn a_nodes_time_starts_when_the_request_is_written() {
     assert_eq!(started.elapsed(), NODE_TIMEOUT / 2 + NODE_TIMEOUT);
 }
 
+/// A node that asks for more time than others do.
+struct Slow(MemoryNode);
+
+impl LockNode for Slow {
+    lock_core::forward_to_node!(self => self.0; name inspect write_record read_fences submit look evict);
+
+    fn node_timeout(&self, ttl: Duration) -> Duration {
+        ttl.min(Duration::from_secs(2))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slowest_kind_of_node_sets_the_default_and_the_builder_wins() {
+    let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
+    let (ttl, wanted) = (Duration::from_secs(10), Duration::from_millis(300));
+    let builder = || LockManager::builder().nodes([Slow(nodes[0].clone())]).nodes(nodes[1..].to_vec()).ttl(ttl);
+    for (builder, longest) in [(builder(), Duration::from_secs(2)), (builder().node_timeout(wanted), wanted)] {
+        let locks = builder.connect().await.unwrap();
+        nodes.iter().for_each(|node| node.set_delay(longest * 2));
+        let started = Instant::now();
+        assert!(matches!(locks.lock("r").try_acquire().await, Err(LockError::NoQuorum { .. })));
+        assert_eq!(started.elapsed(), longest);
+        nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
+        sleep(Duration::from_secs(10)).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_not_written_within_the_node_timeout_is_given_up() {
     let locks = congested(NODE_TIMEOUT * 2, Duration::ZERO).await;

@@ -224,9 +224,9 @@ impl Side {
 
     /// The part of an inspection that must be the same on both.
     async fn inspect(&self) -> impl PartialEq + std::fmt::Debug + use<> {
-        let Inspection { role, eviction_policy, durable, .. } = self.node.inspect(&self.keyspace).await.unwrap();
+        let Inspection { durable, .. } = self.node.inspect(&self.keyspace).await.unwrap();
         let (record, clock) = self.present().await;
-        (role, eviction_policy, durable, record.map(|record| without_clock(record, clock)))
+        (durable, record.map(|record| without_clock(record, clock)))
     }
 
     /// The highest fence, and the part of the id that does not depend on the clock.

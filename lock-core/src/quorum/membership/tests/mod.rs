@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::node::{FenceReading, FormerRecord, FoundRecord, Inspection, NodeRecord, RecordWrite, Role};
+use crate::node::{FenceReading, FormerRecord, FoundRecord, Inspection, NodeRecord, RecordWrite};
 
 const MAX_TTL: Duration = Duration::from_secs(60);
 const SECOND: u64 = 1_000_000;
@@ -67,9 +67,6 @@ impl World {
         let node = &self.nodes[name];
         node.up.then(|| Inspection {
             run_id: format!("{name}-{}", node.run),
-            version: (7, 0),
-            role: Role::Master,
-            eviction_policy: "noeviction".into(),
             durable: true,
             clock_micros: node.clock,
             record: node.found(),
