@@ -5,8 +5,8 @@
 #     bash tests/run.sh --long      the short run, and then the long models, seeds and chaos
 #     bash tests/run.sh ARGUMENTS   the short run, with more arguments for `cargo test`
 #
-# The tests need redis-server, luac of Lua 5.1, Chromium, and Prometheus. Where one of them is missing, it is installed if apt-get
-# is there and allowed.
+# The tests need redis-server, PostgreSQL, luac of Lua 5.1, Chromium, and Prometheus. Where one of them is missing, it is
+# installed if apt-get is there and allowed.
 # They also need cc, as Rust does, for servers whose clock is wrong. One test needs Node.js and npm, and is left out without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,25 +17,31 @@ if [ "${1-}" = --long ]; then
     shift
 fi
 
-# install PACKAGE
-install() {
-    local as_root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
-            return 1
-        fi
-        as_root=(sudo -n)
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo -n "$@"
     fi
-    command -v apt-get >/dev/null || return 1
-    "${as_root[@]}" apt-get update
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"
 }
 
-# The first of some programs that is in the PATH.
+# install PACKAGE
+install() {
+    command -v apt-get >/dev/null && as_root true 2>/dev/null || return 1
+    if [ "$1" = postgresql ]; then
+        # Debian would start a server, which the tests do not need.
+        as_root mkdir -p /etc/postgresql-common/createcluster.d
+        echo "create_main_cluster = false" | as_root tee /etc/postgresql-common/createcluster.d/no-main.conf >/dev/null
+    fi
+    as_root apt-get update
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"
+}
+
+# The first of some programs that is in the PATH, or whose path matches a pattern.
 first_of() {
     local program
     for program in "$@"; do
-        if command -v "$program"; then
+        if command -v "$program" || compgen -G "$program"; then
             return
         fi
     done
@@ -58,6 +64,9 @@ need() {
 
 need redis-server "redis-server 6.2 or newer" redis-server
 redis-server --version
+
+# Debian does not have the server in the PATH.
+need postgresql "PostgreSQL" postgres '/usr/lib/postgresql/*/bin/postgres'
 
 need lua5.1 "luac of Lua 5.1, the version inside Redis," luac5.1 luac
 luac=$(first_of luac5.1 luac)

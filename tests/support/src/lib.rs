@@ -1,4 +1,4 @@
-//! What the tests share: real Redis servers and their faults, in-memory nodes, an HTTP client, and waiting for conditions.
+//! What the tests share: real Redis and PostgreSQL servers and their faults, in-memory nodes, an HTTP client, and waiting for conditions.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
@@ -7,6 +7,7 @@ mod events;
 pub mod http;
 mod memory;
 mod polling;
+mod postgres;
 mod proxy;
 mod recorder;
 mod redis;
@@ -19,6 +20,7 @@ pub use self::dice::Dice;
 pub use self::events::{Event, Events};
 pub use self::memory::{MemoryCluster, RawNode, ask};
 pub use self::polling::{Polled, poll_times};
+pub use self::postgres::PostgresServer;
 pub use self::proxy::{Proxy, accept};
 pub use self::recorder::Recorder;
 pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, alone, free_port};

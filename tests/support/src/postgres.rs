@@ -1,0 +1,252 @@
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::redis::free_port;
+use crate::wait::eventually_async;
+
+/// A real PostgreSQL server on a loopback port, with its own directory. It is stopped and reaped when this is dropped.
+///
+/// It trusts everyone who connects, and does not wait for the disk: what was committed outlives its processes, and not the
+/// machine. Every server is a copy of one directory, so that all of them have one system identifier.
+pub struct PostgresServer {
+    port: u16,
+    arguments: Vec<String>,
+    directory: TempDir,
+    child: Child,
+}
+
+impl PostgresServer {
+    /// Starts a server.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with additional arguments, such as `["-c", "fsync=on"]`.
+    pub async fn start_with(arguments: &[&str]) -> Self {
+        for _ in 0..50 {
+            let directory = TempDir::new().unwrap();
+            copy(template(), directory.path());
+            let (port, arguments) = (free_port(), arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let child = spawn(port, directory.path(), &arguments);
+            let mut server = Self { port, arguments, directory, child };
+            if server.comes_up().await {
+                return server;
+            }
+            // Another process took the port.
+        }
+        panic!("postgres does not start");
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL of the database `postgres`, as the superuser.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    /// The URL of the database `postgres`, as this user.
+    #[must_use]
+    pub fn url_of(&self, user: &str) -> String {
+        format!("postgres://{user}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Runs SQL on a new connection, and returns its rows: one a line, with `|` between the columns.
+    #[must_use]
+    pub fn query(&self, sql: &str) -> String {
+        let mut psql = Command::new(program("psql"));
+        let output = psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.url()]).output().unwrap();
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// Stops the server in order ("fast"): it ends all connections, rolls back, and writes a checkpoint.
+    pub async fn shut_down(&mut self) {
+        self.end_with(Signal::INT).await;
+    }
+
+    /// Stops the server at once ("immediate"), without a checkpoint: it has to recover when it starts again.
+    pub async fn shut_down_immediately(&mut self) {
+        self.end_with(Signal::QUIT).await;
+    }
+
+    /// Kills all processes of the server (`SIGKILL`).
+    pub fn kill(&mut self) {
+        let workers = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let workers = fs::read_to_string(workers).unwrap_or_default();
+        // First the one that would start others in the place of those that end.
+        self.child.kill().unwrap();
+        for worker in workers.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+            // It may have ended already, because the first one is gone.
+            _ = kill_process(worker, Signal::KILL);
+        }
+        self.child.wait().unwrap();
+    }
+
+    /// Starts a server that was stopped or killed again, at the same address and with the data that it had.
+    pub async fn start_again(&mut self) {
+        for _ in 0..100 {
+            self.child = spawn(self.port, self.directory.path(), &self.arguments);
+            if self.comes_up().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("postgres does not start again on port {}: {}", self.port, self.log());
+    }
+
+    /// Stops the server in order, and starts it again.
+    pub async fn restart(&mut self) {
+        self.shut_down().await;
+        self.start_again().await;
+    }
+
+    /// What the server has logged since it was started.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap()
+    }
+
+    async fn end_with(&mut self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        eventually_async("postgres stops", async || self.child.try_wait().unwrap().is_some()).await;
+    }
+
+    /// Waits until the server accepts connections. False if its process ended instead.
+    async fn comes_up(&mut self) -> bool {
+        let status = self.directory.path().join("data/postmaster.pid");
+        let pid = self.child.id().to_string();
+        let mut ended = false;
+        eventually_async("postgres accepts connections", async || {
+            ended = self.child.try_wait().unwrap().is_some();
+            // A process that was killed has left its file, so the process id must match.
+            let status = fs::read_to_string(&status).unwrap_or_default();
+            let mut lines = status.lines().map(str::trim);
+            ended || (lines.next() == Some(pid.as_str()) && lines.next_back() == Some("ready"))
+        })
+        .await;
+        !ended
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        // With `SIGQUIT`, it ends its other processes and frees its shared memory. It does so by itself, after five seconds at most.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            _ = kill_process(Pid::from_child(&self.child), Signal::QUIT);
+            _ = self.child.wait();
+        }
+    }
+}
+
+/// A directory that `initdb` has filled, once on this machine for each version.
+fn template() -> &'static Path {
+    static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        // "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"
+        let version = Command::new(program("postgres")).arg("--version").output().expect("PostgreSQL is installed");
+        let version = String::from_utf8(version.stdout).unwrap();
+        let version = version.split_whitespace().nth(2).unwrap();
+        let template = std::env::temp_dir().join(format!("lock-tests-postgresql-{version}-{}", user_id()));
+        if !template.exists() {
+            let directory = TempDir::new().unwrap();
+            give_away(directory.path());
+            let mut initdb = unprivileged("initdb");
+            initdb.arg("-D").arg(directory.path().join("data")).args(["-U", "postgres", "-A", "trust", "--no-sync"]);
+            let output = initdb.args(["--locale=C", "-E", "UTF8", "--wal-segsize=1"]).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            // Another process may have been faster. Its directory is as good.
+            if fs::rename(directory.path(), &template).is_ok() {
+                _ = directory.keep();
+            }
+        }
+        template
+    })
+}
+
+fn spawn(port: u16, directory: &Path, arguments: &[String]) -> Child {
+    let mut command = unprivileged("postgres");
+    command.arg("-D").arg(directory.join("data")).args(["-p", &port.to_string(), "-F"]);
+    command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]).args(arguments);
+    let log = File::create(directory.join("log")).unwrap();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("PostgreSQL is installed")
+}
+
+/// Copies a directory with its owner.
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap().success());
+}
+
+fn user_id() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
+}
+
+/// Makes the user `postgres` the owner of a directory, if it is that user who will run the server.
+fn give_away(directory: &Path) {
+    if user_id() == 0 {
+        assert!(Command::new("chown").arg("postgres:postgres").arg(directory).status().unwrap().success());
+    }
+}
+
+/// A program of PostgreSQL. Root may not run the server, so the user `postgres` does.
+fn unprivileged(name: &str) -> Command {
+    if user_id() != 0 {
+        return Command::new(program(name));
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program(name));
+    command
+}
+
+/// Where a program of PostgreSQL is: Debian does not have the server in the `PATH`.
+fn program(name: &str) -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let programs = versions.map(|version| version.path().join("bin").join(name)).filter(|program| program.exists());
+    programs.max().unwrap_or_else(|| name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_committed_outlives_every_way_to_stop() {
+        let mut server = PostgresServer::start().await;
+        _ = server.query("CREATE TABLE kept (number INT)");
+        for (number, signal) in [Some(Signal::INT), Some(Signal::QUIT), None].into_iter().enumerate() {
+            _ = server.query(&format!("INSERT INTO kept VALUES ({number})"));
+            match signal {
+                Some(signal) => server.end_with(signal).await,
+                None => server.kill(),
+            }
+            server.start_again().await;
+            assert_eq!(
+                server.log().contains("not properly shut down"),
+                signal != Some(Signal::INT),
+                "{}",
+                server.log()
+            );
+        }
+        server.restart().await;
+        assert_eq!(server.query("SELECT string_agg(number::TEXT, ' ') FROM kept"), "0 1 2");
+    }
+
+    #[tokio::test]
+    async fn a_server_is_started_with_arguments_and_keeps_them() {
+        let mut server = PostgresServer::start_with(&["-c", "max_connections=7"]).await;
+        server.restart().await;
+        assert_eq!(server.query("SHOW max_connections"), "7");
+        assert!(server.url().contains(&server.port().to_string()));
+    }
+}
