@@ -50,7 +50,9 @@ pub(crate) async fn enter<R: Resources>(
         if adopted.mode() == Mode::Read && policy.mode == Mode::Write {
             return Err(LockRejection::not_delegated(NotDelegated::ToRead));
         }
-        return resources.adopt(adopted).ok_or_else(|| LockRejection::not_delegated(NotDelegated::OtherResource));
+        return resources
+            .adopt(adopted, policy)
+            .ok_or_else(|| LockRejection::not_delegated(NotDelegated::OtherResource));
     }
     resources.acquire(locks, policy).await.map_err(|error| reject(error, policy, on_error))
 }

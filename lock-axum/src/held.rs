@@ -18,8 +18,8 @@ pub trait Resources: Send + Sync {
         policy: &Policy,
     ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
 
-    /// Takes a lock that was adopted, if that is the one: of several, none is.
-    fn adopt(&self, adopted: AdoptedLease) -> Option<Self::Guard>;
+    /// Takes a lock or a permit that was adopted, if that is the one: of several, none is.
+    fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<Self::Guard>;
 }
 
 /// The guard of a lock, or of a set of locks.
@@ -66,8 +66,8 @@ impl Resources for String {
         policy.request(locks, self).acquire().await
     }
 
-    fn adopt(&self, adopted: AdoptedLease) -> Option<LockGuard> {
-        (adopted.resource() == self).then(|| adopted.into_guard())
+    fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<LockGuard> {
+        adopted.is_of(self, policy.permits).then(|| adopted.into_guard())
     }
 }
 
@@ -78,7 +78,7 @@ impl Resources for Vec<String> {
         policy.request_all(locks, self).acquire().await
     }
 
-    fn adopt(&self, _: AdoptedLease) -> Option<SetGuard> {
+    fn adopt(&self, _: AdoptedLease, _: &Policy) -> Option<SetGuard> {
         None
     }
 }

@@ -77,6 +77,8 @@ pub enum HoldUntil {
 /// How a handler is guarded: the settings that layer and macro have in common. `None` leaves a setting to the manager.
 #[derive(Clone, Debug)]
 pub struct Policy {
+    /// How many may hold the lock at once; `None` for a lock without slots.
+    pub permits: Option<u32>,
     /// Time to live of the lock.
     pub ttl: Option<Duration>,
     /// The longest time to wait for the lock.
@@ -130,6 +132,7 @@ impl Policy {
     #[must_use]
     pub const fn new() -> Self {
         Self {
+            permits: None,
             ttl: None,
             wait: None,
             max_hold: None,
@@ -148,7 +151,10 @@ impl Policy {
 
     /// A request for the lock on a resource, with the settings of this policy.
     pub(crate) fn request(&self, locks: &LockManager, resource: &str) -> LockRequest {
-        let request = with_settings!(self, locks.lock(resource)).mode(self.mode);
+        let mut request = with_settings!(self, locks.lock(resource)).mode(self.mode);
+        if let Some(permits) = self.permits {
+            request = request.of_permits(permits);
+        }
         match &self.template {
             Some(template) => request.template(Arc::clone(template)),
             None => request,

@@ -188,6 +188,7 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
             // The whole error names the resource.
             let reason = match error {
                 LockError::InvalidOptions { reason, .. } => reason as &dyn fmt::Display,
+                LockError::InvalidPermits { reason, .. } => reason,
                 error => error,
             };
             tracing::error!(name: "lock.misconfigured", error = %reason, "a guarded handler has invalid lock options");

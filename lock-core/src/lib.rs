@@ -131,20 +131,20 @@ pub use self::extract::LockPending;
 pub use self::extract::MissingLease;
 #[doc(hidden)]
 pub use self::lease::Scope;
-pub use self::lease::{Lease, Leases, LockGuard, ReadGuard, SetGuard};
+pub use self::lease::{Lease, Leases, LockGuard, PermitGuard, ReadGuard, SetGuard};
 #[doc(hidden)]
 pub use self::manager::BufferedBytes;
 pub use self::manager::{
     ConfigError, ConnectError, ForcedRelease, Health, LockManager, LockManagerBuilder, LockOnNode, LockReport,
-    LockRequest, LockVerdict, Members, NodeHealth, NotReady, ReadRequest, Seat, SeatState, SetRequest, ShutdownReport,
-    Waiting,
+    LockRequest, LockVerdict, Members, NodeHealth, NotReady, PermitRequest, ReadRequest, Seat, SeatState, SetRequest,
+    ShutdownReport, Waiting,
 };
 pub use self::mode::Mode;
 pub use self::node::{HolderTag, LockNode, MemoryNode};
 #[cfg(feature = "redis")]
 pub use self::node::{InvalidUrl, RedisNode};
 pub use self::observer::LockObserver;
-pub use self::options::{MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
+pub use self::options::{InvalidPermits, MAX_HOLD, MAX_PERMITS, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
 pub use self::resource::{InvalidName, MAX_RESOURCE_LEN, MAX_SET_LEN};
 pub use self::token::FencingToken;
 /// The client that [`RedisNode::from_factory`] takes connections of, in the version that fits.

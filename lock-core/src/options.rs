@@ -13,6 +13,8 @@ pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest that renewals may keep a lock: seven days.
 pub const MAX_HOLD: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The most permits of a resource: 100.
+pub const MAX_PERMITS: u32 = 100;
 /// The template of locks that have none: `other`.
 pub const OTHER: &str = "other";
 
@@ -25,6 +27,8 @@ pub(crate) struct LockOptions {
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
     pub(crate) mode: Mode,
+    /// How many may hold it at once, each a slot of its own; `None` for a lock without slots.
+    pub(crate) permits: Option<u32>,
     /// What observers and spans are told in place of the resource.
     pub(crate) template: Option<Arc<str>>,
 }
@@ -44,8 +48,23 @@ impl Default for LockOptions {
             min_validity: Duration::ZERO,
             renew: true,
             mode: Mode::Write,
+            permits: None,
             template: None,
         }
+    }
+}
+
+/// A number of permits that no resource can have: none, or more than [`MAX_PERMITS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("permits must be between 1 and {MAX_PERMITS}, got {permits}")]
+pub struct InvalidPermits {
+    /// How many were asked for.
+    pub permits: u32,
+}
+
+impl InvalidPermits {
+    pub(crate) fn check(permits: u32) -> Result<(), Self> {
+        if (1..=MAX_PERMITS).contains(&permits) { Ok(()) } else { Err(Self { permits }) }
     }
 }
 

@@ -3,6 +3,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::options::MAX_PERMITS;
+
 /// The maximum length of the name of a resource, in bytes.
 pub const MAX_RESOURCE_LEN: usize = 512;
 
@@ -22,6 +24,24 @@ impl Resource {
         Ok(Self(resource.into()))
     }
 
+    /// The name of a resource, or of one of its slots, which nobody can acquire by its name: `export{2}`.
+    pub(crate) fn parse_with_slot(name: &str) -> Result<Self, InvalidName> {
+        match split_slot(name) {
+            Some((resource, slot)) if slot < MAX_PERMITS => Self::parse(resource).map(|resource| resource.slot(slot)),
+            _ => Self::parse(name),
+        }
+    }
+
+    /// A slot of the resource.
+    pub(crate) fn slot(&self, slot: u32) -> Self {
+        Self(slot_name(&self.0, slot).into())
+    }
+
+    /// The resource itself, if this is a slot of one.
+    pub(crate) fn without_slot(&self) -> Self {
+        split_slot(&self.0).map_or_else(|| self.clone(), |(resource, _)| Self(resource.into()))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -31,6 +51,18 @@ impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// What a slot of a resource is called: `export{2}`. No resource has braces, so it is not the name of another one.
+pub(crate) fn slot_name(resource: &str, slot: u32) -> String {
+    format!("{resource}{{{slot}}}")
+}
+
+/// The resource and the slot of the name of a slot. `queue.lua` takes it apart in the same way.
+pub(crate) fn split_slot(name: &str) -> Option<(&str, u32)> {
+    let (resource, slot) = name.strip_suffix('}')?.rsplit_once('{')?;
+    let number = slot.parse().ok()?;
+    (name == slot_name(resource, number)).then_some((resource, number))
 }
 
 /// Checks a key prefix by the rules for resource names, except that it may be empty.
@@ -85,6 +117,19 @@ mod tests {
         assert_eq!(Resource::parse("a}b"), Err(InvalidName::Character { character: '}', at: 1 }));
         assert_eq!(Resource::parse("a\nb"), Err(InvalidName::Character { character: '\n', at: 1 }));
         assert_eq!(Resource::parse("a\u{85}"), Err(InvalidName::Character { character: '\u{85}', at: 1 }));
+    }
+
+    #[test]
+    fn a_slot_is_named_by_its_resource_and_a_number_below_100_in_braces() {
+        for (name, resource) in [("export{0}", "export"), ("export{99}", "export"), ("export", "export")] {
+            let parsed = Resource::parse_with_slot(name).unwrap();
+            assert_eq!((parsed.as_str(), parsed.without_slot().as_str()), (name, resource));
+        }
+        for wrong in ["export{100}", "export{}", "export{02}", "export{+1}", "export{1}{2}", "{1}", "export{1}b", "a{b"]
+        {
+            assert!(Resource::parse_with_slot(wrong).is_err(), "{wrong}");
+        }
+        assert!(Resource::parse("export{0}").is_err(), "no resource can be a slot");
     }
 
     #[test]

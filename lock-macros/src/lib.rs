@@ -35,6 +35,7 @@ use proc_macro::TokenStream;
 /// | `hold = "body"` | Handlers only. Until when the lock is held: `"body"` until the response's body has been sent, `"session"` until the [session](#sessions) has ended that follows the answer. | until the handler has answered |
 /// | `adopt = true` | Handlers only. Whether a request that carries a [delegation](#delegations) runs under that, and not under a lock of its own. | `false` |
 /// | `mode = "write"` | `"read"` runs beside others that read, and beside none that writes; `"write"` runs alone. | `"write"` |
+/// | `permits = 3` | How many may hold the resource at once, each with a slot and a token of its own: from 1 to 100. | a lock, with one holder |
 /// | `on_lost = "cancel"` | What happens to the body when the lease is lost: `"cancel"` drops it at its current `.await`, `"continue"` lets it finish, and replaces a response with a status below 400. | `"cancel"` |
 /// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` moves it to a task of its own, where it finishes with the lock held, `"cancel"` drops it. | `"finish"` |
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |

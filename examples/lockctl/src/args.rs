@@ -65,6 +65,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   lockctl inspect stock:42
+  lockctl inspect 'export{2}'
   lockctl inspect stock:42 --json --prefix shop:")]
     Inspect(LockArgs),
     /// Take a lock from whoever holds it. Status 0 if it was taken, or nobody held it.
@@ -74,6 +75,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   lockctl force-release stock:42
+  lockctl force-release 'export{2}'
   lockctl force-release stock:42 --json --prefix shop:")]
     ForceRelease(LockArgs),
     /// Form a set although masters are missing, or a majority of the masters lost its data.
@@ -125,7 +127,8 @@ pub(crate) struct SetArgs {
 
 #[derive(Args)]
 pub(crate) struct LockArgs {
-    /// The name of the resource, such as `stock:42`, without the prefix.
+    /// The name of the resource, such as `stock:42`, without the prefix. A permit of `export` is named by its slot: `export{0}`,
+    /// `export{1}`.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 }

@@ -24,12 +24,14 @@ pub(super) struct Board {
     last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
-/// A lock that is held, or that callers wait for.
+/// A lock or a permit that is held, or that callers wait for.
 struct Row<'a> {
     template: &'a str,
     resource: &'a str,
     /// `None` if another process holds it.
     hold: Option<Hold>,
+    /// Whether callers wait for any permit of the resource: those that are held have rows of their own, by slot.
+    any_permit: bool,
     waiting: usize,
 }
 
@@ -113,18 +115,21 @@ fn kind(lease: &Lease) -> Option<&'static str> {
 
 /// One row for each lease, and for each resource that is only waited for. The rows to show come first, in their order.
 fn rows<'a>(held: &'a [Lease], waiting: &'a [Waiting]) -> Vec<Row<'a>> {
-    let mut waiting: HashMap<&str, &Waiting> = waiting.iter().map(|line| (line.resource.as_str(), line)).collect();
+    let (for_permits, for_locks): (Vec<_>, Vec<_>) = waiting.iter().partition(|line| line.permits);
+    let mut waiting: HashMap<&str, &Waiting> = for_locks.iter().map(|line| (line.resource.as_str(), *line)).collect();
     let here = held.iter().map(|lease| Row {
         template: lease.template(),
         resource: lease.resource(),
         hold: Some(Hold { token: lease.token(), kind: kind(lease), age: lease.age(), remaining: lease.remaining() }),
+        any_permit: false,
         waiting: waiting.remove(lease.resource()).map_or(0, |line| line.callers),
     });
     let mut rows: Vec<Row<'_>> = here.collect();
-    rows.extend(waiting.into_values().map(|line| Row {
+    rows.extend(waiting.into_values().chain(for_permits).map(|line| Row {
         template: &line.template,
         resource: &line.resource,
         hold: None,
+        any_permit: line.permits,
         waiting: line.callers,
     }));
     // Not all of them in order: there may be a hundred thousand.
@@ -161,6 +166,7 @@ fn view(row: &Row<'_>, redact: bool) -> Value {
         "kind": row.hold.as_ref().and_then(|hold| hold.kind),
         "age_ms": row.hold.as_ref().map(|hold| millis(hold.age)),
         "remaining_ms": row.hold.as_ref().map(|hold| millis(hold.remaining)),
+        "any_permit": row.any_permit,
         "waiting": row.waiting,
     })
 }

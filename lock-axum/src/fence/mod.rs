@@ -42,6 +42,8 @@
 //! resource, of locks with one prefix and on one set of masters. If several of those share a database, give each a table or
 //! a prefix of its own.
 //!
+//! The name of a permit is that of its slot, as `export{2}`: each slot has tokens of its own, and is claimed for itself.
+//!
 //! The table gets a row for each name, and rows are not removed, because a row that is gone accepts old tokens again. Where
 //! there is no end to the names, keep the token in a column of the data instead, so that both are deleted together.
 //!

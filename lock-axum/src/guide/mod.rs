@@ -6,6 +6,7 @@
 //! | How long a `ttl`, `wait` and `max_hold`? | [`durations`] |
 //! | Why is the lock not enough, and what does the database have to do? | [`fencing`] |
 //! | May several holders read at once? | [`reading`] |
+//! | How do I let a few in at once? | [`permits`] |
 //! | Where does the transaction go, and what if a client repeats its request? | [`transactions`] |
 //! | How do I lock several things at once? | [`several_locks`] |
 //! | How do I hold a lock for a stream, or for the session of a WebSocket? | [`sessions`] |
@@ -25,6 +26,7 @@ pub mod durations;
 pub mod fencing;
 pub mod masters;
 pub mod migrating;
+pub mod permits;
 pub mod reading;
 pub mod resource_names;
 pub mod sessions;

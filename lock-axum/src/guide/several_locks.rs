@@ -76,4 +76,5 @@
 //! of one that comes after it. Take both with `lock_all`, or nest them in the order of their names. The same goes for a
 //! layer around a handler that takes further locks.
 //!
-//! A set cannot be held for [a session](super::sessions).
+//! A set cannot be held for [a session](super::sessions), and has no [permits](super::permits): acquire those on their own, nested in
+//! the order of names.

@@ -11,7 +11,7 @@
 //! | save a form that was open for minutes | a version column: `UPDATE ... WHERE version = ?` |
 //! | hand out jobs | a queue, or `SELECT ... FOR UPDATE SKIP LOCKED` |
 //! | protect what a single process has in memory | `tokio::sync::Mutex` |
-//! | limit the load on something | `tokio::sync::Semaphore`, tower's `ConcurrencyLimit`, a rate limiter |
+//! | limit the load on something | `tokio::sync::Semaphore`, tower's `ConcurrencyLimit`, a rate limiter; for a few across all instances, [`permits`](super::permits) |
 //! | own something for days | a row with its owner |
 //! | survive the loss of most of its servers | a consensus store, such as etcd |
 //!

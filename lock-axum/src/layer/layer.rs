@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use lock_core::{LockError, LockManager, MAX_SET_LEN, Mode};
+use lock_core::{LockError, LockManager, MAX_PERMITS, MAX_SET_LEN, Mode};
 use tower_layer::Layer;
 
 use super::LockService;
@@ -14,6 +14,8 @@ use super::resource::{OneSource, ResourceSource};
 use super::template::Template;
 use crate::key_error::KeyError;
 use crate::policy::{OnDisconnect, OnLost};
+
+const PERMIT_WITH_MODE: &str = "a permit cannot be read: each has one holder";
 
 /// Middleware that runs the inner service while a distributed lock is held.
 ///
@@ -191,6 +193,32 @@ impl LockLayer {
         Self(Config::new(locks, ResourceSource::One(OneSource::Function(Arc::new(key)))))
     }
 
+    /// Lets so many requests in at once, each with a slot of its own, as [`LockManager::permits`] does: from 1 to 100.
+    ///
+    /// Defaults to a lock, which has one holder and no slots.
+    ///
+    /// # Panics
+    ///
+    /// If it is out of range, if the layer locks [several resources](Self::new_all), which have no permits, or if it
+    /// [reads](Self::read).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// let layer = LockLayer::new(LockManager::in_memory(), "export").permits(3);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn permits(mut self, permits: u32) -> Self {
+        assert!((1..=MAX_PERMITS).contains(&permits), "permits must be between 1 and {MAX_PERMITS}, got {permits}");
+        let is_set = matches!(self.0.resource, ResourceSource::Set(_));
+        assert!(!is_set, "permits cannot be combined with several resources: a set has locks only");
+        assert!(self.0.policy.mode == Mode::Write, "{PERMIT_WITH_MODE}");
+        self.0.policy.permits = Some(permits);
+        self
+    }
+
     /// Sets the time to live of the lock: how long it outlives a holder that crashed.
     ///
     /// From 100 ms to the manager's `max_ttl`. Defaults to the manager's `ttl`.
@@ -280,6 +308,10 @@ impl LockLayer {
     /// Reads under the lock: the handler runs beside others that read, and beside none that writes. A layer without it writes. See
     /// [`LockManager::read`].
     ///
+    /// # Panics
+    ///
+    /// If the layer has [`permits`](Self::permits).
+    ///
     /// # Examples
     ///
     /// ```
@@ -287,7 +319,9 @@ impl LockLayer {
     /// let layer = LockLayer::new(LockManager::in_memory(), "catalog").read();
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn read(mut self) -> Self {
+        assert!(self.0.policy.permits.is_none(), "{PERMIT_WITH_MODE}");
         self.0.policy.mode = Mode::Read;
         self
     }

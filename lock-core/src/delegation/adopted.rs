@@ -72,7 +72,7 @@ pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLea
     let Adopter { manager, engine, registry, closing, audience, options } = adopter;
     let credential = Credential::parse(text).map_err(|_| AdoptError::Malformed)?;
     let claims = &credential.claims;
-    let resource = Resource::parse(&claims.resource).map_err(|_| AdoptError::Malformed)?;
+    let resource = Resource::parse_with_slot(&claims.resource).map_err(|_| AdoptError::Malformed)?;
     if let Some(theirs) = claims.audience.as_deref().filter(|theirs| audience != Some(*theirs)) {
         return Err(AdoptError::OtherAudience { theirs: theirs.to_owned(), ours: audience.map(ToOwned::to_owned) });
     }
@@ -113,7 +113,7 @@ pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLea
     let ttl = remaining.min(not_after.saturating_duration_since(sent));
     let options = LockOptions { ttl, renew: false, max_hold: MAX_HOLD, mode: claims.mode, ..options };
     let grant = Grant::adopted(engine, &keys, owner, sent, ttl, claims.token);
-    let guard = LockGuard::begin(registry, manager, resource, options, grant, None, &Span::current());
+    let guard = LockGuard::begin(registry, manager, resource.without_slot(), options, grant, None, &Span::current());
     // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
     check_open()?;
     // Ends with the lease.

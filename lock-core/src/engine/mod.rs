@@ -17,6 +17,7 @@ mod outbox;
 mod queue_position;
 mod release;
 mod round;
+mod slots;
 mod watcher;
 
 pub(crate) use self::attempt::Wanted;
@@ -28,3 +29,4 @@ pub(crate) use self::line::{AttemptKind, AttemptPlace};
 pub(crate) use self::queue_position::QueuePositions;
 pub(crate) use self::release::{Release, Unacknowledged};
 pub(crate) use self::round::{NodeReply, Round};
+pub(crate) use self::slots::SlotsSeen;

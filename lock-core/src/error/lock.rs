@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::NodeError;
 use super::duration::Rounded;
-use crate::options::OutOfRange;
+use crate::options::{InvalidPermits, OutOfRange};
 use crate::resource::{InvalidName, MAX_SET_LEN};
 use crate::token::FencingToken;
 
@@ -155,6 +155,14 @@ pub enum LockError {
         /// Which option, its value and its range.
         reason: OutOfRange,
     },
+    /// A resource cannot have this number of permits.
+    #[error("invalid number of permits of {resource:?}: {reason}")]
+    InvalidPermits {
+        /// The resource.
+        resource: String,
+        /// The number and its range.
+        reason: InvalidPermits,
+    },
 }
 
 /// When to retry after a temporary error, if nothing better is known.
@@ -179,7 +187,8 @@ impl LockError {
             | Self::ShuttingDown { resource, .. }
             | Self::InvalidResource { resource, .. }
             | Self::InvalidSet { resource, .. }
-            | Self::InvalidOptions { resource, .. } => resource,
+            | Self::InvalidOptions { resource, .. }
+            | Self::InvalidPermits { resource, .. } => resource,
         }
     }
 
@@ -198,7 +207,8 @@ impl LockError {
             | Self::Delegated { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidSet { .. }
-            | Self::InvalidOptions { .. } => Duration::ZERO,
+            | Self::InvalidOptions { .. }
+            | Self::InvalidPermits { .. } => Duration::ZERO,
         }
     }
 
@@ -220,7 +230,8 @@ impl LockError {
             | Self::Delegated { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidSet { .. }
-            | Self::InvalidOptions { .. } => None,
+            | Self::InvalidOptions { .. }
+            | Self::InvalidPermits { .. } => None,
         }
     }
 

@@ -10,11 +10,10 @@ use super::shared_grant::SharedGrant;
 use super::{Lease, LeaseRegistry, ReadGuard, ReadShare};
 use crate::engine::{Grant, Release, Unacknowledged};
 use crate::error::{LockError, LossReason};
-use crate::node::QueuePosition;
 use crate::options::LockOptions;
 use crate::quorum::RenewalVerdict;
 use crate::resource::Resource;
-use crate::waiting::LocalPermit;
+use crate::waiting::LocalHold;
 
 /// A held lock. Dropping the guard releases the lock in the background; [`release`](Self::release) also waits for the
 /// nodes' replies.
@@ -56,13 +55,13 @@ impl LockGuard {
         resource: Resource,
         options: LockOptions,
         grant: Grant,
-        mut permit: Option<LocalPermit>,
+        mut local_hold: Option<LocalHold>,
         caller: &Span,
     ) -> Self {
-        if let Some(permit) = &mut permit {
+        if let Some(LocalHold::Permit(permit)) = &mut local_hold {
             permit.lock_taken(grant.nodes(), grant.sent() + options.ttl);
         }
-        let lease = Lease::new(manager, resource, options, SharedGrant::new(grant), permit, caller);
+        let lease = Lease::new(manager, resource, options, SharedGrant::new(grant), local_hold, caller);
         Self::holding(registry, lease)
     }
 
@@ -201,7 +200,7 @@ impl LockGuard {
         let engine = self.lease.grant().as_ref().map(|grant| Arc::clone(grant.engine()));
         let Some(engine) = engine else { return Err(self.lease.lost_error()) };
         // Before the nodes know: from then on, others may read, and the lock must not be handed over to write.
-        let permit = self.lease.take_permit();
+        let local_hold = self.lease.take_local_hold();
         self.lease.read_from_now_on();
         match downgrade(&engine, &self.lease).await {
             RenewalVerdict::Renewed => {}
@@ -220,7 +219,7 @@ impl LockGuard {
         }
         self.lease.delegations().end_downgrade();
         // The next caller may read, too, or wait for a turn to write.
-        drop(permit);
+        drop(local_hold);
         Ok(ReadGuard::new(self))
     }
 
@@ -235,7 +234,7 @@ impl LockGuard {
         if let Some(bond) = self.lease.bond() {
             bond.release();
         }
-        let Some(mut permit) = self.lease.take_permit() else {
+        let Some(mut local_hold) = self.lease.take_local_hold() else {
             // A caller that did not wait; or the lease was lost, and the next caller may have a queue position by now.
             let release = self.lease.revoke(LossReason::Released);
             if self.lease.mode().is_read() && self.lease.engine().is_none() {
@@ -247,17 +246,17 @@ impl LockGuard {
         let mut grant = self.lease.end_and_take(LossReason::Released)?;
         // Asked when the lease has ended, so that none is made after it.
         if may_hand_over && !self.lease.delegations().made() {
-            match permit.hand_over(grant) {
+            match local_hold.hand_over(grant) {
                 Ok(()) => {
                     self.lease.hold().handed_over();
                     return None;
                 }
-                Err(back) => (permit, grant) = back,
+                Err(back) => (local_hold, grant) = back,
             }
         }
         // Sent before the permit is passed on, so that the next caller's requests come after this release.
-        let release = self.lease.release_grant(grant, QueuePosition::Leave);
-        permit.leave_queues();
+        let release = self.lease.release_grant(grant, local_hold.position());
+        local_hold.leave_queues();
         release
     }
 }

@@ -24,7 +24,7 @@ use crate::quorum::drift;
 use crate::random::OwnerId;
 use crate::resource::Resource;
 use crate::token::FencingToken;
-use crate::waiting::LocalPermit;
+use crate::waiting::LocalHold;
 
 /// A view of a held lock: whether it is still held, and its fencing token. Cheap to clone; it cannot release the lock.
 ///
@@ -59,6 +59,9 @@ struct State {
     /// Tells leases apart.
     id: u64,
     manager: u64,
+    /// What was asked for.
+    requested: Resource,
+    /// The same; or the slot of it.
     resource: Resource,
     options: LockOptions,
     /// Whether it reads. A writer that is downgraded does from then on.
@@ -71,9 +74,9 @@ struct State {
     grant: Arc<SharedGrant>,
     /// Whether it has given up its share of the grant.
     has_given_up: AtomicBool,
-    /// The permit of the local queue. Given up when the lease ends: the next caller need not wait for a guard that holds
+    /// The permit of the local queue, or the slot. Given up when the lease ends: the next caller need not wait for a guard that holds
     /// nothing any more.
-    permit: Mutex<Option<LocalPermit>>,
+    local_hold: Mutex<Option<LocalHold>>,
     /// The set that the lease was acquired for.
     bond: OnceLock<Arc<Bond>>,
     /// The sets of inner scopes that share the lease: they are lost with it.
@@ -95,10 +98,19 @@ impl Lease {
         self.0.grant.token
     }
 
-    /// The name of the resource.
+    /// The name of the resource: what a [claim](FencingToken) of the token is made under.
+    ///
+    /// For a permit, this is its slot, as `export{2}`: tokens of different slots cannot be compared, and each slot is to be claimed
+    /// for itself.
     #[must_use]
     pub fn resource(&self) -> &str {
         self.0.resource.as_str()
+    }
+
+    /// The slot of a [permit](crate::LockManager::permits), from 0 to one less than the number of permits. `None` for any other lock.
+    #[must_use]
+    pub fn slot(&self) -> Option<u32> {
+        self.0.grant.keys.slot()
     }
 
     /// What the name of the resource was made from, such as `stock:{sku}`; `other` if that is not known. See
@@ -198,17 +210,20 @@ impl Lease {
         resource: Resource,
         options: LockOptions,
         grant: Arc<SharedGrant>,
-        permit: Option<LocalPermit>,
+        local_hold: Option<LocalHold>,
         caller: &Span,
     ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         // It is not being released: this lease has a share of it.
         let valid_until = grant.sent().map(|sent| expires(sent, options.ttl));
+        let requested = resource.clone();
+        let resource = grant.keys.slot().map_or(resource, |slot| requested.slot(slot));
         let hold = Hold::begin(&grant.reporter, &resource, &options, grant.token, caller);
         Self(Arc::new(State {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             manager,
+            requested,
             resource,
             reads: AtomicBool::new(options.mode.is_read()),
             hold,
@@ -217,7 +232,7 @@ impl Lease {
             holders: AtomicUsize::new(1),
             grant,
             has_given_up: AtomicBool::new(false),
-            permit: Mutex::new(permit),
+            local_hold: Mutex::new(local_hold),
             bond: OnceLock::new(),
             inner_sets: Mutex::default(),
         }))
@@ -238,14 +253,19 @@ impl Lease {
         self.0.id
     }
 
-    /// Whether this is a lease of a manager on a resource.
-    pub(super) fn is_on(&self, manager: u64, resource: &Resource) -> bool {
-        self.0.manager == manager && self.0.resource == *resource
+    /// Whether this is a lease of a manager on a resource; or on one of its slots, if it is asked for those.
+    pub(super) fn is_on(&self, manager: u64, resource: &Resource, slots: bool) -> bool {
+        self.0.manager == manager && self.0.requested == *resource && self.slot().is_some() == slots
+    }
+
+    /// What was asked for: for a permit, the resource without the slot.
+    pub(super) fn requested(&self) -> &str {
+        self.0.requested.as_str()
     }
 
     /// Whether this is a lease of a manager on a resource that comes after this one in the order of sets.
     pub(super) fn is_after(&self, manager: u64, resource: &Resource) -> bool {
-        self.0.manager == manager && self.resource() > resource.as_str()
+        self.0.manager == manager && self.requested() > resource.as_str()
     }
 
     pub(crate) fn keys(&self) -> &LockKeys {
@@ -263,6 +283,18 @@ impl Lease {
     /// The engine of its manager; `None` once the lock is being released.
     pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
         self.grant().as_ref().map(|grant| Arc::clone(grant.engine()))
+    }
+
+    /// Whether this is a lease on the lock of a resource; or on one of so many permits. Not public API.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_of(&self, resource: &str, permits: Option<u32>) -> bool {
+        let is_kind = match (self.slot(), permits) {
+            (None, None) => true,
+            (Some(slot), Some(permits)) => slot < permits,
+            _ => false,
+        };
+        is_kind && self.requested() == resource
     }
 
     /// Whether another process holds the lock, and delegated it. Not public API.
@@ -367,8 +399,8 @@ impl Lease {
         self.0.term.extended()
     }
 
-    pub(super) fn take_permit(&self) -> Option<LocalPermit> {
-        self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(super) fn take_local_hold(&self) -> Option<LocalHold> {
+        self.0.local_hold.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.
@@ -428,8 +460,8 @@ impl Lease {
     /// Ends the lease, but no other of its set. Returns whether it had not ended before.
     pub(super) fn end_alone(&self, reason: LossReason) -> bool {
         let first = self.0.term.end(reason);
-        // The guard takes the permit before it ends the lease; otherwise it is passed on now.
-        drop(self.take_permit());
+        // The guard takes it before it ends the lease; otherwise it is passed on now.
+        drop(self.take_local_hold());
         if first {
             self.0.hold.end(reason, self.age());
             let inner_sets = std::mem::take(&mut *self.inner_sets());

@@ -7,26 +7,26 @@ use crate::engine::{Engine, Grant};
 use crate::node::LockKeys;
 use crate::waiting::HandoverTerms;
 
-/// What this process reads: for each lock, the grant that further readers may share. As many as locks are held.
+/// What this process reads: for each lock (none is read that has slots), the grant that further readers may share. As many as locks are held.
 #[derive(Default)]
 pub(super) struct Readings(Mutex<HashMap<Arc<str>, Arc<SharedGrant>>>);
 
 impl Readings {
     /// Offers a grant to further readers, in place of an earlier one.
     pub(super) fn add(&self, grant: &Arc<SharedGrant>) {
-        self.lock().insert(grant.keys.lock_key_shared(), Arc::clone(grant));
+        self.lock().insert(grant.keys.queue_shared(), Arc::clone(grant));
     }
 
     /// Offers a grant no longer.
     pub(super) fn remove(&self, grant: &Arc<SharedGrant>) {
         let mut grants = self.lock();
-        if grants.get(grant.keys.lock_key()).is_some_and(|offered| Arc::ptr_eq(offered, grant)) {
-            grants.remove(grant.keys.lock_key());
+        if grants.get(grant.keys.queue()).is_some_and(|offered| Arc::ptr_eq(offered, grant)) {
+            grants.remove(grant.keys.queue());
         }
     }
 
     fn get(&self, keys: &LockKeys) -> Option<Arc<SharedGrant>> {
-        self.lock().get(keys.lock_key()).cloned()
+        self.lock().get(keys.queue()).cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<SharedGrant>>> {

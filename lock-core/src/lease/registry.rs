@@ -49,7 +49,7 @@ impl LeaseRegistry {
     pub(crate) fn remove(&self, lease: &Lease) {
         // What was adopted is a part of another process's hold.
         if !lease.is_adopted() {
-            self.hold_times.record(lease.resource(), lease.age());
+            self.hold_times.record(lease.requested(), lease.age());
         }
         let mut leases = self.lock();
         let removed = leases.registered.remove(&lease.id());

@@ -58,7 +58,8 @@ impl Lease {
         SCOPE.try_with(|frame| frame.lease.clone()).ok()
     }
 
-    /// The innermost lease on a resource under which this task runs: of a set of locks, any.
+    /// The innermost lease on a resource under which this task runs: of a set of locks, any. A [permit](crate::LockManager::permits)
+    /// is found by the name of the resource, and by that of its slot.
     ///
     /// # Examples
     ///
@@ -75,7 +76,7 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn current_for(resource: &str) -> Option<Self> {
-        Self::find_in_scope(|lease| lease.resource() == resource)
+        Self::find_in_scope(|lease| [lease.requested(), lease.resource()].contains(&resource))
     }
 
     /// Runs a future under this lease: [`current`](Self::current) returns it, and acquiring the same resource of the same
@@ -133,9 +134,9 @@ impl Lease {
         self.remaining_alone() >= least
     }
 
-    /// The lease on a resource of a manager under which this task runs, if it does.
-    pub(crate) fn in_scope(manager: u64, resource: &Resource) -> Option<Self> {
-        Self::find_in_scope(|lease| lease.is_on(manager, resource))
+    /// The lease on a resource of a manager, or on one of its slots, under which this task runs, if it does.
+    pub(crate) fn in_scope(manager: u64, resource: &Resource, slots: bool) -> Option<Self> {
+        Self::find_in_scope(|lease| lease.is_on(manager, resource, slots))
     }
 
     /// A valid lease of a manager under which this task runs, on a resource that comes after another one in the order of sets.

@@ -13,10 +13,10 @@ use crate::error::{LockError, NodeVote, Vote};
 use crate::lease::{Lease, LeaseRegistry, LockGuard, ReadShare};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
-use crate::options::LockOptions;
+use crate::options::{InvalidPermits, LockOptions};
 use crate::quorum::{Failure, OUTAGE_GRACE};
 use crate::resource::Resource;
-use crate::waiting::{Entered, HandoverTerms, LastAttempt, LocalPermit, NotEntered, Woken};
+use crate::waiting::{Entered, HandoverTerms, LastAttempt, LocalHold, LocalPermit, NotEntered, Woken};
 
 /// The first and the longest pause of a caller after an attempt without a majority; its pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
@@ -43,7 +43,7 @@ impl Inner {
     ) -> Result<LockGuard, LockError> {
         let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases, acquiring };
         let parsed = self.check(&caller)?;
-        if let Some(lease) = Lease::in_scope(self.id, &parsed) {
+        if let Some(lease) = Lease::in_scope(self.id, &parsed, options.permits.is_some()) {
             return caller.share(lease).await;
         }
         self.warn_if_out_of_order(&parsed, options);
@@ -53,11 +53,13 @@ impl Inner {
         self.check_open(&caller)?;
         self.engine.home.start();
         self.engine.cluster.first_contact().await;
-        let keys = self.engine.cluster.keyspace.keys(&parsed);
+        let keys = self.queues.first_keys(&parsed, options.permits);
         let taken = if let Some(share) = self.share_reading(&keys, &caller).await {
             Taken::Share(share)
         } else if options.wait.is_zero() {
-            Taken::Grant(self.try_once(&keys, &caller).await?, None)
+            let grant = self.try_once(keys, &caller).await?;
+            let slot = self.queues.hold_slot(grant.keys());
+            Taken::Grant(grant, slot)
         } else {
             self.wait_for(&keys, &caller).await?
         };
@@ -73,6 +75,10 @@ impl Inner {
             .map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
         check_options(options, self.max_ttl)
             .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
+        options
+            .permits
+            .map_or(Ok(()), InvalidPermits::check)
+            .map_err(|reason| LockError::InvalidPermits { resource: resource.to_owned(), reason })?;
         Ok(parsed)
     }
 
@@ -104,16 +110,18 @@ impl Inner {
     ) -> LockGuard {
         let (leases, span) = (&self.leases, acquiring.caller());
         match taken {
-            Taken::Grant(grant, permit) if options.mode.is_read() => {
+            Taken::Grant(grant, local_hold) if options.mode.is_read() => {
                 let (nodes, free_at) = (grant.nodes(), grant.sent() + options.ttl);
                 let share = ReadShare::first(leases, grant);
-                if let Some(mut permit) = permit {
+                if let Some(LocalHold::Permit(mut permit)) = local_hold {
                     // Passed on now, so that the callers behind may read, too, or have their turn to write.
                     permit.lock_taken(nodes, free_at);
                 }
                 LockGuard::begin_to_read(leases, self.id, resource, options, share, span)
             }
-            Taken::Grant(grant, permit) => LockGuard::begin(leases, self.id, resource, options, grant, permit, span),
+            Taken::Grant(grant, local_hold) => {
+                LockGuard::begin(leases, self.id, resource, options, grant, local_hold, span)
+            }
             Taken::Share(share) => LockGuard::begin_to_read(leases, self.id, resource, options, share, span),
         }
     }
@@ -127,17 +135,19 @@ impl Inner {
     }
 
     /// Makes one attempt. A caller that does not wait takes no place in the local queue, passes nobody who has one, and makes no
-    /// second attempt.
-    async fn try_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
+    /// second attempt: only if a slot is held, and another one is free.
+    async fn try_once(&self, keys: LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
         // In an outage that lasts nobody waits.
-        if let Some(last) = self.queues.callers_before(keys).filter(|_| !self.engine.outage_lasts()) {
+        if let Some(last) = self.queues.callers_before(&keys).filter(|_| !self.engine.outage_lasts()) {
             return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
         }
-        let attempt = async {
-            let place = self.engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
-            self.engine.attempt(&place, caller.wants(keys, 1), None).await
-        };
-        let failed = match attempt.await {
+        let mut attempted = self.attempt_once(&keys, caller).await;
+        if let Err(FailedAttempt { failure: Failure::Contended { .. }, .. }) = attempted
+            && let Some(slot) = self.look(&keys, caller.options).await.and_then(|seen| self.any_of(&seen.free))
+        {
+            attempted = self.attempt_once(&keys.with_slot(slot), caller).await;
+        }
+        let failed = match attempted {
             Ok(grant) => return Ok(grant),
             Err(failed) => failed,
         };
@@ -155,19 +165,27 @@ impl Inner {
         caller.failed(failed)
     }
 
+    async fn attempt_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, FailedAttempt> {
+        let place = self.engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
+        self.engine.attempt(&place, caller.wants(keys, 1), None).await
+    }
+
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
     pub(super) async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let terms = HandoverTerms::from(caller.options);
-        let entered = self.queues.enter(keys, caller.options, caller.until()).await;
-        let permit = match entered.map_err(|reason| self.not_entered(caller, reason))? {
-            Entered::Permit(permit) => permit,
-            Entered::Lock(grant, permit) => {
+        let permit = loop {
+            let entered = self.queues.enter(keys, caller.options, caller.until()).await;
+            match entered.map_err(|reason| self.not_entered(caller, reason))? {
+                Entered::Permit(permit) => break permit,
                 // Checked again: this task may have slept since the lock was handed over to it.
-                if terms.accept(&grant) {
-                    return Ok(Taken::Grant(grant, Some(permit)));
+                Entered::Lock(grant, local_hold) if terms.accept(&grant) => {
+                    return Ok(Taken::Grant(grant, Some(local_hold)));
                 }
-                drop(grant);
-                permit
+                Entered::Lock(grant, LocalHold::Permit(permit)) => {
+                    drop(grant);
+                    break permit;
+                }
+                Entered::Lock(_grant, LocalHold::Slot(_slot)) => {}
             }
         };
         if caller.options.mode.is_read()
@@ -175,33 +193,33 @@ impl Inner {
         {
             return Ok(Taken::Share(share));
         }
-        self.wait_with(permit, keys, caller).await
+        self.wait_with(permit, caller).await
     }
 
     /// Makes one attempt after another with the local permit, until one succeeds or the caller's time is over.
-    pub(super) async fn wait_with(
-        &self,
-        mut permit: LocalPermit,
-        keys: &LockKeys,
-        caller: &Caller<'_>,
-    ) -> Result<Taken, LockError> {
-        let (options, until) = (caller.options, caller.until());
-        let (mut kind, mut pause) = (AttemptKind::New, BACKOFF.0);
+    pub(super) async fn wait_with(&self, mut permit: LocalPermit, caller: &Caller<'_>) -> Result<Taken, LockError> {
+        let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
+        let (mut kind, mut pause, mut found_free) = (AttemptKind::New, BACKOFF.0, false);
         loop {
             self.check_open(caller)?;
             let (place, attempt) = match self.engine.enter_line(kind, until, options.ttl).await {
                 Ok(place) => {
-                    let wanted = caller.wants(keys, permit.tokens());
+                    let keys = permit.keys().clone();
+                    let wanted = caller.wants(&keys, permit.tokens());
                     let attempt = self.engine.attempt(&place, wanted, Some(permit.begin_attempt())).await;
                     (Some(place), attempt)
                 }
                 Err(failed) => (None, Err(failed)),
             };
             let failed = match attempt {
-                Ok(grant) => return Ok(Taken::Grant(grant, Some(permit))),
+                Ok(grant) if options.permits.is_some() => {
+                    let slot = permit.slot_taken(&grant);
+                    return Ok(Taken::Grant(grant, Some(LocalHold::Slot(slot))));
+                }
+                Ok(grant) => return Ok(Taken::Grant(grant, Some(LocalHold::Permit(permit)))),
                 Err(failed) => failed,
             };
-            let free_in = match failed.failure {
+            let mut free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !self.engine.outage_lasts() => {
                     permit.had_no_quorum(&failed.votes);
                     // With the place: the manager makes fewer attempts while the nodes do not keep up.
@@ -217,13 +235,35 @@ impl Inner {
                     sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
                     return Err(caller.failed(failed));
                 }
-                Failure::Contended { .. } if failed.is_not_a_lock() => return Err(caller.failed(failed)),
+                Failure::Contended { .. } if failed.is_not_a_lock() && options.permits.is_none() => {
+                    return Err(caller.failed(failed));
+                }
                 Failure::Contended { free_in } => free_in,
                 Failure::Expired => Some(Duration::ZERO),
             };
             drop(place);
+            // Now that the caller is in the queue, no slot is released without it.
+            if let Some(seen) = self.look(permit.keys(), options).await {
+                if let Some(slot) = self.any_of(&seen.free) {
+                    permit.try_slot(slot);
+                    found_free = !found_free;
+                    if found_free {
+                        continue;
+                    }
+                    // Several callers found the same one, or it is kept for those that have waited longer.
+                    free_in = Some(Duration::ZERO);
+                } else if let Some((slot, in_time)) = seen.next {
+                    permit.try_slot(slot);
+                    free_in = Some(in_time);
+                }
+            }
+            found_free = false;
             match permit.wait(&failed, free_in, until).await {
                 Woken::TryAgain => kind = AttemptKind::Woken,
+                Woken::Slot(grant, slot) if terms.accept(&grant) => {
+                    return Ok(Taken::Grant(grant, Some(LocalHold::Slot(slot))));
+                }
+                Woken::Slot(_grant, _slot) => {}
                 Woken::TimedOut => return Err(caller.failed(failed)),
                 Woken::Closed => self.check_open(caller)?,
             }
@@ -294,7 +334,7 @@ impl Inner {
 /// What a caller took.
 pub(super) enum Taken {
     /// From the nodes, or from the caller before it.
-    Grant(Grant, Option<LocalPermit>),
+    Grant(Grant, Option<LocalHold>),
     /// Beside other readers of this process.
     Share(ReadShare),
 }

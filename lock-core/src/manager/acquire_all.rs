@@ -12,7 +12,7 @@ use crate::observer::Acquiring;
 use crate::options::{LockOptions, MAX_HOLD};
 use crate::quorum::{kept_of_batch, set_order};
 use crate::resource::{MAX_SET_LEN, Resource};
-use crate::waiting::{LocalPermit, NotEntered};
+use crate::waiting::{LocalHold, LocalPermit, NotEntered};
 
 /// A lock of a set that has to be taken from the nodes.
 struct SetLock<'a> {
@@ -66,7 +66,7 @@ impl Inner {
         for (SetMember { resource, options }, acquiring) in members.iter().copied().zip(acquiring) {
             let caller = Caller { resource, options, started, leases: &self.leases, acquiring };
             let resource = self.check(&caller)?;
-            match Lease::in_scope(self.id, &resource) {
+            match Lease::in_scope(self.id, &resource, false) {
                 Some(lease) => shared.push((lease, caller)),
                 None => locks.push(SetLock { caller, keys: self.engine.cluster.keyspace.keys(&resource), resource }),
             }
@@ -176,14 +176,15 @@ impl Inner {
             if let rest @ [_, _, ..] = &locks[held.len()..] {
                 let kind = if held.is_empty() { AttemptKind::New } else { AttemptKind::Woken };
                 let (granted, next) = unless_lost(&held, outer, self.batch(rest, kind)).await?;
-                let begin = |(lock, (grant, permit))| self.begin(lock, Taken::Grant(grant, Some(permit)));
+                let begin =
+                    |(lock, (grant, permit))| self.begin(lock, Taken::Grant(grant, Some(LocalHold::Permit(permit))));
                 held.extend(rest.iter().zip(granted).map(begin));
                 permit = next;
             }
             let Some(lock) = locks.get(held.len()) else { break };
             let waiting = async {
                 match permit {
-                    Some(permit) => self.wait_with(permit, &lock.keys, &lock.caller).await,
+                    Some(permit) => self.wait_with(permit, &lock.caller).await,
                     None => self.wait_for(&lock.keys, &lock.caller).await,
                 }
             };

@@ -349,6 +349,9 @@ impl LockManager {
     ///
     /// Holders are named by [tags](crate::HolderTag). Whose a tag is, nodes do not know.
     ///
+    /// [Permits](Self::permits) are asked for one by one, by the names of their slots: `export{0}`, `export{1}`. Their queue is one, so
+    /// each says how many wait for any of them. The lock on `export` is another one.
+    ///
     /// # Errors
     ///
     /// [`LockError::InvalidResource`], and [`LockError::ShuttingDown`] if the manager was shut down. Nodes that do not reply are in the
@@ -388,6 +391,8 @@ impl LockManager {
     /// it notices at the end of its validity. To shut it out at once, claim [`ForcedRelease::token`] at the resource:
     /// every write that carries a token of the former holder is refused from then on. A holder in this very manager is notified at
     /// once.
+    ///
+    /// The holder of a [permit](Self::permits) is evicted by the name of its slot, such as `export{2}`.
     ///
     /// Evicted is who holds the lock when the nodes are first asked: of a lock that is [read](Self::read), all its readers. A successor
     /// that acquires it meanwhile keeps it. If nobody holds it, the token is issued all the same.
@@ -432,9 +437,9 @@ impl LockManager {
         forced.unwrap_or(Err(LockError::ShuttingDown { resource, waited: Duration::ZERO }))
     }
 
-    /// The name of a resource if it is valid, and the keys of its lock.
+    /// The name of a resource or of a slot, if it is valid, and the keys of its lock.
     fn keys_of(&self, resource: &str) -> Result<(String, LockKeys), LockError> {
-        let parsed = Resource::parse(resource);
+        let parsed = Resource::parse_with_slot(resource);
         let parsed = parsed.map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
         Ok((resource.to_owned(), self.0.engine.cluster.keyspace.keys(&parsed)))
     }

@@ -13,6 +13,7 @@ mod health;
 mod inspect;
 mod manager;
 mod members;
+mod permits;
 mod read_request;
 mod ready;
 #[cfg(feature = "redis")]
@@ -20,6 +21,7 @@ mod redis_masters;
 mod request;
 mod set_request;
 mod shutdown;
+mod slots;
 mod waiting;
 
 pub use self::buffered_bytes::BufferedBytes;
@@ -30,6 +32,7 @@ pub use self::health::{Health, NodeHealth};
 pub use self::inspect::{LockOnNode, LockReport, LockVerdict};
 pub use self::manager::LockManager;
 pub use self::members::{Members, Seat, SeatState};
+pub use self::permits::PermitRequest;
 pub use self::read_request::ReadRequest;
 pub use self::ready::NotReady;
 pub use self::request::LockRequest;

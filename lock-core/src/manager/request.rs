@@ -40,6 +40,13 @@ impl LockRequest {
         Self { locks, resource: resource.to_owned(), options }
     }
 
+    /// Makes it a request for one of so many permits. Not public API: others use [`LockManager::permits`].
+    #[doc(hidden)]
+    pub fn of_permits(mut self, permits: u32) -> Self {
+        self.options.permits = Some(permits);
+        self
+    }
+
     /// Sets how long the key lives on the nodes unless it is renewed: this is how long others wait if this process crashes.
     ///
     /// From 100 ms to the manager's `max_ttl`. Defaults to the manager's `ttl`.

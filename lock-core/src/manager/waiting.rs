@@ -10,13 +10,16 @@ pub struct Waiting {
     pub resource: String,
     /// What the name was made from, according to the caller that came first; `other` if that is not known.
     pub template: String,
-    /// How many have asked for the lock and do not hold it.
+    /// Whether they wait for a [permit](crate::LockManager::permits), and not for the lock.
+    pub permits: bool,
+    /// How many have asked and do not hold it.
     pub callers: usize,
 }
 
 pub(super) fn waiting(queues: &LocalQueues, keyspace: &Keyspace) -> Vec<Waiting> {
-    let waiting = queues.waiting().into_iter().map(|(lock_key, template, callers)| Waiting {
-        resource: keyspace.resource_of(&lock_key).to_owned(),
+    let waiting = queues.waiting().into_iter().map(|(queue, template, callers)| Waiting {
+        resource: keyspace.resource_of_queue(&queue).to_owned(),
+        permits: keyspace.is_of_slots(&queue),
         template: template.as_deref().unwrap_or(OTHER).to_owned(),
         callers,
     });

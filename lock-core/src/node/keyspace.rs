@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::random::{OwnerId, WaiterId};
-use crate::resource::Resource;
+use crate::resource::{Resource, slot_name, split_slot};
 
 /// The names of the keys that one set of masters uses, all under one prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,16 +49,34 @@ impl Keyspace {
 
     /// The keys of the lock with this lock key.
     pub(crate) fn keys_of(self: &Arc<Self>, lock_key: &str) -> LockKeys {
-        LockKeys::new(self, self.resource_of(lock_key))
+        self.keys_named(self.resource_of(lock_key))
     }
 
-    /// The resource that has this lock key.
+    /// The resource that has this lock key; or its slot.
     pub(crate) fn resource_of<'a>(&self, lock_key: &'a str) -> &'a str {
         lock_key.strip_prefix(&self.prefix).unwrap_or(lock_key)
     }
 
+    /// Whether this [queue](LockKeys::queue) is that of slots.
+    pub(crate) fn is_of_slots(&self, queue: &str) -> bool {
+        self.resource_of(queue).ends_with("{}")
+    }
+
+    /// The resource whose lock, or whose slots, have this queue.
+    pub(crate) fn resource_of_queue<'a>(&self, queue: &'a str) -> &'a str {
+        let resource = self.resource_of(queue);
+        resource.strip_suffix("{}").unwrap_or(resource)
+    }
+
     pub(crate) fn keys(self: &Arc<Self>, resource: &Resource) -> LockKeys {
-        LockKeys::new(self, resource.as_str())
+        self.keys_named(resource.as_str())
+    }
+
+    fn keys_named(self: &Arc<Self>, name: &str) -> LockKeys {
+        match split_slot(name) {
+            Some((resource, slot)) => LockKeys::of_slot(self, resource, slot),
+            None => LockKeys::new(self, name),
+        }
     }
 }
 
@@ -71,8 +89,13 @@ struct Names {
     keyspace: Arc<Keyspace>,
     lock_key: Arc<str>,
     fence: u16,
+    /// What the queue belongs to: the lock key, or what the slots of a resource have in common.
+    queue: Arc<str>,
+    #[cfg(feature = "redis")]
+    queue_fence: u16,
     #[cfg(feature = "redis")]
     queue_field: String,
+    slot: Option<u32>,
 }
 
 impl LockKeys {
@@ -83,15 +106,59 @@ impl LockKeys {
     }
 
     fn with_fence(keyspace: &Arc<Keyspace>, resource: &str, fence_of: impl FnOnce(&str) -> u16) -> Self {
-        let lock_key = [&keyspace.prefix, resource].concat();
+        let lock_key: Arc<str> = [&keyspace.prefix, resource].concat().into();
         let fence = fence_of(&lock_key);
+        Self(Arc::new(Names {
+            keyspace: Arc::clone(keyspace),
+            queue: Arc::clone(&lock_key),
+            lock_key,
+            fence,
+            #[cfg(feature = "redis")]
+            queue_fence: fence,
+            #[cfg(feature = "redis")]
+            queue_field: format!("q{fence}"),
+            slot: None,
+        }))
+    }
+
+    /// The keys of one slot of `resource`, whose name is not checked here: a lock with a key and a fence of its own. All slots of a
+    /// resource have one queue. It is not that of the lock on the resource, which has nothing to do with its slots.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use lock_core::node::{Keyspace, LockKeys};
+    ///
+    /// let keyspace = Arc::new(Keyspace::new("shop:"));
+    /// let slot = LockKeys::of_slot(&keyspace, "export", 2);
+    /// assert_eq!((slot.lock_key(), slot.queue()), ("shop:export{2}", "shop:export{}"));
+    /// ```
+    #[must_use]
+    pub fn of_slot(keyspace: &Arc<Keyspace>, resource: &str, slot: u32) -> Self {
+        let lock_key = format!("{}{}", keyspace.prefix, slot_name(resource, slot));
+        let queue = format!("{}{resource}{{}}", keyspace.prefix);
+        let (fence, queue_fence) = (fence_of(&lock_key), fence_of(&queue));
         Self(Arc::new(Names {
             keyspace: Arc::clone(keyspace),
             lock_key: lock_key.into(),
             fence,
-            #[cfg(feature = "redis")]
-            queue_field: format!("q{fence}"),
+            queue: queue.into(),
+            queue_fence,
+            queue_field: format!("q{queue_fence}"),
+            slot: Some(slot),
         }))
+    }
+
+    /// The keys of another slot of the same resource; of the same lock, if it has no slots.
+    pub(crate) fn with_slot(&self, slot: u32) -> Self {
+        match self.0.queue.strip_suffix("{}").and_then(|name| name.strip_prefix(self.0.keyspace.prefix.as_str())) {
+            Some(resource) if self.0.slot.is_some_and(|present| present != slot) => {
+                Self::of_slot(&self.0.keyspace, resource, slot)
+            }
+            _ => self.clone(),
+        }
     }
 
     /// The keyspace that they belong to.
@@ -106,8 +173,20 @@ impl LockKeys {
         &self.0.lock_key
     }
 
-    pub(crate) fn lock_key_shared(&self) -> Arc<str> {
-        Arc::clone(&self.0.lock_key)
+    /// What the queue belongs to, on the nodes and in a manager: the lock key, or what the lock keys of all slots have in common.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        &self.0.queue
+    }
+
+    pub(crate) fn queue_shared(&self) -> Arc<str> {
+        Arc::clone(&self.0.queue)
+    }
+
+    /// Which slot this is; `None` for a lock without slots.
+    #[must_use]
+    pub fn slot(&self) -> Option<u32> {
+        self.0.slot
     }
 
     /// Which of the node's [fences](Keyspace::FENCES) counts the tokens of this lock: the name of a field of its record.
@@ -116,7 +195,14 @@ impl LockKeys {
         self.0.fence
     }
 
-    /// The field of the node's record that says until when the locks with this fence may have a queue.
+    /// The number of the field of the node's record that says until when locks may have a queue: the fence, or for a slot the one
+    /// that a lock with the key `queue()` would have.
+    #[cfg(feature = "redis")]
+    pub(crate) fn queue_fence(&self) -> u16 {
+        self.0.queue_fence
+    }
+
+    /// That field.
     #[cfg(feature = "redis")]
     pub(crate) fn queue_field(&self) -> &str {
         &self.0.queue_field
@@ -136,6 +222,8 @@ fn fence_of(lock_key: &str) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -144,6 +232,32 @@ mod tests {
         assert_eq!(keyspace.record(), "shop:{node}");
         let keys = LockKeys::new(&keyspace, "stock:42");
         assert_eq!(keys.lock_key(), "shop:stock:42");
+    }
+
+    #[test]
+    fn each_slot_has_a_key_and_a_fence_of_its_own_and_all_have_one_queue() {
+        let keyspace = Arc::new(Keyspace::new("shop:"));
+        let slots: Vec<_> = (0..100).map(|slot| LockKeys::of_slot(&keyspace, "export", slot)).collect();
+        let distinct = |of: fn(&LockKeys) -> String| slots.iter().map(of).collect::<HashSet<_>>().len();
+        assert_eq!(distinct(|keys| keys.lock_key().to_owned()), 100);
+        assert!(distinct(|keys| keys.fence().to_string()) > 95, "up to chance");
+        assert_eq!(distinct(|keys| format!("{} {}", keys.queue(), keys.queue_field())), 1);
+        let lock = LockKeys::new(&keyspace, "export");
+        assert_ne!(lock.queue(), slots[0].queue(), "the lock on the resource is another one");
+        assert_eq!((lock.queue(), lock.queue_fence()), (lock.lock_key(), lock.fence()));
+    }
+
+    #[test]
+    fn the_keys_of_a_slot_are_found_by_its_lock_key() {
+        for prefix in ["", "shop:"] {
+            let keyspace = Arc::new(Keyspace::new(prefix));
+            let slot = LockKeys::of_slot(&keyspace, "export", 42);
+            assert_eq!(keyspace.keys_of(slot.lock_key()), slot);
+            assert_eq!(slot.with_slot(7), LockKeys::of_slot(&keyspace, "export", 7));
+            let lock = LockKeys::new(&keyspace, "stock:42");
+            assert_eq!(keyspace.keys_of(lock.lock_key()), lock);
+            assert_eq!(lock.with_slot(7), lock);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LocalPermit;
+use super::local_hold::LocalSlot;
 use crate::engine::Grant;
 use crate::error::NodeVote;
 use crate::mode::Mode;
@@ -19,6 +20,8 @@ pub(super) enum Handover {
     Permit(LocalPermit),
     /// In this order: if nobody takes it, the lock is released before the permit is passed on.
     Lock(Grant, LocalPermit),
+    /// In this order, for the same reason.
+    Slot(Grant, LocalSlot),
     NoQuorum(Arc<[NodeVote]>),
 }
 
@@ -29,6 +32,8 @@ pub(crate) struct HandoverTerms {
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
     pub(crate) mode: Mode,
+    /// How many slots there are for it, if any.
+    pub(crate) permits: Option<u32>,
 }
 
 impl HandoverTerms {
@@ -41,13 +46,20 @@ impl HandoverTerms {
     /// it.
     pub(crate) fn fit(&self, grant: &Grant) -> bool {
         let left = validity(grant.ttl(), grant.sent().elapsed());
-        self.renew && self.ttl == grant.ttl() && left.is_some_and(|left| left >= self.min_validity)
+        let fits = self.renew && self.ttl == grant.ttl() && self.has_slot(grant.keys().slot());
+        fits && left.is_some_and(|left| left >= self.min_validity)
+    }
+
+    /// Whether the caller may have this slot: another one may ask for more permits than this one.
+    pub(super) fn has_slot(&self, slot: Option<u32>) -> bool {
+        slot.is_none_or(|slot| self.permits.is_some_and(|permits| slot < permits))
     }
 }
 
 impl From<&LockOptions> for HandoverTerms {
     fn from(options: &LockOptions) -> Self {
-        Self { ttl: options.ttl, min_validity: options.min_validity, renew: options.renew, mode: options.mode }
+        let LockOptions { ttl, min_validity, renew, mode, permits, .. } = *options;
+        Self { ttl, min_validity, renew, mode, permits }
     }
 }
 

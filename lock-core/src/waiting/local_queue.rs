@@ -20,7 +20,9 @@ pub(super) struct LocalQueue {
     template: Option<Arc<str>>,
     /// Whether the caller with the permit waits, too: the lock is held by another process.
     pub(super) permit_waits: bool,
-    /// Whether the caller with the permit holds the lock.
+    /// Where the caller with the permit can be handed a slot, while it waits.
+    permit_waiter: Option<Waiter>,
+    /// Whether the caller with the permit holds the lock. Never for slots, where the permit is passed on at once.
     pub(super) is_held: bool,
     pub(super) last_attempt: LastAttempt,
     /// Where the wake-ups for the lock arrive.
@@ -91,9 +93,9 @@ impl LocalQueue {
         self.waiters.remove(&ticket)
     }
 
-    /// Whether anybody waits, or is about to take the lock.
-    pub(super) fn has_callers_before(&self) -> bool {
-        !self.is_held || !self.waiters.is_empty()
+    /// Whether anybody waits, or is about to take the lock. Of several slots, one that makes its first attempt takes only one.
+    pub(super) fn has_callers_before(&self, slots: bool) -> bool {
+        !self.waiters.is_empty() || if slots { self.permit_waits } else { !self.is_held }
     }
 
     /// How many wait behind the caller with the permit.
@@ -110,6 +112,27 @@ impl LocalQueue {
             } else {
                 return condition(&first.get().terms).then(|| first.remove().sender);
             }
+        }
+    }
+
+    /// Where the caller with the permit can be handed a slot from now on; `None` if it does not wait any more. What is returned must
+    /// be dropped after the queues are unlocked.
+    pub(super) fn set_permit_waiter(
+        &mut self,
+        waiter: Option<(HandoverTerms, oneshot::Sender<Handover>)>,
+    ) -> Option<impl Sized + use<>> {
+        std::mem::replace(&mut self.permit_waiter, waiter.map(|(terms, sender)| Waiter { terms, sender }))
+    }
+
+    /// As [`pop_if`](Self::pop_if), for a slot. The first of all is the caller with the permit, unless it makes an attempt just now.
+    pub(super) fn pop_for_slot(
+        &mut self,
+        condition: impl Fn(&HandoverTerms) -> bool,
+    ) -> Option<oneshot::Sender<Handover>> {
+        match self.permit_waiter.take_if(|waiter| waiter.sender.is_closed() || condition(&waiter.terms)) {
+            Some(waiter) if !waiter.sender.is_closed() => Some(waiter.sender),
+            _ if self.permit_waiter.is_some() => None,
+            _ => self.pop_if(condition),
         }
     }
 

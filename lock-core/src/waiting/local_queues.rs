@@ -7,20 +7,24 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::handover::Handover;
+use super::last_slots::LastSlots;
+use super::local_hold::LocalSlot;
 use super::local_queue::{LastAttempt, LocalQueue, TicketId};
 use super::wakeups::Wakeups;
-use super::{HandoverTerms, LocalPermit};
+use super::{HandoverTerms, LocalHold, LocalPermit};
 use crate::engine::{Engine, Grant};
 use crate::error::NodeVote;
 use crate::node::LockKeys;
 use crate::options::LockOptions;
+use crate::resource::Resource;
 
 /// The local queues of a manager.
 pub(crate) struct LocalQueues {
     pub(super) engine: Arc<Engine>,
-    /// By lock key. A queue exists while some caller has its permit.
+    /// By [`LockKeys::queue`]. A queue exists while some caller has its permit.
     queues: Mutex<HashMap<Arc<str>, LocalQueue>>,
     pub(super) wakeups: Arc<Wakeups>,
+    pub(super) last_slots: LastSlots,
     max_waiters: usize,
     pub(super) closing: CancellationToken,
 }
@@ -30,7 +34,7 @@ pub(crate) enum Entered {
     /// The lock has to be taken from the nodes.
     Permit(LocalPermit),
     /// The previous holder handed the lock over.
-    Lock(Grant, LocalPermit),
+    Lock(Grant, LocalHold),
 }
 
 /// Why a caller did not get the permit.
@@ -51,6 +55,7 @@ impl LocalQueues {
             engine: Arc::clone(engine),
             queues: Mutex::default(),
             wakeups: Wakeups::new(engine, queues.clone()),
+            last_slots: LastSlots::default(),
             max_waiters,
             closing,
         })
@@ -67,14 +72,14 @@ impl LocalQueues {
         options: &LockOptions,
         until: Instant,
     ) -> Result<Entered, NotEntered> {
-        let (ticket, mut receiver) = match self.lock().entry(keys.lock_key_shared()) {
+        let terms = HandoverTerms::from(options);
+        let (ticket, mut receiver) = match self.lock().entry(keys.queue_shared()) {
             Entry::Vacant(entry) => {
                 let wakeups = Arc::clone(&entry.insert(LocalQueue::new(options.template.clone())).wakeups);
-                return Ok(Entered::Permit(LocalPermit::new(self, keys, wakeups)));
+                return Ok(Entered::Permit(LocalPermit::new(self, keys, terms, wakeups)));
             }
             Entry::Occupied(mut queue) => {
                 let (sender, receiver) = oneshot::channel();
-                let terms = HandoverTerms::from(options);
                 let id = queue.get_mut().push(terms, sender, self.max_waiters).map_err(NotEntered::QueueFull)?;
                 (QueueTicket { queues: self, keys, id }, receiver)
             }
@@ -82,8 +87,11 @@ impl LocalQueues {
         tokio::select! {
             biased;
             handover = &mut receiver => match handover {
-                Ok(Handover::Permit(permit)) => Ok(Entered::Permit(permit)),
-                Ok(Handover::Lock(grant, permit)) => Ok(Entered::Lock(grant, permit)),
+                Ok(Handover::Permit(permit)) => Ok(Entered::Permit(permit.pass_to(keys, terms))),
+                Ok(Handover::Lock(grant, permit)) => {
+                    Ok(Entered::Lock(grant, LocalHold::Permit(permit.pass_to(keys, terms))))
+                }
+                Ok(Handover::Slot(grant, slot)) => Ok(Entered::Lock(grant, LocalHold::Slot(slot))),
                 Ok(Handover::NoQuorum(votes)) => Err(NotEntered::NoQuorum(votes)),
                 // Not reached: a permit that is dropped is passed on first.
                 Err(_) => Err(NotEntered::Closed),
@@ -95,24 +103,37 @@ impl LocalQueues {
 
     /// The permit of a lock, unless another caller has it: does not wait.
     pub(crate) fn try_enter(self: &Arc<Self>, keys: &LockKeys, options: &LockOptions) -> Option<LocalPermit> {
-        match self.lock().entry(keys.lock_key_shared()) {
+        match self.lock().entry(keys.queue_shared()) {
             Entry::Vacant(entry) => {
                 let wakeups = Arc::clone(&entry.insert(LocalQueue::new(options.template.clone())).wakeups);
-                Some(LocalPermit::new(self, keys, wakeups))
+                Some(LocalPermit::new(self, keys, options.into(), wakeups))
             }
             Entry::Occupied(_) => None,
         }
+    }
+
+    /// The keys to try first: those of the lock, or of the slot that is most likely to be free.
+    pub(crate) fn first_keys(&self, resource: &Resource, permits: Option<u32>) -> LockKeys {
+        let (keyspace, random) = (&self.engine.cluster.keyspace, &self.engine.random);
+        let Some(permits) = permits else { return keyspace.keys(resource) };
+        let any = LockKeys::of_slot(keyspace, resource.as_str(), 0);
+        any.with_slot(self.last_slots.take(any.queue(), permits, || random.number()))
+    }
+
+    /// What a caller has that took a slot without waiting; nothing, if it took a lock without slots.
+    pub(crate) fn hold_slot(self: &Arc<Self>, keys: &LockKeys) -> Option<LocalHold> {
+        keys.slot().map(|_| LocalHold::Slot(LocalSlot::new(self, keys)))
     }
 
     /// If callers wait for a lock, or are about to take it: what the one with the permit found out last. A caller that does not
     /// wait would pass them. It passes nobody while the first of them holds the lock, and no others wait.
     pub(crate) fn callers_before(&self, keys: &LockKeys) -> Option<LastAttempt> {
         let queues = self.lock();
-        let queue = queues.get(keys.lock_key()).filter(|queue| queue.has_callers_before());
+        let queue = queues.get(keys.queue()).filter(|queue| queue.has_callers_before(keys.slot().is_some()));
         queue.map(|queue| queue.last_attempt.clone())
     }
 
-    /// The locks that callers wait for: lock key, template, and the number of callers.
+    /// The queues that callers wait in: [`LockKeys::queue`], template, and the number of callers.
     pub(crate) fn waiting(&self) -> Vec<(Arc<str>, Option<Arc<str>>, usize)> {
         let queues = self.lock();
         let waiting = |(key, queue): (&Arc<str>, &LocalQueue)| {
@@ -136,13 +157,13 @@ struct QueueTicket<'a> {
 
 impl QueueTicket<'_> {
     fn last_attempt(&self) -> LastAttempt {
-        self.queues.lock().get(self.keys.lock_key()).map(|queue| queue.last_attempt.clone()).unwrap_or_default()
+        self.queues.lock().get(self.keys.queue()).map(|queue| queue.last_attempt.clone()).unwrap_or_default()
     }
 }
 
 impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
         // Bound to a name, so that it is dropped when the map is unlocked again.
-        let _removed = self.queues.lock().get_mut(self.keys.lock_key()).and_then(|queue| queue.remove(self.id));
+        let _removed = self.queues.lock().get_mut(self.keys.queue()).and_then(|queue| queue.remove(self.id));
     }
 }

@@ -6,9 +6,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::handover::{Handover, MAX_HOLDERS, may_hand_over};
+use super::local_hold::LocalSlot;
 use super::local_queue::LocalQueue;
 use super::wakeups::PendingWakeups;
-use super::{LastAttempt, LocalQueues};
+use super::{HandoverTerms, LastAttempt, LocalQueues};
 use crate::cluster::NodeSet;
 use crate::engine::{Engine, FailedAttempt, Grant, QueuePositions, QueueReport};
 use crate::error::NodeVote;
@@ -26,13 +27,16 @@ const MAX_STRANGER_PAUSE: Duration = Duration::from_millis(32);
 /// Spreads out processes that were given the same time.
 const JITTER: Duration = Duration::from_millis(10);
 
-/// The right to wait for a lock at the nodes. There is one for each lock in a manager; dropped, it is passed to the next caller
-/// in the local queue.
+/// The right to wait for a lock at the nodes. There is one for each lock in a manager, and one for all slots of a resource; dropped,
+/// it is passed to the next caller in the local queue.
 ///
 /// The permit owns the manager's positions in the nodes' queues.
 pub(crate) struct LocalPermit {
     queues: Arc<LocalQueues>,
+    /// The lock, or the slot that the next attempt tries.
     keys: LockKeys,
+    /// What the caller that has the permit asks for.
+    terms: HandoverTerms,
     positions: QueuePositions,
     /// When the permit began to wait, by the cluster clock, which positions are ordered by.
     since: Option<NonZeroU64>,
@@ -44,10 +48,11 @@ pub(crate) struct LocalPermit {
 }
 
 /// Why a wait ended.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// Try again.
     TryAgain,
+    /// Another caller of this manager handed its slot over.
+    Slot(Grant, LocalSlot),
     /// The caller's time is over.
     TimedOut,
     /// The manager was closed.
@@ -55,11 +60,17 @@ pub(crate) enum Woken {
 }
 
 impl LocalPermit {
-    pub(super) fn new(queues: &Arc<LocalQueues>, keys: &LockKeys, wakeups: Arc<PendingWakeups>) -> Self {
+    pub(super) fn new(
+        queues: &Arc<LocalQueues>,
+        keys: &LockKeys,
+        terms: HandoverTerms,
+        wakeups: Arc<PendingWakeups>,
+    ) -> Self {
         let (queues, keys) = (Arc::clone(queues), keys.clone());
         Self {
             queues,
             keys,
+            terms,
             positions: QueuePositions::default(),
             since: None,
             wakeups,
@@ -68,11 +79,35 @@ impl LocalPermit {
         }
     }
 
+    /// Another caller has the permit now, which asks for this. It begins with the slot that is reserved for this process, if one is.
+    pub(super) fn pass_to(mut self, keys: &LockKeys, terms: HandoverTerms) -> Self {
+        (self.keys, self.terms) = (keys.clone(), terms);
+        self.try_reserved();
+        self
+    }
+
+    /// The lock, or the slot that the next attempt tries.
+    pub(crate) fn keys(&self) -> &LockKeys {
+        &self.keys
+    }
+
+    /// The next attempt is to try this slot.
+    pub(crate) fn try_slot(&mut self, slot: u32) {
+        self.keys = self.keys.with_slot(slot);
+    }
+
+    /// The next attempt is to try the slot that most nodes reserve for this process, if any does.
+    fn try_reserved(&mut self) {
+        if let Some(slot) = self.wakeups.best(self.terms).slot {
+            self.try_slot(slot);
+        }
+    }
+
     /// Begins an attempt, and lends it the queue positions. Wake-ups from before do not count for it.
     ///
     /// It takes none while it is not known if the nodes can wake this process, or what the cluster clock is.
     pub(crate) fn begin_attempt(&mut self) -> &mut QueuePositions {
-        self.wakeups.clear();
+        self.wakeups.clear(self.keys.slot());
         let cluster = &self.queues.engine.cluster;
         self.waking = cluster.waking_nodes();
         self.since = self.since.or_else(|| NonZeroU64::new(cluster.clock()));
@@ -89,12 +124,24 @@ impl LocalPermit {
 
     /// The lock was taken; it is held by these nodes, and their keys expire at `free_at`.
     pub(crate) fn lock_taken(&mut self, nodes: NodeSet, free_at: Instant) {
-        self.wakeups.clear();
+        self.wakeups.clear(None);
         (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
         self.queue(|queue| {
             (queue.permit_waits, queue.is_held) = (false, true);
             queue.last_attempt = LastAttempt { ours: nodes, free_at: Some(free_at), ..LastAttempt::default() };
         });
+    }
+
+    /// A slot was taken. The permit goes to the next caller, which may wait for another one; so do the positions. A slot that nodes
+    /// reserve for this process beside the one that was taken is left to other processes.
+    pub(crate) fn slot_taken(mut self, grant: &Grant) -> LocalSlot {
+        let slot = LocalSlot::new(&self.queues, grant.keys());
+        (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
+        let last_attempt =
+            LastAttempt { ours: grant.nodes(), free_at: Some(grant.sent() + grant.ttl()), ..LastAttempt::default() };
+        self.queue(|queue| (queue.permit_waits, queue.last_attempt) = (false, last_attempt));
+        self.leave_slots(|other| grant.keys().slot() != Some(other));
+        slot
     }
 
     /// No majority of the nodes replied, and the caller tries again: those behind it are to know.
@@ -103,13 +150,35 @@ impl LocalPermit {
         self.queue(|queue| queue.last_attempt = last_attempt);
     }
 
-    /// Another process holds the lock: waits until the next attempt is due. `free_in` is when the holder's key expires, if that is known;
+    /// Another process holds the lock: waits until the next attempt is due, or a slot is handed over. The next attempt tries the slot
+    /// that is reserved for this process, if one is. `free_in` is when the holder's key expires, if that is known;
     /// `until` is when the caller gives up. The last attempt is made at that time, not before.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost if the future is dropped.
+    /// Nothing is lost if the future is dropped. A slot that was just handed over is released.
     pub(crate) async fn wait(&mut self, failed: &FailedAttempt, free_in: Option<Duration>, until: Instant) -> Woken {
+        if self.keys.slot().is_none() {
+            return self.wait_at_nodes(failed, free_in, until).await;
+        }
+        let (sender, mut handed) = oneshot::channel();
+        let terms = self.terms;
+        drop(self.queue(|queue| queue.set_permit_waiter(Some((terms, sender)))));
+        let woken = tokio::select! {
+            biased;
+            Ok(Handover::Slot(grant, slot)) = &mut handed => return Woken::Slot(grant, slot),
+            woken = self.wait_at_nodes(failed, free_in, until) => woken,
+        };
+        drop(self.queue(|queue| queue.set_permit_waiter(None)));
+        self.try_reserved();
+        // One may have been handed over meanwhile.
+        match handed.try_recv() {
+            Ok(Handover::Slot(grant, slot)) => Woken::Slot(grant, slot),
+            _ => woken,
+        }
+    }
+
+    async fn wait_at_nodes(&mut self, failed: &FailedAttempt, free_in: Option<Duration>, until: Instant) -> Woken {
         let now = Instant::now();
         if now >= until {
             return Woken::TimedOut;
@@ -131,7 +200,11 @@ impl LocalPermit {
         loop {
             // Asked for before the state is read, so that no change in between is missed.
             let changed = self.wakeups.changed();
-            let state = self.wakeups.state();
+            if self.leave_slots(|slot| !self.terms.has_slot(Some(slot))) {
+                // Slots that the caller may not have, because others ask for more permits. It takes its position again.
+                again = again.min(after_change);
+            }
+            let state = self.wakeups.best(self.terms);
             if state.reserved.len() >= quorum || self.positions.since.is_none() && self.may_enter() {
                 return Woken::TryAgain;
             }
@@ -222,23 +295,38 @@ impl LocalPermit {
     }
 
     fn queue<T>(&self, with: impl FnOnce(&mut LocalQueue) -> T) -> Option<T> {
-        self.queues.lock().get_mut(self.keys.lock_key()).map(with)
+        self.queues.lock().get_mut(self.keys.queue()).map(with)
     }
 
     /// Gives up the positions in the nodes' queues.
     pub(crate) fn leave_queues(&mut self) {
+        self.leave_slots(|slot| self.keys.slot() != Some(slot));
         let positions = std::mem::take(&mut self.positions);
         self.queues.engine.leave_queues(&self.keys, positions.nodes);
     }
 
+    /// Leaves the slots that nodes reserve for this process, and that satisfy a condition, to other processes. Returns whether there
+    /// are any: the nodes have this process in their queues no more.
+    fn leave_slots(&self, condition: impl Fn(u32) -> bool) -> bool {
+        let reserved = self.wakeups.take_reserved(condition);
+        for (slot, nodes) in &reserved {
+            self.queues.engine.leave_queues(&self.keys.with_slot(*slot), *nodes);
+        }
+        reserved.iter().any(|(_, nodes)| !nodes.is_empty())
+    }
+
     /// Removes the next waiter from the local queue. If there is none and `end` is set, the queue ends.
     fn next_waiter(&self, end: bool) -> Option<oneshot::Sender<Handover>> {
+        if self.keys.slot().is_some() {
+            // It is still set if the wait was dropped.
+            drop(self.queue(|queue| queue.set_permit_waiter(None)));
+        }
         let mut queues = self.queues.lock();
-        let queue = queues.get_mut(self.keys.lock_key())?;
+        let queue = queues.get_mut(self.keys.queue())?;
         (queue.permit_waits, queue.is_held) = (false, false);
         let next = queue.pop_if(|_| true);
         if next.is_none() && end {
-            queues.remove(self.keys.lock_key());
+            queues.remove(self.keys.queue());
         }
         next
     }
@@ -260,6 +348,7 @@ impl Drop for LocalPermit {
         drop(next.send(Handover::Permit(Self {
             queues,
             keys,
+            terms: self.terms,
             positions,
             wakeups,
             since: self.since,

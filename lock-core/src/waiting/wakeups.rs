@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -9,12 +10,13 @@ use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::LocalQueues;
 use super::local_queue::LocalQueue;
+use super::{HandoverTerms, LocalQueues};
 use crate::cluster::{Cluster, NodeSet, OrderedWatch};
 use crate::engine::Engine;
 use crate::error::{NodeError, Refusal};
 use crate::node::{RESERVATION_TTL, Wakeup};
+use crate::options::MAX_PERMITS;
 
 /// The first and the longest pause before listening to a node again; pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -37,15 +39,19 @@ pub(super) struct Wakeups {
     logged: AtomicBool,
 }
 
-/// The wake-ups that arrived for one lock since the last attempt began.
+/// The wake-ups that arrived for one lock since the last attempt began; or for each slot of a resource, since the last attempt to
+/// take that one.
 #[derive(Default)]
 pub(super) struct PendingWakeups {
-    state: Mutex<WakeupState>,
+    /// By slot: at most as many as there may be permits.
+    states: Mutex<BTreeMap<Option<u32>, WakeupState>>,
     changed: Notify,
 }
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct WakeupState {
+    /// Which slot it is, if the lock has slots.
+    pub(super) slot: Option<u32>,
     /// The nodes that reserve the key for us, and since when the first of them does.
     pub(super) reserved: NodeSet,
     pub(super) reserved_at: Option<Instant>,
@@ -53,13 +59,38 @@ pub(super) struct WakeupState {
     pub(super) next_at: Option<Instant>,
 }
 
+impl WakeupState {
+    /// Whether the reservation of a slot has passed. That of a lock without slots is ended by the next attempt.
+    fn has_passed(&self, now: Instant) -> bool {
+        self.slot.is_some() && self.reserved_at.max(self.next_at).is_none_or(|at| at + RESERVATION_TTL <= now)
+    }
+}
+
 impl PendingWakeups {
-    pub(super) fn clear(&self) {
-        *self.lock() = WakeupState::default();
+    /// Forgets those of one slot, or of the lock.
+    pub(super) fn clear(&self, slot: Option<u32>) {
+        self.lock().remove(&slot);
     }
 
-    pub(super) fn state(&self) -> WakeupState {
-        *self.lock()
+    /// Of the slots that a caller may have, that which most nodes reserve; or the lock.
+    pub(super) fn best(&self, terms: HandoverTerms) -> WakeupState {
+        let (mut states, now) = (self.lock(), Instant::now());
+        states.retain(|_, state| !state.has_passed(now));
+        let fitting = states.values().filter(|state| terms.has_slot(state.slot));
+        fitting.max_by_key(|state| state.reserved.len()).copied().unwrap_or_default()
+    }
+
+    /// Takes the slots that nodes reserve, and that satisfy a condition.
+    pub(super) fn take_reserved(&self, condition: impl Fn(u32) -> bool) -> Vec<(u32, NodeSet)> {
+        let mut taken = Vec::new();
+        self.lock().retain(|slot, state| match slot {
+            Some(slot) if condition(*slot) => {
+                taken.push((*slot, state.reserved));
+                false
+            }
+            _ => true,
+        });
+        taken
     }
 
     /// Resolves when something changes after this call.
@@ -67,9 +98,11 @@ impl PendingWakeups {
         self.changed.notified()
     }
 
-    fn add(&self, node: usize, before: u32) {
+    fn add(&self, slot: Option<u32>, node: usize, before: u32) {
         {
-            let mut state = self.lock();
+            let mut states = self.lock();
+            let state = states.entry(slot).or_default();
+            state.slot = slot;
             match before {
                 0 => {
                     state.reserved.insert(node);
@@ -81,8 +114,8 @@ impl PendingWakeups {
         self.changed.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, WakeupState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<u32>, WakeupState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,13 +188,14 @@ impl Wakeups {
     /// Passes a wake-up on. A lock that nobody waits for is left to the others at once.
     fn receive(&self, node: usize, Wakeup { lock_key, before }: Wakeup) {
         let Some(queues) = self.queues.upgrade() else { return };
-        let pending = queues.lock().get_mut(lock_key.as_str()).map(|queue| Arc::clone(&queue.wakeups));
+        let keys = self.cluster.keyspace.keys_of(&lock_key);
+        if keys.slot().is_some_and(|slot| slot >= MAX_PERMITS) {
+            return;
+        }
+        let pending = queues.lock().get_mut(keys.queue()).map(|queue| Arc::clone(&queue.wakeups));
         match pending {
-            Some(pending) => pending.add(node, before),
-            None => {
-                let nodes = [node].into_iter().collect();
-                queues.engine.leave_queues(&self.cluster.keyspace.keys_of(&lock_key), nodes);
-            }
+            Some(pending) => pending.add(keys.slot(), node, before),
+            None => queues.engine.leave_queues(&keys, [node].into_iter().collect()),
         }
     }
 

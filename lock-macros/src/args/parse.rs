@@ -1,5 +1,6 @@
 //! Parses the argument list: `name = value`, separated by commas.
 
+use std::ops::RangeInclusive;
 use std::slice;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ struct Known {
     example: &'static str,
 }
 
-const KNOWN: [Known; 17] = [
+const KNOWN: [Known; 18] = [
     Known { name: "resource", example: "\"stock:{sku}\"" },
     Known { name: "key", example: "format!(\"stock:{sku}\")" },
     Known { name: "ttl", example: "\"10s\"" },
@@ -30,6 +31,7 @@ const KNOWN: [Known; 17] = [
     Known { name: "hold", example: "\"body\"" },
     Known { name: "adopt", example: "true" },
     Known { name: "mode", example: "\"read\"" },
+    Known { name: "permits", example: "3" },
     Known { name: "on_lost", example: "\"cancel\"" },
     Known { name: "on_disconnect", example: "\"finish\"" },
     Known { name: "busy_status", example: "409" },
@@ -52,12 +54,15 @@ const ON_LOST: [Choice; 2] =
     [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
 const ON_DISCONNECT: [Choice; 2] =
     [Choice { literal: "finish", variant: "Finish" }, Choice { literal: "cancel", variant: "Cancel" }];
+/// How many permits a resource may have, as `lock_core::MAX_PERMITS` says.
+const PERMITS: RangeInclusive<u32> = 1..=100;
 const BUSY_STATUS: [u16; 4] = [409, 423, 429, 503];
 
 /// The arguments of the attribute. `None` leaves the choice to the lock manager.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) resource: Option<ResourceSource>,
+    pub(crate) permits: Option<u32>,
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
@@ -153,6 +158,7 @@ impl Args {
                 }
             }
             args.check_resource(diagnostics);
+            args.check_permits(diagnostics);
             Ok(args)
         };
         parser.parse2(tokens).unwrap_or_else(|error| {
@@ -195,6 +201,7 @@ impl Args {
         match text {
             "resource" => self.resource = diagnostics.handle(ResourceSource::parse(value)),
             "key" => self.resource = Some(ResourceSource::Expr(value.clone())),
+            "permits" => self.permits = diagnostics.handle(value::number_in(text, value, PERMITS)),
             "ttl" => self.ttl = diagnostics.handle(duration::parse(text, value, &duration::TTL)),
             "wait" => self.wait = diagnostics.handle(duration::parse(text, value, &duration::WAIT)),
             "max_hold" => self.max_hold = diagnostics.handle(duration::parse(text, value, &duration::MAX_HOLD)),
@@ -228,6 +235,21 @@ impl Args {
                 diagnostics.push(Error::new(key.span(), message));
             }
             _ => {}
+        }
+    }
+
+    /// A permit is of one resource, and held alone.
+    fn check_permits(&self, diagnostics: &mut Diagnostics) {
+        if let (Some(_), Some(mode)) = (self.name("permits"), self.name("mode")) {
+            let message = "`mode` cannot be combined with `permits`: each permit has one holder; remove one of the two";
+            diagnostics.push(Error::new(mode.span(), message));
+        }
+        if let Some(permits) = self.name("permits")
+            && self.resource.as_ref().is_some_and(ResourceSource::is_set)
+        {
+            let message = "`permits` cannot be combined with a list of resources: a set has locks only, because it is not known \
+                           which slot a permit will have; write one `resource`, or remove `permits`";
+            diagnostics.push(Error::new(permits.span(), message));
         }
     }
 }
@@ -293,14 +315,15 @@ mod tests {
         let mut diagnostics = Diagnostics::default();
         let args = Args::parse(
             quote! {
-                resource = "stock:{sku}", ttl = "10s", wait = "2s", max_hold = "1m", renew = false, hold = "body", adopt = true,
-                on_lost = "continue", on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
-                manager = self.locks(1, 2), state, crate = ::shop::lock_axum, mode = "read",
+                resource = "stock:{sku}", permits = 3, ttl = "10s", wait = "2s", max_hold = "1m", renew = false, hold = "body",
+                adopt = true, on_lost = "continue", on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
+                manager = self.locks(1, 2), state, crate = ::shop::lock_axum,
             },
             &mut diagnostics,
         );
         diagnostics.into_result().unwrap();
         assert!(matches!(args.resource, Some(ResourceSource::Template(_))));
+        assert_eq!(args.permits, Some(3));
         assert_eq!(args.ttl, Some(Duration::from_secs(10)));
         assert_eq!(args.wait, Some(Duration::from_secs(2)));
         assert_eq!(args.max_hold, Some(Duration::from_secs(60)));
@@ -308,13 +331,22 @@ mod tests {
         assert!(!args.holds_session());
         assert_eq!(args.hold.unwrap(), "BodyEnd");
         assert_eq!(args.adopt, Some(true));
-        assert_eq!(args.mode.unwrap(), "Read");
         assert_eq!(args.on_lost.unwrap(), "Continue");
         assert_eq!(args.on_disconnect.unwrap(), "Cancel");
         assert_eq!(args.busy_status, Some(423));
         assert_eq!(args.retry_after, Some(Duration::from_secs(5)));
         assert!(args.on_error.is_some() && args.manager.is_some() && args.krate.is_some());
-        assert_eq!(args.names.len(), KNOWN.len() - 1, "all but `key`");
+        assert_eq!(args.names.len(), KNOWN.len() - 2, "all but `key` and `mode`");
+    }
+
+    #[test]
+    fn a_mode_is_one_of_two_and_not_that_of_a_permit() {
+        let mut diagnostics = Diagnostics::default();
+        let args = Args::parse(quote!(resource = "catalog", mode = "read"), &mut diagnostics);
+        diagnostics.into_result().unwrap();
+        assert_eq!(args.mode.unwrap(), "Read");
+        let [error] = &messages(quote!(resource = "export", mode = "write", permits = 3))[..] else { panic!() };
+        assert!(error.starts_with("`mode` cannot be combined with `permits`"), "{error}");
     }
 
     #[test]

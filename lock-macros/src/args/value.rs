@@ -1,5 +1,7 @@
 //! Parses the value of one argument: a literal, a choice, a path.
 
+use std::ops::RangeInclusive;
+
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, Lit, LitStr};
@@ -64,6 +66,20 @@ pub(crate) fn number(name: &str, value: &Expr, choices: &[u16]) -> syn::Result<u
     Err(Error::new_spanned(value, message))
 }
 
+/// A number in a range.
+pub(crate) fn number_in(name: &str, value: &Expr, range: RangeInclusive<u32>) -> syn::Result<u32> {
+    let (least, most) = (range.start(), range.end());
+    let Some(Lit::Int(literal)) = literal(value) else {
+        let message = format!("`{name}` must be a number between {least} and {most}");
+        return Err(Error::new_spanned(value, message));
+    };
+    let number = literal.base10_parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| {
+        let message = format!("`{name}` must be between {least} and {most}, got {}", literal.base10_digits());
+        Error::new(literal.span(), message)
+    })
+}
+
 /// A path such as `crate::errors::busy`.
 pub(crate) fn path(name: &str, value: &Expr, example: &str) -> syn::Result<TokenStream> {
     match value {
@@ -96,6 +112,21 @@ mod tests {
         for wrong in [parse_quote!(200), parse_quote!("409"), parse_quote!(70000), parse_quote!(-1)] {
             let error = number("busy_status", &wrong, &[409, 423]).unwrap_err();
             assert_eq!(error.to_string(), "`busy_status` must be one of `409`, `423`");
+        }
+    }
+
+    #[test]
+    fn a_number_in_a_range_is_checked() {
+        assert_eq!(number_in("permits", &parse_quote!(100), 1..=100).unwrap(), 100);
+        for (wrong, got) in
+            [(parse_quote!(0), "0"), (parse_quote!(101), "101"), (parse_quote!(99999999999), "99999999999")]
+        {
+            let error = number_in("permits", &wrong, 1..=100).unwrap_err();
+            assert_eq!(error.to_string(), format!("`permits` must be between 1 and 100, got {got}"));
+        }
+        for wrong in [parse_quote!("3"), parse_quote!(PERMITS), parse_quote!(-1)] {
+            let error = number_in("permits", &wrong, 1..=100).unwrap_err();
+            assert_eq!(error.to_string(), "`permits` must be a number between 1 and 100");
         }
     }
 

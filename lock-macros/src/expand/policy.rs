@@ -14,6 +14,7 @@ pub(crate) fn expand(args: &Args) -> TokenStream {
     let durations = [("ttl", args.ttl), ("wait", args.wait), ("max_hold", args.max_hold)];
     let mut options: Vec<_> =
         durations.into_iter().filter_map(|(name, value)| Some((name, some(&duration(value?))))).collect();
+    options.extend(args.permits.map(|permits| ("permits", some(&permits.to_token_stream()))));
     options.extend(args.renew.map(|renew| ("renew", some(&renew.to_token_stream()))));
     let hold = args.hold.as_ref();
     options.extend(hold.map(|until| ("hold", quote_spanned!(site=> #krate::__private::HoldUntil::#until))));

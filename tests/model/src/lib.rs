@@ -54,6 +54,7 @@ mod membership;
 mod model;
 mod node;
 mod nodes;
+mod permits;
 mod properties;
 mod queue;
 mod readers;
@@ -76,6 +77,10 @@ pub use self::membership::{
 };
 pub use self::model::LockModel;
 pub use self::nodes::Nodes;
+pub use self::permits::{
+    AT_MOST_PERMITS, NO_IDLE_SLOT, ONE_OFFER_EACH, PERMITS, PermitsModel, PermitsMutant, PermitsSetting,
+    VALID_CLAIMS_ACCEPTED,
+};
 pub use self::properties::{
     EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL,
     ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
@@ -86,8 +91,8 @@ pub use self::reservations::{
     BOUNDED_OVERTAKING, FREE_KEYS_RESERVED, ONE_ORDER, ReservationsModel, ReservationsSetting, TAKEN_IN_TIME,
 };
 pub use self::run::{
-    Outcome, Violation, explore, explore_delegation, explore_membership, explore_queue, explore_reservations,
-    explore_sets,
+    Outcome, Violation, explore, explore_delegation, explore_membership, explore_permits, explore_queue,
+    explore_reservations, explore_sets,
 };
 pub use self::sets::{COMPLETE_SETS, NO_STUCK_SET, SetsModel, SetsMutant, SetsSetting};
 pub use self::setting::{Mutant, Setting, Time};

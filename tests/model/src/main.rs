@@ -1,7 +1,7 @@
 //! Explores all states of the larger settings, which takes minutes.
 //!
 //! ```text
-//! model [attempts|forgetting|renewal|eviction|queue|delegation|membership|all]
+//! model [attempts|forgetting|renewal|eviction|queue|permits|delegation|membership|all]
 //! ```
 //!
 //! Progress goes to stderr. If a property is violated, the run that shows it is printed and the exit code is 1.
@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use lock_model::{
-    DelegationSetting, MembershipSetting, ModelSetting, QueueSetting, ReservationsSetting, Setting, report,
+    DelegationSetting, MembershipSetting, ModelSetting, PermitsSetting, QueueSetting, ReservationsSetting, Setting,
+    report,
 };
 
 /// Explores all states of a model of the protocol and checks its properties in each of them. The exit code is 1 if a
@@ -37,6 +38,8 @@ enum Which {
     Queue,
     /// Services that work under the lock of another.
     Delegation,
+    /// Permits: several slots with one queue.
+    Permits,
     /// Changes of the membership, with and without a lock, while nodes lose their data and clocks are wrong.
     Membership,
     /// All of these, one after the other.
@@ -62,6 +65,9 @@ fn main() -> io::Result<ExitCode> {
     }
     if wanted(Which::Delegation) {
         models.extend(DelegationSetting::long().into_iter().map(ModelSetting::Delegation));
+    }
+    if wanted(Which::Permits) {
+        models.extend(PermitsSetting::long().into_iter().map(ModelSetting::Permits));
     }
     if wanted(Which::Membership) {
         models.extend(MembershipSetting::long().into_iter().map(ModelSetting::Membership));

@@ -3,9 +3,12 @@ use std::io::{self, Write};
 
 use super::delegation::DelegationSetting;
 use super::membership::MembershipSetting;
+use super::permits::PermitsSetting;
 use super::queue::QueueSetting;
 use super::reservations::ReservationsSetting;
-use super::run::{Outcome, explore, explore_delegation, explore_membership, explore_queue, explore_reservations};
+use super::run::{
+    Outcome, explore, explore_delegation, explore_membership, explore_permits, explore_queue, explore_reservations,
+};
 use super::setting::Setting;
 
 /// The setting of one of the models.
@@ -19,6 +22,8 @@ pub enum ModelSetting {
     Reservations(ReservationsSetting),
     /// A setting of the model of delegations.
     Delegation(DelegationSetting),
+    /// A setting of the model of permits.
+    Permits(PermitsSetting),
     /// A setting of the model of the membership.
     Membership(MembershipSetting),
 }
@@ -30,6 +35,7 @@ impl ModelSetting {
             Self::Queue(setting) => explore_queue(setting.clone(), None, progress),
             Self::Reservations(setting) => explore_reservations(setting.clone(), None, progress),
             Self::Delegation(setting) => explore_delegation(setting.clone(), None, progress),
+            Self::Permits(setting) => explore_permits(setting.clone(), None, progress),
             Self::Membership(setting) => explore_membership(setting.clone(), None, progress),
         }
     }
@@ -42,6 +48,7 @@ impl fmt::Display for ModelSetting {
             Self::Queue(setting) => setting.fmt(f),
             Self::Reservations(setting) => setting.fmt(f),
             Self::Delegation(setting) => setting.fmt(f),
+            Self::Permits(setting) => setting.fmt(f),
             Self::Membership(setting) => setting.fmt(f),
         }
     }

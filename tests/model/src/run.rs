@@ -10,6 +10,7 @@ use super::coverage::{Coverage, CoveragePoint};
 use super::delegation::{DelegationModel, DelegationSetting};
 use super::membership::{MembershipModel, MembershipSetting};
 use super::model::LockModel;
+use super::permits::{PermitsModel, PermitsSetting};
 use super::queue::{QueueModel, QueueSetting};
 use super::reservations::{ReservationsModel, ReservationsSetting};
 use super::sets::{SetsModel, SetsSetting};
@@ -95,6 +96,16 @@ pub fn explore_delegation(
     progress: impl Fn(usize, usize),
 ) -> Outcome {
     run_checker(DelegationModel::new(setting), Arc::default(), target, progress)
+}
+
+/// Like [`explore`], for the model of permits.
+#[must_use]
+pub fn explore_permits(
+    setting: PermitsSetting,
+    target: Option<&'static str>,
+    progress: impl Fn(usize, usize),
+) -> Outcome {
+    run_checker(PermitsModel::new(setting), Arc::default(), target, progress)
 }
 
 /// Like [`explore`], for the model of the membership.

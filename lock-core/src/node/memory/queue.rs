@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use crate::node::limits::{
 use crate::node::{Position, RESERVATION_TTL};
 use crate::random::WaiterId;
 
-/// The queue of a lock, and its reservations. The rules are those of `queue.lua`.
+/// The queue of a lock, and its reservations; or the one queue of all slots of a resource, and the reservations of each. The rules
+/// are those of `queue.lua`.
 #[derive(Default)]
 pub(super) struct NodeQueue {
     /// In their order.
     waiters: Vec<Entry>,
     /// When the waiters are forgotten, if none enters until then.
     expires: Duration,
-    reserved: Option<Reserved>,
+    reserved: BTreeMap<Slot, Reserved>,
     /// While readers hold the lock: when each writer that waits was last heard of.
     heard: HashMap<WaiterId, Duration>,
 }
@@ -37,6 +38,9 @@ pub(super) struct Caller {
     pub(super) polls: bool,
 }
 
+/// Which slot; `None` for a lock without slots.
+type Slot = Option<u32>;
+
 /// The waiters for which the free key is reserved, one after another, and whether each knows of it.
 struct Reserved {
     waiters: Vec<(WaiterId, bool)>,
@@ -46,6 +50,11 @@ struct Reserved {
 }
 
 impl Reserved {
+    /// It is not known any more for whom the key was reserved.
+    fn is_forgotten(&self, now: Duration) -> bool {
+        self.began + RESERVED_TTL <= now
+    }
+
     /// For which of them it is reserved now: an index, which is behind the last when all have passed.
     fn index(&self, now: Duration) -> usize {
         usize::try_from((now - self.began).as_millis() / RESERVATION_TTL.as_millis()).unwrap_or(usize::MAX)
@@ -60,30 +69,38 @@ impl Reserved {
 }
 
 impl NodeQueue {
-    /// Drops what has expired, and those that let their reservation pass. False if nothing is left.
-    pub(super) fn expire(&mut self, now: Duration) -> bool {
+    /// Whether anything is left that has not expired.
+    pub(super) fn is_known(&self, now: Duration) -> bool {
+        let waits = now < self.expires && !self.waiters.is_empty();
+        waits || self.reserved.values().any(|reserved| !reserved.is_forgotten(now))
+    }
+
+    /// Drops what has expired, and those that let their reservation of the slot pass. False if nothing is left.
+    pub(super) fn expire(&mut self, slot: Slot, now: Duration) -> bool {
         if self.expires <= now {
             self.waiters.clear();
         }
-        self.reserved = self.reserved.take().filter(|reserved| now < reserved.began + RESERVED_TTL);
-        if let Some(reserved) = self.reserved.take_if(|reserved| reserved.index(now) >= reserved.waiters.len()) {
+        let is_over = |reserved: &Reserved| reserved.index(now) >= reserved.waiters.len();
+        if self.reserved.get(&slot).is_some_and(|reserved| reserved.is_forgotten(now) || is_over(reserved))
+            && let Some(reserved) = self.reserved.remove(&slot).filter(|reserved| !reserved.is_forgotten(now))
+        {
             reserved.passed(now).for_each(|waiter| self.remove(waiter));
         }
-        self.reserved.is_some() || !self.waiters.is_empty()
+        !self.reserved.is_empty() || !self.waiters.is_empty()
     }
 
     /// For which waiter the key is reserved, and how much longer it is for this one and those behind it.
-    pub(super) fn reservation(&self, now: Duration) -> Option<(WaiterId, Duration)> {
-        let reserved = self.reserved.as_ref()?;
+    pub(super) fn reservation(&self, slot: Slot, now: Duration) -> Option<(WaiterId, Duration)> {
+        let reserved = self.reserved.get(&slot)?;
         let (waiter, _) = reserved.waiters.get(reserved.index(now))?;
         let all = u32::try_from(reserved.waiters.len()).unwrap_or(u32::MAX) * RESERVATION_TTL;
         Some((*waiter, reserved.began + all - now))
     }
 
     /// How much longer the key is reserved before it is for this waiter; or before it is free, if it never is.
-    pub(super) fn until_reserved(&self, waiter: WaiterId, now: Duration) -> Option<Duration> {
-        let (_, remaining) = self.reservation(now)?;
-        let reserved = self.reserved.as_ref()?;
+    pub(super) fn until_reserved(&self, slot: Slot, waiter: WaiterId, now: Duration) -> Option<Duration> {
+        let (_, remaining) = self.reservation(slot, now)?;
+        let reserved = self.reserved.get(&slot)?;
         let behind =
             reserved.waiters.iter().skip(reserved.index(now) + 1).rev().position(|(other, _)| *other == waiter);
         let from_then_on = behind.map_or(0, |behind| u32::try_from(behind + 1).unwrap_or(u32::MAX));
@@ -103,13 +120,14 @@ impl NodeQueue {
     /// Enters the queue; `None` if there is no room.
     pub(super) fn enter(
         &mut self,
+        slot: Slot,
         Caller { waiter, polls }: Caller,
         since: NonZeroU64,
         mode: Mode,
         now: Duration,
     ) -> Option<Position> {
         self.remove(waiter);
-        if let Some(reserved) = &mut self.reserved {
+        if let Some(reserved) = self.reserved.get_mut(&slot) {
             let mut passed = reserved.waiters.iter().take(reserved.index(now));
             if passed.any(|(other, _)| *other == waiter) {
                 reserved.late.push(waiter);
@@ -126,18 +144,18 @@ impl NodeQueue {
     }
 
     /// Gives up the position and the reservation.
-    pub(super) fn leave(&mut self, waiter: WaiterId, now: Duration) {
+    pub(super) fn leave(&mut self, slot: Slot, waiter: WaiterId, now: Duration) {
         self.remove(waiter);
-        if self.reservation(now).is_some_and(|(first, _)| first == waiter) {
-            self.reserved = None;
+        if self.reservation(slot, now).is_some_and(|(first, _)| first == waiter) {
+            self.reserved.remove(&slot);
         }
     }
 
     /// A waiter takes the lock: it needs no position any longer, and those that let their reservation pass
     /// lose theirs.
-    pub(super) fn acquired(&mut self, waiter: WaiterId, now: Duration) {
+    pub(super) fn acquired(&mut self, slot: Slot, waiter: WaiterId, now: Duration) {
         self.remove(waiter);
-        if let Some(reserved) = self.reserved.take() {
+        if let Some(reserved) = self.reserved.remove(&slot) {
             reserved.passed(now).for_each(|waiter| self.remove(waiter));
         }
     }
@@ -146,25 +164,41 @@ impl NodeQueue {
     /// Those that nobody listens for are removed. Not woken are those that poll, and `caller`, whose request this is.
     pub(super) fn offer(
         &mut self,
+        slot: Slot,
         caller: Option<WaiterId>,
         now: Duration,
         mut wake: impl FnMut(WaiterId, usize) -> bool,
     ) {
+        let leading = self.leaders(slot, now);
         let (mut waiters, mut gone) = (Vec::new(), 0);
-        let most = |queued: usize| queued.min(MAX_RESERVATIONS as usize);
+        let most = |queued: usize| (queued - leading).min(MAX_RESERVATIONS as usize);
         while waiters.len() < most(self.waiters.len()) && gone < MAX_GONE {
             let before = waiters.len();
-            let Entry { polls, waiter, .. } = self.waiters[before];
+            let Entry { polls, waiter, .. } = self.waiters[leading + before];
             let is_last = before + 1 == most(self.waiters.len());
             let is_woken = is_woken(before, is_last);
             if is_woken && Some(waiter) != caller && !polls && !wake(waiter, before) {
-                self.waiters.remove(before);
+                self.waiters.remove(leading + before);
                 gone += 1;
             } else {
                 waiters.push((waiter, is_woken || polls));
             }
         }
-        self.reserved = (!waiters.is_empty()).then_some(Reserved { waiters, began: now, late: Vec::new() });
+        self.reserved.remove(&slot);
+        if !waiters.is_empty() {
+            self.reserved.insert(slot, Reserved { waiters, began: now, late: Vec::new() });
+        }
+    }
+
+    /// How many waiters lead the queue that have another slot reserved now.
+    fn leaders(&mut self, slot: Slot, now: Duration) -> usize {
+        let others: Vec<Slot> = self.reserved.keys().copied().filter(|other| *other != slot).collect();
+        for other in &others {
+            self.expire(*other, now);
+        }
+        let has_slot: Vec<WaiterId> =
+            others.iter().filter_map(|other| self.reservation(*other, now)).map(|(waiter, _)| waiter).collect();
+        self.waiters.iter().take_while(|entry| has_slot.contains(&entry.waiter)).count()
     }
 
     /// A writer waits, and readers hold the lock.

@@ -21,6 +21,7 @@ use crate::random::{Epoch, OwnerId, WaiterId};
 pub(super) struct Store {
     run_id: String,
     locks: HashMap<String, Lock>,
+    /// By [`LockKeys::queue`].
     queues: HashMap<String, NodeQueue>,
     tombstones: Tombstones,
     /// Where each waiter listens. Those that do not any more are swept.
@@ -140,8 +141,8 @@ impl Store {
                 }
                 self.set_fence(keys, token);
                 self.hold(keys, mode, owner, ttl, now);
-                if let (Some(_), Some(queue)) = (since, self.queues.get_mut(keys.lock_key())) {
-                    queue.acquired(*waiter, now);
+                if let (Some(_), Some(queue)) = (since, self.queues.get_mut(keys.queue())) {
+                    queue.acquired(keys.slot(), *waiter, now);
                 }
                 if mode.is_read() && !joins {
                     self.readers_began(keys, now);
@@ -196,7 +197,7 @@ impl Store {
                 remaining: lock.map(|lock| lock.expires - now),
                 readers: lock.map_or(Vec::new(), |lock| lock.readers(now)),
                 fence: self.fence(keys),
-                waiters: self.queues.get(keys.lock_key()).map_or(0, |queue| queue.count(now)),
+                waiters: self.queues.get(keys.queue()).map_or(0, |queue| queue.count(now)),
                 evicted: self.tombstones.of(keys.lock_key(), now).to_vec(),
             }
         };
@@ -220,8 +221,9 @@ impl Store {
         }
         self.set_fence(keys, *token);
         let deleted = self.locks.remove(keys.lock_key()).is_some() && is_held;
-        let is_queued = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
-        if is_queued && self.queue(keys).reservation(now).is_none() {
+        let slot = keys.slot();
+        let is_queued = self.queues.get_mut(keys.queue()).is_some_and(|queue| queue.expire(slot, now));
+        if is_queued && self.queue(keys).reservation(slot, now).is_none() {
             self.offer(keys, None, now);
         }
         Ok(Eviction::Evicted { deleted })
@@ -268,12 +270,12 @@ impl Store {
         (caller, since, mode): (Caller, Option<NonZeroU64>, Mode),
         now: Duration,
     ) -> Option<Reply> {
-        let Caller { waiter, .. } = caller;
-        let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
+        let (slot, Caller { waiter, .. }) = (keys.slot(), caller);
+        let known = self.queues.get_mut(keys.queue()).is_some_and(|queue| queue.expire(slot, now));
         let joins = mode.is_read() && holder.is_some_and(|held| held.by_readers);
         let is_barred = (holder.is_none() || mode.is_read()) && self.is_evicted(keys, owner, now);
         if holder.is_none() && is_barred {
-            let position = since.and_then(|since| self.queue(keys).enter(caller, since, mode, now));
+            let position = since.and_then(|since| self.queue(keys).enter(slot, caller, since, mode, now));
             return Some(Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position });
         }
         if !known && holder.is_none() {
@@ -283,26 +285,26 @@ impl Store {
             return None;
         }
         let is_caller = |other: WaiterId| since.is_some() && other == waiter;
-        let mut reservation = self.queue(keys).reservation(now);
+        let mut reservation = self.queue(keys).reservation(slot, now);
         if holder.is_none() && reservation.is_none() {
             if self.queue(keys).first().is_none_or(is_caller) {
                 return None;
             }
             if let Some(since) = since {
-                self.queue(keys).enter(caller, since, mode, now);
+                self.queue(keys).enter(slot, caller, since, mode, now);
             }
             self.offer(keys, since.map(|_| waiter), now);
-            reservation = self.queue(keys).reservation(now);
+            reservation = self.queue(keys).reservation(slot, now);
         }
         let remaining = match (holder, reservation) {
             (Some(Held { remaining, .. }), _) => remaining,
             (None, Some((first, remaining))) if !is_caller(first) => {
-                let until = since.and_then(|_| self.queue(keys).until_reserved(waiter, now));
+                let until = since.and_then(|_| self.queue(keys).until_reserved(slot, waiter, now));
                 until.unwrap_or(remaining)
             }
             (None, _) => return None,
         };
-        let position = since.and_then(|since| self.queue(keys).enter(caller, since, mode, now));
+        let position = since.and_then(|since| self.queue(keys).enter(slot, caller, since, mode, now));
         if position.is_some() && mode == Mode::Write && holder.is_some_and(|held| held.by_readers) {
             self.queue(keys).hear(waiter, now);
         }
@@ -311,24 +313,25 @@ impl Store {
 
     /// What a release, or leaving the queue, does to the queue.
     fn released(&mut self, keys: &LockKeys, caller: Caller, position: QueuePosition, now: Duration) {
-        let known = self.queues.get_mut(keys.lock_key()).is_some_and(|queue| queue.expire(now));
+        let slot = keys.slot();
+        let known = self.queues.get_mut(keys.queue()).is_some_and(|queue| queue.expire(slot, now));
         if !known && !matches!(position, QueuePosition::Keep { .. }) {
             return;
         }
         let holder = self.holder(keys, now);
         let queue = self.queue(keys);
         match position {
-            QueuePosition::Keep { since, mode } => _ = queue.enter(caller, since, mode, now),
+            QueuePosition::Keep { since, mode } => _ = queue.enter(slot, caller, since, mode, now),
             QueuePosition::Leave => {
                 let makes_way = queue.has_writer(caller.waiter) && holder.is_some_and(|held| held.by_readers);
-                queue.leave(caller.waiter, now);
+                queue.leave(slot, caller.waiter, now);
                 if makes_way {
                     self.wake_readers(keys);
                 }
             }
             QueuePosition::None => {}
         }
-        if holder.is_none() && self.queue(keys).reservation(now).is_none() {
+        if holder.is_none() && self.queue(keys).reservation(slot, now).is_none() {
             // The process may have released for a caller that does not wait.
             let caller = (position != QueuePosition::None).then_some(caller.waiter);
             self.offer(keys, caller, now);
@@ -349,13 +352,13 @@ impl Store {
     }
 
     fn queue(&mut self, keys: &LockKeys) -> &mut NodeQueue {
-        self.queues.entry(keys.lock_key().to_owned()).or_default()
+        self.queues.entry(keys.queue().to_owned()).or_default()
     }
 
     /// Offers the free key to the first waiters. If this is a request of one of them, it need not be woken.
     fn offer(&mut self, keys: &LockKeys, caller: Option<WaiterId>, now: Duration) {
-        let (queue, listeners) = (self.queues.entry(keys.lock_key().to_owned()).or_default(), &self.listeners);
-        queue.offer(caller, now, |waiter, before| {
+        let (queue, listeners) = (self.queues.entry(keys.queue().to_owned()).or_default(), &self.listeners);
+        queue.offer(keys.slot(), caller, now, |waiter, before| {
             wake(listeners, keys, waiter, u32::try_from(before).unwrap_or(u32::MAX))
         });
     }
@@ -405,7 +408,7 @@ impl Store {
         self.requests_until_sweep -= 1;
         if self.requests_until_sweep == 0 {
             self.locks.retain(|_, lock| lock.expires > now);
-            self.queues.retain(|_, queue| queue.expire(now));
+            self.queues.retain(|_, queue| queue.is_known(now));
             self.tombstones.expire(now);
             self.listeners.retain(|_, listener| !listener.is_closed());
             self.requests_until_sweep = SWEEP_INTERVAL + self.locks.len();

@@ -12,7 +12,7 @@ use super::snippets::snippet;
 
 /// The keys that a node has for a lock.
 pub(crate) struct Lock {
-    pub(crate) resource: String,
+    pub(crate) keys: LockKeys,
     pub(crate) lock: String,
     pub(crate) queue: String,
     pub(crate) reserved: String,
@@ -23,17 +23,20 @@ pub(crate) struct Lock {
 
 pub(crate) static KEYSPACE: LazyLock<Arc<Keyspace>> = LazyLock::new(|| Arc::new(Keyspace::new("lock:")));
 
-/// Three locks with fences of their own, and one that shares the fence of the first.
-pub(crate) static LOCKS: LazyLock<[Lock; 4]> = LazyLock::new(|| {
+/// Three locks with fences of their own, one that shares the fence of the first, and two slots.
+pub(crate) static LOCKS: LazyLock<[Lock; 6]> = LazyLock::new(|| {
     let fence = |resource: &str| LockKeys::new(&KEYSPACE, resource).fence();
     let shares = |resource: &String| fence(resource) == fence("r");
     let neighbor = (0..).map(|number| format!("t{number}")).find(shares).unwrap();
-    ["r", "s", "u", &neighbor].map(|resource| {
-        let keys = LockKeys::new(&KEYSPACE, resource);
+    let [r, s, u, neighbor] =
+        ["r", "s", "u", &neighbor].map(|resource| (resource, resource, LockKeys::new(&KEYSPACE, resource)));
+    let [one, other] =
+        [("r{0}", 0), ("r{1}", 1)].map(|(name, slot)| (name, "r{}", LockKeys::of_slot(&KEYSPACE, "r", slot)));
+    [r, s, u, neighbor, one, other].map(|(name, queue, keys)| {
         let lock = keys.lock_key().to_owned();
-        let [queue, reserved] = ["queue", "reserved"].map(|name| format!("lock:{{{resource}}}:{name}"));
-        let (fence, queue_field) = (keys.fence().to_string(), format!("q{}", keys.fence()));
-        Lock { resource: resource.to_owned(), lock, queue, reserved, fence, queue_field }
+        let (reserved, fence) = (format!("lock:{{{name}}}:reserved"), keys.fence().to_string());
+        let queue_field = format!("q{}", LockKeys::new(&KEYSPACE, queue).fence());
+        Lock { keys, lock, queue: format!("lock:{{{queue}}}:queue"), reserved, fence, queue_field }
     })
 });
 

@@ -37,8 +37,8 @@ enum What {
     Requests { waiter: usize, polls: bool, requests: Vec<(usize, Operation)> },
     /// These locks are looked at, by their places in [`LOCKS`]; also by a node without an epoch.
     Look { locks: Vec<usize>, in_any_epoch: bool },
-    /// Holders are evicted from the first lock.
-    Evict { holders: Vec<Holder>, token: u64 },
+    /// Holders are evicted from the lock at this place in [`LOCKS`].
+    Evict { lock: usize, holders: Vec<Holder>, token: u64 },
     /// A write of the record.
     Write(Write),
     /// The highest fence is read.
@@ -84,7 +84,8 @@ impl Call {
 }
 
 /// The locks that one call is about.
-const TOGETHER: [&[usize]; 9] = [&[0], &[0], &[0], &[0], &[0, 1], &[1, 0], &[0, 1, 2], &[3], &[1, 3]];
+const TOGETHER: [&[usize]; 14] =
+    [&[0], &[0], &[0], &[0], &[0, 1], &[1, 0], &[0, 1, 2], &[3], &[1, 3], &[4], &[4], &[5], &[5], &[4, 5]];
 
 fn owner() -> impl Strategy<Value = OwnerId> {
     select(&[1, 1, 2][..]).prop_map(OwnerId::from_bits)
@@ -193,9 +194,10 @@ pub(crate) fn evict() -> impl Strategy<Value = Call> {
     let stranger = Just(Holder::Stranger(b"a stranger".to_vec()));
     let holder = prop_oneof![4 => owner().prop_map(Holder::Owner), 1 => stranger, 1 => Just(Holder::NotALock)];
     let holders = prop::collection::vec(holder, 0..3);
-    (any::<bool>(), prop::bool::weighted(0.1), holders, number(), spoiled()).prop_map(
-        |(by_source, wrong_epoch, holders, token, spoiled)| Call {
-            what: What::Evict { holders, token },
+    let lock = select(&[0, 0, 0, 4][..]);
+    (any::<bool>(), prop::bool::weighted(0.1), (lock, holders), number(), spoiled()).prop_map(
+        |(by_source, wrong_epoch, (lock, holders), token, spoiled)| Call {
+            what: What::Evict { lock, holders, token },
             by_source,
             wrong_epoch,
             spoiled,
@@ -291,11 +293,11 @@ impl Encoder {
             What::Requests { waiter, polls, requests } => self.submit(WAITERS[*waiter], *polls, requests).await,
             // What comes of these does not matter: the server that records has other locks.
             What::Look { locks, in_any_epoch } => {
-                let keys = locks.iter().map(|lock| LockKeys::new(&KEYSPACE, &LOCKS[*lock].resource)).collect();
+                let keys = locks.iter().map(|lock| LOCKS[*lock].keys.clone()).collect();
                 _ = self.node.look(Look { keys, epoch: (!in_any_epoch).then_some(EPOCH) }).await;
             }
-            What::Evict { holders, token } => {
-                let (keys, holders) = (LockKeys::new(&KEYSPACE, &LOCKS[0].resource), holders.clone());
+            What::Evict { lock, holders, token } => {
+                let (keys, holders) = (LOCKS[*lock].keys.clone(), holders.clone());
                 _ = self.node.evict(Evict { keys, epoch: EPOCH, holders, token: *token, barred_for: MINUTE }).await;
             }
             What::Write(write) => self.write(*write).await,
@@ -310,9 +312,8 @@ impl Encoder {
         // The engine sends the first of several requests on its own, and the others together. So the first is another one.
         let first = (requests.len() > 1)
             .then(|| ask(&self.node, request(LockKeys::new(&KEYSPACE, "first"), Operation::LeaveQueue)));
-        let sent = requests.iter().map(|(lock, operation)| {
-            ask(&self.node, request(LockKeys::new(&KEYSPACE, &LOCKS[*lock].resource), *operation))
-        });
+        let sent =
+            requests.iter().map(|(lock, operation)| ask(&self.node, request(LOCKS[*lock].keys.clone(), *operation)));
         let sent: Vec<_> = first.into_iter().chain(sent).collect();
         join_all(sent).await;
     }

@@ -27,7 +27,8 @@ impl Reservations {
     /// Reads them. `Err` names the difference if they are not the same on both servers.
     pub(crate) async fn read(pair: &mut Pair) -> Result<Self, String> {
         let keys = LOCKS.iter().map(|lock| lock.reserved.as_str());
-        let read = words(&["EVAL", READ, "4"].into_iter().chain(keys).collect::<Vec<_>>());
+        let count = LOCKS.len().to_string();
+        let read = words(&["EVAL", READ, &count].into_iter().chain(keys).collect::<Vec<_>>());
         let earliest = Instant::now();
         let (real, fake) = pair.ask(&read).await;
         let latest = Instant::now();

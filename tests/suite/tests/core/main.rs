@@ -20,6 +20,7 @@ mod node_timeouts;
 mod observers;
 mod other_runtimes;
 mod outages;
+mod permits;
 mod readers;
 mod roster_changes;
 mod scopes;

@@ -150,6 +150,25 @@ async fn a_lock_that_is_held_elsewhere_is_listed_while_callers_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn permits_have_a_row_each_and_those_who_wait_for_any_have_one() {
+    let locks = LockManager::in_memory();
+    let export = || locks.permits("export", 2).wait(SECOND * 60).acquire();
+    let (_lock, _one, _other) = (locks.lock("export").acquire().await, export().await, export().await);
+    let waiting = [(); 3].map(|()| tokio::spawn(export()));
+    let state = Page::now(&app(&locks)).await;
+    assert_eq!((&state["held"], &state["waiting"]), (&3.into(), &3.into()));
+    let rows = state["templates"][0]["rows"].as_array().unwrap();
+    let mut shown: Vec<_> = rows
+        .iter()
+        .map(|row| (row["resource"].as_str().unwrap(), row["any_permit"] == true, row["waiting"].as_u64().unwrap()))
+        .collect();
+    shown.sort_unstable();
+    let none = |resource| (resource, false, 0);
+    assert_eq!(shown, [none("export"), ("export", true, 3), none("export{0}"), none("export{1}")]);
+    waiting.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_thousand_rows_are_shown_and_the_others_are_counted() {
     let locks = LockManager::in_memory();
     let lock = |number: usize| locks.lock(format!("stock:{number}")).template("stock:{sku}");

@@ -26,13 +26,15 @@ fn a_setting_out_of_range_panics_at_construction_and_names_value_and_range() {
     type Set = fn(LockLayer) -> LockLayer;
     let locks = LockManager::builder().nodes(nodes()).max_ttl(SECOND * 30).max_buffered_bytes(1000).connect_lazy();
     let locks = locks.unwrap();
-    let wrong: [(Set, &str); 9] = [
+    let wrong: [(Set, &str); 11] = [
         (|layer| layer.ttl(SECOND * 31), "ttl must be between 100ms and 30s, got 31s"),
         (|layer| layer.ttl(MS * 99), "ttl must be between 100ms and 30s, got 99ms"),
         (|layer| layer.wait(MAX_WAIT + SECOND), "wait must be between 0ns and 86400s, got 86401s"),
         (|layer| layer.max_hold(Duration::ZERO), "max_hold must be between 1ms and 604800s, got 0ns"),
         (|layer| layer.max_hold(MAX_HOLD + SECOND), "max_hold must be between 1ms and 604800s, got 604801s"),
         (|layer| layer.body_limit(1001), "body_limit must be at most the manager's max_buffered_bytes, 1000, got 1001"),
+        (|layer| layer.permits(0), "permits must be between 1 and 100, got 0"),
+        (|layer| layer.permits(101), "permits must be between 1 and 100, got 101"),
         (|layer| layer.busy_status(StatusCode::OK), "busy_status must be one of [409, 423, 429, 503], got 200 OK"),
         (|layer| layer.retry_after(SECOND / 2), "retry_after must be whole seconds between 1s and 3600s, got 500ms"),
         // A setting that is made later does not hide one that was wrong.
@@ -41,17 +43,25 @@ fn a_setting_out_of_range_panics_at_construction_and_names_value_and_range() {
     for (set, message) in wrong {
         assert_eq!(panic_of(&locks, set).as_deref(), Some(message));
     }
-    let good: [Set; 6] = [
+    let good: [Set; 8] = [
         |layer| layer.ttl(MIN_TTL),
         |layer| layer.ttl(SECOND * 30),
         |layer| layer.wait(MAX_WAIT),
         |layer| layer.max_hold(MS),
+        |layer| layer.permits(1),
+        |layer| layer.permits(100),
         |layer| layer.max_hold(MAX_HOLD),
         |layer| layer.body_limit(1000),
     ];
     for set in good {
         assert_eq!(panic_of(&locks, set), None);
     }
+}
+
+#[test]
+#[should_panic(expected = "permits cannot be combined with several resources: a set has locks only")]
+fn permits_of_several_resources_panic_at_construction() {
+    drop(LockLayer::new_all(LockManager::in_memory(), ["a", "b"]).permits(2));
 }
 
 #[test]

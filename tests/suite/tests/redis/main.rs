@@ -13,6 +13,7 @@ mod membership;
 mod mixed_fleets;
 mod moving_runtimes;
 mod nothing_left;
+mod permits;
 mod queued_locks;
 mod regressions;
 mod runtimes;

@@ -20,14 +20,14 @@ const LONG: Duration = Duration::from_secs(1000);
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// A request about one of three resources, in the present epoch or in an unknown one.
+    /// A request about one of three resources or two slots, in the present epoch or in an unknown one.
     Request {
         resource: usize,
         present: bool,
         waiter: Waiter,
         operation: Operation,
     },
-    /// All resources are looked at, in the present epoch, in an unknown one, or in any.
+    /// All locks are looked at, in the present epoch, in an unknown one, or in any.
     Look(Option<bool>),
     /// Holders are evicted, in the present epoch or in an unknown one.
     Evict {
@@ -88,12 +88,15 @@ fn mode() -> impl Strategy<Value = Mode> {
 /// A process, and whether it says that it polls.
 type Waiter = (WaiterId, bool);
 
+/// How many locks the requests are about.
+const LOCKS: usize = 5;
+
 /// How many processes wait. The last does not listen.
 const WAITERS: u128 = 5;
 
 fn action() -> impl Strategy<Value = Action> {
     let waiter = (1..=WAITERS, prop::bool::weighted(0.1)).prop_map(|(bits, polls)| (WaiterId::from_bits(bits), polls));
-    let request = (0..3_usize, prop::bool::weighted(0.95), waiter, operation())
+    let request = (0..LOCKS, prop::bool::weighted(0.95), waiter, operation())
         .prop_map(|(resource, present, waiter, operation)| Action::Request { resource, present, waiter, operation });
     let floor = prop::option::weighted(0.2, 1_u64..20);
     let write = (prop::bool::weighted(0.8), any::<[bool; 3]>(), prop::bool::weighted(0.8), floor).prop_map(
@@ -102,7 +105,7 @@ fn action() -> impl Strategy<Value = Action> {
         },
     );
     let look = prop::option::of(prop::bool::weighted(0.9)).prop_map(Action::Look);
-    let evict = (0..3_usize, prop::bool::weighted(0.95), prop::collection::vec(owner(), 0..3), token())
+    let evict = (0..LOCKS, prop::bool::weighted(0.95), prop::collection::vec(owner(), 0..3), token())
         .prop_map(|(resource, present, owners, token)| Action::Evict { resource, present, owners, token });
     prop_oneof![60 => request, 4 => look, 6 => evict, 3 => write, 1 => Just(Action::ReadFences), 1 => Just(Action::Inspect)]
 }
@@ -111,8 +114,8 @@ fn action() -> impl Strategy<Value = Action> {
 struct Side {
     node: Box<dyn LockNode>,
     keyspace: Arc<Keyspace>,
-    /// The first and the last share a fence.
-    resources: [String; 3],
+    /// The first and the third share a fence; the last two, a queue.
+    locks: [LockKeys; LOCKS],
     run_id: String,
 }
 
@@ -122,8 +125,10 @@ impl Side {
         let run_id = node.inspect(&keyspace).await.unwrap().run_id;
         let fence = |resource: &str| LockKeys::new(&keyspace, resource).fence();
         let third = (0..).map(|suffix| format!("three-{suffix}")).find(|third| fence(third) == fence("one")).unwrap();
-        let resources = ["one".to_owned(), "two".to_owned(), third];
-        Self { node: Box::new(node), keyspace, resources, run_id }
+        let [one, two, third] = ["one", "two", &third].map(|resource| LockKeys::new(&keyspace, resource));
+        let [first_slot, last_slot] = [0, 99].map(|slot| LockKeys::of_slot(&keyspace, "slots", slot));
+        let locks = [one, two, third, first_slot, last_slot];
+        Self { node: Box::new(node), keyspace, locks, run_id }
     }
 
     async fn send(&self, resource: usize, epoch: Epoch, operation: Operation) -> Result<Reply, NodeError> {
@@ -137,12 +142,12 @@ impl Side {
         epoch: Epoch,
         operation: Operation,
     ) -> Result<Reply, NodeError> {
-        let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
+        let keys = self.locks[resource].clone();
         ask(&self.node, Request { keys, epoch, waiter, polls, operation }).await.map(without_time)
     }
 
     async fn look(&self, epoch: Option<Epoch>) -> Result<Vec<LockState>, NodeError> {
-        let keys = self.resources.iter().map(|resource| LockKeys::new(&self.keyspace, resource)).collect();
+        let keys = self.locks.to_vec();
         let looked = self.node.look(Look { keys, epoch }).await?.into_iter();
         Ok(looked.map(without_times).collect())
     }
@@ -154,7 +159,7 @@ impl Side {
         owners: &[OwnerId],
         token: u64,
     ) -> Result<Eviction, NodeError> {
-        let keys = LockKeys::new(&self.keyspace, &self.resources[resource]);
+        let keys = self.locks[resource].clone();
         let holders = owners.iter().copied().map(Holder::Owner).collect();
         self.node.evict(Evict { keys, epoch, holders, token, barred_for: LONG }).await
     }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use crate::mode::Mode;
-use crate::node::{Operation, Request};
+use crate::node::{LockKeys, Operation, Request};
 
 /// The requests of one command, in the order in which the script takes them.
 ///
-/// Within a batch the order of requests does not matter, because no two have the same fence, and so no two the same lock. There is
-/// one exception: a release may be followed by an acquire of its lock, and the script executes releases first. If that acquire
+/// Within a batch the order of requests does not matter, because no two have the same fence, and so no two the same lock, and no two
+/// the same queue, which slots share. There is one exception: a release may be followed by an acquire of its lock, and the script executes releases first. If that acquire
 /// needed a batch of its own, a contended lock would take up to 85 % more commands and have 5 to 15 % fewer cycles.
 pub(in crate::node::redis) struct Batch<T> {
     pub(in crate::node::redis) releases: Vec<T>,
     /// Of writers.
     pub(in crate::node::redis) acquires: Vec<T>,
     pub(in crate::node::redis) others: Vec<T>,
-    /// Of all requests: next to each other, they are searched fast.
+    /// Of all requests, those of queues included: next to each other, they are searched fast.
     fences: Vec<u16>,
 }
 
@@ -32,18 +32,30 @@ impl<T: AsRef<Request>> Batch<T> {
         self.releases.into_iter().chain(self.acquires).chain(self.others)
     }
 
-    /// Whether a request can follow those of this batch that have its fence: an acquire of a writer can follow a release.
+    /// Whether the batch has a request with the fence or the queue of another one.
+    fn touches(&self, keys: &LockKeys) -> bool {
+        let (fence, queue) = (keys.fence(), keys.queue_fence());
+        self.fences.contains(&fence) || queue != fence && self.fences.contains(&queue)
+    }
+
+    /// Whether a request can follow those of this batch that have its fence or its queue: an acquire of a writer can follow a release
+    /// of the same fence.
     fn admits_behind(&self, request: &Request) -> bool {
-        let fence = request.keys.fence();
-        let mut not_releases = self.acquires.iter().chain(&self.others);
+        let keys = &request.keys;
+        let mut releases = self.releases.iter().map(|release| &release.as_ref().keys);
+        let mut not_releases = self.acquires.iter().chain(&self.others).map(|other| &other.as_ref().keys);
         matches!(request.operation, Operation::Acquire { mode: Mode::Write, .. })
-            && not_releases.all(|other| other.as_ref().keys.fence() != fence)
+            && not_releases.all(|other| !have_common(other, keys))
+            && releases.all(|other| other.fence() == keys.fence() || !have_common(other, keys))
     }
 
     /// Adds a message, after which at most `left` more come.
     fn add(&mut self, message: T, left: usize) {
         let Request { keys, operation, .. } = message.as_ref();
         self.fences.push(keys.fence());
+        if keys.queue_fence() != keys.fence() {
+            self.fences.push(keys.queue_fence());
+        }
         let messages = match operation {
             Operation::Release { .. } => &mut self.releases,
             Operation::Acquire { mode: Mode::Write, .. } => &mut self.acquires,
@@ -61,6 +73,12 @@ impl<T: AsRef<Request>> Batch<T> {
     }
 }
 
+/// Whether two locks have a fence or a queue in common.
+fn have_common(one: &LockKeys, other: &LockKeys) -> bool {
+    let of = |keys: &LockKeys| [keys.fence(), keys.queue_fence()];
+    of(one).iter().any(|number| of(other).contains(number))
+}
+
 /// Divides messages into batches, which are to be sent in this order: the requests for one lock stay in the order in which they
 /// came.
 pub(in crate::node::redis) fn into_batches<T: AsRef<Request>>(
@@ -76,8 +94,7 @@ pub(in crate::node::redis) fn into_batches<T: AsRef<Request>>(
         if !batches.last().is_none_or(same) {
             from = batches.len();
         }
-        let fence = request.keys.fence();
-        let last = batches[from..].iter().rposition(|batch| batch.fences.contains(&fence)).map(|last| from + last);
+        let last = batches[from..].iter().rposition(|batch| batch.touches(&request.keys)).map(|last| from + last);
         let earliest = match last {
             Some(last) if batches[last].admits_behind(request) => last,
             Some(last) => last + 1,
@@ -103,7 +120,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::node::{Keyspace, LockKeys, QueuePosition};
+    use crate::node::{Keyspace, QueuePosition};
     use crate::random::{Epoch, OwnerId, WaiterId};
 
     struct Message(&'static str, Request);
@@ -132,13 +149,7 @@ mod tests {
             let (epoch, waiter) = (Epoch::from_bits(*epoch), WaiterId::from_bits(1));
             Message(
                 resource,
-                Request {
-                    keys: LockKeys::new(&keyspace, resource),
-                    epoch,
-                    waiter,
-                    polls: false,
-                    operation: *operation,
-                },
+                Request { keys: keyspace.keys_of(resource), epoch, waiter, polls: false, operation: *operation },
             )
         };
         let batches = into_batches(requests.iter().map(message));
@@ -158,6 +169,14 @@ mod tests {
             batches_of(&[("v", A, 1), ("w", R, 1), ("x", R, 1), ("x", A, 1), ("w", A, 1), ("y", R, 1), ("x", R, 1)]);
         assert_eq!(batches, [vec!["w", "x", "y", "v", "x", "w"], vec!["x"]]);
         assert_eq!(batches_of(&[("x", R, 1), ("x", A, 2)]), [["x"], ["x"]], "not where the epoch changed");
+    }
+
+    #[test]
+    fn slots_of_one_queue_are_in_different_batches() {
+        let batches = batches_of(&[("x{0}", A, 1), ("x{1}", A, 1), ("y{0}", A, 1), ("x{0}", R, 1), ("x", A, 1)]);
+        assert_eq!(batches, [vec!["x{0}", "y{0}", "x"], vec!["x{1}"], vec!["x{0}"]]);
+        assert_eq!(batches_of(&[("x{0}", R, 1), ("x{0}", A, 1)]), [["x{0}", "x{0}"]]);
+        assert_eq!(batches_of(&[("x{0}", R, 1), ("x{1}", A, 1)]), [["x{0}"], ["x{1}"]]);
     }
 
     #[test]

@@ -39,7 +39,8 @@ for n = 1, LOCKS do
   else
     local waiters, evicted = 0, false
     if record[1 + LOCKS + n] then
-      waiters = try('ZCARD', key(lock_key, 'queue'))
+      -- The slots of a resource have one queue, as queue.lua says.
+      waiters = try('ZCARD', key((string.gsub(lock_key, '{%d+}$', '{}')), 'queue'))
       evicted = call('GET', key(lock_key, 'evicted'))
     end
     local remaining = holder and call('PTTL', lock_key) or -2

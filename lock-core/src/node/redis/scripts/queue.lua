@@ -13,6 +13,12 @@
 --   prefix{lock}:evicted    the tombstone: the owners that were evicted, and cannot have the lock again
 --   q123 in the record      until when the locks with the fence 123 may have one of these: ms since the Unix epoch
 --
+-- The slots of a resource, with the lock keys prefix + lock{0}, lock{1}, ..., have one queue, and each has reservations of its own.
+-- A slot is not reserved for a waiter that leads the queue and has another one reserved already.
+--
+--   prefix{lock{}}:queue    the queue of all slots
+--   prefix{lock{}}:offered  the lock keys of the slots that may have reservations: a sorted set, for its order
+--
 -- A waiter is woken by a message on the channel prefix{node}:wakeups:WAITER: for how many waiters the key is reserved before it, and
 -- the lock key. Nobody listens for a waiter whose process ended, and it is removed. One that is only reconnecting comes back to its
 -- position, because it says again since when it waits.
@@ -36,6 +42,18 @@ local waited = {}
 local function key(lock_key, name)
   return string.sub(lock_key, 1, PREFIX_LENGTH) .. '{' .. string.sub(lock_key, PREFIX_LENGTH + 1) .. '}:' .. name
 end
+
+-- What the queue of a lock belongs to: the lock, or all slots together.
+local queues = {}
+local function queue_of(lock_key)
+  local queue = queues[lock_key] or string.gsub(lock_key, '{%d+}$', '{}')
+  queues[lock_key] = queue
+  return queue
+end
+
+local function is_slot(lock_key) return queue_of(lock_key) ~= lock_key end
+
+local function queue_key(lock_key) return key(queue_of(lock_key), 'queue') end
 
 -- Adds a lock to those of the batch: the name of its field in the record, and the value of that.
 local function add_lock(lock_key, field, mark)
@@ -81,6 +99,11 @@ local function passed_of(reserved, count)
   return passed
 end
 
+local function forget_reservations(lock_key)
+  try('DEL', key(lock_key, 'reserved'))
+  if is_slot(lock_key) then try('ZREM', key(queue_of(lock_key), 'offered'), lock_key) end
+end
+
 -- The waiters for which the key is reserved, which of them it is now (`now`), and for how many ms it is for any; or false.
 local reservations = {}
 local function reserved_for(lock_key)
@@ -94,8 +117,8 @@ local function reserved_for(lock_key)
     reserved.remaining = #reserved * RESERVATION_TTL - elapsed
     if reserved.remaining <= 0 then
       local passed = passed_of(reserved, #reserved)
-      if passed[1] then try('ZREM', key(lock_key, 'queue'), unpack(passed)) end
-      try('DEL', reserved_key)
+      if passed[1] then try('ZREM', queue_key(lock_key), unpack(passed)) end
+      forget_reservations(lock_key)
     end
   end
   reservations[lock_key] = reserved[1] and reserved.remaining > 0 and reserved
@@ -122,7 +145,7 @@ end
 
 local function end_reservations(lock_key)
   reservations[lock_key] = false
-  try('DEL', key(lock_key, 'reserved'))
+  forget_reservations(lock_key)
 end
 
 -- The caller comes after its reservation: it is alive, and keeps its position.
@@ -138,7 +161,7 @@ end
 
 -- Enters the queue. Returns how many are ahead and how many behind, or nothing if there is no room.
 local function enter(lock_key, since, reads)
-  local queue, caller = key(lock_key, 'queue'), reads and READER or WAITER
+  local queue, caller = queue_key(lock_key), reads and READER or WAITER
   came_late(lock_key)
   mark(lock_key)
   local added = try('ZADD', queue, since, caller)
@@ -164,14 +187,33 @@ local function hears(waiter, before, lock_key, caller_waits)
   return type(heard) == 'number' and heard > 0
 end
 
+-- How many waiters lead the queue of a slot that have another slot reserved now.
+local function leaders(lock_key)
+  if not is_slot(lock_key) then return 0 end
+  local has_slot = {}
+  for _, slot in ipairs(try('ZRANGE', key(queue_of(lock_key), 'offered'), 0, -1)) do
+    marks[slot] = marks[lock_key]
+    local reserved = slot ~= lock_key and reserved_for(slot)
+    if reserved then has_slot[id_of(reserved[reserved.now])] = true end
+  end
+  local count = 0
+  while next(has_slot) do
+    local first = try('ZRANGE', queue_key(lock_key), count, count)[1]
+    if not first or not has_slot[id_of(first)] then break end
+    count = count + 1
+  end
+  return count
+end
+
 -- Reserves the free key for the first waiters, and wakes some of them. Those that nobody listens for are removed. If the request
 -- is that of the caller that waits, it need not be woken; but its process may have made the request for a caller that does not.
 local function offer(lock_key, caller_waits)
-  local queue, reserved = key(lock_key, 'queue'), {now = 1}
+  local queue, reserved, leading = queue_key(lock_key), {now = 1}, leaders(lock_key)
   local count, gone = try('ZCARD', queue), 0
   if type(count) == 'table' then return false end
+  count = count - leading
   while #reserved < math.min(MAX_RESERVATIONS, count) and gone < MAX_GONE do
-    local waiters, removed = try('ZRANGE', queue, #reserved, MAX_RESERVATIONS - 1), {}
+    local waiters, removed = try('ZRANGE', queue, leading + #reserved, leading + MAX_RESERVATIONS - 1), {}
     if not waiters[1] then break end
     for _, waiter in ipairs(waiters) do
       if gone == MAX_GONE then break end
@@ -190,6 +232,11 @@ local function offer(lock_key, caller_waits)
   reservations[lock_key] = reserved[1] and reserved
   if reserved[1] then
     try('SET', key(lock_key, 'reserved'), table.concat(reserved, ' '), 'PX', RESERVED_TTL)
+    if is_slot(lock_key) then
+      local offered = key(queue_of(lock_key), 'offered')
+      try('ZADD', offered, 0, lock_key)
+      try('PEXPIRE', offered, RESERVED_TTL)
+    end
   elseif marks[lock_key] then
     unmark(lock_key)
   end
@@ -247,7 +294,7 @@ end
 local function released(lock_key, holder, position)
   if position == 'leave' then
     if not marks[lock_key] then return end
-    local queue = key(lock_key, 'queue')
+    local queue = queue_key(lock_key)
     local made_way = holder == SHARED and try('ZREM', queue, WOKEN, POLLING) == 1
     try('ZREM', queue, WOKEN, POLLING, READS, READS_POLLING)
     if made_way then wake_readers(lock_key) end
@@ -283,7 +330,7 @@ local function blocked(lock_key, holder, since, owner, reads)
   else
     local reserved = reserved_for(lock_key)
     if not reserved then
-      local first = marks[lock_key] and try('ZRANGE', key(lock_key, 'queue'), 0, 0)[1]
+      local first = marks[lock_key] and try('ZRANGE', queue_key(lock_key), 0, 0)[1]
       if not first or waits and is_caller(first) then return end
       if waits then ahead, behind = enter(lock_key, since, reads) end
       reserved = offer(lock_key, waits)
@@ -302,7 +349,7 @@ local function acquired(lock_key)
   if not waited[lock_key] or not marks[lock_key] then return end
   local reserved = reservations[lock_key]
   local passed = reserved and passed_of(reserved, reserved.now - 1) or {}
-  try('ZREM', key(lock_key, 'queue'), WOKEN, POLLING, READS, READS_POLLING, unpack(passed))
+  try('ZREM', queue_key(lock_key), WOKEN, POLLING, READS, READS_POLLING, unpack(passed))
   if reserved then end_reservations(lock_key) end
 end
 

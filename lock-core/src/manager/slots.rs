@@ -1,0 +1,20 @@
+use super::manager::Inner;
+use crate::engine::SlotsSeen;
+use crate::node::LockKeys;
+use crate::options::LockOptions;
+
+impl Inner {
+    /// Looks at the slots of a resource, if it has any.
+    pub(super) async fn look(&self, keys: &LockKeys, options: &LockOptions) -> Option<SlotsSeen> {
+        match options.permits {
+            Some(permits) => Some(self.engine.look_at_slots(keys, permits, options.ttl).await),
+            None => None,
+        }
+    }
+
+    /// One of these slots, at random: other callers see the same.
+    pub(super) fn any_of(&self, slots: &[u32]) -> Option<u32> {
+        let index = self.engine.random.number().checked_rem(slots.len() as u64)?;
+        slots.get(usize::try_from(index).unwrap_or_default()).copied()
+    }
+}

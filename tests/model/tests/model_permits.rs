@@ -1,0 +1,66 @@
+//! Explores all states of the model of permits ([`lock_model`]), and its mutants, each of which must violate a property.
+
+use lock_model::{
+    AT_MOST_PERMITS, NO_IDLE_SLOT, ONE_OFFER_EACH, ORDERED_TOKENS, PermitsMutant, PermitsSetting,
+    VALID_CLAIMS_ACCEPTED, explore_permits,
+};
+
+fn check(setting: PermitsSetting, at_least: usize) {
+    let outcome = explore_permits(setting, None, |_, _| {});
+    println!("{} states in {:?}", outcome.states, outcome.took);
+    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
+    assert!(outcome.states >= at_least, "only {} states were explored", outcome.states);
+    for property in [AT_MOST_PERMITS, ORDERED_TOKENS, VALID_CLAIMS_ACCEPTED, NO_IDLE_SLOT, ONE_OFFER_EACH] {
+        assert!(outcome.properties.contains(&property), "{property} was not checked");
+    }
+}
+
+fn is_caught(setting: PermitsSetting, property: &'static str) {
+    let mutant = setting.mutant;
+    let outcome = explore_permits(setting, Some(property), |_, _| {});
+    println!("{mutant:?}: {} states in {:?}", outcome.states, outcome.took);
+    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
+}
+
+/// Two clients that take the slots, and one that waits.
+const ONE_WAITS: PermitsSetting = PermitsSetting::new([1, 1, 2, 0]);
+/// Another one takes a slot again.
+const THREE: PermitsSetting = PermitsSetting::new([2, 1, 2, 0]);
+
+#[test]
+fn permits_violate_no_property() {
+    check(ONE_WAITS, 40_000);
+}
+
+#[test]
+#[ignore = "takes a minute and a half"]
+fn permits_violate_no_property_in_the_larger_settings() {
+    PermitsSetting::long().into_iter().for_each(|setting| check(setting, 100_000));
+}
+
+#[test]
+fn mutant_counted_permits_let_three_hold_two_permits_on_three_nodes() {
+    is_caught(PermitsSetting::new([1, 1, 1, 0]).with_mutant(PermitsMutant::Counted), AT_MOST_PERMITS);
+}
+
+#[test]
+fn mutant_one_fence_for_all_slots_refuses_a_valid_holder() {
+    is_caught(THREE.with_mutant(PermitsMutant::OneFence), VALID_CLAIMS_ACCEPTED);
+}
+
+#[test]
+fn mutant_a_queue_for_each_slot_leaves_one_idle() {
+    is_caught(THREE.with_mutant(PermitsMutant::QueuePerSlot), NO_IDLE_SLOT);
+}
+
+#[test]
+fn mutant_a_client_that_looks_before_it_is_in_the_queue_misses_a_slot() {
+    is_caught(THREE.with_mutant(PermitsMutant::LooksBeforeQueueing), NO_IDLE_SLOT);
+}
+
+#[test]
+fn mutant_a_slot_offered_to_a_client_that_has_one_is_caught() {
+    is_caught(ONE_WAITS.with_mutant(PermitsMutant::OffersTwice), ONE_OFFER_EACH);
+}
