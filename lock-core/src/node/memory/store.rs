@@ -285,14 +285,12 @@ impl Store {
             return None;
         }
         let is_caller = |other: WaiterId| since.is_some() && other == waiter;
-        let mut reservation = self.queue(keys).reservation(slot, now);
+        let (mut position, mut reservation) = (None, self.queue(keys).reservation(slot, now));
         if holder.is_none() && reservation.is_none() {
             if self.queue(keys).first().is_none_or(is_caller) {
                 return None;
             }
-            if let Some(since) = since {
-                self.queue(keys).enter(slot, caller, since, mode, now);
-            }
+            position = since.and_then(|since| self.queue(keys).enter(slot, caller, since, mode, now));
             self.offer(keys, since.map(|_| waiter), now);
             reservation = self.queue(keys).reservation(slot, now);
         }
@@ -304,7 +302,7 @@ impl Store {
             }
             (None, _) => return None,
         };
-        let position = since.and_then(|since| self.queue(keys).enter(slot, caller, since, mode, now));
+        let position = position.or_else(|| self.queue(keys).enter(slot, caller, since?, mode, now));
         if position.is_some() && mode == Mode::Write && holder.is_some_and(|held| held.by_readers) {
             self.queue(keys).hear(waiter, now);
         }

@@ -92,6 +92,26 @@ fn a_waiter_that_comes_too_early_is_told_when_its_own_reservation_begins() {
 }
 
 #[test]
+fn a_waiter_is_told_its_position_before_those_that_do_not_listen_are_removed() {
+    let mut node = Fixture::new();
+    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write };
+    let attempt = |node: &mut Fixture, number: u64, polls: bool| {
+        let request = node.request(acquire(B, NonZeroU64::new(number)));
+        let request = Request { waiter: WaiterId::from_bits(number.into()), polls, ..request };
+        node.store.execute(&request, node.now).unwrap()
+    };
+    node.execute(acquire(A, None)).unwrap();
+    for (number, polls) in [(5, true), (6, true), (7, false)] {
+        attempt(&mut node, number, polls);
+    }
+    // The key expires, and nobody has offered it.
+    node.now = TTL;
+    let told = attempt(&mut node, 6, true);
+    assert!(matches!(told, Reply::Held { position: Some(Position { ahead: 1, behind: 1 }), .. }), "{told:?}");
+    assert_eq!(node.look().waiters, 2);
+}
+
+#[test]
 fn of_those_that_let_their_reservation_pass_only_the_silent_ones_lose_their_position() {
     let mut node = Fixture::new();
     let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write };
