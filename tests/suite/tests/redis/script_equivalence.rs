@@ -91,13 +91,36 @@ type Waiter = (WaiterId, bool);
 /// How many locks the requests are about.
 const LOCKS: usize = 5;
 
+/// Which of them is the first that is a slot.
+const FIRST_SLOT: usize = 3;
+
+/// The operation on a slot: nobody reads those.
+fn alone(operation: Operation) -> Operation {
+    let mode = Mode::Write;
+    match operation {
+        Operation::Acquire { owner, ttl, hint, tokens, since, .. } => {
+            Operation::Acquire { owner, ttl, hint, tokens, since, mode }
+        }
+        Operation::Replace { owner, ttl, token, .. } => Operation::Replace { owner, ttl, token, mode },
+        Operation::Release { owner, position: QueuePosition::Keep { since, .. } } => {
+            Operation::Release { owner, position: QueuePosition::Keep { since, mode } }
+        }
+        Operation::Downgrade { owner, ttl } => Operation::Extend { owner, ttl },
+        other => other,
+    }
+}
+
 /// How many processes wait. The last does not listen.
 const WAITERS: u128 = 5;
 
 fn action() -> impl Strategy<Value = Action> {
     let waiter = (1..=WAITERS, prop::bool::weighted(0.1)).prop_map(|(bits, polls)| (WaiterId::from_bits(bits), polls));
-    let request = (0..LOCKS, prop::bool::weighted(0.95), waiter, operation())
-        .prop_map(|(resource, present, waiter, operation)| Action::Request { resource, present, waiter, operation });
+    let request = (0..LOCKS, prop::bool::weighted(0.95), waiter, operation()).prop_map(
+        |(resource, present, waiter, operation)| {
+            let operation = if resource < FIRST_SLOT { operation } else { alone(operation) };
+            Action::Request { resource, present, waiter, operation }
+        },
+    );
     let floor = prop::option::weighted(0.2, 1_u64..20);
     let write = (prop::bool::weighted(0.8), any::<[bool; 3]>(), prop::bool::weighted(0.8), floor).prop_map(
         |(expects_present, [new_member, has_roster, begins_quarantine], votes, floor)| {

@@ -24,4 +24,8 @@ async fn missing() {}
 //                                                  ^^^^^^^ `permits` cannot be combined with a list of resources: a set has locks only, because it is not known which slot a permit will have; write one `resource`, or remove `permits`
 async fn in_a_set() {}
 
+#[distributed_lock(resource = "export", permits = 3, mode = "read")]
+//                                                   ^^^^ `mode` cannot be combined with `permits`: each permit has one holder; remove one of the two
+async fn with_a_mode() {}
+
 fn main() {}
