@@ -5,8 +5,8 @@
 #     bash tests/run.sh --long      the short run, and then the long models, seeds and chaos
 #     bash tests/run.sh ARGUMENTS   the short run, with more arguments for `cargo test`
 #
-# The tests need redis-server, PostgreSQL, luac of Lua 5.1, Chromium, and Prometheus. Where one of them is missing, it is
-# installed if apt-get is there and allowed.
+# The tests need redis-server, redis-sentinel, PostgreSQL, luac of Lua 5.1, Chromium, and Prometheus. Where one of them is
+# missing, it is installed if apt-get is there and allowed.
 # They also need cc, as Rust does, for servers whose clock is wrong. One test needs Node.js and npm, and is left out without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -64,6 +64,8 @@ need() {
 
 need redis-server "redis-server 6.2 or newer" redis-server
 redis-server --version
+
+need redis-sentinel redis-sentinel redis-sentinel
 
 # Debian does not have the server in the PATH.
 need postgresql "PostgreSQL" postgres '/usr/lib/postgresql/*/bin/postgres'

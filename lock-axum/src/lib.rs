@@ -220,7 +220,7 @@ pub use lock_core::{
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]
-pub use lock_core::{InvalidUrl, RedisNode, redis};
+pub use lock_core::{InvalidReplication, InvalidUrl, RedisNode, redis};
 
 #[cfg(feature = "dashboard")]
 pub use self::dashboard::{Dashboard, dashboard};

@@ -62,7 +62,12 @@ impl TestVote {
                 (self.cast_in, self.backoff) = (Some(epoch), None);
                 self.complaint.resolve()
             }
-            Err(error @ (NodeError::Rejected { .. } | NodeError::Refused(_) | NodeError::Protocol { .. })) => {
+            Err(
+                error @ (NodeError::Rejected { .. }
+                | NodeError::Refused(_)
+                | NodeError::Protocol { .. }
+                | NodeError::NotReplicated { .. }),
+            ) => {
                 self.cast_in = Some(epoch);
                 self.complaint.note(error)
             }

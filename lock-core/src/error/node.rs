@@ -47,6 +47,12 @@ pub enum NodeError {
         /// The rest of the message.
         detail: String,
     },
+    /// Too few replicas of the master acknowledged the vote.
+    #[error("not replicated: {detail}; start the replicas, or let votes wait for fewer of them (replicated)")]
+    NotReplicated {
+        /// How many, or why that is not known.
+        detail: String,
+    },
     /// Too many requests are queued for this node, or were made by this manager at once.
     #[error("too many requests are queued for the master; it does not keep up, or the process makes too many at once")]
     Overloaded,
@@ -62,7 +68,10 @@ impl NodeError {
     /// Whether the request may have had an effect although there was no valid reply. A release must be sent to such a node.
     #[must_use]
     pub fn may_have_executed(&self) -> bool {
-        matches!(self, Self::TimedOut | Self::ConnectionLost { .. } | Self::Protocol { .. })
+        matches!(
+            self,
+            Self::TimedOut | Self::ConnectionLost { .. } | Self::Protocol { .. } | Self::NotReplicated { .. }
+        )
     }
 }
 
@@ -99,6 +108,16 @@ pub enum Refusal {
     ClusterMode {
         /// The server's message.
         detail: String,
+    },
+    /// The sentinels that answer do not watch over a master of this name.
+    #[error(
+        "the sentinels at {sentinels} know no master {master:?}; use the name in their configuration (sentinel monitor)"
+    )]
+    UnknownMaster {
+        /// The name.
+        master: String,
+        /// Their addresses.
+        sentinels: String,
     },
     /// What answers at the address is something else.
     #[error("this is not a Redis server, it answers in another protocol; check host and port")]

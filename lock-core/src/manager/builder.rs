@@ -9,6 +9,7 @@ use super::buffered_bytes::BufferBudget;
 use super::check::{check_nodes, check_options};
 use super::connect::check_masters;
 use super::manager::Inner;
+use super::named_node::NamedNode;
 use super::{ConfigError, ConnectError, LockManager};
 use crate::delegation::InvalidAudience;
 use crate::engine::Engine;
@@ -46,7 +47,9 @@ use crate::waiting::LocalQueues;
 #[must_use = "a builder does nothing before connect or connect_lazy"]
 pub struct LockManagerBuilder {
     /// Errors are kept until the manager is built, so that calls can be chained.
-    pub(super) nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>,
+    pub(super) nodes: Vec<Result<NamedNode, ConfigError>>,
+    #[cfg(feature = "redis")]
+    pub(super) replication: Option<(u32, Duration)>,
     prefix: String,
     set_name: String,
     defaults: LockOptions,
@@ -67,6 +70,8 @@ impl Default for LockManagerBuilder {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
+            #[cfg(feature = "redis")]
+            replication: None,
             prefix: "lock:".to_owned(),
             set_name: String::new(),
             defaults: LockOptions::default(),
@@ -92,7 +97,7 @@ impl LockManagerBuilder {
         I: IntoIterator,
         I::Item: LockNode,
     {
-        self.nodes.extend(nodes.into_iter().map(|node| Ok(Arc::new(node) as Arc<dyn LockNode>)));
+        self.nodes.extend(nodes.into_iter().map(|node| Ok(NamedNode::Other(Arc::new(node)))));
         self
     }
 
@@ -282,7 +287,7 @@ impl LockManagerBuilder {
         self.audience.as_deref().map_or(Ok(()), InvalidAudience::check)?;
         check_prefix(&self.prefix)
             .map_err(|reason| ConfigError::InvalidPrefix { prefix: self.prefix.clone(), reason })?;
-        let nodes = check_nodes(std::mem::take(&mut self.nodes))?;
+        let nodes = check_nodes(self.take_nodes()?)?;
         if self.assume_durable && nodes.len() > 1 {
             return Err(ConfigError::DurableSet { nodes: nodes.len() });
         }
@@ -367,7 +372,7 @@ impl LockManagerBuilder {
 
 impl fmt::Debug for LockManagerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes: Vec<&str> = self.nodes.iter().flatten().map(LockNode::name).collect();
+        let nodes: Vec<&str> = self.nodes.iter().flatten().map(NamedNode::name).collect();
         f.debug_struct("LockManagerBuilder")
             .field("nodes", &nodes)
             .field("prefix", &self.prefix)

@@ -22,10 +22,7 @@ pub(super) fn check_options(options: &LockOptions, max_ttl: Duration) -> Result<
 }
 
 /// Checks the masters of a manager: an odd number of them, each named once.
-pub(super) fn check_nodes(
-    nodes: Vec<Result<Arc<dyn LockNode>, ConfigError>>,
-) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
-    let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
+pub(super) fn check_nodes(nodes: Vec<Arc<dyn LockNode>>) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
     let mut names = HashSet::new();
     if let Some(node) = nodes.iter().find(|node| !names.insert(node.name())) {
         return Err(ConfigError::DuplicateNode { node: node.name().to_owned() });

@@ -3,7 +3,7 @@ use thiserror::Error;
 use crate::delegation::InvalidAudience;
 use crate::error::{NodeError, Refusal};
 #[cfg(feature = "redis")]
-use crate::node::InvalidUrl;
+use crate::node::{InvalidReplication, InvalidUrl};
 use crate::options::OutOfRange;
 use crate::quorum::majority;
 use crate::resource::InvalidName;
@@ -16,6 +16,20 @@ pub enum ConfigError {
     #[cfg(feature = "redis")]
     #[error(transparent)]
     InvalidUrl(#[from] InvalidUrl),
+    /// What `replicated` was given is out of range.
+    #[cfg(feature = "redis")]
+    #[error(transparent)]
+    InvalidReplication(#[from] InvalidReplication),
+    /// `replicated` does not apply to a master that was not named by an address.
+    #[cfg(feature = "redis")]
+    #[error(
+        "replicated is for masters that are named with redis, redis_factory or sentinel, and {node} is not; for a Redis server among \
+         the nodes([...]), use RedisNode::replicated in its place"
+    )]
+    ReplicatedNode {
+        /// Its name.
+        node: String,
+    },
     /// No masters were named.
     #[error("no masters: name an odd number of them with redis([...]) or nodes([...])")]
     NoNodes,

@@ -13,6 +13,7 @@ mod health;
 mod inspect;
 mod manager;
 mod members;
+mod named_node;
 mod permits;
 mod read_request;
 mod ready;

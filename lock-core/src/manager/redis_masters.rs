@@ -1,10 +1,11 @@
-use std::sync::Arc;
+use std::time::Duration;
 
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
-use super::LockManagerBuilder;
-use crate::node::{LockNode, RedisNode};
+use super::named_node::NamedNode;
+use super::{ConfigError, LockManagerBuilder};
+use crate::node::RedisNode;
 
 /// Redis and Valkey servers as masters.
 impl LockManagerBuilder {
@@ -16,10 +17,7 @@ impl LockManagerBuilder {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let node = |url: I::Item| {
-            let node = RedisNode::from_url(url.as_ref())?;
-            Ok(Arc::new(node) as Arc<dyn LockNode>)
-        };
+        let node = |url: I::Item| Ok(NamedNode::Redis(RedisNode::from_url(url.as_ref())?));
         self.nodes.extend(urls.into_iter().map(node));
         self
     }
@@ -27,11 +25,83 @@ impl LockManagerBuilder {
     /// Adds one Redis server that `factory` connects to, named `name` in errors and logs. The factory is called at every
     /// connection and reconnection, and must return a new, unshared connection each time: see
     /// [`RedisNode::from_factory`].
-    pub fn redis_factory<F, Fut>(self, name: impl Into<String>, factory: F) -> Self
+    pub fn redis_factory<F, Fut>(mut self, name: impl Into<String>, factory: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
-        self.nodes([RedisNode::from_factory(name, factory)])
+        self.nodes.push(Ok(NamedNode::Redis(RedisNode::from_factory(name, factory))));
+        self
+    }
+
+    /// Adds one master that Redis Sentinel watches over under this name: a single node, whoever is the master at the time.
+    ///
+    /// All sentinels are asked at every connect, and the address that most of them name is taken if its server says that it is a
+    /// master. A replica that was promoted is a node that forgot, however much it received: it grants nothing before every lock
+    /// has ended that its predecessor granted, which takes the longest `max_ttl` of all clients. So a failover costs that long;
+    /// a small [`max_ttl`](Self::max_ttl) shortens it. Attempts meanwhile wait inside `wait`, or get
+    /// [`LockError::NoQuorum`](crate::LockError::NoQuorum). [`assume_durable`](Self::assume_durable) has no effect here.
+    ///
+    /// In a **split brain**, two holders are possible: while a master that is cut off from the sentinels still has clients of its own,
+    /// a replica of it takes its place for all others. [`replicated`](Self::replicated) narrows that. Three independent
+    /// masters have no such gap, and no pause; three masters with Sentinel each can be one set, too.
+    ///
+    /// A sentinel is written `host[:port]`, with the port 26379 by default, or as a URL, `redis://user:password@host:port`. The
+    /// master is written as its name, or as a URL with the name in place of the host: `redis://user:password@mymaster/0`. With
+    /// the feature `tls`, `rediss://` works for both; the certificate has to be valid for the address that the sentinels
+    /// name. The user needs `+role` on the master, besides what [`RedisNode`](crate::RedisNode#permissions) lists, and `+sentinel` on
+    /// the sentinels. A TLS configuration of your own is not supported here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_core::LockManager;
+    ///
+    /// let sentinels = ["10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"];
+    /// let locks = LockManager::builder().sentinel(sentinels, "redis://app:secret@mymaster").connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn sentinel<I>(mut self, sentinels: I, master: impl AsRef<str>) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let node = RedisNode::from_sentinel(sentinels, master.as_ref());
+        self.nodes.push(node.map(NamedNode::Redis).map_err(ConfigError::from));
+        self
+    }
+
+    /// Lets a vote of a master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that
+    /// they have not is no vote, and what was set for it is released. Applies to all masters that are named with
+    /// [`redis`](Self::redis), [`redis_factory`](Self::redis_factory) and [`sentinel`](Self::sentinel).
+    ///
+    /// Nothing has to be replicated for a restart, or for a failover from a master that is gone: the successor grants nothing before
+    /// every lock has ended that it may not know of. This is for a **split brain**: a master that is cut off from its replicas, one
+    /// of which takes its place, goes on granting locks to those who still reach it. With as many acknowledgements as it has
+    /// replicas, it grants and renews nothing more once it is cut off. With fewer, it does as long as it is not alone. So this narrows the
+    /// loss of exclusion, and does not end it: an acknowledgement says that a replica has the write in memory, not that this replica
+    /// is the one that takes over, and a replica that is added later counts like any other.
+    ///
+    /// It costs a round trip to the replicas for every vote, and a replica that is down keeps its master from voting, unless
+    /// there are more of them. The user needs `+wait`. The default of [`node_timeout`](Self::node_timeout) grows by this time.
+    ///
+    /// From 1 to 16 replicas, and from 1 ms to 500 ms. Defaults to none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use lock_core::LockManager;
+    ///
+    /// let locks = LockManager::builder()
+    ///     .sentinel(["10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"], "mymaster")
+    ///     .replicated(1, Duration::from_millis(50))
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn replicated(mut self, replicas: u32, timeout: Duration) -> Self {
+        self.replication = Some((replicas, timeout));
+        self
     }
 }

@@ -9,6 +9,11 @@ use super::{
 };
 use crate::random::WaiterId;
 
+/// How long a store in memory is given to reply, about a lock of this time to live.
+pub(crate) fn in_memory_timeout(ttl: Duration) -> Duration {
+    (ttl / 20).clamp(Duration::from_millis(5), Duration::from_millis(50))
+}
+
 /// The future of a node's reply.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -220,7 +225,7 @@ pub trait LockNode: Send + Sync + 'static {
     /// The default implementation returns a twentieth of the `ttl`, but at least 5 ms and at most 50 ms: what a store in memory
     /// needs, in the same data center. One that syncs each write to a disk needs up to 2 s.
     fn node_timeout(&self, ttl: Duration) -> Duration {
-        (ttl / 20).clamp(Duration::from_millis(5), Duration::from_millis(50))
+        in_memory_timeout(ttl)
     }
 
     /// Submits several requests at once, in this order: those of one caller about locks of different names. A node that can sends

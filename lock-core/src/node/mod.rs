@@ -27,6 +27,8 @@ pub use self::evict::{Evict, Eviction};
 pub use self::inspection::{FormerRecord, FoundRecord, Inspection};
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_RESERVATIONS, MAX_TOKEN};
+#[cfg(feature = "redis")]
+pub(crate) use self::lock_node::in_memory_timeout;
 pub use self::lock_node::{LockNode, NodeFuture};
 pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::MemoryNode;
@@ -35,7 +37,7 @@ pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
 #[doc(hidden)]
 pub use self::redis::script_sources;
 #[cfg(feature = "redis")]
-pub use self::redis::{InvalidUrl, RedisNode};
+pub use self::redis::{InvalidReplication, InvalidUrl, RedisNode};
 pub(crate) use self::replies::Replies;
 pub use self::replies::ReplySender;
 pub use self::reply::{Position, Reply};

@@ -23,7 +23,7 @@ pub use self::polling::{Polled, poll_times};
 pub use self::postgres::PostgresServer;
 pub use self::proxy::{Proxy, accept};
 pub use self::recorder::Recorder;
-pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, alone, free_port};
+pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, Sentinel, alone, free_port};
 pub use self::stalled_runtime::{Fate, StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};
 pub use self::statistics::executed;
 pub use self::traces::{Trace, Traces};

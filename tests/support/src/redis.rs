@@ -1,5 +1,6 @@
 mod clock;
 mod disk;
+mod sentinel;
 mod standby;
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -16,6 +17,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 pub use self::clock::Clock;
 pub use self::disk::Backup;
+pub use self::sentinel::Sentinel;
 use crate::wait::eventually_async;
 
 /// Serializes the tests of one binary that load the machine or measure time: hold the guard for the whole test.

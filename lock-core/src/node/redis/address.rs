@@ -71,7 +71,6 @@ impl Address {
     }
 }
 
-#[cfg(feature = "tls")]
 impl InvalidUrl {
     pub(super) fn new(url: &str, reason: impl Into<String>) -> Self {
         Self { url: without_password(url), reason: reason.into() }

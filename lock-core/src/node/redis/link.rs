@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connect::{CONNECT_TIMEOUT, Connected};
 use super::pipeline::Handle;
+use super::replication::Replication;
 use super::{inspect, look};
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
@@ -37,9 +38,13 @@ struct Found {
 
 impl Link {
     /// Starts to use a connection, and loads the script. The connection cancels `gone` if it can tell that it was lost.
-    pub(super) async fn open(connected: Connected, gone: CancellationToken) -> Result<Self, NodeError> {
+    pub(super) async fn open(
+        connected: Connected,
+        gone: CancellationToken,
+        replication: Option<Replication>,
+    ) -> Result<Self, NodeError> {
         let Connected { mut connection, driver } = connected;
-        let (requests, worker) = Handle::spawn(connection.clone(), driver, gone.clone());
+        let (requests, worker) = Handle::spawn(connection.clone(), driver, gone.clone(), replication);
         inspect::load_script(&mut connection).await?;
         Ok(Self { connection, requests, worker, gone, found: Arc::default() })
     }
@@ -64,10 +69,9 @@ impl Link {
                 let epoch = own_record.and_then(|record| record.epoch);
                 *self.found() = Found { run_id: Some(found.run_id.clone()), epoch };
             }
-            // Not every connection notices that it was lost: one from a factory need not.
-            Err(NodeError::TimedOut | NodeError::Unreachable { .. }) => self.gone.cancel(),
-            // It must not be used any more, as what it was found to be before.
-            Err(NodeError::Refused(_)) => *self.found() = Found::default(),
+            // Not every connection notices that it was lost: one from a factory need not. And the address of a server that must not be
+            // used may lead to another one by the next inspection.
+            Err(NodeError::TimedOut | NodeError::Unreachable { .. } | NodeError::Refused(_)) => self.gone.cancel(),
             Err(_) => {}
         }
         inspection

@@ -1,8 +1,8 @@
 //! A Redis server as a node, over redis-rs.
 //!
-//! `node` is the [`LockNode`](super::LockNode). It opens connections (`address`, `connect`, `tls`), and keeps one for requests:
-//! its life is a `link`. Requests pass through `pipeline`, which writes them in batches with `codec`; `script` has the Lua
-//! scripts that execute them. `look` looks at locks and evicts their holders, `inspect` has all other commands, `wakeups` the
+//! `node` is the [`LockNode`](super::LockNode). It opens connections (`address`, `server`, `connect`, `tls`; `sentinel` finds out
+//! to whom), and keeps one for requests: its life is a `link`. Requests pass through `pipeline`, which writes them in batches with `codec`; `script` has the Lua
+//! scripts that execute them; with `replication`, votes wait for replicas. `look` looks at locks and evicts their holders, `inspect` has all other commands, `wakeups` the
 //! connection on which the server wakes this process, and `classify` tells what errors mean.
 
 mod address;
@@ -15,11 +15,15 @@ mod look;
 mod node;
 mod pipeline;
 mod record;
+mod replication;
 mod script;
+mod sentinel;
+mod server;
 #[cfg(feature = "tls")]
 mod tls;
 mod wakeups;
 
 pub use self::address::InvalidUrl;
 pub use self::node::RedisNode;
+pub use self::replication::InvalidReplication;
 pub use self::script::script_sources;

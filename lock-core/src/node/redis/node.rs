@@ -11,14 +11,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::address::{Address, InvalidUrl};
 use super::classify::login_error;
-use super::connect::{CONNECT_TIMEOUT, Connected, connect};
+use super::connect::{CONNECT_TIMEOUT, Connected};
 use super::link::Link;
+use super::replication::{InvalidReplication, Replication};
+use super::sentinel::Sentinels;
+use super::server::Server;
 #[cfg(feature = "tls")]
-use super::tls::{TlsServer, default_config};
+use super::tls::TlsServer;
 use super::wakeups::subscribe;
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
-    RecordWrite, ReplySender, Request, Wakeups,
+    RecordWrite, ReplySender, Request, Wakeups, in_memory_timeout,
 };
 use crate::random::WaiterId;
 
@@ -45,6 +48,7 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeErr
 ///
 /// These are optional:
 ///
+/// - `+wait` is needed for [`replicated`](Self::replicated).
 /// - `+config|get` is needed for [`assume_durable`](crate::LockManagerBuilder::assume_durable).
 /// - Without the commands that begin with `z`, locks work, but there are no queues between processes, and no locks to read.
 /// - Without `+subscribe` or the channels, waiters are not woken: they poll, which costs more and takes longer.
@@ -64,7 +68,12 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeErr
 /// # Ok(())
 /// # }
 /// ```
-pub struct RedisNode(Arc<Shared>);
+pub struct RedisNode {
+    shared: Arc<Shared>,
+    replication: Option<Replication>,
+    /// Whether another server may take its place, which lacks what did not reach it.
+    is_elected: bool,
+}
 
 struct Shared {
     name: String,
@@ -98,15 +107,7 @@ impl RedisNode {
     /// certificates.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
         let address = Address::parse(url)?;
-        #[cfg(feature = "tls")]
-        if address.uses_tls {
-            let config = default_config().map_err(|reason| InvalidUrl::new(url, reason))?;
-            return Self::from_url_with_tls(url, config);
-        }
-        Ok(Self::new(address.name, move |gone| {
-            let connecting = connect(address.info.clone(), gone);
-            async { connecting.await.map_err(|error| login_error(&error)) }
-        }))
+        Ok(Self::of_server(address.name.clone(), Server::new(address, url)?))
     }
 
     /// Creates a node for the server at a URL with `rediss://`, and connects to it with this configuration of TLS: for roots that
@@ -147,14 +148,38 @@ impl RedisNode {
             return Err(InvalidUrl::new(url, "expected rediss://, for TLS"));
         }
         let server = TlsServer::new(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        let server = Arc::new(server);
-        Ok(Self::new(address.name, move |gone| {
-            let server = Arc::clone(&server);
-            async move { server.connect(gone).await }
-        }))
+        Ok(Self::of_server(address.name, Server::Tls(server)))
     }
 
-    /// Creates a node for a server that `factory` connects to: through a Sentinel, a proxy, or a simulated network. `name` is the
+    /// Creates a node for the master that Redis Sentinel watches over under this name. The sentinels are asked for its address at
+    /// every connect: see [`LockManagerBuilder::sentinel`](crate::LockManagerBuilder::sentinel), which says what they and
+    /// the master may be written like.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`] if there is no sentinel, or one of them or the master does not parse.
+    pub fn from_sentinel<I>(sentinels: I, master: &str) -> Result<Self, InvalidUrl>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let sentinels = Arc::new(Sentinels::new(sentinels, master)?);
+        let node = Self::new(format!("sentinel:{}", sentinels.master), move |gone| {
+            let sentinels = Arc::clone(&sentinels);
+            async move { sentinels.connect(gone).await }
+        });
+        Ok(Self { is_elected: true, ..node })
+    }
+
+    fn of_server(name: String, server: Server) -> Self {
+        let server = Arc::new(server);
+        Self::new(name, move |gone| {
+            let server = Arc::clone(&server);
+            async move { server.connect(gone).await }
+        })
+    }
+
+    /// Creates a node for a server that `factory` connects to: through a proxy, or a simulated network. `name` is the
     /// server's name in errors, logs and health. [`lock_core::redis`](crate::redis) is the version of redis-rs to use.
     ///
     /// The factory is called for every connection and reconnection. Each time it must return a new connection that nobody else
@@ -198,19 +223,48 @@ impl RedisNode {
         Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
     {
         let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
-        Self(Arc::new(Shared { name, factory, link: Mutex::new(None), opening: tokio::sync::Mutex::default() }))
+        let shared = Shared { name, factory, link: Mutex::new(None), opening: tokio::sync::Mutex::default() };
+        Self { shared: Arc::new(shared), replication: None, is_elected: false }
+    }
+
+    /// Lets a vote of this master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that
+    /// they have not is no vote, and what was set for it is released. The user needs `+wait`, and the default of
+    /// [`node_timeout`](crate::LockManagerBuilder::node_timeout) grows by this time.
+    ///
+    /// [`LockManagerBuilder::replicated`](crate::LockManagerBuilder::replicated) says what this is good for, and what it is not.
+    ///
+    /// From 1 to 16 replicas, and from 1 ms to 500 ms. Defaults to none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use lock_core::RedisNode;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = RedisNode::from_url("redis://10.0.0.1:6379")?.replicated(1, Duration::from_millis(50))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidReplication`] if one of them is out of range.
+    pub fn replicated(self, replicas: u32, timeout: Duration) -> Result<Self, InvalidReplication> {
+        Ok(Self { replication: Some(Replication::new(replicas, timeout)?), ..self })
     }
 }
 
 impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
-    async fn open(&self) -> Result<Link, NodeError> {
+    async fn open(&self, replication: Option<Replication>) -> Result<Link, NodeError> {
         let _opening = self.opening.lock().await;
         if let Some(link) = self.present_link() {
             return Ok(link);
         }
         let gone = CancellationToken::new();
-        let link = Link::open(self.connect(gone.clone()).await?, gone).await?;
+        let link = Link::open(self.connect(gone.clone()).await?, gone, replication).await?;
         *self.link() = Some(link.clone());
         Ok(link)
     }
@@ -239,12 +293,16 @@ impl Shared {
 
 impl LockNode for RedisNode {
     fn name(&self) -> &str {
-        &self.0.name
+        &self.shared.name
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
-        Box::pin(async move { node.open().await?.inspect(&keyspace).await })
+        let (node, keyspace) = (Arc::clone(&self.shared), Arc::clone(keyspace));
+        let (replication, is_elected) = (self.replication, self.is_elected);
+        Box::pin(async move {
+            let found = node.open(replication).await?.inspect(&keyspace).await?;
+            Ok(Inspection { durable: found.durable && !is_elected, ..found })
+        })
     }
 
     fn write_record(
@@ -252,18 +310,18 @@ impl LockNode for RedisNode {
         keyspace: &Arc<Keyspace>,
         write: RecordWrite,
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (link, keyspace) = (self.0.inspected_link(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.shared.inspected_link(), Arc::clone(keyspace));
         Box::pin(async move { link?.write_record(&keyspace, &write).await })
     }
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        let (link, keyspace) = (self.0.inspected_link(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.shared.inspected_link(), Arc::clone(keyspace));
         Box::pin(async move { link?.read_fences(&keyspace).await })
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
         // Taken out first: submitting may write, and the lock must not be held meanwhile.
-        let requests = match &*self.0.link() {
+        let requests = match &*self.shared.link() {
             Some(link) => link.requests(request.epoch),
             None => Err(NodeError::Unreachable { reason: "not connected".into() }),
         };
@@ -275,7 +333,7 @@ impl LockNode for RedisNode {
 
     fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
         let Some((first, _)) = requests.first() else { return };
-        let (epoch, link) = (first.epoch, self.0.link().clone());
+        let (epoch, link) = (first.epoch, self.shared.link().clone());
         match link.and_then(|link| link.requests(epoch).ok()) {
             Some(handle) if requests.iter().all(|(request, _)| request.epoch == epoch) => handle.submit_all(requests),
             // The epoch changed, or there is no connection: each request has its own answer.
@@ -284,22 +342,22 @@ impl LockNode for RedisNode {
     }
 
     fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let link = self.0.inspected_link();
+        let link = self.shared.inspected_link();
         Box::pin(async move { link?.look(&look).await })
     }
 
     fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let link = self.0.inspected_link();
+        let link = self.shared.inspected_link();
         Box::pin(async move { link?.evict(&evict).await })
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let (node, channel) = (Arc::clone(&self.0), keyspace.wakeup_channel(waiter));
+        let (node, channel) = (Arc::clone(&self.shared), keyspace.wakeup_channel(waiter));
         Box::pin(async move { subscribe(node.connect(CancellationToken::new()).await?, &channel).await })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {
-        let gone = self.0.link().as_ref().map(|link| link.gone().clone());
+        let gone = self.shared.link().as_ref().map(|link| link.gone().clone());
         Box::pin(async move {
             if let Some(gone) = gone {
                 gone.cancelled().await;
@@ -307,9 +365,13 @@ impl LockNode for RedisNode {
         })
     }
 
+    fn node_timeout(&self, ttl: Duration) -> Duration {
+        in_memory_timeout(ttl) + self.replication.map(|replication| replication.timeout()).unwrap_or_default()
+    }
+
     fn disconnect(&self) {
         // Taken out first: to end its worker drops requests, and the lock must not be held meanwhile.
-        let link = self.0.link().take();
+        let link = self.shared.link().take();
         if let Some(link) = link {
             link.close();
         }
@@ -318,6 +380,6 @@ impl LockNode for RedisNode {
 
 impl fmt::Debug for RedisNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisNode").field("name", &self.0.name).finish_non_exhaustive()
+        f.debug_struct("RedisNode").field("name", &self.shared.name).finish_non_exhaustive()
     }
 }

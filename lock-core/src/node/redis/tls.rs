@@ -24,6 +24,7 @@ use crate::node::{NodeError, Refusal};
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(750);
 
 /// A server that is connected to over TLS.
+#[derive(Clone)]
 pub(super) struct TlsServer {
     info: ConnectionInfo,
     host: String,
@@ -38,6 +39,12 @@ impl TlsServer {
         let (host, port) = (host.clone(), *port);
         let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
         Ok(Self { info, host, port, name, connector: TlsConnector::from(config) })
+    }
+
+    /// The same login, database and trust, on another host.
+    pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, String> {
+        let info = self.info.clone().set_addr(ConnectionAddr::Tcp(host.to_owned(), port));
+        Self::new(info, Arc::clone(self.connector.config()))
     }
 
     /// Connects to the server. Cancels `gone` when the connection is lost.

@@ -7,15 +7,30 @@ use crate::wait::eventually_async;
 impl RedisServer {
     /// Starts a standby of this server, which replicates it through a proxy to it, and waits until it has caught up.
     pub async fn start_standby(&self, replication: &Proxy, arguments: &[&str]) -> Self {
+        self.start_replica_at(replication.port(), arguments).await
+    }
+
+    /// Starts a replica of this server, and waits until it has caught up.
+    pub async fn start_replica(&self) -> Self {
+        self.start_replica_at(self.port, &[]).await
+    }
+
+    async fn start_replica_at(&self, port: u16, arguments: &[&str]) -> Self {
         // The default lets the first synchronization wait for five seconds, for further replicas.
         self.query::<String>("CONFIG SET repl-diskless-sync-delay 0").await;
-        let replica_of = format!("127.0.0.1 {}", replication.port());
+        let replica_of = format!("127.0.0.1 {port}");
         let standby = Self::start_with(&[&["--replicaof", &replica_of], arguments].concat()).await;
         eventually_async("the standby has caught up", async || {
             let linked = standby.query::<String>("INFO replication").await.contains("master_link_status:up");
             linked && standby.keys("*").await == self.keys("*").await
         })
         .await;
+        // It has what was there. What comes after that it is sent when it has acknowledged that, which it does once a second.
+        let mut connection = self.connect().await.unwrap();
+        let mut written = redis::pipe();
+        written.cmd("SET").arg("first").arg(1).ignore().cmd("WAIT").arg(1).arg(10_000).cmd("DEL").arg("first").ignore();
+        let (acknowledged,): (usize,) = written.query_async(&mut connection).await.unwrap();
+        assert!(acknowledged > 0, "the standby acknowledges nothing");
         standby
     }
 

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::message::{Message, Submission};
 use super::worker::Worker;
+use crate::node::redis::replication::Replication;
 use crate::node::{NodeError, ReplySender, Request};
 use crate::task::Task;
 
@@ -27,10 +28,11 @@ impl Handle {
         connection: MultiplexedConnection,
         driver: BoxFuture<'static, ()>,
         gone: CancellationToken,
+        replication: Option<Replication>,
     ) -> (Self, Task) {
         let (sender, submissions) = mpsc::channel(CAPACITY);
         // Unconstrained: the worker lets other tasks run before each write, and ends every pass by waiting for the socket.
-        let worker = unconstrained(Worker::new(connection, gone).run(driver, submissions));
+        let worker = unconstrained(Worker::new(connection, gone, replication).run(driver, submissions));
         (Self { submissions: sender }, Task::spawn_on(&runtime::Handle::current(), worker))
     }
 

@@ -15,8 +15,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::batch::{Batch, into_batches};
 use super::message::{Message, Submission};
+use crate::node::NodeError;
 use crate::node::redis::classify::{is_no_script, node_error};
 use crate::node::redis::codec::{decode, encode};
+use crate::node::redis::replication::{Replication, if_replicated};
 use crate::node::redis::script::ScriptRef;
 
 /// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
@@ -33,6 +35,8 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// Takes messages out of the channel, writes them in batches, and distributes the replies.
 pub(super) struct Worker {
     connection: MultiplexedConnection,
+    /// Whether votes wait for replicas.
+    replication: Option<Replication>,
     gone: CancellationToken,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
@@ -51,13 +55,19 @@ pub(super) struct Worker {
 struct BatchReply {
     batch: Batch<Message>,
     by: ScriptRef,
-    result: RedisResult<Value>,
+    /// With whether enough replicas have it.
+    result: RedisResult<(Value, Result<(), NodeError>)>,
 }
 
 impl Worker {
-    pub(super) fn new(connection: MultiplexedConnection, gone: CancellationToken) -> Self {
+    pub(super) fn new(
+        connection: MultiplexedConnection,
+        gone: CancellationToken,
+        replication: Option<Replication>,
+    ) -> Self {
         Self {
             connection,
+            replication,
             _ended: gone.clone().drop_guard(),
             gone,
             in_flight: VecDeque::new(),
@@ -143,13 +153,19 @@ impl Worker {
 
     /// Whether more messages may be taken out of the channel.
     fn has_room(&self) -> bool {
-        self.batches.is_empty() && self.in_flight.len() < MAX_IN_FLIGHT
+        self.batches.is_empty() && self.in_flight.len() < self.max_in_flight()
+    }
+
+    /// A server that waits for replicas executes nothing else on this connection. What is in flight behind that would only wait
+    /// there, and an inspection behind it.
+    fn max_in_flight(&self) -> usize {
+        if self.replication.is_some() { 1 } else { MAX_IN_FLIGHT }
     }
 
     /// Writes batches while there is room. When this returns, their bytes are in the connection's buffer, before those of any
     /// later batch.
     async fn write_batches(&mut self) {
-        while self.in_flight.len() < MAX_IN_FLIGHT
+        while self.in_flight.len() < self.max_in_flight()
             && let Some((batch, by)) = self.batches.pop_front()
         {
             self.send(batch, by).await;
@@ -158,10 +174,14 @@ impl Worker {
 
     async fn send(&mut self, batch: Batch<Message>, by: ScriptRef) {
         let (mut connection, command) = (self.connection.clone(), encode(&batch, by));
+        let replication = self.replication.filter(|_| batch.has_votes());
         batch.messages().for_each(|message| message.reply_to.written());
         // Unconstrained: the first poll must write. If tokio's budget were spent, it would not, and a later batch could overtake.
         let mut write: BoxFuture<'static, BatchReply> = Box::pin(unconstrained(async move {
-            let result = connection.send_packed_command(&command).await;
+            let result = match replication {
+                None => connection.send_packed_command(&command).await.map(|value| (value, Ok(()))),
+                Some(replication) => replication.send(&mut connection, command).await,
+            };
             BatchReply { batch, by, result }
         }));
         match futures_util::poll!(&mut write) {
@@ -174,15 +194,15 @@ impl Worker {
     fn distribute(&mut self, BatchReply { batch, by, result }: BatchReply) {
         let messages = batch.into_messages();
         match result {
-            Ok(value) if matches!(by, ScriptRef::Hash) && is_no_script(&value) => {
+            Ok((value, _)) if matches!(by, ScriptRef::Hash) && is_no_script(&value) => {
                 let (again, never): (Vec<_>, Vec<_>) = messages.partition(Message::may_be_sent_again);
-                reply_to_all(never, &value);
+                reply_to_all(never, &value, &Ok(()));
                 // Before what is not written, and so directly behind what is.
                 for batch in into_batches(again.into_iter()).into_iter().rev() {
                     self.batches.push_front((batch, ScriptRef::Source));
                 }
             }
-            Ok(value) => reply_to_all(messages.collect(), &value),
+            Ok((value, replicated)) => reply_to_all(messages.collect(), &value, &replicated),
             Err(error) => {
                 if error.is_unrecoverable_error() {
                     self.gone.cancel();
@@ -210,10 +230,10 @@ async fn let_others_run() {
 }
 
 /// Gives each message of a batch its reply.
-fn reply_to_all(messages: Vec<Message>, value: &Value) {
+fn reply_to_all(messages: Vec<Message>, value: &Value, replicated: &Result<(), NodeError>) {
     let replies = decode(value, messages.len());
     for (message, reply) in messages.into_iter().zip(replies) {
-        message.reply_to.send(reply);
+        message.reply_to.send(if_replicated(reply, replicated));
     }
 }
 

@@ -1,0 +1,65 @@
+use redis::{Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::address::{Address, InvalidUrl};
+use super::classify::{connect_error, login_error, node_error};
+use super::connect::{Connected, connect};
+#[cfg(feature = "tls")]
+use super::tls::{TlsServer, default_config};
+use crate::node::NodeError;
+
+/// A server of a URL: where it is, and how to log in, with or without TLS.
+#[derive(Clone)]
+pub(super) enum Server {
+    Plain(ConnectionInfo),
+    #[cfg(feature = "tls")]
+    Tls(TlsServer),
+}
+
+impl Server {
+    /// The server at an address. The errors name this URL.
+    pub(super) fn new(address: Address, url: &str) -> Result<Self, InvalidUrl> {
+        #[cfg(feature = "tls")]
+        if address.uses_tls {
+            let server = default_config().and_then(|config| TlsServer::new(address.info, config));
+            return server.map(Self::Tls).map_err(|reason| InvalidUrl::new(url, reason));
+        }
+        _ = url;
+        Ok(Self::Plain(address.info))
+    }
+
+    /// The same login and database, on another host.
+    pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, NodeError> {
+        match self {
+            Self::Plain(info) => Ok(Self::Plain(info.clone().set_addr(ConnectionAddr::Tcp(host.to_owned(), port)))),
+            #[cfg(feature = "tls")]
+            Self::Tls(server) => {
+                server.at(host, port).map(Self::Tls).map_err(|reason| NodeError::Unreachable { reason })
+            }
+        }
+    }
+
+    /// Connects and logs in. Cancels `gone` when the connection is lost.
+    pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
+        match self {
+            Self::Plain(info) => connect(info.clone(), gone).await.map_err(|error| login_error(&error)),
+            #[cfg(feature = "tls")]
+            Self::Tls(server) => server.connect(gone).await,
+        }
+    }
+}
+
+impl Connected {
+    /// Sends a command and waits for its answer, before anybody else uses the connection.
+    pub(super) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, NodeError> {
+        let answer = tokio::select! {
+            biased;
+            answer = self.connection.send_packed_command(command) => answer.map_err(|error| connect_error(&error))?,
+            () = &mut self.driver => return Err(NodeError::Unreachable { reason: "connection lost".into() }),
+        };
+        match answer {
+            Value::ServerError(error) => Err(node_error(&error.into())),
+            answer => redis::from_redis_value(answer).map_err(|error| NodeError::Protocol { reply: error.to_string() }),
+        }
+    }
+}
