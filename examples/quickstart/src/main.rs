@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run -p quickstart                                    # five in-memory masters
-//! REDIS_URLS=redis://a:6379,redis://b:6379,redis://c:6379 cargo run -p quickstart
+//! LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379 cargo run -p quickstart
 //! curl -X POST http://127.0.0.1:3000/stock/42/deduct
 //! ```
 //!
@@ -28,7 +28,7 @@ async fn deduct(Path(sku): Path<String>, token: FencingToken) -> Json<Value> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let locks = match env::var("REDIS_URLS") {
+    let locks = match env::var("LOCK_URLS") {
         Ok(urls) => LockManager::builder().redis(urls.split(',')).connect().await?,
         Err(_) => LockManager::in_memory(),
     };

@@ -31,7 +31,7 @@ struct Service {
 impl Service {
     fn start(arguments: &[&str], masters: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_saga"));
-        command.args(arguments).env("REDIS_URLS", masters);
+        command.args(arguments).env("LOCK_URLS", masters);
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();

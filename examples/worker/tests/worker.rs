@@ -114,7 +114,7 @@ impl Drop for Fleet {
 
 fn start_worker(database: &Path, masters: &str) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
-    command.arg(database).env("REDIS_URLS", masters);
+    command.arg(database).env("LOCK_URLS", masters);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 

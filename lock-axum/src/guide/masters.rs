@@ -9,6 +9,16 @@
 //! majority has to be up for locks to be had: two of three, three of five. A client waits for the fastest majority
 //! only, so a minority that is dead, hung or slow is hardly noticed.
 //!
+//! # What you have already
+//!
+//! | You have | Use | What it costs |
+//! |---|---|---|
+//! | nothing yet | three small servers, [`redis`](crate::LockManagerBuilder::redis) | three servers |
+//! | one Redis | `redis` with one URL | a restart stops all locks for a quarantine |
+//! | a master with replicas and Sentinel | [`sentinel`](crate::LockManagerBuilder::sentinel), perhaps with [`replicated`](crate::LockManagerBuilder::replicated) | a failover stops all locks for a quarantine; two holders in a split brain |
+//! | a Redis Cluster | small servers beside it: a cluster is refused | three servers |
+//! | another store | [a node of your own](crate::node::writing) | you write it |
+//!
 //! # Settings
 //!
 //! | Setting | Value | Otherwise |
@@ -49,7 +59,7 @@
 //!
 //! `connect` has each master grant and renew a lock that nobody else can ask for, and names what is wrong with those that refuse,
 //! with the remedy. A [set name](crate::LockManagerBuilder::set_name) protects against a list of other masters.
-//! `rediss://` is TLS, with the feature `tls`. A master has at most 50 ms to reply by default: raise
+//! `rediss://` is TLS, with the feature `tls`. A Redis master has at most 50 ms to reply by default: raise
 //! [`node_timeout`](crate::LockManagerBuilder::node_timeout) if round trips come near that.
 //!
 //! # Readiness

@@ -77,6 +77,11 @@
 //! | `RFencedLock` | every lock has a token |
 //! | `RLock`, on one deployment of Redis; `RedLock`, on several, is deprecated | a majority of independent masters |
 //!
+//! Redisson waits until the replicas of its master have a lock (`WAIT`), and then counts on them. A replica that takes over without
+//! it grants it again at once. Here such a replica sits out a quarantine, with
+//! [`sentinel`](crate::LockManagerBuilder::sentinel), and waiting for replicas is [an
+//! extra](crate::LockManagerBuilder::replicated) for another case, the split brain.
+//!
 //! Its locks are hashes, so it cannot share names with any Redlock: a lock whose key is a hash is
 //! [`LockError::NotALock`](crate::LockError::NotALock). Use a prefix, and [change over in three
 //! rollouts](super::shutdown#names-that-change), with Redisson's lock as the old one.

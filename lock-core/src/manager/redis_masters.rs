@@ -78,14 +78,14 @@ impl LockManagerBuilder {
     /// Nothing has to be replicated for a restart, or for a failover from a master that is gone: the successor grants nothing before
     /// every lock has ended that it may not know of. This is for a **split brain**: a master that is cut off from its replicas, one
     /// of which takes its place, goes on granting locks to those who still reach it. With as many acknowledgements as it has
-    /// replicas, it grants and renews nothing more once it is cut off. With fewer, it does as long as it is not alone. So this narrows the
-    /// loss of exclusion, and does not end it: an acknowledgement says that a replica has the write in memory, not that this replica
-    /// is the one that takes over, and a replica that is added later counts like any other.
+    /// replicas, it grants and renews nothing more once it is cut off. With fewer, it goes on as long as it keeps that many. So this
+    /// narrows the loss of exclusion, and does not end it: an acknowledgement says that a replica has the write in memory, not that
+    /// this replica is the one that takes over, and a replica that is added later counts like any other.
     ///
     /// It costs a round trip to the replicas for every vote, and a replica that is down keeps its master from voting, unless
     /// there are more of them. The user needs `+wait`. The default of [`node_timeout`](Self::node_timeout) grows by this time.
     ///
-    /// From 1 to 16 replicas, and from 1 ms to 500 ms. Defaults to none.
+    /// From 1 to 16 replicas, and from 1 ms to 250 ms. Defaults to none.
     ///
     /// # Examples
     ///

@@ -48,6 +48,7 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeErr
 ///
 /// These are optional:
 ///
+/// - `+role` is needed for [`from_sentinel`](Self::from_sentinel).
 /// - `+wait` is needed for [`replicated`](Self::replicated).
 /// - `+config|get` is needed for [`assume_durable`](crate::LockManagerBuilder::assume_durable).
 /// - Without the commands that begin with `z`, locks work, but there are no queues between processes, and no locks to read.
@@ -233,7 +234,7 @@ impl RedisNode {
     ///
     /// [`LockManagerBuilder::replicated`](crate::LockManagerBuilder::replicated) says what this is good for, and what it is not.
     ///
-    /// From 1 to 16 replicas, and from 1 ms to 500 ms. Defaults to none.
+    /// From 1 to 16 replicas, and from 1 ms to 250 ms. Defaults to none.
     ///
     /// # Examples
     ///

@@ -34,17 +34,6 @@ async fn a_server_that_evicts_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_in_cluster_mode_is_refused() {
-    let mut cluster = RedisCluster::start(3).await;
-    cluster.servers[1] = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
-    let (node, refusal) = refusal(cluster.builder()).await;
-    assert_eq!(node, cluster.servers[1].address());
-    assert!(matches!(refusal, Refusal::ClusterMode { .. }), "{refusal}");
-    let text = refusal.to_string();
-    assert!(text.contains("different slots") && text.contains("cluster-enabled no"), "{text}");
-}
-
-#[tokio::test]
 async fn two_addresses_of_one_server_are_refused() {
     let cluster = RedisCluster::start(2).await;
     let again = format!("redis://localhost:{}", cluster.servers[0].port());

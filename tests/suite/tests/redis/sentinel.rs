@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockManagerBuilder, NodeError, RedisNode, Refusal};
 use lock_history::Referee;
-use lock_support::{RedisServer, Sentinel, all_nodes_vote, eventually, eventually_async, free_port};
+use lock_support::{Proxy, RedisServer, Sentinel, all_nodes_vote, eventually, eventually_async, free_port};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Also how long a promoted replica grants nothing, at least.
@@ -103,6 +103,31 @@ async fn a_failover_under_load_leads_to_no_second_holder_and_locks_are_granted_a
     }
     assert!(load.refused.load(Ordering::Relaxed) > 0, "the failover was noticed");
     load.referee.assert_no_violations();
+}
+
+#[tokio::test]
+async fn a_lock_that_never_reached_the_replica_is_granted_to_nobody_else_while_it_lives() {
+    // Longer than the failover takes.
+    let ttl = TTL * 4;
+    let mut master = RedisServer::start().await;
+    let replication = Proxy::open(master.address()).await;
+    let replica = master.start_standby(&replication, &[]).await;
+    let sentinel = Sentinel::start("mymaster", &master, 1).await;
+    let connect = || builder().ttl(ttl).max_ttl(ttl).sentinel([sentinel.address()], "mymaster").connect();
+    let (ours, theirs) = (connect().await.unwrap(), connect().await.unwrap());
+    eventually_async("the replica has the record", async || replica.keys("lock:{node}").await.len() == 1).await;
+    replication.hold();
+    let held = ours.lock("r").renew(false).acquire().await.unwrap();
+    master.kill();
+    let granted = loop {
+        match theirs.lock("r").try_acquire().await {
+            Ok(granted) => break granted,
+            Err(LockError::NoQuorum { .. } | LockError::Expired { .. }) => sleep(Duration::from_millis(5)).await,
+            Err(error) => panic!("the replica has no lock: {error}"),
+        }
+    };
+    assert!(!held.is_valid(), "two holders");
+    assert!(granted.token() > held.token());
 }
 
 #[tokio::test]
