@@ -83,7 +83,7 @@ pub(super) fn if_replicated(
     replicated: &Result<(), NodeError>,
 ) -> Result<Reply, NodeError> {
     match (&reply, replicated) {
-        (Ok(Reply::Granted { .. } | Reply::Confirmed | Reply::Kept), Err(error)) => Err(error.clone()),
+        (Ok(Reply::Granted { .. } | Reply::Confirmed | Reply::Kept | Reply::Barred), Err(error)) => Err(error.clone()),
         _ => reply,
     }
 }
@@ -100,7 +100,7 @@ mod tests {
         let error = too_few.clone().unwrap_err();
         assert!(error.to_string().contains("1 of 2 replicas acknowledged it within 50ms"), "{error}");
         assert!(error.may_have_executed(), "so that it is released");
-        for vote in [Reply::Granted { token: 1 }, Reply::Confirmed, Reply::Kept] {
+        for vote in [Reply::Granted { token: 1 }, Reply::Confirmed, Reply::Kept, Reply::Barred] {
             assert_eq!(if_replicated(Ok(vote), &too_few), Err(error.clone()));
             assert_eq!(if_replicated(Ok(vote), &Ok(())), Ok(vote));
         }
