@@ -103,8 +103,9 @@
 //! # }
 //! ```
 //!
-//! Work that spans several transactions claims in each of them. [`fence`] has the claim for rusqlite (feature `rusqlite`),
-//! the same SQL statement for other libraries and PostgreSQL ([`fence::CLAIM`]), and scripts for data in Redis.
+//! Work that spans several transactions claims in each of them. [`fence`] has the claim for rusqlite, tokio-postgres and sqlx
+//! (features `rusqlite`, `tokio-postgres` and `sqlx`), the same SQL statement for other libraries ([`fence::CLAIM`]), and
+//! scripts for data in Redis.
 //!
 //! # HTTP responses
 //!
@@ -174,7 +175,7 @@
 //!
 //! | name | kind | labels |
 //! |---|---|---|
-//! | `lock_fence_rejections_total` | counter | `sink`: `sqlite`, or what [`StaleToken::report`](fence::StaleToken::report) was told |
+//! | `lock_fence_rejections_total` | counter | `sink`: `sqlite`, `postgres`, or what [`StaleToken::report`](fence::StaleToken::report) was told |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

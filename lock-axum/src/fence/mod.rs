@@ -31,6 +31,8 @@
 //! | the data is in | claim with |
 //! |---|---|
 //! | SQLite, through rusqlite | `fence::rusqlite::claim`, feature `rusqlite` |
+//! | PostgreSQL, through tokio-postgres | `fence::tokio_postgres::claim`, feature `tokio-postgres` |
+//! | PostgreSQL, through sqlx | `fence::sqlx::claim`, feature `sqlx` |
 //! | SQLite or PostgreSQL, through another library | the statement [`CLAIM`]; no row: [`StaleToken`] |
 //! | Redis | the script [`redis::CLAIM`], or [`redis::COMPARE`] |
 //! | another database | a column beside the data: `UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token`; no row: [`StaleToken`] |
@@ -85,11 +87,17 @@
 //! # }
 //! ```
 
+#[cfg(any(feature = "rusqlite", feature = "sqlx", feature = "tokio-postgres"))]
+mod client;
 pub mod redis;
 #[cfg(feature = "rusqlite")]
 pub mod rusqlite;
 mod sql;
+#[cfg(feature = "sqlx")]
+pub mod sqlx;
 mod stale_token;
+#[cfg(feature = "tokio-postgres")]
+pub mod tokio_postgres;
 
 pub use self::sql::{CHECK, CLAIM, CREATE_TABLE};
 pub use self::stale_token::StaleToken;

@@ -5,8 +5,8 @@ use axum::response::{IntoResponse, Response};
 use lock_core::FencingToken;
 use thiserror::Error;
 
+use super::client::{SEEN, failed, refused};
 use super::{CHECK, CLAIM, StaleToken};
-use crate::problem::Problem;
 
 /// Claims `resource` for the holder of `token`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
 ///
@@ -56,9 +56,8 @@ pub fn claim(transaction: &Transaction<'_>, resource: &str, token: FencingToken)
     if transaction.execute(CLAIM, params![resource, token.as_i64()])? > 0 {
         return Ok(());
     }
-    let seen = "SELECT token FROM lock_fence WHERE resource = ?";
-    let seen: Option<i64> = transaction.query_row(seen, [resource], |row| row.get(0)).optional()?;
-    Err(StaleToken::report("sqlite", resource, token, seen.and_then(|seen| u64::try_from(seen).ok())).into())
+    let seen = transaction.query_row(SEEN, [resource], |row| row.get(0)).optional()?;
+    Err(refused("sqlite", resource, token, seen).into())
 }
 
 /// Checks that no later writer has claimed `resource` than the reader with `token`, and raises nothing.
@@ -119,10 +118,7 @@ impl IntoResponse for ClaimError {
     fn into_response(self) -> Response {
         match self {
             Self::Stale(stale) => stale.into_response(),
-            Self::Database(error) => {
-                tracing::error!(name: "lock.claim_failed", %error, "the database failed");
-                Problem::internal().into_response()
-            }
+            Self::Database(error) => failed(&error),
         }
     }
 }

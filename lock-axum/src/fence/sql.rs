@@ -1,4 +1,6 @@
 /// The SQL statement that creates the table of [`CLAIM`], for SQLite and PostgreSQL. Run it with the other migrations.
+///
+/// In PostgreSQL, whoever claims needs the rights to select, insert and update in it. Nobody else needs any.
 pub const CREATE_TABLE: &str =
     "CREATE TABLE IF NOT EXISTS lock_fence (resource TEXT NOT NULL PRIMARY KEY, token BIGINT NOT NULL)";
 
@@ -18,15 +20,11 @@ pub const CHECK: &str = "SELECT token FROM lock_fence WHERE resource = $1 AND to
 /// It changes one row, or **none if the token is stale**: then roll back. It must be the first statement of the transaction that
 /// reads and writes. A token that has claimed may claim again.
 ///
-/// It is tested on SQLite. On PostgreSQL it was only tried by hand, with version 15.
-///
 /// While another transaction with a claim of the same resource is open, the statement waits for it. In PostgreSQL with
 /// `READ COMMITTED`, the default, it then compares with what that one has committed. With `REPEATABLE READ` and
 /// `SERIALIZABLE`, it fails with a serialization error (SQLSTATE 40001), even if its token is the newer one: run the
 /// transaction again. In SQLite, it waits for any transaction that writes, for as long as the busy timeout.
 ///
-/// With tokio-postgres: `transaction.execute(CLAIM, &[&lease.resource(), &lease.token().as_i64()])`. With sqlx:
-/// `query(CLAIM).bind(lease.resource()).bind(lease.token().as_i64()).execute(&mut *transaction)`. For an example that runs see
-/// the [module](crate::fence).
+/// For rusqlite, tokio-postgres and sqlx there are functions, and for others an example: see the [module](crate::fence).
 pub const CLAIM: &str = "INSERT INTO lock_fence (resource, token) VALUES ($1, $2) \
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE lock_fence.token <= excluded.token";

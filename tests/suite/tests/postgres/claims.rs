@@ -1,0 +1,228 @@
+//! Claims in PostgreSQL, through tokio-postgres and sqlx: resources that refuse the holders whose lock has passed to another.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::future::join_all;
+use lock_axum::{FencingToken, Lease, LockGuard, LockManager, MIN_TTL};
+use lock_support::http::{manager, nodes};
+use lock_support::{Events, PostgresServer, eventually_async};
+use metrics::set_default_local_recorder;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use sqlx::PgConnection;
+use tokio_postgres::NoTls;
+
+use crate::shop::{Client, ISOLATION_LEVELS, Isolation, Refused, SKU, books, open, reopen};
+
+type TokioPostgres = tokio_postgres::Client;
+
+/// Two holders of one lock: the first was paused for longer than its lease, and the second has the lock now.
+async fn paused_and_next() -> (LockGuard, LockGuard) {
+    let nodes = nodes();
+    let paused = manager(&nodes).lock(SKU).ttl(MIN_TTL).renew(false).acquire().await.unwrap();
+    let next = manager(&nodes).lock(SKU).wait(Duration::from_secs(30)).acquire().await.unwrap();
+    assert!(!paused.is_valid() && next.is_valid());
+    (paused, next)
+}
+
+/// `count` tokens of one resource, in the order of their holders.
+async fn tokens(count: usize) -> Vec<FencingToken> {
+    let locks = LockManager::in_memory();
+    let mut tokens = Vec::new();
+    for _ in 0..count {
+        tokens.push(locks.lock(SKU).run(async |lease: Lease| lease.token()).await.unwrap());
+    }
+    tokens
+}
+
+fn stale(result: Result<i64, Refused>) -> (FencingToken, Option<u64>) {
+    match result {
+        Err(Refused::Stale(stale)) => (stale.token(), stale.seen()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until as many statements wait for another transaction.
+async fn are_waiting(server: &PostgresServer, count: usize) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    eventually_async("a claim waits", async || server.query(waiting) == count.to_string()).await;
+}
+
+#[tokio::test]
+async fn a_holder_that_resumes_after_its_lease_is_refused_by_the_claim() {
+    async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
+        reopen(server);
+        let case = (C::NAME, isolation);
+        let (paused, next) = paused_and_next().await;
+        let (mut late, mut in_time) = (C::connect(server, isolation).await, C::connect(server, isolation).await);
+        let refused = (paused.token(), Some(next.token().get()));
+        // The paused holder had claimed and read when it was paused.
+        let read_before = late.work(paused.token(), None).await.unwrap();
+        let read_next = in_time.work(next.token(), None).await.unwrap();
+        assert_eq!((read_before, read_next), (5, 5), "{case:?}");
+        // It resumes between the read and the write of the next holder, and again after them.
+        assert_eq!(stale(late.work(paused.token(), Some(read_before)).await), refused, "{case:?}");
+        assert_eq!(books(server), "5|0", "{case:?}");
+        in_time.work(next.token(), Some(read_next)).await.unwrap();
+        assert_eq!(stale(late.work(paused.token(), Some(read_before)).await), refused, "{case:?}");
+        assert_eq!(books(server), "4|1", "{case:?}");
+    }
+    let server = open().await;
+    for isolation in ISOLATION_LEVELS {
+        race::<TokioPostgres>(&server, isolation).await;
+        race::<PgConnection>(&server, isolation).await;
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_for_a_newer_one_writes_nothing() {
+    async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
+        reopen(server);
+        let case = (C::NAME, isolation);
+        let tokens = tokens(2).await;
+        let (mut late, mut newer) = (C::connect(server, isolation).await, open_claim(server, tokens[1]).await);
+        let token = tokens[0];
+        let waiting = tokio::spawn(async move { (late.work(token, Some(5)).await, late) });
+        are_waiting(server, 1).await;
+        newer.commit().await;
+        let (result, mut late) = waiting.await.unwrap();
+        match isolation {
+            Isolation::ReadCommitted => assert_eq!(stale(result), (tokens[0], Some(tokens[1].get())), "{case:?}"),
+            Isolation::RepeatableRead => assert!(matches!(result, Err(Refused::Conflict)), "{case:?}: {result:?}"),
+        }
+        assert_eq!(stale(late.work(tokens[0], Some(5)).await).1, Some(tokens[1].get()), "{case:?}");
+        assert_eq!(books(server), "5|0", "{case:?}");
+    }
+    let server = open().await;
+    for isolation in ISOLATION_LEVELS {
+        race::<TokioPostgres>(&server, isolation).await;
+        race::<PgConnection>(&server, isolation).await;
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_for_an_older_one_is_accepted_at_once_or_when_it_is_repeated() {
+    async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
+        reopen(server);
+        let case = (C::NAME, isolation);
+        let tokens = tokens(2).await;
+        let (mut next, mut older) = (C::connect(server, isolation).await, open_claim(server, tokens[0]).await);
+        let token = tokens[1];
+        let waiting = tokio::spawn(async move { (next.work(token, None).await, next) });
+        are_waiting(server, 1).await;
+        // The older holder was paused in its transaction. It may go on, because the newer one has read nothing yet.
+        older.sell().await;
+        older.commit().await;
+        let (result, mut next) = waiting.await.unwrap();
+        match isolation {
+            Isolation::ReadCommitted => assert_eq!(result.unwrap(), 4, "{case:?}"),
+            Isolation::RepeatableRead => assert!(matches!(result, Err(Refused::Conflict)), "{case:?}: {result:?}"),
+        }
+        assert_eq!(next.work(tokens[1], Some(4)).await.unwrap(), 4, "{case:?}");
+        assert_eq!(books(server), "3|1", "{case:?}");
+    }
+    let server = open().await;
+    for isolation in ISOLATION_LEVELS {
+        race::<TokioPostgres>(&server, isolation).await;
+        race::<PgConnection>(&server, isolation).await;
+    }
+}
+
+#[tokio::test]
+async fn claims_of_several_connections_at_once_are_accepted_in_order() {
+    /// Claims with each of these tokens, again after each serialization failure, and returns how many were refused.
+    async fn claim_all<C: Client>(mut client: C, tokens: Vec<FencingToken>) -> usize {
+        let mut refused = 0;
+        for token in tokens {
+            let result = loop {
+                match client.work(token, Some(5)).await {
+                    Err(Refused::Conflict) => {}
+                    result => break result,
+                }
+            };
+            if result.is_err() {
+                stale(result);
+                refused += 1;
+            }
+        }
+        refused
+    }
+    let (server, all) = (open().await, tokens(80).await);
+    // Four connections with every fourth token each, so that each is often overtaken.
+    let share = |first| all.iter().copied().skip(first).step_by(4).collect::<Vec<_>>();
+    let mut claiming = Vec::new();
+    for (number, isolation) in ISOLATION_LEVELS.into_iter().enumerate() {
+        let one = TokioPostgres::connect(&server, isolation).await;
+        claiming.push(tokio::spawn(claim_all(one, share(2 * number))));
+        let other = PgConnection::connect(&server, isolation).await;
+        claiming.push(tokio::spawn(claim_all(other, share(2 * number + 1))));
+    }
+    let refused: usize = join_all(claiming).await.into_iter().map(Result::unwrap).sum();
+    let accepted = server.query("SELECT token FROM orders ORDER BY id");
+    let accepted: Vec<u64> = accepted.lines().map(|token| token.parse().unwrap()).collect();
+    assert!(accepted.is_sorted(), "{accepted:?}");
+    assert_eq!(accepted.len() + refused, all.len());
+    assert_eq!(accepted.last(), all.last().map(|token| token.get()).as_ref());
+}
+
+#[tokio::test]
+async fn a_refused_claim_is_one_event_and_is_counted_by_its_sink() {
+    async fn refuse<C: Client>(server: &PostgresServer) {
+        reopen(server);
+        let (tokens, events, recorder) = (tokens(2).await, Events::record(), DebuggingRecorder::new());
+        let _recording = set_default_local_recorder(&recorder);
+        let mut client = C::connect(server, Isolation::ReadCommitted).await;
+        client.work(tokens[1], None).await.unwrap();
+        stale(client.work(tokens[0], None).await);
+        let logged: Vec<_> = events.named("lock.stale_token").into_iter().map(|event| event.fields).collect();
+        let [logged] = &logged[..] else { panic!("{}: {logged:?}", C::NAME) };
+        for field in ["sink=\"postgres\"".to_owned(), format!("token={}", tokens[0]), format!("seen={}", tokens[1])] {
+            assert!(logged.contains(&field), "{}: {logged}", C::NAME);
+        }
+        let [(key, _, _, value)] = &recorder.snapshotter().snapshot().into_vec()[..] else { panic!("one series") };
+        let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
+        assert_eq!((key.key().name(), &labels[..]), ("lock_fence_rejections_total", &[("sink", "postgres")][..]));
+        assert_eq!(*value, DebugValue::Counter(1), "{}", C::NAME);
+    }
+    let server = open().await;
+    refuse::<TokioPostgres>(&server).await;
+    refuse::<PgConnection>(&server).await;
+}
+
+#[tokio::test]
+async fn a_stale_token_is_answered_with_409_and_a_failing_database_with_500() {
+    async fn refuse<C: Client>(server: &PostgresServer) {
+        let tokens = tokens(2).await;
+        let mut client = C::connect(server, Isolation::ReadCommitted).await;
+        client.work(tokens[1], None).await.unwrap();
+        let status = async |client: &mut C| client.work(tokens[0], None).await.unwrap_err().into_response().status();
+        assert_eq!(status(&mut client).await, StatusCode::CONFLICT, "{}", C::NAME);
+        _ = server.query("ALTER TABLE lock_fence RENAME TO elsewhere");
+        assert_eq!(status(&mut client).await, StatusCode::INTERNAL_SERVER_ERROR, "{}", C::NAME);
+        _ = server.query("ALTER TABLE elsewhere RENAME TO lock_fence");
+    }
+    let server = open().await;
+    refuse::<TokioPostgres>(&server).await;
+    refuse::<PgConnection>(&server).await;
+}
+
+/// A holder that has claimed, in a transaction that is still open.
+struct OpenClaim(tokio_postgres::Client);
+
+async fn open_claim(server: &PostgresServer, token: FencingToken) -> OpenClaim {
+    let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("BEGIN").await.unwrap();
+    assert_eq!(client.execute(lock_axum::fence::CLAIM, &[&SKU, &token.as_i64()]).await.unwrap(), 1);
+    OpenClaim(client)
+}
+
+impl OpenClaim {
+    async fn sell(&mut self) {
+        self.0.batch_execute("UPDATE stock SET quantity = quantity - 1").await.unwrap();
+    }
+
+    async fn commit(&mut self) {
+        self.0.batch_execute("COMMIT").await.unwrap();
+    }
+}
