@@ -10,7 +10,8 @@ use super::{CLAIM, StaleToken};
 
 /// Claims `resource` for the holder of `token`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
 ///
-/// Call it first in the transaction that reads and writes, and roll back if it fails. Dropping the transaction does that. A token
+/// Call it first in the transaction that reads and writes, and roll back if it fails. Dropping a transaction of a pool does that;
+/// dropping one of a single connection does it only when the connection is used again, and other claims wait until then. A token
 /// that has claimed may claim again; work that spans several transactions claims in each of them.
 ///
 /// A claim is one statement. It waits for open transactions that have claimed the same resource, for as long as `lock_timeout`

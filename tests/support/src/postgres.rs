@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tokio::task::spawn_blocking;
 
 use crate::redis::free_port;
 use crate::wait::eventually_async;
@@ -63,10 +64,11 @@ impl PostgresServer {
     }
 
     /// Runs SQL on a new connection, and returns its rows: one a line, with `|` between the columns.
-    #[must_use]
-    pub fn query(&self, sql: &str) -> String {
+    pub async fn query(&self, sql: &str) -> String {
         let mut psql = Command::new(program("psql"));
-        let output = psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.url()]).output().unwrap();
+        psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.url()]);
+        // It may wait for a transaction that a task of this runtime has to end.
+        let output = spawn_blocking(move || psql.output().unwrap()).await.unwrap();
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
@@ -223,9 +225,9 @@ mod tests {
     #[tokio::test]
     async fn what_was_committed_outlives_every_way_to_stop() {
         let mut server = PostgresServer::start().await;
-        _ = server.query("CREATE TABLE kept (number INT)");
+        server.query("CREATE TABLE kept (number INT)").await;
         for (number, signal) in [Some(Signal::INT), Some(Signal::QUIT), None].into_iter().enumerate() {
-            _ = server.query(&format!("INSERT INTO kept VALUES ({number})"));
+            server.query(&format!("INSERT INTO kept VALUES ({number})")).await;
             match signal {
                 Some(signal) => server.end_with(signal).await,
                 None => server.kill(),
@@ -239,14 +241,14 @@ mod tests {
             );
         }
         server.restart().await;
-        assert_eq!(server.query("SELECT string_agg(number::TEXT, ' ') FROM kept"), "0 1 2");
+        assert_eq!(server.query("SELECT string_agg(number::TEXT, ' ') FROM kept").await, "0 1 2");
     }
 
     #[tokio::test]
     async fn a_server_is_started_with_arguments_and_keeps_them() {
         let mut server = PostgresServer::start_with(&["-c", "max_connections=7"]).await;
         server.restart().await;
-        assert_eq!(server.query("SHOW max_connections"), "7");
+        assert_eq!(server.query("SHOW max_connections").await, "7");
         assert!(server.url().contains(&server.port().to_string()));
     }
 }

@@ -9,7 +9,7 @@ use lock_support::http::{manager, nodes};
 use lock_support::{Events, PostgresServer, eventually_async};
 use metrics::set_default_local_recorder;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use sqlx::PgConnection;
+use sqlx::PgPool;
 use tokio_postgres::NoTls;
 
 use crate::shop::{Client, ISOLATION_LEVELS, Isolation, Refused, SKU, books, open, reopen};
@@ -45,16 +45,16 @@ fn stale(result: Result<i64, Refused>) -> (FencingToken, Option<u64>) {
 /// Waits until as many statements wait for another transaction.
 async fn are_waiting(server: &PostgresServer, count: usize) {
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    eventually_async("a claim waits", async || server.query(waiting) == count.to_string()).await;
+    eventually_async("a claim waits", async || server.query(waiting).await == count.to_string()).await;
 }
 
 #[tokio::test]
 async fn a_holder_that_resumes_after_its_lease_is_refused_by_the_claim() {
     async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
-        reopen(server);
+        reopen(server).await;
         let case = (C::NAME, isolation);
         let (paused, next) = paused_and_next().await;
-        let (mut late, mut in_time) = (C::connect(server, isolation).await, C::connect(server, isolation).await);
+        let (mut late, mut in_time) = (C::connect_to(server, isolation).await, C::connect_to(server, isolation).await);
         let refused = (paused.token(), Some(next.token().get()));
         // The paused holder had claimed and read when it was paused.
         let read_before = late.work(paused.token(), None).await.unwrap();
@@ -62,25 +62,25 @@ async fn a_holder_that_resumes_after_its_lease_is_refused_by_the_claim() {
         assert_eq!((read_before, read_next), (5, 5), "{case:?}");
         // It resumes between the read and the write of the next holder, and again after them.
         assert_eq!(stale(late.work(paused.token(), Some(read_before)).await), refused, "{case:?}");
-        assert_eq!(books(server), "5|0", "{case:?}");
+        assert_eq!(books(server).await, "5|0", "{case:?}");
         in_time.work(next.token(), Some(read_next)).await.unwrap();
         assert_eq!(stale(late.work(paused.token(), Some(read_before)).await), refused, "{case:?}");
-        assert_eq!(books(server), "4|1", "{case:?}");
+        assert_eq!(books(server).await, "4|1", "{case:?}");
     }
     let server = open().await;
     for isolation in ISOLATION_LEVELS {
         race::<TokioPostgres>(&server, isolation).await;
-        race::<PgConnection>(&server, isolation).await;
+        race::<PgPool>(&server, isolation).await;
     }
 }
 
 #[tokio::test]
 async fn a_claim_that_waits_for_a_newer_one_writes_nothing() {
     async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
-        reopen(server);
+        reopen(server).await;
         let case = (C::NAME, isolation);
         let tokens = tokens(2).await;
-        let (mut late, mut newer) = (C::connect(server, isolation).await, open_claim(server, tokens[1]).await);
+        let (mut late, mut newer) = (C::connect_to(server, isolation).await, open_claim(server, tokens[1]).await);
         let token = tokens[0];
         let waiting = tokio::spawn(async move { (late.work(token, Some(5)).await, late) });
         are_waiting(server, 1).await;
@@ -91,22 +91,22 @@ async fn a_claim_that_waits_for_a_newer_one_writes_nothing() {
             Isolation::RepeatableRead => assert!(matches!(result, Err(Refused::Conflict)), "{case:?}: {result:?}"),
         }
         assert_eq!(stale(late.work(tokens[0], Some(5)).await).1, Some(tokens[1].get()), "{case:?}");
-        assert_eq!(books(server), "5|0", "{case:?}");
+        assert_eq!(books(server).await, "5|0", "{case:?}");
     }
     let server = open().await;
     for isolation in ISOLATION_LEVELS {
         race::<TokioPostgres>(&server, isolation).await;
-        race::<PgConnection>(&server, isolation).await;
+        race::<PgPool>(&server, isolation).await;
     }
 }
 
 #[tokio::test]
 async fn a_claim_that_waits_for_an_older_one_is_accepted_at_once_or_when_it_is_repeated() {
     async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
-        reopen(server);
+        reopen(server).await;
         let case = (C::NAME, isolation);
         let tokens = tokens(2).await;
-        let (mut next, mut older) = (C::connect(server, isolation).await, open_claim(server, tokens[0]).await);
+        let (mut next, mut older) = (C::connect_to(server, isolation).await, open_claim(server, tokens[0]).await);
         let token = tokens[1];
         let waiting = tokio::spawn(async move { (next.work(token, None).await, next) });
         are_waiting(server, 1).await;
@@ -119,12 +119,12 @@ async fn a_claim_that_waits_for_an_older_one_is_accepted_at_once_or_when_it_is_r
             Isolation::RepeatableRead => assert!(matches!(result, Err(Refused::Conflict)), "{case:?}: {result:?}"),
         }
         assert_eq!(next.work(tokens[1], Some(4)).await.unwrap(), 4, "{case:?}");
-        assert_eq!(books(server), "3|1", "{case:?}");
+        assert_eq!(books(server).await, "3|1", "{case:?}");
     }
     let server = open().await;
     for isolation in ISOLATION_LEVELS {
         race::<TokioPostgres>(&server, isolation).await;
-        race::<PgConnection>(&server, isolation).await;
+        race::<PgPool>(&server, isolation).await;
     }
 }
 
@@ -152,13 +152,13 @@ async fn claims_of_several_connections_at_once_are_accepted_in_order() {
     let share = |first| all.iter().copied().skip(first).step_by(4).collect::<Vec<_>>();
     let mut claiming = Vec::new();
     for (number, isolation) in ISOLATION_LEVELS.into_iter().enumerate() {
-        let one = TokioPostgres::connect(&server, isolation).await;
+        let one = TokioPostgres::connect_to(&server, isolation).await;
         claiming.push(tokio::spawn(claim_all(one, share(2 * number))));
-        let other = PgConnection::connect(&server, isolation).await;
+        let other = PgPool::connect_to(&server, isolation).await;
         claiming.push(tokio::spawn(claim_all(other, share(2 * number + 1))));
     }
     let refused: usize = join_all(claiming).await.into_iter().map(Result::unwrap).sum();
-    let accepted = server.query("SELECT token FROM orders ORDER BY id");
+    let accepted = server.query("SELECT token FROM orders ORDER BY id").await;
     let accepted: Vec<u64> = accepted.lines().map(|token| token.parse().unwrap()).collect();
     assert!(accepted.is_sorted(), "{accepted:?}");
     assert_eq!(accepted.len() + refused, all.len());
@@ -168,10 +168,10 @@ async fn claims_of_several_connections_at_once_are_accepted_in_order() {
 #[tokio::test]
 async fn a_refused_claim_is_one_event_and_is_counted_by_its_sink() {
     async fn refuse<C: Client>(server: &PostgresServer) {
-        reopen(server);
+        reopen(server).await;
         let (tokens, events, recorder) = (tokens(2).await, Events::record(), DebuggingRecorder::new());
         let _recording = set_default_local_recorder(&recorder);
-        let mut client = C::connect(server, Isolation::ReadCommitted).await;
+        let mut client = C::connect_to(server, Isolation::ReadCommitted).await;
         client.work(tokens[1], None).await.unwrap();
         stale(client.work(tokens[0], None).await);
         let logged: Vec<_> = events.named("lock.stale_token").into_iter().map(|event| event.fields).collect();
@@ -186,24 +186,24 @@ async fn a_refused_claim_is_one_event_and_is_counted_by_its_sink() {
     }
     let server = open().await;
     refuse::<TokioPostgres>(&server).await;
-    refuse::<PgConnection>(&server).await;
+    refuse::<PgPool>(&server).await;
 }
 
 #[tokio::test]
 async fn a_stale_token_is_answered_with_409_and_a_failing_database_with_500() {
     async fn refuse<C: Client>(server: &PostgresServer) {
         let tokens = tokens(2).await;
-        let mut client = C::connect(server, Isolation::ReadCommitted).await;
+        let mut client = C::connect_to(server, Isolation::ReadCommitted).await;
         client.work(tokens[1], None).await.unwrap();
         let status = async |client: &mut C| client.work(tokens[0], None).await.unwrap_err().into_response().status();
         assert_eq!(status(&mut client).await, StatusCode::CONFLICT, "{}", C::NAME);
-        _ = server.query("ALTER TABLE lock_fence RENAME TO elsewhere");
+        server.query("ALTER TABLE lock_fence RENAME TO elsewhere").await;
         assert_eq!(status(&mut client).await, StatusCode::INTERNAL_SERVER_ERROR, "{}", C::NAME);
-        _ = server.query("ALTER TABLE elsewhere RENAME TO lock_fence");
+        server.query("ALTER TABLE elsewhere RENAME TO lock_fence").await;
     }
     let server = open().await;
     refuse::<TokioPostgres>(&server).await;
-    refuse::<PgConnection>(&server).await;
+    refuse::<PgPool>(&server).await;
 }
 
 /// A holder that has claimed, in a transaction that is still open.

@@ -4,7 +4,8 @@ use axum::response::{IntoResponse, Response};
 use lock_axum::fence::{self, StaleToken};
 use lock_axum::{FencingToken, fence::CREATE_TABLE};
 use lock_support::PostgresServer;
-use sqlx::{Connection as _, PgConnection, query, query_scalar};
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::{query, query_scalar};
 use tokio_postgres::NoTls;
 
 pub(super) const SKU: &str = "stock:42";
@@ -51,7 +52,7 @@ impl Refused {
 pub(super) trait Client: Sized + Send + 'static {
     const NAME: &str;
 
-    async fn connect(server: &PostgresServer, isolation: Isolation) -> Self;
+    async fn connect_to(server: &PostgresServer, isolation: Isolation) -> Self;
 
     /// One transaction: claims, reads the stock, and sells one of the `read_before` units if there is something to sell.
     fn work(
@@ -64,7 +65,7 @@ pub(super) trait Client: Sized + Send + 'static {
 impl Client for tokio_postgres::Client {
     const NAME: &str = "tokio-postgres";
 
-    async fn connect(server: &PostgresServer, isolation: Isolation) -> Self {
+    async fn connect_to(server: &PostgresServer, isolation: Isolation) -> Self {
         let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
         tokio::spawn(connection);
         client.batch_execute(isolation.set()).await.unwrap();
@@ -90,13 +91,14 @@ impl Client for tokio_postgres::Client {
     }
 }
 
-impl Client for PgConnection {
+/// A pool, because it rolls back what is dropped. A single connection does so only when it is used again.
+impl Client for PgPool {
     const NAME: &str = "sqlx";
 
-    async fn connect(server: &PostgresServer, isolation: Isolation) -> Self {
-        let mut client = <Self as sqlx::Connection>::connect(&server.url()).await.unwrap();
-        query(isolation.set()).execute(&mut client).await.unwrap();
-        client
+    async fn connect_to(server: &PostgresServer, isolation: Isolation) -> Self {
+        let pool = PgPoolOptions::new().max_connections(1).connect(&server.url()).await.unwrap();
+        query(isolation.set()).execute(&pool).await.unwrap();
+        pool
     }
 
     async fn work(&mut self, token: FencingToken, read_before: Option<i64>) -> Result<i64, Refused> {
@@ -124,16 +126,16 @@ impl Client for PgConnection {
 pub(super) async fn open() -> PostgresServer {
     let server = PostgresServer::start().await;
     let shop = "CREATE TABLE stock (quantity BIGINT); CREATE TABLE orders (id BIGSERIAL, token BIGINT)";
-    _ = server.query(&format!("{CREATE_TABLE}; {shop}; INSERT INTO stock VALUES (5)"));
+    server.query(&format!("{CREATE_TABLE}; {shop}; INSERT INTO stock VALUES (5)")).await;
     server
 }
 
 /// Forgets all orders and claims: the shop has five units again.
-pub(super) fn reopen(server: &PostgresServer) {
-    _ = server.query("TRUNCATE orders, lock_fence; UPDATE stock SET quantity = 5");
+pub(super) async fn reopen(server: &PostgresServer) {
+    server.query("TRUNCATE orders, lock_fence; UPDATE stock SET quantity = 5").await;
 }
 
 /// The units in stock, and the number of orders.
-pub(super) fn books(server: &PostgresServer) -> String {
-    server.query("SELECT quantity, (SELECT count(*) FROM orders) FROM stock")
+pub(super) async fn books(server: &PostgresServer) -> String {
+    server.query("SELECT quantity, (SELECT count(*) FROM orders) FROM stock").await
 }
