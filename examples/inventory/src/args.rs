@@ -1,15 +1,15 @@
 //! The command line.
 
-use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf};
+use std::{net::SocketAddr, ops::RangeInclusive};
 
 use clap::{Args, Parser, Subcommand, builder::RangedI64ValueParser, value_parser};
-use inventory::{Config, Mode};
+use inventory::{Config, Database, Mode};
 
 /// Sell one product to many buyers through several instances of a shop, with and without
 /// distributed locks, and print how many units were oversold.
 ///
 /// Nothing needs to be installed. The lock masters are in memory unless --redis is given, and the
-/// database is a temporary SQLite file.
+/// database is a temporary SQLite file unless --database is given.
 ///
 /// Exit status: 0 if every guarded mode sold exactly what it could; 1 if one oversold or left units
 /// unsold; 2 if the run failed or an argument is invalid; 130 after Ctrl-C; 143 after SIGTERM.
@@ -46,6 +46,8 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    #[command(flatten)]
     pub(crate) masters: MasterArgs,
 }
 
@@ -54,14 +56,21 @@ pub(crate) struct ServeArgs {
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub(crate) listen: SocketAddr,
-    /// SQLite file; by default, a temporary file that is removed at the end.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) database: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
     /// Allow the page's controls from other machines, without any authentication.
     #[arg(long)]
     pub(crate) public: bool,
     #[command(flatten)]
     pub(crate) masters: MasterArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct DatabaseArgs {
+    /// SQLite file, or PostgreSQL as `postgres://user@host/database`; by default, a temporary file that is removed at
+    /// the end. In PostgreSQL, the tables are stock, orders, supply and lock_fence.
+    #[arg(long, value_name = "FILE|URL")]
+    pub(crate) database: Option<Database>,
 }
 
 #[derive(Args)]

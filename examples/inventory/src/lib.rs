@@ -8,7 +8,7 @@
 //!   use it.
 //! - `page`: the shop as a service, with several instances and a page that shows the locks at work.
 //!
-//! [`run`] starts several instances of the shop that share lock masters and one SQLite file, sends
+//! [`run`] starts several instances of the shop that share lock masters and one database, sends
 //! buyers to them over HTTP, and counts what was sold, once for each [`Mode`]:
 //!
 //! | mode | what protects a purchase, which reads, pays and writes |
@@ -33,3 +33,4 @@ mod shop;
 
 pub use page::{ServeConfig, install_recorder, serve};
 pub use proof::{Answers, Config, Mode, Progress, Report, Row, RunError, Signal, SignalWatcher, run};
+pub use shop::Database;

@@ -69,6 +69,7 @@ async fn benchmark(args: BenchArgs, stop: &CancellationToken) -> Result<bool, Ru
         instances: args.instances,
         redis: args.masters.redis,
         prefix: args.masters.prefix,
+        database: args.database.database,
         modes,
         ..Config::default()
     };
@@ -112,7 +113,7 @@ async fn serve_shop(args: ServeArgs, stop: CancellationToken) -> Result<(), RunE
         listen: args.listen,
         redis: args.masters.redis,
         prefix: args.masters.prefix,
-        database: args.database,
+        database: args.database.database,
         public: args.public,
         metrics,
     };

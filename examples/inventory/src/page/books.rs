@@ -1,6 +1,5 @@
 //! What the database says, and filling the shelves again.
 
-use rusqlite::params;
 use serde::Serialize;
 
 use crate::shop::{ShopError, Store};
@@ -9,15 +8,15 @@ use crate::shop::{ShopError, Store};
 pub(crate) const SKU: &str = "apple";
 
 /// The stock of a new or refilled shop.
-const SHELVES: [(&str, u32); 3] = [(SKU, 100), ("pear", 25), ("quince", 1)];
+const SHELVES: [(&str, i64); 3] = [(SKU, 100), ("pear", 25), ("quince", 1)];
 
 // How many units there were to sell. Only with that can the books be checked: what was sold and what
 // is left are that many, or some units were sold and are still on the shelf.
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS supply (
         sku   TEXT PRIMARY KEY REFERENCES stock (sku),
-        units INTEGER NOT NULL
-    ) STRICT;
+        units BIGINT NOT NULL
+    );
 ";
 
 /// The books of one product.
@@ -35,14 +34,16 @@ pub(crate) struct Books {
 pub(crate) async fn open(store: &Store) -> Result<(), ShopError> {
     store
         .transaction(|tx| {
-            tx.execute_batch(SCHEMA)?;
+            tx.create(&["supply"], SCHEMA)?;
             for (sku, units) in SHELVES {
-                tx.execute("INSERT OR IGNORE INTO stock (sku, quantity) VALUES (?, ?)", params![sku, units])?;
+                let insert = "INSERT INTO stock (sku, quantity) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+                tx.execute(insert, &[&sku, &units])?;
                 tx.execute(
-                    "INSERT OR IGNORE INTO supply (sku, units)
+                    "INSERT INTO supply (sku, units)
                      SELECT sku, quantity + (SELECT coalesce(sum(quantity), 0) FROM orders WHERE orders.sku = stock.sku)
-                       FROM stock WHERE sku = ?",
-                    [sku],
+                       FROM stock WHERE sku = $1
+                     ON CONFLICT DO NOTHING",
+                    &[&sku],
                 )?;
             }
             Ok(())
@@ -56,10 +57,10 @@ pub(crate) async fn open(store: &Store) -> Result<(), ShopError> {
 pub(crate) async fn refill(store: &Store) -> Result<(), ShopError> {
     store
         .transaction(|tx| {
-            tx.execute("DELETE FROM orders", [])?;
+            tx.execute("DELETE FROM orders", &[])?;
             for (sku, units) in SHELVES {
-                tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![units, sku])?;
-                tx.execute("UPDATE supply SET units = ? WHERE sku = ?", params![units, sku])?;
+                tx.execute("UPDATE stock SET quantity = $1 WHERE sku = $2", &[&units, &sku])?;
+                tx.execute("UPDATE supply SET units = $1 WHERE sku = $2", &[&units, &sku])?;
             }
             Ok(())
         })
@@ -69,13 +70,13 @@ pub(crate) async fn refill(store: &Store) -> Result<(), ShopError> {
 /// Reads the books of a product, as of one moment.
 pub(crate) async fn read(store: &Store, sku: &'static str) -> Result<Books, ShopError> {
     let query = "
-        SELECT supply.units, stock.quantity, count(orders.id), coalesce(sum(orders.quantity), 0)
+        SELECT supply.units, stock.quantity, count(orders.id), CAST(coalesce(sum(orders.quantity), 0) AS BIGINT)
           FROM stock JOIN supply USING (sku) LEFT JOIN orders USING (sku)
-         WHERE stock.sku = ?";
+         WHERE stock.sku = $1
+         GROUP BY supply.units, stock.quantity";
     store
-        .with_connection(move |db| {
-            let (supply, stock, orders, sold): (i64, i64, i64, i64) =
-                db.query_row(query, [sku], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+        .read(move |tx| {
+            let [supply, stock, orders, sold] = tx.numbers(query, &[&sku])?.ok_or(ShopError::UnknownSku)?;
             Ok(Books { supply, stock, orders, sold, oversold: (sold + stock - supply).max(0) })
         })
         .await
@@ -83,16 +84,20 @@ pub(crate) async fn read(store: &Store, sku: &'static str) -> Result<Books, Shop
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
+    use crate::shop::Database;
+
+    async fn new_shop() -> Store {
+        let store = Store::open(&Database::Sqlite(":memory:".into())).await.unwrap();
+        open(&store).await.unwrap();
+        store
+    }
 
     #[tokio::test]
     async fn a_unit_that_is_sold_and_still_in_stock_is_oversold() {
-        let store = Store::open(Path::new(":memory:")).await.unwrap();
-        open(&store).await.unwrap();
+        let store = new_shop().await;
         let order = "INSERT INTO orders (sku, quantity) VALUES ('apple', 1)";
-        let sell = |sql: &'static str| store.with_connection(move |db| Ok(db.execute_batch(sql)?));
+        let sell = |sql: &'static str| store.transaction(move |tx| tx.execute(sql, &[]));
         sell(order).await.unwrap();
         assert_eq!(read(&store, SKU).await.unwrap().oversold, 1);
         sell("UPDATE stock SET quantity = 99").await.unwrap();
@@ -102,9 +107,8 @@ mod tests {
 
     #[tokio::test]
     async fn books_of_an_earlier_run_go_on() {
-        let store = Store::open(Path::new(":memory:")).await.unwrap();
-        open(&store).await.unwrap();
-        store.with_connection(|db| Ok(db.execute("UPDATE stock SET quantity = 40", [])?)).await.unwrap();
+        let store = new_shop().await;
+        store.transaction(|tx| tx.execute("UPDATE stock SET quantity = 40", &[])).await.unwrap();
         open(&store).await.unwrap();
         let books = read(&store, SKU).await.unwrap();
         assert_eq!((books.supply, books.stock), (100, 40));

@@ -1,4 +1,4 @@
-use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     proof::{Blueprint, Instance, Masters, RunError},
-    shop::{Shop, Store, serve_until},
+    shop::{Database, Shop, Store, serve_until},
 };
 
 const INSTANCES: usize = 3;
@@ -35,8 +35,8 @@ pub struct ServeConfig {
     pub redis: Vec<String>,
     /// Prefix of the keys on Redis, as in [`Config::prefix`](crate::Config::prefix).
     pub prefix: String,
-    /// The SQLite file. If `None`, a temporary file that is removed at the end.
-    pub database: Option<PathBuf>,
+    /// The database. If `None`, a temporary SQLite file that is removed at the end.
+    pub database: Option<Database>,
     /// Whether the controls may be used from other machines. If not, they work only if `listen` is a
     /// loopback address. The service has no authentication.
     pub public: bool,
@@ -84,13 +84,12 @@ pub async fn serve(
     listening: impl FnOnce(SocketAddr),
 ) -> Result<(), RunError> {
     let database_failed = |error: std::io::Error| RunError::Database(error.into());
-    let temporary = match config.database {
-        Some(_) => None,
-        None => Some(tempfile::tempdir().map_err(database_failed)?),
-    };
-    let database = match &temporary {
-        Some(directory) => directory.path().join("shop.sqlite"),
-        None => config.database.unwrap_or_default(),
+    let (database, temporary) = match config.database {
+        Some(database) => (database, None),
+        None => {
+            let directory = tempfile::tempdir().map_err(database_failed)?;
+            (Database::Sqlite(directory.path().join("shop.sqlite")), Some(directory))
+        }
     };
     let store = Store::open(&database).await?;
     books::open(&store).await?;

@@ -1,6 +1,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use super::{Mode, RunError};
+use crate::shop::Database;
 
 /// The configuration of [`run`](crate::run). [`Config::default`] gives the table of the README.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub struct Config {
     /// Prefix of the keys on Redis. Defaults to `inventory:`. All clients that share masters and
     /// prefix must be configured with the same set of masters.
     pub prefix: String,
+    /// The database. Defaults to none, which means a temporary SQLite file.
+    pub database: Option<Database>,
     /// The modes to run, in this order. Defaults to [`Mode::ALL`].
     pub modes: Vec<Mode>,
 }
@@ -67,6 +70,7 @@ impl Default for Config {
             payment: Duration::from_millis(15),
             redis: Vec::new(),
             prefix: "inventory:".to_owned(),
+            database: None,
             modes: Mode::ALL.to_vec(),
         }
     }

@@ -45,7 +45,8 @@ pub enum RunError {
 impl From<ShopError> for RunError {
     fn from(error: ShopError) -> Self {
         match error {
-            ShopError::Database(error) => Self::Database(error.into()),
+            ShopError::Sqlite(error) => Self::Database(error.into()),
+            ShopError::Postgres(error) => Self::Database(error.into()),
             ShopError::Thread(error) => Self::Database(error.into()),
             other => Self::Database(other.into()),
         }

@@ -1,6 +1,6 @@
 //! One instance of the shop, on a thread of its own.
 
-use std::{io, net::SocketAddr, path::PathBuf, thread, time::Duration};
+use std::{io, net::SocketAddr, thread, time::Duration};
 
 use axum::Router;
 use lock_axum::LockManager;
@@ -8,7 +8,7 @@ use tokio::{net::TcpListener, runtime, sync::oneshot, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{RunError, masters::Masters};
-use crate::shop::{Store, serve_until};
+use crate::shop::{Database, Store, serve_until};
 
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(5);
@@ -18,13 +18,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What an instance is built from.
 ///
-/// Instances share the masters and the database file and nothing else, like processes on different
+/// Instances share the masters and the database and nothing else, like processes on different
 /// machines.
 pub(crate) struct Blueprint {
     pub(crate) masters: Masters,
     pub(crate) prefix: String,
-    pub(crate) database: PathBuf,
-    /// Whether commits wait for the disk. They need not if the file is temporary.
+    pub(crate) database: Database,
+    /// Whether commits wait for the disk. They need not if the database is a temporary file.
     pub(crate) durable: bool,
     /// Builds the routes of the instance, on its thread.
     pub(crate) routes: BuildRoutes,

@@ -1,9 +1,5 @@
 //! The books of a run: the stock at its start, and the orders at its end.
 
-use std::path::Path;
-
-use rusqlite::params;
-
 use crate::shop::{ShopError, Store};
 
 /// What was sold of one SKU.
@@ -13,19 +9,13 @@ pub(crate) struct Sold {
     pub(crate) units: i64,
 }
 
-/// Opens the database of a run. Commits do not wait for the disk, because the file is temporary.
-pub(crate) async fn open(path: &Path) -> Result<Store, ShopError> {
-    let store = Store::open(path).await?;
-    store.skip_disk_sync().await?;
-    Ok(store)
-}
-
 /// Adds the SKU with `quantity` units in stock, unless it exists.
 pub(crate) async fn seed(store: &Store, sku: &str, quantity: u32) -> Result<(), ShopError> {
     let sku = sku.to_owned();
     store
         .transaction(move |tx| {
-            tx.execute("INSERT OR IGNORE INTO stock (sku, quantity) VALUES (?, ?)", params![sku, quantity])?;
+            let insert = "INSERT INTO stock (sku, quantity) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+            tx.execute(insert, &[&sku, &i64::from(quantity)])?;
             Ok(())
         })
         .await
@@ -35,9 +25,11 @@ pub(crate) async fn seed(store: &Store, sku: &str, quantity: u32) -> Result<(), 
 pub(crate) async fn sold(store: &Store, sku: &str) -> Result<Sold, ShopError> {
     let sku = sku.to_owned();
     store
-        .with_connection(move |db| {
-            let sum = "SELECT count(*), coalesce(sum(quantity), 0) FROM orders WHERE sku = ?";
-            Ok(db.query_row(sum, [sku], |row| Ok(Sold { orders: row.get(0)?, units: row.get(1)? }))?)
+        .read(move |tx| {
+            // The sum of many numbers is of a larger type in PostgreSQL.
+            let sum = "SELECT count(*), CAST(coalesce(sum(quantity), 0) AS BIGINT) FROM orders WHERE sku = $1";
+            let [orders, units] = tx.numbers(sum, &[&sku])?.unwrap_or_default();
+            Ok(Sold { orders, units })
         })
         .await
 }

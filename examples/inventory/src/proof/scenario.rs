@@ -1,7 +1,4 @@
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +12,7 @@ use super::{
     pauses::PausingProvider,
     variants,
 };
-use crate::shop::{Shop, SimulatedProvider, Store};
+use crate::shop::{Database, Shop, SimulatedProvider, Store};
 
 /// What [`run`] reports while it runs.
 #[derive(Debug)]
@@ -30,7 +27,8 @@ pub enum Progress<'a> {
 /// Runs the modes of `config`, one after the other, and reports what was sold.
 ///
 /// Each instance has its own thread. Buyers run on the caller's runtime, which must have its IO and
-/// time drivers enabled. The database is a temporary file that is removed at the end.
+/// time drivers enabled. Without a database in `config`, there is a temporary file that is
+/// removed at the end.
 ///
 /// When `stop` is cancelled, buyers send no new requests, those in flight are awaited, and the
 /// report contains what was measured until then.
@@ -65,7 +63,8 @@ pub async fn run(
     config.check()?;
     let database_failed = |error: std::io::Error| RunError::Database(error.into());
     let directory = tempfile::tempdir().map_err(database_failed)?;
-    let database = directory.path().join("shop.sqlite");
+    let file = Database::Sqlite(directory.path().join("shop.sqlite"));
+    let database = config.database.as_ref().unwrap_or(&file);
     let masters = Masters::new(&config.redis);
     if config.modes.iter().any(|mode| mode.takes_lock()) {
         masters.clone().check(&config.prefix).await?;
@@ -80,7 +79,7 @@ pub async fn run(
         }
         progress(Progress::Started(mode));
         let sku = format!("{}-{run_id:08x}", mode.name());
-        let row = run_mode(config, mode, &masters, &database, sku, stop).await?;
+        let row = run_mode(config, mode, &masters, database, sku, stop).await?;
         progress(Progress::Finished(&row));
         report.push(row);
     }
@@ -93,18 +92,22 @@ async fn run_mode(
     config: &Config,
     mode: Mode,
     masters: &Masters,
-    database: &Path,
+    database: &Database,
     sku: String,
     stop: &CancellationToken,
 ) -> Result<Row, RunError> {
-    let store = ledger::open(database).await?;
+    let durable = config.database.is_some();
+    let store = Store::open(database).await?;
+    if !durable {
+        store.skip_disk_sync().await?;
+    }
     ledger::seed(&store, &sku, config.stock).await?;
     let payment = config.payment;
     let blueprint = |number| Blueprint {
         masters: masters.clone(),
         prefix: config.prefix.clone(),
-        database: database.to_owned(),
-        durable: false,
+        database: database.clone(),
+        durable,
         routes: Box::new(move |store, locks| variants::router(mode, shop(mode, store, payment, number), locks)),
     };
     let starts = (0..config.instances as usize).map(|number| Instance::start(blueprint(number)));

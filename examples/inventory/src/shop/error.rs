@@ -7,9 +7,10 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use lock_axum::fence::{StaleToken, rusqlite::ClaimError};
+use lock_axum::fence::{self, StaleToken};
 use serde_json::json;
 use tokio::task::JoinError;
+use tokio_postgres::error::SqlState;
 
 /// The last segment of the problem `type` of [`ShopError::SoldOut`].
 pub(crate) const SOLD_OUT: &str = "sold-out";
@@ -28,37 +29,68 @@ pub(crate) enum ShopError {
     #[error("{0}")]
     BadOrder(String),
     #[error("the database failed")]
-    Database(#[from] rusqlite::Error),
+    Sqlite(#[from] rusqlite::Error),
+    #[error("the database failed")]
+    Postgres(#[from] tokio_postgres::Error),
+    #[error("cannot connect to PostgreSQL at {address}")]
+    Unreachable { address: String, source: tokio_postgres::Error },
+    /// The user lacks a right.
+    #[error("the user of the database may not do this; its owner can, or can grant the right:\n{sql}\n")]
+    Forbidden { sql: String, source: tokio_postgres::Error },
     #[error("the database thread failed")]
     Thread(#[from] JoinError),
 }
 
-impl From<ClaimError> for ShopError {
-    fn from(error: ClaimError) -> Self {
+impl ShopError {
+    /// What the error of a statement means.
+    pub(crate) fn of_statement(error: tokio_postgres::Error, sql: &str) -> Self {
+        if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+            return Self::Forbidden { sql: sql.to_owned(), source: error };
+        }
+        error.into()
+    }
+}
+
+impl From<fence::rusqlite::ClaimError> for ShopError {
+    fn from(error: fence::rusqlite::ClaimError) -> Self {
         match error {
-            ClaimError::Stale(stale) => stale.into(),
-            ClaimError::Database(error) => error.into(),
+            fence::rusqlite::ClaimError::Stale(stale) => stale.into(),
+            fence::rusqlite::ClaimError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<fence::tokio_postgres::ClaimError> for ShopError {
+    fn from(error: fence::tokio_postgres::ClaimError) -> Self {
+        match error {
+            fence::tokio_postgres::ClaimError::Stale(stale) => stale.into(),
+            fence::tokio_postgres::ClaimError::Database(error) => Self::of_statement(error, fence::CLAIM),
         }
     }
 }
 
 impl IntoResponse for ShopError {
     fn into_response(self) -> Response {
-        let (status, kind) = match &self {
+        let (status, kind, detail) = match &self {
             Self::StaleToken(stale) => return stale.clone().into_response(),
-            Self::UnknownSku => (StatusCode::NOT_FOUND, "unknown-sku"),
-            Self::SoldOut => (StatusCode::CONFLICT, SOLD_OUT),
-            Self::BadOrder(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad-order"),
-            Self::Database(_) | Self::Thread(_) => {
+            Self::UnknownSku => (StatusCode::NOT_FOUND, "unknown-sku", self.to_string()),
+            Self::SoldOut => (StatusCode::CONFLICT, SOLD_OUT, self.to_string()),
+            Self::BadOrder(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad-order", self.to_string()),
+            Self::Sqlite(_)
+            | Self::Postgres(_)
+            | Self::Unreachable { .. }
+            | Self::Forbidden { .. }
+            | Self::Thread(_) => {
                 tracing::error!(error = &self as &dyn std::error::Error, "request failed");
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal")
+                // Neither statements nor addresses are for buyers.
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", "the database failed".to_owned())
             }
         };
         let body = json!({
             "type": format!("{TYPE_PREFIX}{kind}"),
             "title": status.canonical_reason(),
             "status": status.as_u16(),
-            "detail": self.to_string(),
+            "detail": detail,
         });
         (status, [(header::CONTENT_TYPE, "application/problem+json")], Json(body)).into_response()
     }

@@ -3,8 +3,7 @@
 //! Each one claims first, then reads, then writes. The module docs of the shop say why the claim
 //! must come before the read. A refused claim is an error, so the transaction is rolled back.
 
-use lock_axum::{Lease, fence::rusqlite::claim};
-use rusqlite::params;
+use lock_axum::Lease;
 
 use super::{
     Order, ShopError,
@@ -27,7 +26,7 @@ impl Store {
     pub(crate) async fn claim_and_read(&self, sku: &str, lease: &Lease) -> Result<i64, ShopError> {
         let (sku, lease) = (sku.to_owned(), lease.clone());
         self.transaction(move |tx| {
-            claim(tx, lease.resource(), lease.token())?;
+            tx.claim(&lease)?;
             read(tx, &sku)
         })
         .await
@@ -42,14 +41,11 @@ impl Store {
     pub(crate) async fn claim_and_sell(&self, sku: &str, order: Order, lease: &Lease) -> Result<Sale, ShopError> {
         let (sku, lease) = (sku.to_owned(), lease.clone());
         self.transaction(move |tx| {
-            claim(tx, lease.resource(), lease.token())?;
+            tx.claim(&lease)?;
             let remaining = order.take_from(read(tx, &sku)?)?;
-            tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![remaining, sku])?;
-            tx.execute(
-                "INSERT INTO orders (sku, quantity, token) VALUES (?, ?, ?)",
-                params![sku, order.quantity, lease.token().as_i64()],
-            )?;
-            Ok(Sale { order_id: tx.last_insert_rowid(), remaining })
+            tx.execute("UPDATE stock SET quantity = $1 WHERE sku = $2", &[&remaining, &sku])?;
+            let order_id = order.record(tx, &sku, Some(lease.token()))?;
+            Ok(Sale { order_id, remaining })
         })
         .await
     }
@@ -57,16 +53,15 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use lock_axum::LockManager;
 
     use super::*;
+    use crate::shop::Database;
 
     #[tokio::test]
     async fn a_claim_locks_out_older_tokens() {
-        let store = Store::open(Path::new(":memory:")).await.unwrap();
-        store.transaction(|tx| Ok(tx.execute("INSERT INTO stock VALUES ('apple', 5)", [])?)).await.unwrap();
+        let store = Store::open(&Database::Sqlite(":memory:".into())).await.unwrap();
+        store.transaction(|tx| tx.execute("INSERT INTO stock VALUES ('apple', 5)", &[])).await.unwrap();
         let locks = LockManager::in_memory();
         let older = locks.lock("stock:apple").acquire().await.unwrap().lease();
         let newer = locks.lock("stock:apple").acquire().await.unwrap().lease();

@@ -11,7 +11,7 @@
 //! | `fence` | the two transactions, each of which claims first |
 //!
 //! The rest is what any service has: `router`, `server` (graceful shutdown), `order` and `known_sku`
-//! (extractors), `error`, `payment`, `store` (SQLite).
+//! (extractors), `error`, `payment`, `store`, `database` and `transaction` (SQLite or PostgreSQL).
 //!
 //! # Why the lock needs a fence
 //!
@@ -26,8 +26,9 @@
 //! [`fence::CREATE_TABLE`](lock_axum::fence::CREATE_TABLE). Each transaction of the handler does the
 //! following:
 //!
-//! 1. **Claim**, with [`fence::rusqlite::claim`](lock_axum::fence::rusqlite::claim). If it fails, a
-//!    later holder was here first: stop.
+//! 1. **Claim**, with [`fence::rusqlite::claim`](lock_axum::fence::rusqlite::claim) or
+//!    [`fence::tokio_postgres::claim`](lock_axum::fence::tokio_postgres::claim). If it fails, a later
+//!    holder was here first: stop.
 //! 2. **Read.** No older holder can change what is read from here on.
 //! 3. **Write**, based on what was read.
 //!
@@ -48,6 +49,7 @@
 //! Two units are sold and one is gone from the stock. With the claim before the read, the store has
 //! seen token 2 before its holder reads, and the first holder's write is refused.
 
+mod database;
 mod error;
 mod fence;
 mod handlers;
@@ -58,7 +60,9 @@ mod purchase;
 mod router;
 mod server;
 mod store;
+mod transaction;
 
+pub use database::Database;
 pub(crate) use error::{SOLD_OUT, ShopError};
 pub(crate) use known_sku::KnownSku;
 pub(crate) use order::Order;
@@ -67,3 +71,4 @@ pub(crate) use purchase::Receipt;
 pub(crate) use router::{Shop, router};
 pub(crate) use server::serve_until;
 pub(crate) use store::Store;
+pub(crate) use transaction::Tx;

@@ -4,9 +4,10 @@ use axum::{
     Json,
     extract::{FromRequest, Request},
 };
+use lock_axum::FencingToken;
 use serde::Deserialize;
 
-use super::ShopError;
+use super::{ShopError, Tx};
 
 /// A validated order, from the body `{"quantity":1}`.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +25,14 @@ impl Order {
             return Err(ShopError::SoldOut);
         }
         Ok(remaining)
+    }
+
+    /// Writes the order down, with the token of the lock if there was one, and returns its number.
+    pub(crate) fn record(self, tx: &Tx<'_>, sku: &str, token: Option<FencingToken>) -> Result<i64, ShopError> {
+        let insert = "INSERT INTO orders (sku, quantity, token) VALUES ($1, $2, $3) RETURNING id";
+        let token = token.map(FencingToken::as_i64);
+        let [id] = tx.numbers(insert, &[&sku, &i64::from(self.quantity), &token])?.unwrap_or_default();
+        Ok(id)
     }
 }
 

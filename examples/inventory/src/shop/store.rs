@@ -1,78 +1,64 @@
-//! The shop's SQLite database.
+//! The shop's database, as its handlers use it.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use lock_axum::fence;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
-use tokio::{sync::Mutex, task::spawn_blocking};
+use tokio::{runtime::Handle, sync::Mutex, task::spawn_blocking};
 
-use super::ShopError;
-
-/// How long a statement waits while another instance writes.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-// `CHECK (quantity >= 0)` does not prevent overselling: a lost update never goes below zero.
-const SCHEMA: &str = "
-    CREATE TABLE IF NOT EXISTS stock (
-        sku      TEXT PRIMARY KEY,
-        quantity INTEGER NOT NULL CHECK (quantity >= 0)
-    ) STRICT;
-    CREATE TABLE IF NOT EXISTS orders (
-        id       INTEGER PRIMARY KEY AUTOINCREMENT,
-        sku      TEXT NOT NULL REFERENCES stock (sku),
-        quantity INTEGER NOT NULL CHECK (quantity > 0),
-        token    INTEGER
-    ) STRICT;
-    CREATE INDEX IF NOT EXISTS orders_by_sku ON orders (sku);
-";
+use super::{Database, ShopError, Tx, database::Connection, transaction::Access};
 
 /// A connection to the database. Clones share it.
 ///
-/// Statements run on tokio's blocking threads, one at a time. A statement that has started runs to
-/// completion even if its future is dropped.
+/// Transactions run on tokio's blocking threads, one at a time. One that has started runs to completion even if its future is
+/// dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     connection: Arc<Mutex<Connection>>,
 }
 
 impl Store {
-    /// Opens the file at `path`, or creates it.
-    pub(crate) async fn open(path: &Path) -> Result<Self, ShopError> {
-        let path = path.to_owned();
-        let connection = spawn_blocking(move || -> rusqlite::Result<Connection> {
-            let connection = Connection::open(path)?;
-            connection.busy_timeout(BUSY_TIMEOUT)?;
-            connection.pragma_update(None, "journal_mode", "wal")?;
-            connection.pragma_update(None, "synchronous", "full")?;
-            connection.execute_batch(SCHEMA)?;
-            connection.execute_batch(fence::CREATE_TABLE)?;
-            Ok(connection)
-        })
-        .await??;
+    /// Opens the database, and creates its tables if they are missing.
+    pub(crate) async fn open(database: &Database) -> Result<Self, ShopError> {
+        let (database, runtime) = (database.clone(), Handle::current());
+        let connection = spawn_blocking(|| Connection::open(database, runtime)).await??;
         Ok(Self { connection: Arc::new(Mutex::new(connection)) })
     }
 
     /// Commits no longer wait for the disk. For files that are temporary.
     pub(crate) async fn skip_disk_sync(&self) -> Result<(), ShopError> {
-        self.with_connection(|db| Ok(db.pragma_update(None, "synchronous", "off")?)).await
+        self.with_connection(|connection| connection.skip_disk_sync()).await
     }
 
     /// The units in stock.
     pub(crate) async fn quantity(&self, sku: &str) -> Result<i64, ShopError> {
         let sku = sku.to_owned();
-        self.with_connection(move |db| read(db, &sku)).await
+        self.read(move |tx| read(tx, &sku)).await
     }
 
     /// Runs `work` in a transaction, and rolls it back if `work` returns an error.
     pub(crate) async fn transaction<T, F>(&self, work: F) -> Result<T, ShopError>
     where
         T: Send + 'static,
-        F: FnOnce(&Transaction<'_>) -> Result<T, ShopError> + Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T, ShopError> + Send + 'static,
     {
-        self.with_connection(move |db| {
-            // A deferred transaction that turns from reading to writing may fail with SQLITE_BUSY
-            // at once, whatever the busy timeout. An immediate one waits at its start.
-            let tx = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+        self.run(Access::Write, work).await
+    }
+
+    /// Runs `work` in a transaction that writes nothing.
+    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, ShopError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T, ShopError> + Send + 'static,
+    {
+        self.run(Access::Read, work).await
+    }
+
+    async fn run<T, F>(&self, access: Access, work: F) -> Result<T, ShopError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T, ShopError> + Send + 'static,
+    {
+        self.with_connection(move |connection| {
+            let tx = connection.begin(access)?;
             let done = work(&tx)?;
             tx.commit()?;
             Ok(done)
@@ -81,20 +67,19 @@ impl Store {
     }
 
     /// Runs `work` on a blocking thread.
-    pub(crate) async fn with_connection<T, F>(&self, work: F) -> Result<T, ShopError>
+    async fn with_connection<T, F>(&self, work: F) -> Result<T, ShopError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, ShopError> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T, ShopError> + Send + 'static,
     {
         // Callers wait here and not on a blocking thread, so that a store occupies one thread at most.
-        let connection = Arc::clone(&self.connection).lock_owned().await;
-        spawn_blocking(move || work(&connection)).await?
+        let mut connection = Arc::clone(&self.connection).lock_owned().await;
+        spawn_blocking(move || work(&mut connection)).await?
     }
 }
 
 /// Reads the units in stock.
-pub(crate) fn read(db: &Connection, sku: &str) -> Result<i64, ShopError> {
-    db.query_row("SELECT quantity FROM stock WHERE sku = ?", [sku], |row| row.get(0))
-        .optional()?
-        .ok_or(ShopError::UnknownSku)
+pub(crate) fn read(tx: &Tx<'_>, sku: &str) -> Result<i64, ShopError> {
+    let [quantity] = tx.numbers("SELECT quantity FROM stock WHERE sku = $1", &[&sku])?.ok_or(ShopError::UnknownSku)?;
+    Ok(quantity)
 }

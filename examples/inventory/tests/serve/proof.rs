@@ -2,6 +2,8 @@
 
 use axum::http::StatusCode;
 
+use lock_support::PostgresServer;
+
 use crate::{
     client::happened,
     service::{Books, Service},
@@ -84,5 +86,24 @@ async fn a_slow_holder_is_renewed_and_loses_nothing() {
     let state = service.until_buyers_left().await;
     assert!(happened(&state, "renewed") && !happened(&state, "lost"), "{state}");
     assert_eq!(service.books().oversold, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_rush_on_a_stock_in_postgresql_sells_every_unit_once() {
+    let mut server = PostgresServer::start().await;
+    let service = Service::with_database(server.url().parse().unwrap()).await;
+    service.press("rush").await;
+    let state = service.until_buyers_left().await;
+    assert_eq!(Books::of(&state), SOLD_EXACTLY);
+    assert_eq!(service.press("refill").await, StatusCode::NO_CONTENT);
+
+    // Its connections broke, and are made anew.
+    server.restart().await;
+    service.press("rush").await;
+    service.until("the second rush", |state| state["orders"] == 100).await;
+    service.until_buyers_left().await;
+    let books = "SELECT quantity, (SELECT count(*) FROM orders WHERE sku = 'apple') FROM stock WHERE sku = 'apple'";
+    assert_eq!(server.query(books).await, "0|100");
     service.stop().await;
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, ops::Deref, time::Duration};
 
-use inventory::{RunError, ServeConfig, serve};
+use inventory::{Database, RunError, ServeConfig, serve};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rusqlite::Connection;
 use serde_json::Value;
@@ -41,20 +41,27 @@ impl Service {
     }
 
     pub(crate) async fn with_masters(redis: Vec<String>) -> Self {
-        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), redis, tempfile::tempdir().unwrap()).await
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), redis, tempfile::tempdir().unwrap(), None).await
     }
 
     /// A service that other machines can reach, too.
     pub(crate) async fn on_every_interface() -> Self {
-        Self::at(SocketAddr::from(([0, 0, 0, 0], 0)), Vec::new(), tempfile::tempdir().unwrap()).await
+        Self::at(SocketAddr::from(([0, 0, 0, 0], 0)), Vec::new(), tempfile::tempdir().unwrap(), None).await
     }
 
-    async fn at(listen: SocketAddr, redis: Vec<String>, directory: TempDir) -> Self {
+    /// A service whose stock is elsewhere than in its file.
+    pub(crate) async fn with_database(database: Database) -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::at(listen, Vec::new(), tempfile::tempdir().unwrap(), Some(database)).await
+    }
+
+    async fn at(listen: SocketAddr, redis: Vec<String>, directory: TempDir, database: Option<Database>) -> Self {
+        let file = Database::Sqlite(directory.path().join("shop.sqlite"));
         let config = ServeConfig {
             listen,
             redis,
             prefix: "inventory:".to_owned(),
-            database: Some(directory.path().join("shop.sqlite")),
+            database: Some(database.unwrap_or(file)),
             public: false,
             metrics: PrometheusBuilder::new().build_recorder().handle(),
         };
@@ -71,7 +78,7 @@ impl Service {
         self.stop.cancel();
         timeout(LIMIT, self.task).await.unwrap().unwrap().unwrap();
         meanwhile();
-        Self::at(self.client.address, Vec::new(), self.directory).await
+        Self::at(self.client.address, Vec::new(), self.directory, None).await
     }
 
     pub(crate) fn books(&self) -> Books {

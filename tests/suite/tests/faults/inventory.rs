@@ -1,7 +1,7 @@
 //! The table of the inventory example, as a test: the guarded modes never oversell, and the others show why that matters.
 
 use inventory::{Config, Mode, Report, run};
-use lock_support::{RedisCluster, RedisServer, alone};
+use lock_support::{PostgresServer, RedisCluster, RedisServer, alone};
 use tokio_util::sync::CancellationToken;
 
 async fn run_table(config: Config) -> Report {
@@ -50,6 +50,21 @@ async fn lock_and_fence_never_oversell_on_real_servers() {
     let report = run_table(Config { redis, modes, ..Config::default() }).await;
     assert_sold_exactly(&report, Mode::DistributedLock);
     assert_sold_exactly(&report, Mode::PauseFenceClaimed);
+    let claimed = report.row(Mode::PauseFenceClaimed).unwrap();
+    assert!(claimed.stale_rejected.unwrap() > 0, "the fence rejected stale tokens: {claimed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stock_in_postgresql_is_not_oversold_either() {
+    let _alone = alone().await;
+    let server = PostgresServer::start().await;
+    let database = Some(server.url().parse().unwrap());
+    let modes = vec![Mode::NoLock, Mode::DistributedLock, Mode::PauseFenceClaimed, Mode::AtomicSql];
+    let report = run_table(Config { stock: 40, buyers: 120, database, modes, ..Config::default() }).await;
+    for mode in [Mode::DistributedLock, Mode::PauseFenceClaimed, Mode::AtomicSql] {
+        assert_sold_exactly(&report, mode);
+    }
+    assert!(report.row(Mode::NoLock).unwrap().oversold > 0, "what a lock is for");
     let claimed = report.row(Mode::PauseFenceClaimed).unwrap();
     assert!(claimed.stale_rejected.unwrap() > 0, "the fence rejected stale tokens: {claimed:?}");
 }

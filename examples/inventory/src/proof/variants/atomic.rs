@@ -1,6 +1,3 @@
-use rusqlite::named_params;
-
-use super::orders;
 use crate::shop::{Order, Shop, ShopError};
 
 /// Reads, pays, and lets one SQL statement check and decrement the stock.
@@ -15,14 +12,14 @@ pub(super) async fn purchase(shop: &Shop, sku: &str, order: Order) -> Result<(),
     shop.store
         .transaction(move |tx| {
             let updated = tx.execute(
-                "UPDATE stock SET quantity = quantity - :quantity
-                  WHERE sku = :sku AND quantity >= :quantity",
-                named_params! { ":quantity": order.quantity, ":sku": sku },
+                "UPDATE stock SET quantity = quantity - $1 WHERE sku = $2 AND quantity >= $1",
+                &[&i64::from(order.quantity), &sku],
             )?;
             if updated == 0 {
                 return Err(ShopError::SoldOut);
             }
-            orders::insert(tx, &sku, order, None)
+            order.record(tx, &sku, None)?;
+            Ok(())
         })
         .await
 }

@@ -1,7 +1,5 @@
-use lock_axum::{Lease, fence::rusqlite::claim};
-use rusqlite::params;
+use lock_axum::Lease;
 
-use super::orders;
 use crate::shop::{Order, Shop, ShopError};
 
 /// Reads, pays, and overwrites the stock unless a newer token has written.
@@ -17,9 +15,10 @@ pub(super) async fn purchase(shop: &Shop, sku: &str, order: Order, lease: &Lease
     let (sku, lease) = (sku.to_owned(), lease.clone());
     shop.store
         .transaction(move |tx| {
-            claim(tx, lease.resource(), lease.token())?;
-            tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![remaining, sku])?;
-            orders::insert(tx, &sku, order, Some(lease.token()))
+            tx.claim(&lease)?;
+            tx.execute("UPDATE stock SET quantity = $1 WHERE sku = $2", &[&remaining, &sku])?;
+            order.record(tx, &sku, Some(lease.token()))?;
+            Ok(())
         })
         .await
 }

@@ -11,7 +11,6 @@
 
 mod atomic;
 mod checked_write;
-mod orders;
 pub(crate) mod overwrite;
 mod routes;
 

@@ -1,6 +1,3 @@
-use rusqlite::params;
-
-use super::orders;
 use crate::shop::{Order, Shop, ShopError};
 
 /// Reads, pays, and overwrites the stock with a number computed from that read.
@@ -13,8 +10,9 @@ pub(crate) async fn purchase(shop: &Shop, sku: &str, order: Order) -> Result<(),
     let sku = sku.to_owned();
     shop.store
         .transaction(move |tx| {
-            tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![remaining, sku])?;
-            orders::insert(tx, &sku, order, None)
+            tx.execute("UPDATE stock SET quantity = $1 WHERE sku = $2", &[&remaining, &sku])?;
+            order.record(tx, &sku, None)?;
+            Ok(())
         })
         .await
 }
