@@ -68,7 +68,7 @@ redis-server --version
 need redis-sentinel redis-sentinel redis-sentinel
 
 # Debian does not have the server in the PATH.
-need postgresql "PostgreSQL" postgres '/usr/lib/postgresql/*/bin/postgres'
+need postgresql PostgreSQL postgres '/usr/lib/postgresql/*/bin/postgres'
 
 need lua5.1 "luac of Lua 5.1, the version inside Redis," luac5.1 luac
 luac=$(first_of luac5.1 luac)

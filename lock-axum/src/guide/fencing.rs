@@ -99,6 +99,44 @@
 //!
 //! The statement runs on a blocking thread and goes on if the handler is cancelled. That is fine: it has claimed.
 //!
+//! # In PostgreSQL
+//!
+//! With tokio-postgres (feature `tokio-postgres`), only the first line of the transaction differs:
+//!
+#![cfg_attr(feature = "tokio-postgres", doc = "```no_run")]
+#![cfg_attr(not(feature = "tokio-postgres"), doc = "```ignore")]
+//! # use lock_axum::fence::{self, tokio_postgres::ClaimError};
+//! # async fn sell(db: &mut tokio_postgres::Client, lease: &lock_axum::Lease) -> Result<(), ClaimError> {
+//! let tx = db.transaction().await?;
+//! fence::tokio_postgres::claim(&tx, lease.resource(), lease.token()).await?; // then read, then write
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! And with sqlx (feature `sqlx`):
+//!
+#![cfg_attr(feature = "sqlx", doc = "```no_run")]
+#![cfg_attr(not(feature = "sqlx"), doc = "```ignore")]
+//! # use lock_axum::fence::{self, sqlx::ClaimError};
+//! # async fn sell(db: &sqlx::PgPool, lease: &lock_axum::Lease) -> Result<(), ClaimError> {
+//! let mut tx = db.begin().await?;
+//! fence::sqlx::claim(&mut tx, lease.resource(), lease.token()).await?; // then read, then write
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A claim waits for the transactions that have claimed the same resource. What comes of it depends on the isolation level:
+//!
+//! | isolation level | when the other one has committed |
+//! |---|---|
+//! | `READ COMMITTED`, the default | the larger token wins: the claim is accepted, or stale |
+//! | `REPEATABLE READ`, `SERIALIZABLE` | a serialization error (SQLSTATE 40001), even with the larger token: **run the transaction again** |
+//!
+//! Either way, a stale holder writes nothing. Nobody should be kept waiting by a transaction that is never ended: set
+//! `idle_in_transaction_session_timeout`.
+//!
 //! # Rules
 //!
 //! - Every writer claims, also the nightly job and the admin's script. One that does not is not held off.
