@@ -1,5 +1,7 @@
 //! A shop whose stock is in PostgreSQL, and what it says if that cannot be.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
+
 use std::error::Error;
 
 use inventory::{Config, Mode, Report, RunError, run};

@@ -73,7 +73,7 @@ impl FromStr for Database {
 #[derive(Debug)]
 pub(super) enum Connection {
     Sqlite(rusqlite::Connection),
-    Postgres { client: Client, config: tokio_postgres::Config, runtime: Handle },
+    Postgres { client: Client, config: Box<tokio_postgres::Config>, runtime: Handle },
 }
 
 impl Connection {
@@ -90,7 +90,7 @@ impl Connection {
             }
             Database::Postgres(config) => {
                 let client = connect(&config, &runtime)?;
-                let mut connection = Self::Postgres { client, config: *config, runtime };
+                let mut connection = Self::Postgres { client, config, runtime };
                 let tx = connection.begin(Access::Write)?;
                 tx.create(
                     &["stock", "orders", "lock_fence"],
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// Begins a transaction. A connection to PostgreSQL that broke is made anew.
+    /// Begins a transaction. A connection to PostgreSQL that broke is replaced first.
     pub(super) fn begin(&mut self, access: Access) -> Result<Tx<'_>, ShopError> {
         match self {
             Self::Sqlite(connection) => Tx::on_sqlite(connection, access),

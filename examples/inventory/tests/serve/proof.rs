@@ -98,7 +98,7 @@ async fn a_rush_on_a_stock_in_postgresql_sells_every_unit_once() {
     assert_eq!(Books::of(&state), SOLD_EXACTLY);
     assert_eq!(service.press("refill").await, StatusCode::NO_CONTENT);
 
-    // Its connections broke, and are made anew.
+    // Its connections broke, and are replaced.
     server.restart().await;
     service.press("rush").await;
     service.until("the second rush", |state| state["orders"] == 100).await;
