@@ -68,7 +68,7 @@ pub(crate) struct ServeArgs {
 #[derive(Args)]
 pub(crate) struct DatabaseArgs {
     /// SQLite file, or PostgreSQL as `postgres://user@host/database`; by default, a temporary file that is removed at
-    /// the end. In PostgreSQL, the tables are stock, orders, supply and lock_fence.
+    /// the end. In PostgreSQL, the tables are `stock`, `orders`, `supply` and `lock_fence`.
     #[arg(long, value_name = "FILE|URL")]
     pub(crate) database: Option<Database>,
 }
