@@ -94,10 +94,7 @@ pub fn claim(transaction: &Transaction<'_>, resource: &str, token: FencingToken)
 pub fn check(transaction: &Transaction<'_>, resource: &str, token: FencingToken) -> Result<(), ClaimError> {
     let seen: Option<i64> =
         transaction.query_row(CHECK, params![resource, token.as_i64()], |row| row.get(0)).optional()?;
-    match seen {
-        None => Ok(()),
-        Some(seen) => Err(StaleToken::report("sqlite", resource, token, u64::try_from(seen).ok()).into()),
-    }
+    if seen.is_none() { Ok(()) } else { Err(refused("sqlite", resource, token, seen).into()) }
 }
 
 /// Why a claim failed.

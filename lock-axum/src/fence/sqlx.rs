@@ -6,7 +6,7 @@ use lock_core::FencingToken;
 use thiserror::Error;
 
 use super::client::{SEEN, failed, refused};
-use super::{CLAIM, StaleToken};
+use super::{CHECK, CLAIM, StaleToken};
 
 /// Claims `resource` for the holder of `token`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
 ///
@@ -59,6 +59,43 @@ pub async fn claim(
     }
     let seen = query_scalar(SEEN).bind(resource).fetch_optional(&mut **transaction).await?;
     Err(refused("postgres", resource, token, seen).into())
+}
+
+/// Checks that no later writer has claimed `resource` than the reader with `token`, and raises nothing.
+///
+/// Call it in the transaction that reads, **after** what it reads: with `READ COMMITTED`, each statement sees what was committed before
+/// it. For a holder that writes, [`claim`].
+///
+/// # Examples
+///
+/// ```no_run
+/// use lock_axum::Lease;
+/// use lock_axum::fence::{self, sqlx::ClaimError};
+/// use sqlx::{PgPool, query_scalar};
+///
+/// async fn price(db: &PgPool, sku: &str, lease: &Lease) -> Result<i64, ClaimError> {
+///     let mut tx = db.begin().await?;
+///     let read = query_scalar("SELECT price FROM catalog WHERE sku = $1").bind(sku);
+///     let price = read.fetch_one(&mut *tx).await?;
+///     fence::sqlx::check(&mut tx, lease.resource(), lease.token()).await?;
+///     Ok(price)
+/// }
+/// ```
+///
+/// # Errors
+///
+/// As [`claim`], which waits where this does not.
+///
+/// # Cancel safety
+///
+/// Nothing is changed in any case.
+pub async fn check(
+    transaction: &mut Transaction<'_, Postgres>,
+    resource: &str,
+    token: FencingToken,
+) -> Result<(), ClaimError> {
+    let seen = query_scalar(CHECK).bind(resource).bind(token.as_i64()).fetch_optional(&mut **transaction).await?;
+    if seen.is_none() { Ok(()) } else { Err(refused("postgres", resource, token, seen).into()) }
 }
 
 /// Why a claim failed.

@@ -7,7 +7,7 @@ use lock_core::FencingToken;
 use thiserror::Error;
 
 use super::client::{SEEN, failed, refused};
-use super::{CLAIM, StaleToken};
+use super::{CHECK, CLAIM, StaleToken};
 
 /// Claims `resource` for the holder of `token`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
 ///
@@ -55,6 +55,40 @@ pub async fn claim(transaction: &Transaction<'_>, resource: &str, token: Fencing
     let seen = transaction.query_typed_opt(SEEN, &[(&resource, Type::TEXT)]).await?;
     let seen = seen.map(|row| row.try_get(0)).transpose()?;
     Err(refused("postgres", resource, token, seen).into())
+}
+
+/// Checks that no later writer has claimed `resource` than the reader with `token`, and raises nothing.
+///
+/// Call it in the transaction that reads, **after** what it reads: with `READ COMMITTED`, each statement sees what was committed before
+/// it. For a holder that writes, [`claim`].
+///
+/// # Examples
+///
+/// ```no_run
+/// use lock_axum::Lease;
+/// use lock_axum::fence::{self, tokio_postgres::ClaimError};
+/// use tokio_postgres::Client;
+///
+/// async fn price(db: &mut Client, sku: &str, lease: &Lease) -> Result<i64, ClaimError> {
+///     let tx = db.transaction().await?;
+///     let price = tx.query_one("SELECT price FROM catalog WHERE sku = $1", &[&sku]).await?.try_get(0)?;
+///     fence::tokio_postgres::check(&tx, lease.resource(), lease.token()).await?;
+///     Ok(price)
+/// }
+/// ```
+///
+/// # Errors
+///
+/// As [`claim`], which waits where this does not.
+///
+/// # Cancel safety
+///
+/// Nothing is changed in any case.
+pub async fn check(transaction: &Transaction<'_>, resource: &str, token: FencingToken) -> Result<(), ClaimError> {
+    let values = [(&resource as _, Type::TEXT), (&token.as_i64() as _, Type::INT8)];
+    let seen = transaction.query_typed_opt(CHECK, &values).await?;
+    let seen = seen.map(|row| row.try_get(0)).transpose()?;
+    if seen.is_none() { Ok(()) } else { Err(refused("postgres", resource, token, seen).into()) }
 }
 
 /// Why a claim failed.

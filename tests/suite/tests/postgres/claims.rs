@@ -129,6 +129,26 @@ async fn a_claim_that_waits_for_an_older_one_is_accepted_at_once_or_when_it_is_r
 }
 
 #[tokio::test]
+async fn a_reader_is_refused_by_a_later_writer_and_by_no_earlier_one() {
+    async fn run<C: Client>(server: &PostgresServer, isolation: Isolation) {
+        reopen(server).await;
+        let tokens = tokens(3).await;
+        let mut client = C::connect_to(server, isolation).await;
+        assert_eq!(client.read(tokens[1]).await.unwrap(), 5, "{}: nobody has claimed", C::NAME);
+        client.work(tokens[0], Some(5)).await.unwrap();
+        assert_eq!(client.read(tokens[1]).await.unwrap(), 4, "{}: who claimed came before", C::NAME);
+        assert_eq!(client.work(tokens[0], None).await.unwrap(), 4, "{}: a reader shuts nobody out", C::NAME);
+        client.work(tokens[2], Some(4)).await.unwrap();
+        assert_eq!(stale(client.read(tokens[1]).await), (tokens[1], Some(tokens[2].get())), "{}", C::NAME);
+    }
+    let server = open().await;
+    for isolation in ISOLATION_LEVELS {
+        run::<TokioPostgres>(&server, isolation).await;
+        run::<PgPool>(&server, isolation).await;
+    }
+}
+
+#[tokio::test]
 async fn claims_of_several_connections_at_once_are_accepted_in_order() {
     /// Claims with each of these tokens, again after each serialization failure, and returns how many were refused.
     async fn claim_all<C: Client>(mut client: C, tokens: Vec<FencingToken>) -> usize {

@@ -54,6 +54,9 @@ pub(super) trait Client: Sized + Send + 'static {
 
     async fn connect_to(server: &PostgresServer, isolation: Isolation) -> Self;
 
+    /// One transaction: reads the stock, and checks that no later writer has claimed it.
+    async fn read(&mut self, token: FencingToken) -> Result<i64, Refused>;
+
     /// One transaction: claims, reads the stock, and sells one of the `read_before` units if there is something to sell.
     fn work(
         &mut self,
@@ -70,6 +73,16 @@ impl Client for tokio_postgres::Client {
         tokio::spawn(connection);
         client.batch_execute(isolation.set()).await.unwrap();
         client
+    }
+
+    async fn read(&mut self, token: FencingToken) -> Result<i64, Refused> {
+        use fence::tokio_postgres::{ClaimError, check};
+        let tx = self.transaction().await.unwrap();
+        let stock: i64 = tx.query_one("SELECT quantity FROM stock", &[]).await.unwrap().get(0);
+        check(&tx, SKU, token).await.map(|()| stock).map_err(|error| match error {
+            ClaimError::Stale(stale) => Refused::Stale(stale),
+            failed @ ClaimError::Database(_) => Refused::Failed(failed.into_response()),
+        })
     }
 
     async fn work(&mut self, token: FencingToken, read_before: Option<i64>) -> Result<i64, Refused> {
@@ -99,6 +112,16 @@ impl Client for PgPool {
         let pool = PgPoolOptions::new().max_connections(1).connect(&server.url()).await.unwrap();
         query(isolation.set()).execute(&pool).await.unwrap();
         pool
+    }
+
+    async fn read(&mut self, token: FencingToken) -> Result<i64, Refused> {
+        use fence::sqlx::{ClaimError, check};
+        let mut tx = self.begin().await.unwrap();
+        let stock: i64 = query_scalar("SELECT quantity FROM stock").fetch_one(&mut *tx).await.unwrap();
+        check(&mut tx, SKU, token).await.map(|()| stock).map_err(|error| match error {
+            ClaimError::Stale(stale) => Refused::Stale(stale),
+            failed @ ClaimError::Database(_) => Refused::Failed(failed.into_response()),
+        })
     }
 
     async fn work(&mut self, token: FencingToken, read_before: Option<i64>) -> Result<i64, Refused> {
