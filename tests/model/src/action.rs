@@ -1,5 +1,5 @@
 use super::model::LockModel;
-use super::state::{NODES, Phase, ReplyKind, ReplySlot, State};
+use super::state::{Client, NODES, Phase, ReplyKind, ReplySlot, State};
 
 /// An action of the model: one step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,8 @@ pub enum Action {
         request: Request,
         /// Whether the reply is recorded, so that the client may receive it later. It replaces an earlier one.
         recorded: bool,
+        /// The replies that arrive at once, this one among them. None of them leads to a decision if there are none.
+        delivery: Delivery,
     },
     /// Replies arrive or time out, and the last of them leads to a decision.
     Deliver {
@@ -37,10 +39,22 @@ pub enum Action {
         /// The holder.
         client: usize,
     },
+    /// A holder that writes becomes a reader.
+    Downgrade {
+        /// The holder.
+        client: usize,
+    },
     /// A key expires, at any time.
     Expire {
         /// The node.
         node: usize,
+    },
+    /// The entry of a reader expires, at any time, while the marker lives.
+    ExpireReader {
+        /// The node.
+        node: usize,
+        /// The reader.
+        client: usize,
     },
     /// Another lock that shares the fence advances it on a node.
     AdvanceFence {
@@ -87,6 +101,11 @@ impl Delivery {
         self.len -= 1;
     }
 
+    /// Whether the reply of a node arrives with it.
+    fn brings(&self, node: usize) -> bool {
+        self.iter().any(|(of, arrives)| of == node && arrives)
+    }
+
     /// The nodes in order, each with whether its reply arrives.
     pub fn iter(&self) -> impl Iterator<Item = (usize, bool)> {
         self.replies[..self.len].iter().copied()
@@ -104,6 +123,8 @@ pub enum Request {
     Extend,
     /// Puts the key back.
     Replace,
+    /// Makes a reader of the writer.
+    Downgrade,
     /// Deletes the key.
     Release,
 }
@@ -116,6 +137,7 @@ impl Request {
             Self::Acquire => Some(ReplyKind::Acquire),
             Self::Confirm(round) => Some(ReplyKind::Confirm(round)),
             Self::Extend => Some(ReplyKind::Extend),
+            Self::Downgrade => Some(ReplyKind::Downgrade),
             Self::Replace | Self::Release => None,
         }
     }
@@ -145,7 +167,11 @@ impl LockModel {
                 actions.extend(nodes.map(|(node, _)| Action::Forget { node }));
             }
         } else {
-            actions.extend(nodes.filter(|(_, node)| node.key.is_some()).map(|(node, _)| Action::Expire { node }));
+            for (node, _) in nodes.filter(|(_, node)| node.key.is_some()) {
+                actions.push(Action::Expire { node });
+                let readers = (0..self.setting.attempts).filter(|client| state.nodes[node].has_entry(*client));
+                actions.extend(readers.map(|client| Action::ExpireReader { node, client }));
+            }
         }
     }
 
@@ -154,27 +180,37 @@ impl LockModel {
         match &client.phase {
             // Symmetric attempts begin in order: any other order is the same with the names changed.
             Phase::Idle => {
-                let symmetric = self.setting.is_symmetric();
-                if index == 0 || !symmetric || state.clients[index - 1].phase != Phase::Idle {
+                let first = self.setting.first_alike(index);
+                if index == first || state.clients[index - 1].phase != Phase::Idle {
                     actions.push(Action::Begin { client: index });
                 }
                 return;
             }
-            Phase::Holding { renewal: None, .. } if client.renewals < self.setting.renewals => {
-                actions.push(Action::Renew { client: index });
+            Phase::Holding { renewal: None, until } if client.renewals < self.setting.renewals => {
+                let prolongs = *until < state.now + self.setting.ttl_of(index);
+                if prolongs || !self.setting.prompt {
+                    actions.push(Action::Renew { client: index });
+                }
             }
             _ => {}
+        }
+        if self.may_downgrade(client, index) {
+            actions.push(Action::Downgrade { client: index });
         }
         if client.phase != Phase::Ended {
             actions.push(Action::Release { client: index });
         }
         for node in 0..NODES {
             for request in sent_requests(state, index, node) {
-                let execute = |recorded| Action::Execute { client: index, node, request, recorded };
+                let delivery = Delivery::default();
+                let execute = |recorded| Action::Execute { client: index, node, request, recorded, delivery };
                 // The first reply is always recorded, because it may stay undelivered; of a later one, either is kept.
                 let awaited = request.reply_kind().is_some_and(|kind| client.awaits(node, kind));
                 if awaited {
                     actions.push(execute(true));
+                    if self.setting.prompt {
+                        self.prompt_deliveries(state, execute(true), actions);
+                    }
                 }
                 if !awaited || client.replies().is_some_and(|replies| matches!(replies[node], ReplySlot::InFlight(_))) {
                     actions.push(execute(false));
@@ -183,7 +219,32 @@ impl LockModel {
         }
         let mut deliveries = Vec::new();
         self.deliveries(state, index, &mut deliveries);
+        // Replies that arrive do so at once.
+        deliveries.retain(|delivery| !self.setting.prompt || delivery.iter().all(|(_, arrives)| !arrives));
         actions.extend(deliveries.into_iter().map(|delivery| Action::Deliver { client: index, delivery }));
+    }
+}
+
+impl LockModel {
+    /// Adds the execution of a request together with each delivery that its reply makes possible.
+    fn prompt_deliveries(&self, state: &State, executed: Action, actions: &mut Vec<Action>) {
+        let Action::Execute { client, node, request, recorded, .. } = executed else { return };
+        let mut after = state.clone();
+        self.execute(&mut after, client, node, request, recorded);
+        let mut deliveries = Vec::new();
+        self.deliveries(&after, client, &mut deliveries);
+        let brought = deliveries.into_iter().filter(|delivery| delivery.brings(node));
+        actions.extend(brought.map(|delivery| Action::Execute { client, node, request, recorded, delivery }));
+    }
+
+    fn may_downgrade(&self, client: &Client, index: usize) -> bool {
+        let holds = match client.phase {
+            Phase::Holding { renewal: None, .. } => true,
+            // Without time, a holder has released at once, and what it sent before may still be executed.
+            Phase::Ended => self.setting.time.is_none() && client.token.is_some(),
+            _ => false,
+        };
+        holds && self.setting.downgrades && !client.downgraded && !self.setting.reads(index)
     }
 }
 
@@ -198,6 +259,7 @@ fn sent_requests(state: &State, client: usize, node: usize) -> impl Iterator<Ite
         confirms[1],
         (Request::Extend, client.extends.contains(node)),
         (Request::Replace, client.replaces[node].is_some()),
+        (Request::Downgrade, client.downgrades.contains(node)),
         (Request::Release, client.phase == Phase::Ended),
     ]
     .into_iter()

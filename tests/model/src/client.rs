@@ -8,7 +8,7 @@ use super::decider::{Decider, Decision};
 use super::model::LockModel;
 use super::nodes::Nodes;
 use super::setting::Mutant;
-use super::state::{Attempt, NODES, Phase, Renewal, ReplyKind, ReplySlot, State, Vote};
+use super::state::{Attempt, Client, NODES, Phase, Renewal, Replace, ReplyKind, ReplySlot, State, Vote};
 
 /// A token or fence of the shipped code as the model stores it. All of them are small here.
 pub(super) fn to_u8(value: u64) -> u8 {
@@ -18,7 +18,7 @@ pub(super) fn to_u8(value: u64) -> u8 {
 impl LockModel {
     pub(super) fn begin(&self, state: &mut State, client: usize) {
         let tokens = self.setting.tokens;
-        // The token of a reader has to be larger than those of writers only.
+        // The token of a reader has to be larger than those of writers only. If one of them reads by then, it may have the same.
         let reads = |client| self.setting.reads(client);
         let completed = state.clients.iter().zip(tokens).enumerate();
         let counted = completed.filter(|(other, _)| !(reads(client) && reads(*other)));
@@ -27,7 +27,7 @@ impl LockModel {
         let floor = completed.max().unwrap_or_default();
         let beginner = &mut state.clients[client];
         beginner.phase = Phase::Acquiring(Box::new(Attempt {
-            decider: Decider::of_attempt(self.setting.ttl(), tokens[client]),
+            decider: Decider::of_attempt(self.setting.ttl_of(client), tokens[client].max(1)),
             began: state.now,
             floor,
             epoch: state.nodes[0].epoch,
@@ -38,10 +38,23 @@ impl LockModel {
     }
 
     pub(super) fn renew(&self, state: &mut State, client: usize) {
+        state.clients[client].renewals += 1;
+        self.begin_renewal(state, client, false);
+    }
+
+    /// From now on the client reads, whatever becomes of it.
+    pub(super) fn downgrade(&self, state: &mut State, client: usize) {
+        state.clients[client].downgraded = true;
+        self.begin_renewal(state, client, true);
+        if self.setting.time.is_none() {
+            state.clients[client].downgrades = Nodes::all();
+        }
+    }
+
+    fn begin_renewal(&self, state: &mut State, client: usize, downgrades: bool) {
         let (sent, after_eviction) = (state.now, state.is_evicted(client) && state.eviction_token().is_some());
-        let renewed = &mut state.clients[client];
-        renewed.renewals += 1;
-        if let Phase::Holding { renewal, .. } = &mut renewed.phase {
+        if let Phase::Holding { renewal, .. } = &mut state.clients[client].phase {
+            let reply = if downgrades { ReplyKind::Downgrade } else { ReplyKind::Extend };
             *renewal = Some(Box::new(Renewal {
                 decider: Decider::of_renewal(),
                 sent,
@@ -49,13 +62,14 @@ impl LockModel {
                 kept: Nodes::default(),
                 renewed: false,
                 after_eviction,
-                replies: [ReplySlot::Awaiting(ReplyKind::Extend); NODES],
+                downgrades,
+                replies: [ReplySlot::Awaiting(reply); NODES],
             }));
         }
         (0..NODES).for_each(|node| self.send(state, client, node));
     }
 
-    /// Sends the acquire, or the extend of the current renewal, addressed to the node's current epoch. No acquire is sent to
+    /// Sends the acquire, or the extend or downgrade of the current renewal, addressed to the node's current epoch. No acquire is sent to
     /// a node in quarantine.
     fn send(&self, state: &mut State, client: usize, node: usize) {
         let (sender, target) = (&mut state.clients[client], &state.nodes[node]);
@@ -66,7 +80,11 @@ impl LockModel {
             Phase::Acquiring(_) => sender.acquires[node] = Some(target.epoch),
             Phase::Holding { renewal: Some(renewal), .. } => {
                 renewal.epochs[node] = Some(target.epoch);
-                sender.extends.insert(node);
+                if renewal.downgrades {
+                    sender.downgrades.insert(node);
+                } else {
+                    sender.extends.insert(node);
+                }
             }
             _ => {}
         }
@@ -154,12 +172,29 @@ impl LockModel {
         if holder.confirms[1].token > 0 {
             self.coverage.mark(CoveragePoint::SecondConfirmGranted);
         }
-        state.breaches.unordered_token |= token <= attempt.floor;
+        let floor = attempt.floor;
         state.breaches.token_without_majority |= !attempt.granted.are_majority();
-        let until = attempt.began + self.setting.ttl();
+        let until = attempt.began + self.setting.ttl_of(client);
         holder.token = Some(token);
         // Without time there is no validity, and a key may expire at any step, as if the holder had released at once.
         holder.phase = if self.setting.time.is_some() { Phase::Holding { until, renewal: None } } else { Phase::Ended };
+        let holds = |client: &Client| matches!(client.phase, Phase::Holding { .. });
+        if state.clients.iter().filter(|client| holds(client)).count() > 1 {
+            self.coverage.mark(CoveragePoint::SharedLock);
+        }
+        let shares = self.shares_token(state, client);
+        if shares {
+            self.coverage.mark(CoveragePoint::SharedToken);
+        }
+        state.breaches.unordered_token |= token < floor || token == floor && !shares;
+    }
+
+    /// Whether a reader has the token of one that reads beside it.
+    fn shares_token(&self, state: &State, client: usize) -> bool {
+        let reads = |other: usize| self.setting.reads(other) || state.clients[other].downgraded;
+        let token_of = |client: usize| state.clients[client].last_token(self.setting.tokens[client]);
+        let mut others = (0..state.clients.len()).filter(|other| *other != client && reads(*other));
+        self.setting.reads(client) && others.any(|other| token_of(other) == token_of(client))
     }
 
     /// Ends an attempt or a lease, for whatever reason. Replies no longer matter, and the release is sent.
@@ -172,16 +207,20 @@ impl LockModel {
         match verdict {
             // Within the old validity, because the client still holds the lock.
             RenewalVerdict::Renewed => {
-                *until = (*until).max(renewal.sent + self.setting.ttl());
+                *until = (*until).max(renewal.sent + self.setting.ttl_of(client));
                 renewal.renewed = true;
                 state.breaches.evicted_renewed |= renewal.after_eviction;
                 state.breaches.lost_key_renewed |= !renewal.kept.are_majority();
-                self.coverage.mark(CoveragePoint::Renewed);
+                self.coverage.mark(match renewal.downgrades {
+                    true => CoveragePoint::Downgraded,
+                    false => CoveragePoint::Renewed,
+                });
             }
             RenewalVerdict::Lost => {
                 self.coverage.mark(CoveragePoint::LostLease);
                 self.end(state, client);
             }
+            RenewalVerdict::Unknown if renewal.downgrades => self.end(state, client),
             RenewalVerdict::Unknown => {}
         }
     }
@@ -191,9 +230,10 @@ impl LockModel {
         let renewed = &mut state.clients[client];
         let Phase::Holding { renewal: current, .. } = &mut renewed.phase else { return };
         let Some(renewal) = current.take_if(|renewal| renewal.replies == [ReplySlot::Closed; NODES]) else { return };
-        if renewal.renewed {
+        if renewal.renewed && !renewal.downgrades {
+            let reads = self.setting.reads(client) || renewed.downgraded;
             for node in renewal.decider.gone() {
-                renewed.replaces[node] = Some(state.nodes[node].epoch);
+                renewed.replaces[node] = Some(Replace { epoch: state.nodes[node].epoch, reads });
             }
         }
     }

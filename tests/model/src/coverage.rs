@@ -45,6 +45,12 @@ pub enum CoveragePoint {
     Superseded,
     /// An eviction took a second round.
     SecondEviction,
+    /// A writer became a reader.
+    Downgraded,
+    /// A reader was granted the token of another.
+    SharedToken,
+    /// Two readers held the lock at once.
+    SharedLock,
 }
 
 /// The coverage points that any run has reached.

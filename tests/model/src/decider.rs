@@ -77,7 +77,7 @@ impl Decider {
             (Shipped::Acquisition(shipped), Vote::Confirm(round, vote)) => {
                 shipped.confirm_vote(node, round, vote, ticks(elapsed))
             }
-            (Shipped::Renewal(shipped), Vote::Extend(vote)) => {
+            (Shipped::Renewal(shipped), Vote::Extend(vote) | Vote::Downgrade(vote)) => {
                 return shipped.vote(node, vote).map(Decision::Renewal);
             }
             _ => return None,

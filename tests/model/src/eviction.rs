@@ -8,7 +8,7 @@ use super::client::to_u8;
 use super::coverage::CoveragePoint;
 use super::model::LockModel;
 use super::setting::Mutant;
-use super::state::{Client, NODES, Node, Phase, State};
+use super::state::{CLIENTS, Client, NODES, Node, Phase, SHARED, State};
 
 /// The most rounds of an eviction that are explored.
 const MAX_ROUNDS: u8 = 2;
@@ -20,6 +20,8 @@ const ROUND: u8 = 1;
 pub struct Eviction {
     /// Who holds the lock on each node.
     pub looks: [HoldingVote<usize>; NODES],
+    /// The readers that each node has.
+    pub readers: [Owners; NODES],
     /// The highest fence that is known.
     pub highest: u8,
     /// The round, or 0 while it looks.
@@ -40,6 +42,7 @@ impl Default for Eviction {
     fn default() -> Self {
         Self {
             looks: [HoldingVote::NoReply; NODES],
+            readers: [Owners::default(); NODES],
             highest: 0,
             round: 0,
             evicted: Owners::default(),
@@ -63,6 +66,12 @@ impl Owners {
     }
 }
 
+impl Owners {
+    fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+}
+
 impl FromIterator<usize> for Owners {
     fn from_iter<T: IntoIterator<Item = usize>>(owners: T) -> Self {
         Self(owners.into_iter().fold(0, |set, owner| set | 1 << owner))
@@ -76,9 +85,10 @@ impl Node {
     }
 
     fn evict(&mut self, owners: Owners, token: u8, barred_until: u8, mutant: Option<Mutant>) -> EvictVote {
-        let is_successor = self.key.is_some_and(|key| !owners.contains(key.owner));
+        let is_successor = !self.is_held_only_by(owners);
         match mutant {
             Some(Mutant::EvictsWithoutOwnerCheck) => {}
+            Some(Mutant::EvictsUnseenReaders) if self.is_shared() => {}
             Some(Mutant::EvictsBesideSuccessor) if is_successor => return EvictVote::Evicted,
             _ if is_successor => return EvictVote::Superseded,
             _ => {}
@@ -93,7 +103,18 @@ impl Node {
             self.fence = self.fence.max(token);
         }
         self.key = None;
+        self.readers = [0; CLIENTS];
         EvictVote::Evicted
+    }
+
+    /// Whether nobody has the lock but these.
+    fn is_held_only_by(&self, owners: Owners) -> bool {
+        let unnamed = |client: usize| self.has_entry(client) && !owners.contains(client);
+        match self.key {
+            Some(key) if key.owner == SHARED => !(0..CLIENTS).any(unnamed),
+            Some(key) => owners.contains(key.owner),
+            None => true,
+        }
     }
 }
 
@@ -116,7 +137,7 @@ impl LockModel {
     /// Whom the next round evicts, and above which fence; `None` if there is no next round now.
     fn next_round(&self, present: &Eviction) -> Option<(Owners, u8)> {
         let (evicted, above) = match present.round {
-            0 => (to_evict(&present.looks)?.into_iter().collect(), present.highest),
+            0 => (present.to_evict()?, present.highest),
             MAX_ROUNDS => return None,
             _ => match present.verdict() {
                 EvictVerdict::Again { above } => (present.evicted, present.highest.max(to_u8(above))),
@@ -130,6 +151,9 @@ impl LockModel {
         let seen = state.nodes[node];
         let Some(eviction) = &mut state.eviction else { return };
         eviction.looks[node] = seen.key.map_or(HoldingVote::Free, |key| HoldingVote::Held(key.owner));
+        if seen.is_shared() {
+            eviction.readers[node] = (0..CLIENTS).filter(|client| seen.has_entry(*client)).collect();
+        }
         eviction.highest = eviction.highest.max(seen.fence);
     }
 
@@ -155,7 +179,7 @@ impl LockModel {
         let before = *node;
         let vote = node.evict(eviction.evicted, eviction.token, barred_until, self.setting.mutant);
         eviction.votes[at] = Some(vote);
-        let foreign = before.key.is_some_and(|key| !eviction.evicted.contains(key.owner));
+        let foreign = !before.is_held_only_by(eviction.evicted);
         state.breaches.foreign_key_changed |= foreign && node.key != before.key;
         if vote == EvictVote::Superseded {
             self.coverage.mark(CoveragePoint::Superseded);
@@ -170,12 +194,21 @@ impl LockModel {
 }
 
 impl Eviction {
+    /// Whom to evict: of a lock that is read, all readers that were seen on any node.
+    fn to_evict(&self) -> Option<Owners> {
+        let holders = to_evict(&self.looks)?;
+        let writers: Owners = holders.iter().copied().filter(|holder| *holder != SHARED).collect();
+        let readers = self.readers.into_iter().filter(|_| holders.contains(&SHARED));
+        Some(readers.fold(writers, Owners::and))
+    }
+
     fn verdict(&self) -> EvictVerdict {
         eviction(&self.votes.map(|vote| vote.unwrap_or(EvictVote::NoReply)))
     }
 
     pub(super) fn renamed(&self, order: [usize; NODES]) -> Self {
-        Self { looks: order.map(|node| self.looks[node]), votes: order.map(|node| self.votes[node]), ..*self }
+        let readers = order.map(|node| self.readers[node]);
+        Self { looks: order.map(|node| self.looks[node]), readers, votes: order.map(|node| self.votes[node]), ..*self }
     }
 }
 

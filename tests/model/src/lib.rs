@@ -97,6 +97,6 @@ pub use self::run::{
 pub use self::sets::{COMPLETE_SETS, NO_STUCK_SET, SetsModel, SetsMutant, SetsSetting};
 pub use self::setting::{Mutant, Setting, Time};
 pub use self::state::{
-    Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, ReplyKind, ReplySlot, SHARED,
-    State, Vote,
+    Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, Replace, ReplyKind, ReplySlot,
+    SHARED, State, Vote,
 };

@@ -14,7 +14,7 @@ use super::properties::{
 };
 use super::readers::changes_foreign_key;
 use super::setting::{Mutant, Setting};
-use super::state::{Breaches, CLIENTS, Client, Key, Node, Phase, ReplySlot, State, Vote};
+use super::state::{Breaches, CLIENTS, Client, Key, Node, Phase, Replace, ReplySlot, State, Vote};
 
 /// The model of a lock whose nodes keep no queue.
 #[derive(Clone, Debug)]
@@ -36,10 +36,13 @@ impl LockModel {
         Arc::clone(&self.coverage)
     }
 
-    /// Whether attempts differ only in their names.
-    fn attempts_are_symmetric(&self) -> bool {
+    /// The same state with some nodes and attempts renamed.
+    fn representative(&self, state: State) -> State {
         let Setting { evicts, mutant, .. } = self.setting;
-        self.setting.is_symmetric() && !evicts && mutant != Some(Mutant::SharedOwnerId)
+        if evicts || mutant == Some(Mutant::SharedOwnerId) {
+            return state.with_nodes_in_order();
+        }
+        state.with_attempts_in_order(|client| self.setting.first_alike(client)).with_nodes_in_order()
     }
 
     /// The owner id of an attempt.
@@ -47,10 +50,11 @@ impl LockModel {
         if self.setting.mutant == Some(Mutant::SharedOwnerId) { 0 } else { client }
     }
 
-    fn execute(&self, state: &mut State, index: usize, at: usize, request: Request, recorded: bool) {
+    pub(super) fn execute(&self, state: &mut State, index: usize, at: usize, request: Request, recorded: bool) {
         let mutant = self.setting.mutant;
         let owner = self.owner(index);
-        let key = Key { owner, expires: state.now + self.setting.ttl() };
+        let now = state.now;
+        let key = Key { owner, expires: now + self.setting.ttl_of(index).max(1) };
         let (client, node) = (&mut state.clients[index], &mut state.nodes[at]);
         let before = *node;
         let vote = match request {
@@ -79,24 +83,20 @@ impl LockModel {
             }
             Request::Extend => {
                 let vote = node.extend(key, mutant);
-                match &mut client.phase {
-                    Phase::Holding { renewal: Some(renewal), .. } if renewal.epochs[at] == Some(node.epoch) => {
-                        if recorded && before.is_held_by(owner) {
-                            renewal.kept.insert(at);
-                            if client.replaces[at].is_some() {
-                                self.coverage.mark(CoveragePoint::KeptAfterReplace);
-                            }
-                        }
-                        Some(Vote::Extend(vote))
-                    }
-                    _ => None,
-                }
+                let is_counted = self.count_renewal(client, &before, at, key.owner, now, recorded);
+                is_counted.then_some(Vote::Extend(vote))
+            }
+            Request::Downgrade => {
+                let Some(vote) = node.downgrade(key, mutant) else { return };
+                let is_counted = self.count_renewal(client, &before, at, key.owner, now, recorded);
+                is_counted.then_some(Vote::Downgrade(vote))
             }
             Request::Replace => {
-                let (epoch, token) = (client.replaces[at].unwrap_or_default(), client.token.unwrap_or_default());
-                match self.setting.reads(index) {
-                    true => node.replace_reader(key, epoch, token, mutant),
-                    false => node.replace(key, epoch, token, mutant),
+                let token = client.token.unwrap_or_default();
+                match client.replaces[at] {
+                    Some(Replace { epoch, reads: true }) => node.replace_reader(key, epoch, token, mutant),
+                    Some(Replace { epoch, reads: false }) => node.replace(key, epoch, token, mutant),
+                    None => {}
                 }
                 if *node != before {
                     self.coverage.mark(if client.phase == Phase::Ended {
@@ -121,19 +121,39 @@ impl LockModel {
         }
     }
 
+    /// Whether a reply belongs to the renewal in progress. If it does, counts the node if it had the key until then.
+    fn count_renewal(&self, client: &mut Client, before: &Node, at: usize, owner: usize, now: u8, recorded: bool) -> bool {
+        let Phase::Holding { renewal: Some(renewal), .. } = &mut client.phase else { return false };
+        if renewal.epochs[at] != Some(before.epoch) {
+            return false;
+        }
+        if recorded && before.is_held_in_time_by(owner, now) {
+            renewal.kept.insert(at);
+            if client.replaces[at].is_some() {
+                self.coverage.mark(CoveragePoint::KeptAfterReplace);
+            }
+        }
+        true
+    }
+
     /// Whether a request whose reply is not recorded leaves its node unchanged. Such actions need not be explored.
     fn changes_nothing(&self, state: &State, index: usize, at: usize, request: Request) -> bool {
         let (client, node, no_mutant) = (&state.clients[index], &state.nodes[at], self.setting.mutant.is_none());
         match request {
             Request::Acquire => self.is_taken(node, index) || client.acquires[at] != Some(node.epoch),
-            Request::Replace => self.is_taken(node, index) || client.replaces[at] != Some(node.epoch),
-            Request::Confirm(_) | Request::Extend | Request::Release => no_mutant && !node.is_held_by(index),
+            Request::Replace => {
+                self.is_taken(node, index) || client.replaces[at].is_none_or(|replace| replace.epoch != node.epoch)
+            }
+            Request::Confirm(_) | Request::Extend | Request::Downgrade | Request::Release => {
+                no_mutant && !node.is_held_by(index)
+            }
         }
     }
 
     /// Whether neither an acquire nor a replace of a client changes a node. A mutant may change it all the same.
     fn is_taken(&self, node: &Node, client: usize) -> bool {
-        let may_join = self.setting.reads(client) && (node.is_shared() || self.setting.mutant.is_some());
+        let reads = self.setting.reads(client) || self.setting.downgrades;
+        let may_join = reads && (node.is_shared() || self.setting.mutant.is_some());
         node.key.is_some() && !may_join
     }
 
@@ -158,7 +178,7 @@ impl LockModel {
             let ended = match &state.clients[client].phase {
                 Phase::Holding { until, .. } => *until <= now,
                 // No reply can arrive in time any more.
-                Phase::Acquiring(attempt) => attempt.began + self.setting.ttl() <= now,
+                Phase::Acquiring(attempt) => attempt.began + self.setting.ttl_of(client) <= now,
                 Phase::Idle | Phase::Ended => false,
             };
             if ended {
@@ -188,6 +208,7 @@ impl LockModel {
             state.nodes[installing].epoch += 1;
             for client in &mut state.clients {
                 client.extends.remove(installing);
+                client.downgrades.remove(installing);
                 client.confirms.iter_mut().for_each(|proposal| proposal.nodes.remove(installing));
             }
         }
@@ -213,15 +234,21 @@ impl LockModel {
     /// Removes what no longer matters of an ended attempt, so that equivalent states become equal: requests for a past epoch,
     /// and confirms on nodes whose fence has reached the proposed token.
     fn normalize(&self, state: &mut State) {
+        // A mutant may execute what finds no key of its owner.
+        if self.setting.prompt && self.setting.mutant.is_none() {
+            remove_idle_requests(state);
+        }
         for client in state.clients.iter_mut().filter(|client| client.phase == Phase::Ended) {
             for (index, node) in state.nodes.iter().enumerate() {
-                let is_past = |epoch: &mut u8| *epoch != node.epoch;
-                if client.acquires[index].take_if(is_past).is_some() {
+                if client.acquires[index].take_if(|epoch| *epoch != node.epoch).is_some() {
                     self.coverage.mark(CoveragePoint::OldEpoch);
                 }
-                client.replaces[index].take_if(is_past);
+                client.replaces[index].take_if(|replace| replace.epoch != node.epoch);
             }
             client.renewals = 0;
+            if !self.setting.counts_tokens() {
+                client.token = None;
+            }
             for proposal in client.confirms.iter_mut().filter(|_| self.setting.forgets == 0) {
                 for (index, node) in state.nodes.iter().enumerate() {
                     if node.fence >= proposal.token {
@@ -236,6 +263,19 @@ impl LockModel {
     }
 }
 
+/// Removes requests whose reply nobody awaits, and that find no key of their owner, now or later.
+fn remove_idle_requests(state: &mut State) {
+    for (index, client) in state.clients.iter_mut().enumerate() {
+        for (at, node) in state.nodes.iter().enumerate() {
+            let has_key = node.is_held_by(index) || client.acquires[at].is_some() || client.replaces[at].is_some();
+            if !has_key && client.replies().is_none_or(|replies| replies[at] == ReplySlot::Closed) {
+                client.extends.remove(at);
+                client.downgrades.remove(at);
+            }
+        }
+    }
+}
+
 /// Whether two attempts were granted the same token.
 fn has_duplicate_token(model: &LockModel, state: &State) -> bool {
     let mut given: [Option<(u8, u8)>; CLIENTS] = [None; CLIENTS];
@@ -245,7 +285,9 @@ fn has_duplicate_token(model: &LockModel, state: &State) -> bool {
     // Readers may share a token.
     let reads = |client| model.setting.reads(client);
     let pairs = (0..CLIENTS).flat_map(|one| (0..one).map(move |other| (one, other)));
-    let pairs = pairs.filter(|(one, other)| !(reads(*one) && reads(*other)));
+    let reads_by_now = |client: usize| reads(client) || state.clients[client].downgraded;
+    let share = |one: usize, other: usize| reads(one) && reads_by_now(other) || reads(other) && reads_by_now(one);
+    let pairs = pairs.filter(|(one, other)| !share(*one, *other));
     let pairs = pairs.map(|(one, other)| (given[one], given[other]));
     pairs.into_iter().any(|pair| matches!(pair, (Some(one), Some(other)) if one.0 <= other.1 && other.0 <= one.1))
 }
@@ -273,7 +315,7 @@ impl Model for LockModel {
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
-        if let Action::Execute { client, node, request, recorded: false } = action
+        if let Action::Execute { client, node, request, recorded: false, .. } = action
             && self.changes_nothing(before, client, node, request)
         {
             return None;
@@ -281,13 +323,20 @@ impl Model for LockModel {
         let mut state = before.clone();
         match action {
             Action::Begin { client } => self.begin(&mut state, client),
-            Action::Execute { client, node, request, recorded } => {
+            Action::Execute { client, node, request, recorded, delivery } => {
                 self.execute(&mut state, client, node, request, recorded);
+                let is_noticed = state.nodes != before.nodes || state.clients[client].replies() != before.clients[client].replies();
+                if self.setting.prompt && !is_noticed {
+                    return None;
+                }
+                self.deliver(&mut state, client, delivery);
             }
             Action::Deliver { client, delivery } => self.deliver(&mut state, client, delivery),
             Action::Release { client } => self.end(&mut state, client),
             Action::Renew { client } => self.renew(&mut state, client),
+            Action::Downgrade { client } => self.downgrade(&mut state, client),
             Action::Expire { node } => state.nodes[node].expire_key(u8::MAX, self.setting.mutant),
+            Action::ExpireReader { node, client } => state.nodes[node].readers[client] = 0,
             Action::Look { node } => self.look(&mut state, node),
             Action::SendEvictions => self.send_evictions(&mut state),
             Action::Evict { node } => self.evict(&mut state, node),
@@ -297,27 +346,30 @@ impl Model for LockModel {
         }
         self.normalize(&mut state);
         self.cover_split(&state);
-        let state = state.representative(self.attempts_are_symmetric());
+        let state = self.representative(state);
         (state != *before).then_some(state)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::<Self>::always(UNIQUE_TOKENS, |model, state| {
-                !has_duplicate_token(model, state) && has_a_token_of_its_own(model, state)
-            }),
-            Property::<Self>::always(ORDERED_TOKENS, |_, state| !state.breaches.unordered_token),
             Property::<Self>::always(MAJORITY_GRANTS, |_, state| !state.breaches.token_without_majority),
             Property::<Self>::always(OWN_KEYS_ONLY, |_, state| !state.breaches.foreign_key_changed),
             Property::<Self>::always(NO_DEADLOCK, deadlock::is_deadlock_free),
         ];
+        if self.setting.counts_tokens() {
+            properties.push(Property::<Self>::always(UNIQUE_TOKENS, |model, state| {
+                !has_duplicate_token(model, state) && has_a_token_of_its_own(model, state)
+            }));
+            properties.push(Property::<Self>::always(ORDERED_TOKENS, |_, state| !state.breaches.unordered_token));
+        }
         if self.setting.time.is_some() {
             properties.push(Property::<Self>::always(MUTUAL_EXCLUSION, |model, state| {
                 let holds = |client: &usize| {
                     matches!(state.clients[*client].phase, Phase::Holding { .. }) && !state.is_evicted(*client)
                 };
                 let holders = || (0..CLIENTS).filter(holds);
-                holders().count() <= 1 || holders().all(|holder| model.setting.reads(holder))
+                let reads = |client: usize| model.setting.reads(client) || state.clients[client].downgraded;
+                holders().count() <= 1 || holders().all(reads)
             }));
             properties.push(Property::<Self>::always(NO_LOST_RENEWAL, |_, state| !state.breaches.lost_key_renewed));
         }

@@ -17,7 +17,12 @@ impl Node {
     }
 
     pub(super) fn is_held_by(&self, owner: usize) -> bool {
-        self.key.is_some_and(|key| key.owner == owner || key.owner == SHARED && self.reads(owner))
+        self.key.is_some_and(|key| key.owner == owner || key.owner == SHARED && self.has_entry(owner))
+    }
+
+    /// Whether an owner has the key, and its entry has not expired if it reads.
+    pub(super) fn is_held_in_time_by(&self, owner: usize, now: u8) -> bool {
+        self.is_held_by(owner) && !(self.is_shared() && self.readers[owner] <= now)
     }
 
     /// Returns `None` if the node does not vote: the request is for a past epoch, or the node is in quarantine.
@@ -42,10 +47,12 @@ impl Node {
         let ours = match mutant {
             Some(Mutant::ConfirmWithoutOwnerCheck) => true,
             Some(Mutant::ConfirmOfEqualFence) => self.is_held_by(owner) || self.fence == fence,
+            Some(Mutant::ConfirmWithoutMarker) => self.is_held_by(owner) || self.has_entry(owner),
             _ => self.is_held_by(owner),
         };
-        if ours && self.fence <= fence {
-            self.fence = fence;
+        let is_relaxed = mutant == Some(Mutant::RelaxedConfirm) && self.has_entry(owner);
+        if ours && (self.fence <= fence || is_relaxed) {
+            self.fence = self.fence.max(fence);
             ConfirmVote::Confirmed
         } else {
             ConfirmVote::Refused { fence: self.fence.into() }
@@ -54,7 +61,7 @@ impl Node {
 
     pub(super) fn extend(&mut self, renewed: Key, mutant: Option<Mutant>) -> RenewalVote {
         if self.is_shared() {
-            return self.extend_reader(renewed);
+            return self.extend_reader(renewed, mutant);
         }
         match &mut self.key {
             Some(key) if key.owner == renewed.owner || mutant == Some(Mutant::ExtendWithoutOwnerCheck) => {

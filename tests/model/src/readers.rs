@@ -13,7 +13,7 @@ impl Node {
     }
 
     /// Whether a client has an entry.
-    pub(super) fn reads(&self, client: usize) -> bool {
+    pub(super) fn has_entry(&self, client: usize) -> bool {
         self.readers.get(client).is_some_and(|expires| *expires > 0)
     }
 
@@ -28,7 +28,8 @@ impl Node {
         if self.epoch != epoch || self.is_quarantined() {
             return None;
         }
-        if self.bars(key.owner) && !self.reads(key.owner) && mutant != Some(Mutant::AcquiresDespiteTombstone) {
+        let is_ours = self.is_shared() && self.has_entry(key.owner);
+        if self.is_barred_from_reading(key.owner, mutant) && !is_ours {
             return Some(HELD);
         }
         if self.key.is_some() && !self.is_shared() {
@@ -38,27 +39,50 @@ impl Node {
         } else if self.key.is_none() {
             self.fence += if mutant == Some(Mutant::FirstReaderKeepsFence) { 0 } else { tokens };
             self.begin_to_read(key, mutant);
-        } else if !self.reads(key.owner) {
+        } else if !is_ours {
             self.join(key, mutant);
         }
         Some(AcquireVote::Granted { token: self.fence.into() })
     }
 
-    pub(super) fn extend_reader(&mut self, renewed: Key) -> RenewalVote {
-        if !self.reads(renewed.owner) {
+    pub(super) fn extend_reader(&mut self, renewed: Key, mutant: Option<Mutant>) -> RenewalVote {
+        if !self.has_entry(renewed.owner) {
             return RenewalVote::Gone;
         }
-        self.join(renewed, None);
+        self.join(renewed, mutant);
         RenewalVote::Kept
     }
 
+    /// The writer becomes the first reader, in one step. `None` if the reply is still to come.
+    pub(super) fn downgrade(&mut self, reader: Key, mutant: Option<Mutant>) -> Option<RenewalVote> {
+        if self.is_shared() {
+            return Some(self.extend_reader(reader, mutant));
+        }
+        let Some(held) = self.key else {
+            if mutant == Some(Mutant::DowngradeWithGap) {
+                self.begin_to_read(reader, mutant);
+                return Some(RenewalVote::Kept);
+            }
+            return Some(RenewalVote::Gone);
+        };
+        if held.owner != reader.owner && mutant != Some(Mutant::DowngradeForAnyOwner) {
+            return Some(RenewalVote::Gone);
+        }
+        if mutant == Some(Mutant::DowngradeWithGap) {
+            self.key = None;
+            return None;
+        }
+        self.begin_to_read(Key { expires: held.expires.max(reader.expires), ..reader }, mutant);
+        Some(RenewalVote::Kept)
+    }
+
     pub(super) fn replace_reader(&mut self, key: Key, epoch: u8, fence: u8, mutant: Option<Mutant>) {
-        let is_barred = self.bars(key.owner) && mutant != Some(Mutant::ReplacesDespiteTombstone);
-        if self.epoch != epoch || self.reads(key.owner) || is_barred {
+        let is_ours = self.is_shared() && self.has_entry(key.owner);
+        if self.epoch != epoch || is_ours || self.is_barred_from_reading(key.owner, mutant) {
             return;
         }
         if self.is_shared() {
-            self.join(key, None);
+            self.join(key, mutant);
         } else if self.key.is_none() || mutant == Some(Mutant::ReplaceOverWriter) {
             self.begin_to_read(key, None);
         } else {
@@ -69,7 +93,7 @@ impl Node {
 
     /// The last reader deletes the marker. Before that, it shrinks to the longest that is left.
     pub(super) fn remove_reader(&mut self, client: usize, mutant: Option<Mutant>) {
-        if !self.reads(client) {
+        if !self.has_entry(client) {
             return;
         }
         self.readers[client] = 0;
@@ -82,12 +106,19 @@ impl Node {
 
     /// Entries end with the marker, or before it.
     pub(super) fn expire_readers(&mut self, now: u8, mutant: Option<Mutant>) {
-        let is_over = !self.is_shared() && mutant != Some(Mutant::ReaderWithoutMarker);
-        for expires in &mut self.readers {
-            if is_over || *expires <= now {
-                *expires = 0;
-            }
+        let stay = match mutant {
+            Some(Mutant::ReaderWithoutMarker) => self.readers.map(|expires| expires > now),
+            Some(Mutant::ConfirmWithoutMarker) => [true; CLIENTS],
+            Some(Mutant::ExpiredReaderCounts) => [self.is_shared(); CLIENTS],
+            _ => self.readers.map(|expires| self.is_shared() && expires > now),
+        };
+        for (expires, _) in self.readers.iter_mut().zip(stay).filter(|(_, stays)| !stays) {
+            *expires = 0;
         }
+    }
+
+    fn is_barred_from_reading(&self, owner: usize, mutant: Option<Mutant>) -> bool {
+        self.bars(owner) && mutant != Some(Mutant::ReadsDespiteTombstone)
     }
 
     fn begin_to_read(&mut self, key: Key, mutant: Option<Mutant>) {
@@ -100,10 +131,12 @@ impl Node {
 
     fn join(&mut self, key: Key, mutant: Option<Mutant>) {
         self.readers[key.owner] = self.readers[key.owner].max(key.expires);
-        if let Some(marker) = &mut self.key
-            && mutant != Some(Mutant::MarkerNotProlonged)
-        {
-            marker.expires = marker.expires.max(key.expires);
+        if let Some(marker) = &mut self.key {
+            marker.expires = match mutant {
+                Some(Mutant::MarkerNotProlonged) => marker.expires,
+                Some(Mutant::MarkerShrunkByJoin) => key.expires,
+                _ => marker.expires.max(key.expires),
+            };
         }
     }
 }
@@ -112,7 +145,7 @@ impl Node {
 pub(super) fn changes_foreign_key(before: &Node, after: &Node, owner: usize) -> bool {
     if before.is_shared() {
         let is_kept = |client: usize| after.is_shared() && after.readers[client] == before.readers[client];
-        return (0..CLIENTS).any(|client| client != owner && before.reads(client) && !is_kept(client));
+        return (0..CLIENTS).any(|client| client != owner && before.has_entry(client) && !is_kept(client));
     }
     before.key.is_some_and(|held| held.owner != owner) && after.key != before.key
 }

@@ -58,6 +58,22 @@ pub enum Mutant {
     FirstReaderKeepsFence,
     /// A reader is put back in place of a writer.
     ReplaceOverWriter,
+    /// A node extends the entry of a reader that has expired, as long as others keep the marker.
+    ExpiredReaderCounts,
+    /// A reader that joins sets the marker's time to its own, even to a shorter one.
+    MarkerShrunkByJoin,
+    /// A node confirms to a reader whose marker is gone, but whose entry is still there.
+    ConfirmWithoutMarker,
+    /// A node confirms to a reader although its fence is higher.
+    RelaxedConfirm,
+    /// A node downgrades the key of any writer.
+    DowngradeForAnyOwner,
+    /// A node deletes the key of a writer that downgrades, and sets the marker in a second step.
+    DowngradeWithGap,
+    /// A node grants to a reader that was evicted, and puts it back.
+    ReadsDespiteTombstone,
+    /// An eviction of readers deletes the marker although others read that were not seen.
+    EvictsUnseenReaders,
 }
 
 /// The bounds of a model: how many attempts there are, and which faults can occur.
@@ -73,7 +89,8 @@ pub struct Setting {
     pub initial_fences: [u8; NODES],
     /// How many of the attempts read: the last ones.
     pub readers: usize,
-    /// How many tokens each attempt reserves.
+    /// How many tokens each attempt reserves. With none, fences stand still, and nothing is said of tokens: all nodes grant the same
+    /// number, so that no attempt has to confirm one. That only lets attempts hold the lock sooner.
     pub tokens: [u8; CLIENTS],
     /// The largest fence that is explored.
     pub max_fence: u8,
@@ -85,12 +102,19 @@ pub struct Setting {
     pub fence_advances: u8,
     /// How many renewals a holder may begin.
     pub renewals: u8,
+    /// Whether a writer that holds the lock may become a reader.
+    pub downgrades: bool,
+    /// How long the keys of each attempt live, where they differ.
+    pub ttls: Option<[u8; CLIENTS]>,
     /// Whether an operator evicts whoever holds the lock, once.
     pub evicts: bool,
     /// Whether a request may be executed more than once.
     pub duplicates: bool,
     /// Whether an attempt receives the reply that the lock is held. It can only fail on it, which is possible at any step.
     pub held_replies: bool,
+    /// Whether replies that lead to a decision are delivered at once, or only together with a later one; and requests that would change
+    /// nothing are not executed.
+    pub prompt: bool,
 }
 
 /// Time that passes in ticks, for nodes and clients alike. Differences below a tick (the drift, the margin of the quarantine)
@@ -124,9 +148,12 @@ impl Setting {
             forgets: 0,
             fence_advances: 0,
             renewals: 0,
+            downgrades: false,
+            ttls: None,
             evicts: false,
             duplicates: true,
             held_replies: true,
+            prompt: false,
         }
     }
 
@@ -167,6 +194,20 @@ impl Setting {
         Self { name: "reading", readers, ..Self::renewal(attempts, 0, renewals, time) }
     }
 
+    /// Writers and readers with time, in as few states as show that none holds the lock beside a writer: fences stand still.
+    #[must_use]
+    pub const fn shared(writers: usize, readers: usize, time: Time) -> Self {
+        let reading = Self::reading(writers + readers, readers, 0, time);
+        Self { name: "shared", initial_fences: [1; NODES], tokens: [0; CLIENTS], prompt: true, ..reading }
+    }
+
+    /// The tokens of writers and readers: keys and entries expire at any step.
+    #[must_use]
+    pub const fn shared_tokens(writers: usize, readers: usize, initial_fences: [u8; NODES], max_fence: u8) -> Self {
+        let attempts = Self::attempts(writers + readers, initial_fences, max_fence);
+        Self { name: "shared tokens", readers, duplicates: false, held_replies: false, prompt: true, ..attempts }
+    }
+
     /// The same setting for a mutant.
     #[must_use]
     pub const fn with_mutant(self, mutant: Mutant) -> Self {
@@ -189,9 +230,20 @@ impl Setting {
         client < self.attempts && client + self.readers >= self.attempts
     }
 
-    /// Whether attempts differ only in their names.
-    pub(super) fn is_symmetric(&self) -> bool {
-        self.has_equal_blocks() && self.readers == 0
+    /// For how many ticks the keys of an attempt live.
+    pub(super) fn ttl_of(&self, client: usize) -> u8 {
+        self.ttls.map_or(self.ttl(), |ttls| ttls[client])
+    }
+
+    /// Whether fences count up.
+    pub(super) fn counts_tokens(&self) -> bool {
+        self.tokens != [0; CLIENTS]
+    }
+
+    /// The first of the attempts that differ from this one only in their names.
+    pub(super) fn first_alike(&self, client: usize) -> usize {
+        let role = |client| (client < self.attempts, self.reads(client), self.tokens[client], self.ttl_of(client));
+        (0..client).find(|other| role(*other) == role(client)).unwrap_or(client)
     }
 
     /// Whether all attempts reserve the same number of tokens.
@@ -211,7 +263,7 @@ impl Setting {
     #[must_use]
     pub fn long_attempts() -> Vec<Self> {
         let three = Self { held_replies: false, duplicates: false, ..Self::attempts(3, [0; NODES], 2) };
-        let blocks = Self { tokens: [2, 1, 1], duplicates: false, ..Self::attempts(2, [0, 1, 2], 4) };
+        let blocks = Self { tokens: [2, 1, 1, 1], duplicates: false, ..Self::attempts(2, [0, 1, 2], 4) };
         let shared = Self { fence_advances: 1, held_replies: false, ..blocks.clone() };
         let shared = Self { initial_fences: [0; NODES], max_fence: 3, ..shared };
         let in_time = Self::sharing(2, 0, 2, Time { ttl: 2, quarantine: 2, last_tick: 3 });
@@ -254,6 +306,15 @@ impl fmt::Display for Setting {
         }
         if self.readers > 0 {
             write!(f, ", {} of them read", self.readers)?;
+        }
+        if !self.counts_tokens() {
+            write!(f, ", fences stand still")?;
+        }
+        if let Some(ttls) = self.ttls {
+            write!(f, ", each with a ttl of {:?}", &ttls[..*attempts])?;
+        }
+        if self.downgrades {
+            write!(f, ", downgrades")?;
         }
         if !self.has_equal_blocks() {
             write!(f, ", tokens {:?}", &self.tokens[..*attempts])?;

@@ -10,7 +10,7 @@ use super::nodes::Nodes;
 /// The number of nodes: three, the smallest set in which a minority can fail.
 pub const NODES: usize = 3;
 /// The largest number of attempts that a setting can have.
-pub const CLIENTS: usize = 3;
+pub const CLIENTS: usize = 4;
 
 /// What the lock key contains while readers hold the lock.
 pub const SHARED: usize = usize::MAX;
@@ -78,10 +78,23 @@ pub struct Client {
     pub confirms: [Proposal; 2],
     /// The nodes to which it sent an extend.
     pub extends: Nodes,
-    /// The nodes to which it sent a replace, with the epoch that it was sent to.
-    pub replaces: [Option<u8>; NODES],
+    /// The nodes to which it sent a replace.
+    pub replaces: [Option<Replace>; NODES],
     /// How many renewals it has begun.
     pub renewals: u8,
+    /// Whether it was a writer and reads from now on.
+    pub downgraded: bool,
+    /// The nodes to which it sent a downgrade.
+    pub downgrades: Nodes,
+}
+
+/// A replace that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Replace {
+    /// The epoch that it was sent to.
+    pub epoch: u8,
+    /// Whether it puts back a reader.
+    pub reads: bool,
 }
 
 /// A proposed token.
@@ -144,6 +157,8 @@ pub struct Renewal {
     pub renewed: bool,
     /// Whether it began after its holder had been evicted.
     pub after_eviction: bool,
+    /// Whether it also makes a reader of the writer.
+    pub downgrades: bool,
     /// What it waits for.
     pub replies: [ReplySlot; NODES],
 }
@@ -169,6 +184,8 @@ pub enum ReplyKind {
     Confirm(u8),
     /// The extend of the current renewal.
     Extend,
+    /// The downgrade.
+    Downgrade,
 }
 
 /// A reply as the quorum counts it.
@@ -180,6 +197,8 @@ pub enum Vote {
     Confirm(u8, ConfirmVote),
     /// On an extend.
     Extend(RenewalVote),
+    /// On a downgrade.
+    Downgrade(RenewalVote),
 }
 
 /// What must not happen. It is recorded when it happens, so that the state need not keep what led to it.
@@ -205,6 +224,7 @@ impl Client {
             Request::Confirm(round) => self.confirms[usize::from(round) - 1].nodes.remove(node),
             Request::Extend => self.extends.remove(node),
             Request::Replace => self.replaces[node] = None,
+            Request::Downgrade => self.downgrades.remove(node),
             Request::Release => {}
         }
     }
@@ -250,6 +270,7 @@ impl ReplySlot {
             Self::InFlight(Vote::Acquire(_)) => ReplyKind::Acquire,
             Self::InFlight(Vote::Confirm(round, _)) => ReplyKind::Confirm(round),
             Self::InFlight(Vote::Extend(_)) => ReplyKind::Extend,
+            Self::InFlight(Vote::Downgrade(_)) => ReplyKind::Downgrade,
         })
     }
 
@@ -260,6 +281,7 @@ impl ReplySlot {
             ReplyKind::Acquire => Vote::Acquire(AcquireVote::NoReply),
             ReplyKind::Confirm(round) => Vote::Confirm(round, ConfirmVote::NoReply),
             ReplyKind::Extend => Vote::Extend(RenewalVote::NoReply),
+            ReplyKind::Downgrade => Vote::Downgrade(RenewalVote::NoReply),
         })
     }
 }
@@ -269,9 +291,13 @@ impl fmt::Display for State {
         write!(f, "tick {}:", self.now)?;
         for (index, node) in self.nodes.iter().enumerate() {
             write!(f, " node {index} F={}", node.fence)?;
-            if let Some(key) = node.key {
-                write!(f, " L={} until {}", key.owner, key.expires)?;
+            match node.key {
+                Some(key) if key.owner == SHARED => write!(f, " L=shared until {}", key.expires)?,
+                Some(key) => write!(f, " L={} until {}", key.owner, key.expires)?,
+                None => {}
             }
+            let readers = node.readers.iter().enumerate().filter(|(_, expires)| **expires > 0);
+            readers.clone().try_for_each(|(reader, expires)| write!(f, " {reader} reads until {expires}"))?;
             if node.forgot {
                 write!(f, " lost its data")?;
             }

@@ -3,23 +3,27 @@ use std::hash::{Hash, Hasher};
 use super::state::{CLIENTS, Client, NODES, Phase, State};
 
 impl State {
-    /// The representative of all states that differ only in the names of the nodes and, if attempts are symmetric, of the
-    /// attempts. No rule refers to a node or an attempt by its name, so all of them have the same runs.
+    /// The representative of all states that differ only in the names of the nodes. No rule refers to a node by its name, so all of
+    /// them have the same runs.
     #[must_use]
-    pub(super) fn representative(self, attempts_are_symmetric: bool) -> Self {
-        let state = if attempts_are_symmetric { self.with_attempts_in_order() } else { self };
-        let key = |node: usize| state.sort_key(node);
-        match order_of(&std::array::from_fn::<_, NODES, _>(key)) {
-            Some(order) => state.renamed(order),
-            None => state,
+    pub(super) fn with_nodes_in_order(self) -> Self {
+        match order_of(&std::array::from_fn::<_, NODES, _>(|node| self.sort_key(node))) {
+            Some(order) => self.renamed(order),
+            None => self,
         }
     }
 
-    fn with_attempts_in_order(mut self) -> Self {
-        let key = |client: usize| (self.clients[client].phase == Phase::Idle, self.sort_key_of_attempt(client));
+    /// The representative of all states that differ only in the names of attempts that are alike: those with the same first one.
+    #[must_use]
+    pub(super) fn with_attempts_in_order(mut self, first_alike: impl Fn(usize) -> usize) -> Self {
+        let is_idle = |client: usize| self.clients[client].phase == Phase::Idle;
+        let key = |client: usize| (first_alike(client), is_idle(client), self.sort_key_of_attempt(client));
         if let Some(order) = order_of(&std::array::from_fn::<_, CLIENTS, _>(key)) {
-            for key in self.nodes.iter_mut().filter_map(|node| node.key.as_mut()) {
-                key.owner = order.iter().position(|old| *old == key.owner).unwrap_or(key.owner);
+            for node in &mut self.nodes {
+                if let Some(key) = &mut node.key {
+                    key.owner = order.iter().position(|old| *old == key.owner).unwrap_or(key.owner);
+                }
+                node.readers = order.map(|client| node.readers[client]);
             }
             let mut old = std::mem::take(&mut self.clients);
             self.clients = order.map(|client| std::mem::take(&mut old[client]));
@@ -34,12 +38,13 @@ impl State {
         let mut of_all = 0_u64;
         for (node, state) in self.nodes.iter().enumerate() {
             let mut hasher = Mix::default();
-            (state.fence, state.epoch, state.is_held_by(index)).hash(&mut hasher);
+            (state.fence, state.epoch, state.is_held_by(index), state.readers[index]).hash(&mut hasher);
+            state.key.map(|key| key.expires).hash(&mut hasher);
             client.hash_at(node, &mut hasher);
             of_all = of_all.wrapping_add(hasher.finish().rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }
         let mut hasher = Mix(of_all);
-        (client.token, client.renewals, std::mem::discriminant(&client.phase)).hash(&mut hasher);
+        (client.token, client.renewals, client.downgraded, std::mem::discriminant(&client.phase)).hash(&mut hasher);
         client.confirms.map(|proposal| proposal.token).hash(&mut hasher);
         match &client.phase {
             Phase::Acquiring(attempt) => (attempt.floor, attempt.began).hash(&mut hasher),
@@ -55,7 +60,8 @@ impl State {
         let state = &self.nodes[node];
         state.hash(&mut hasher);
         self.clients.iter().for_each(|client| client.hash_at(node, &mut hasher));
-        self.eviction.as_ref().map(|eviction| (eviction.looks[node], eviction.votes[node])).hash(&mut hasher);
+        let eviction = self.eviction.as_ref();
+        eviction.map(|of| (of.looks[node], of.readers[node], of.votes[node])).hash(&mut hasher);
         (state.fence, hasher.finish())
     }
 
@@ -70,6 +76,7 @@ impl State {
 impl Client {
     fn hash_at(&self, node: usize, hasher: &mut Mix) {
         (self.acquires[node], self.replaces[node], self.extends.contains(node)).hash(hasher);
+        self.downgrades.contains(node).hash(hasher);
         self.confirms.map(|proposal| proposal.nodes.contains(node)).hash(hasher);
         self.replies().map(|replies| replies[node]).hash(hasher);
         match &self.phase {
@@ -85,6 +92,7 @@ impl Client {
         self.acquires = order.map(|node| self.acquires[node]);
         self.replaces = order.map(|node| self.replaces[node]);
         self.extends = self.extends.renamed(order);
+        self.downgrades = self.downgrades.renamed(order);
         for proposal in &mut self.confirms {
             proposal.nodes = proposal.nodes.renamed(order);
         }
