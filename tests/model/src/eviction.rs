@@ -70,6 +70,11 @@ impl Owners {
     fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
+
+    /// The same set with the owners renamed: owner `order[i]` becomes owner `i`.
+    pub(super) fn renamed(self, order: [usize; CLIENTS]) -> Self {
+        order.iter().enumerate().filter(|(_, old)| self.contains(**old)).map(|(new, _)| new).collect()
+    }
 }
 
 impl FromIterator<usize> for Owners {
@@ -178,6 +183,9 @@ impl LockModel {
         let (node, barred_until) = (&mut state.nodes[at], state.now + self.setting.ttl() + ROUND);
         let before = *node;
         let vote = node.evict(eviction.evicted, eviction.token, barred_until, self.setting.mutant);
+        if !self.setting.counts_tokens() {
+            node.fence = before.fence;
+        }
         eviction.votes[at] = Some(vote);
         let foreign = !before.is_held_only_by(eviction.evicted);
         state.breaches.foreign_key_changed |= foreign && node.key != before.key;
@@ -209,6 +217,19 @@ impl Eviction {
     pub(super) fn renamed(&self, order: [usize; NODES]) -> Self {
         let readers = order.map(|node| self.readers[node]);
         Self { looks: order.map(|node| self.looks[node]), readers, votes: order.map(|node| self.votes[node]), ..*self }
+    }
+}
+
+impl Eviction {
+    pub(super) fn with_owners_renamed(mut self, order: [usize; CLIENTS]) -> Self {
+        for look in &mut self.looks {
+            if let HoldingVote::Held(holder) = look {
+                *holder = order.iter().position(|old| old == holder).unwrap_or(*holder);
+            }
+        }
+        self.readers = self.readers.map(|readers| readers.renamed(order));
+        self.evicted = self.evicted.renamed(order);
+        self
     }
 }
 

@@ -38,8 +38,7 @@ impl LockModel {
 
     /// The same state with some nodes and attempts renamed.
     fn representative(&self, state: State) -> State {
-        let Setting { evicts, mutant, .. } = self.setting;
-        if evicts || mutant == Some(Mutant::SharedOwnerId) {
+        if self.setting.mutant == Some(Mutant::SharedOwnerId) {
             return state.with_nodes_in_order();
         }
         state.with_attempts_in_order(|client| self.setting.first_alike(client)).with_nodes_in_order()
@@ -122,7 +121,15 @@ impl LockModel {
     }
 
     /// Whether a reply belongs to the renewal in progress. If it does, counts the node if it had the key until then.
-    fn count_renewal(&self, client: &mut Client, before: &Node, at: usize, owner: usize, now: u8, recorded: bool) -> bool {
+    fn count_renewal(
+        &self,
+        client: &mut Client,
+        before: &Node,
+        at: usize,
+        owner: usize,
+        now: u8,
+        recorded: bool,
+    ) -> bool {
         let Phase::Holding { renewal: Some(renewal), .. } = &mut client.phase else { return false };
         if renewal.epochs[at] != Some(before.epoch) {
             return false;
@@ -325,7 +332,8 @@ impl Model for LockModel {
             Action::Begin { client } => self.begin(&mut state, client),
             Action::Execute { client, node, request, recorded, delivery } => {
                 self.execute(&mut state, client, node, request, recorded);
-                let is_noticed = state.nodes != before.nodes || state.clients[client].replies() != before.clients[client].replies();
+                let is_noticed =
+                    state.nodes != before.nodes || state.clients[client].replies() != before.clients[client].replies();
                 if self.setting.prompt && !is_noticed {
                     return None;
                 }
@@ -375,6 +383,8 @@ impl Model for LockModel {
         }
         if self.setting.evicts {
             properties.push(Property::<Self>::always(EVICTED_CANNOT_RENEW, |_, state| !state.breaches.evicted_renewed));
+        }
+        if self.setting.evicts && self.setting.counts_tokens() {
             properties.push(Property::<Self>::always(EVICTED_SHUT_OUT, shuts_out_the_evicted));
             // An eviction that arrives after a key has expired finds no successor there, although the key was a vote for its token.
             if self.setting.no_key_expires() {

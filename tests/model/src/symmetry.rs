@@ -1,5 +1,7 @@
 use std::hash::{Hash, Hasher};
 
+use lock_core::quorum::HoldingVote;
+
 use super::state::{CLIENTS, Client, NODES, Phase, State};
 
 impl State {
@@ -24,7 +26,9 @@ impl State {
                     key.owner = order.iter().position(|old| *old == key.owner).unwrap_or(key.owner);
                 }
                 node.readers = order.map(|client| node.readers[client]);
+                node.barred = node.barred.renamed(order);
             }
+            self.eviction = self.eviction.map(|eviction| Box::new(eviction.with_owners_renamed(order)));
             let mut old = std::mem::take(&mut self.clients);
             self.clients = order.map(|client| std::mem::take(&mut old[client]));
         }
@@ -39,11 +43,16 @@ impl State {
         for (node, state) in self.nodes.iter().enumerate() {
             let mut hasher = Mix::default();
             (state.fence, state.epoch, state.is_held_by(index), state.readers[index]).hash(&mut hasher);
+            let eviction = self.eviction.as_ref();
+            let seen =
+                eviction.map(|of| (of.looks[node] == HoldingVote::Held(index), of.readers[node].contains(index)));
+            (state.bars(index), seen, eviction.map(|of| of.votes[node])).hash(&mut hasher);
             state.key.map(|key| key.expires).hash(&mut hasher);
             client.hash_at(node, &mut hasher);
             of_all = of_all.wrapping_add(hasher.finish().rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }
         let mut hasher = Mix(of_all);
+        self.is_evicted(index).hash(&mut hasher);
         (client.token, client.renewals, client.downgraded, std::mem::discriminant(&client.phase)).hash(&mut hasher);
         client.confirms.map(|proposal| proposal.token).hash(&mut hasher);
         match &client.phase {

@@ -2,12 +2,14 @@
 //! which must violate a property. The larger settings take minutes and are explored by `cargo run --release -p lock-model`.
 
 use lock_model::{
-    CoveragePoint, EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, ModelSetting, Mutant,
-    NO_DEADLOCK, NO_LOST_RENEWAL, NODES, ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, Setting, Time,
+    CLIENTS, CoveragePoint, EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, ModelSetting,
+    Mutant, NO_DEADLOCK, NO_LOST_RENEWAL, NODES, ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, Setting, Time,
     UNIQUE_TOKENS, explore, report,
 };
 
 fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {
+    let counts_tokens = setting.tokens != [0; CLIENTS];
+    let has_time = setting.time.is_some();
     let outcome = explore(setting, None, |_, _| {});
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
@@ -15,9 +17,12 @@ fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {
     for point in points {
         assert!(outcome.reached(*point), "no run reached {point:?}");
     }
-    for property in [UNIQUE_TOKENS, ORDERED_TOKENS, MAJORITY_GRANTS, OWN_KEYS_ONLY, NO_DEADLOCK] {
+    for property in [MAJORITY_GRANTS, OWN_KEYS_ONLY, NO_DEADLOCK] {
         assert!(outcome.properties.contains(&property), "{property} was not checked");
     }
+    assert_eq!(outcome.properties.contains(&UNIQUE_TOKENS), counts_tokens);
+    assert_eq!(outcome.properties.contains(&ORDERED_TOKENS), counts_tokens);
+    assert_eq!(outcome.properties.contains(&MUTUAL_EXCLUSION), has_time);
 }
 
 fn is_caught(setting: Setting, property: &'static str) {
@@ -35,10 +40,23 @@ const FORGETTING: Setting = Setting::forgetting(2, 1, Time { ttl: 2, quarantine:
 /// Leases that are renewed while a node loses its data.
 const RENEWAL: Setting = Setting::renewal(2, 1, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 });
 
+const THREE_TICKS: Time = Time { ttl: 2, quarantine: 2, last_tick: 3 };
+
 /// A writer and a reader.
 const READING: Setting = Setting::reading(2, 1, 0, Time { ttl: 2, quarantine: 2, last_tick: 3 });
 /// A writer and two readers.
-const TWO_READERS: Setting = Setting::reading(3, 2, 0, Time { ttl: 2, quarantine: 2, last_tick: 3 });
+const TWO_READERS: Setting = Setting::shared(1, 2, THREE_TICKS);
+/// Two writers and a reader. Who writes may become a reader.
+const DOWNGRADES: Setting = Setting { downgrades: true, ..Setting::shared(2, 1, THREE_TICKS) };
+/// Two writers. Who writes may become a reader.
+const DOWNGRADES_OF_TWO: Setting = Setting { downgrades: true, ..Setting::shared(2, 0, THREE_TICKS) };
+/// The tokens of a writer and a reader, on nodes whose fences differ.
+const READING_TOKENS: Setting = Setting::shared_tokens(1, 1, [0, 1, 1], 4);
+/// Readers that renew and are evicted meanwhile.
+const EVICTED_READER: Setting = Setting { evicts: true, renewals: 2, ..Setting::shared(0, 1, THREE_TICKS) };
+/// Two readers, of which one may not have been seen.
+const EVICTED_READERS: Setting =
+    Setting { readers: 2, prompt: true, ..Setting::eviction(2, 0, Time { ttl: 2, quarantine: 2, last_tick: 1 }) };
 
 #[test]
 fn a_writer_and_a_reader_never_hold_the_lock_at_once() {
@@ -48,9 +66,35 @@ fn a_writer_and_a_reader_never_hold_the_lock_at_once() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
-fn a_writer_and_two_readers_never_hold_the_lock_at_once() {
-    check(TWO_READERS, 100_000, &[CoveragePoint::OrderedGrants, CoveragePoint::LateAcquire]);
+fn writers_and_several_readers_never_hold_the_lock_at_once() {
+    check(TWO_READERS, 50_000, &[CoveragePoint::SharedLock, CoveragePoint::LateAcquire]);
+    let one_tick = Time { ttl: 1, quarantine: 1, last_tick: 2 };
+    check(Setting::shared(2, 2, one_tick), 40_000, &[CoveragePoint::SharedLock, CoveragePoint::LateAcquire]);
+}
+
+#[test]
+fn a_writer_that_downgrades_lets_readers_in_and_no_writer() {
+    let setting = Setting { downgrades: true, ..Setting::shared(1, 1, THREE_TICKS) };
+    check(setting, 15_000, &[CoveragePoint::Downgraded, CoveragePoint::SharedLock]);
+    check(DOWNGRADES_OF_TWO, 10_000, &[CoveragePoint::Downgraded]);
+}
+
+#[test]
+#[ignore = "long: bash tests/run.sh --long"]
+fn two_writers_and_a_reader_never_hold_the_lock_at_once_although_one_downgrades() {
+    check(DOWNGRADES, 400_000, &[CoveragePoint::Downgraded, CoveragePoint::SharedLock]);
+}
+
+#[test]
+#[ignore = "long: bash tests/run.sh --long"]
+fn a_writer_and_two_readers_never_hold_the_lock_at_once_although_a_node_forgets() {
+    let points = [CoveragePoint::LostKey, CoveragePoint::GrantedAfterDataLoss, CoveragePoint::SharedLock];
+    check(Setting { forgets: 1, ..TWO_READERS }, 100_000, &points);
+}
+
+#[test]
+fn evicted_readers_do_not_renew_in_any_order_of_events() {
+    check(EVICTED_READER, 50_000, &[CoveragePoint::Evicted, CoveragePoint::Renewed, CoveragePoint::LostLease]);
 }
 
 #[test]
@@ -60,13 +104,43 @@ fn flawed_rules_for_readers_are_caught() {
     is_caught(READING.with_mutant(Mutant::FirstReaderKeepsFence), UNIQUE_TOKENS);
     is_caught(Setting { forgets: 1, ..READING }.with_mutant(Mutant::NoQuarantine), MUTUAL_EXCLUSION);
     is_caught(Setting { renewals: 1, ..READING }.with_mutant(Mutant::ReplaceOverWriter), OWN_KEYS_ONLY);
+    // The second reader's time to live is the shorter one.
+    let differ = Setting { ttls: Some([2, 3, 1, 1]), ..Setting::shared(1, 2, Time { ttl: 3, ..THREE_TICKS }) };
+    is_caught(differ.with_mutant(Mutant::MarkerShrunkByJoin), MUTUAL_EXCLUSION);
 }
 
 #[test]
-#[ignore = "takes minutes"]
+fn flawed_tokens_of_readers_are_caught() {
+    is_caught(READING_TOKENS.with_mutant(Mutant::LargestGrant), UNIQUE_TOKENS);
+    is_caught(READING_TOKENS.with_mutant(Mutant::LargestGrant), ORDERED_TOKENS);
+    is_caught(READING_TOKENS.with_mutant(Mutant::ConfirmWithoutMarker), UNIQUE_TOKENS);
+}
+
+#[test]
+fn flawed_downgrades_are_caught() {
+    is_caught(DOWNGRADES_OF_TWO.with_mutant(Mutant::DowngradeForAnyOwner), OWN_KEYS_ONLY);
+    is_caught(DOWNGRADES_OF_TWO.with_mutant(Mutant::DowngradeWithGap), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn a_tombstone_that_readers_do_not_look_at_is_caught() {
+    is_caught(EVICTED_READER.with_mutant(Mutant::ReadsDespiteTombstone), EVICTED_CANNOT_RENEW);
+}
+
+#[test]
+fn an_eviction_of_readers_that_were_not_seen_is_caught() {
+    is_caught(EVICTED_READERS.with_mutant(Mutant::EvictsUnseenReaders), OWN_KEYS_ONLY);
+}
+
+#[test]
+#[ignore = "long: bash tests/run.sh --long"]
 fn flawed_rules_for_several_readers_are_caught() {
     is_caught(TWO_READERS.with_mutant(Mutant::FirstLeaverDeletesMarker), MUTUAL_EXCLUSION);
     is_caught(TWO_READERS.with_mutant(Mutant::MarkerNotProlonged), MUTUAL_EXCLUSION);
+    is_caught(DOWNGRADES.with_mutant(Mutant::DowngradeForAnyOwner), MUTUAL_EXCLUSION);
+    is_caught(READING_TOKENS.with_mutant(Mutant::RelaxedConfirm), UNIQUE_TOKENS);
+    let readers = Setting { renewals: 2, ..Setting::shared(0, 2, THREE_TICKS) };
+    is_caught(readers.with_mutant(Mutant::ExpiredReaderCounts), NO_LOST_RENEWAL);
 }
 
 #[test]
@@ -179,7 +253,7 @@ fn a_lock_that_moves_a_shared_fence_back_is_caught() {
 
 /// One of two attempts reserves two tokens.
 const BLOCKS: Setting =
-    Setting { tokens: [2, 1, 1], duplicates: false, held_replies: false, ..Setting::attempts(2, [0; NODES], 3) };
+    Setting { tokens: [2, 1, 1, 1], duplicates: false, held_replies: false, ..Setting::attempts(2, [0; NODES], 3) };
 
 #[test]
 fn no_token_of_a_block_is_granted_twice() {
@@ -234,7 +308,7 @@ fn an_eviction_that_leaves_the_fence_is_caught() {
 
 #[test]
 fn an_eviction_whose_token_is_not_above_the_block_is_caught() {
-    let block = Setting { tokens: [2, 1, 1], ..Setting::eviction(1, 0, TWO_TICKS) };
+    let block = Setting { tokens: [2, 1, 1, 1], ..Setting::eviction(1, 0, TWO_TICKS) };
     is_caught(block.with_mutant(Mutant::EvictsAboveFirstOfBlock), EVICTED_SHUT_OUT);
 }
 

@@ -42,7 +42,7 @@ pub(super) fn key(owner: usize) -> Key {
 /// A process as a waiter. They began to wait in the order of their numbers.
 fn waiter(process: usize) -> Waiter {
     let id = u8::try_from(process).unwrap_or(u8::MAX);
-    Waiter { since: id, id, polls: false }
+    Waiter { since: id, reads: false, id, polls: false }
 }
 
 impl QueueNode {

@@ -11,6 +11,8 @@ use super::setting::QueueMutant;
 pub struct Waiter {
     /// When it began to wait.
     pub since: u8,
+    /// Whether it waits to read.
+    pub reads: bool,
     /// Its id.
     pub id: u8,
     /// Whether it polls, because the node cannot wake it.
@@ -20,11 +22,11 @@ pub struct Waiter {
 impl Waiter {
     /// In one byte, which has the same order.
     pub(crate) fn packed(self) -> u8 {
-        self.since << 4 | self.id << 1 | u8::from(self.polls)
+        self.since << 4 | u8::from(self.reads) << 3 | self.id << 1 | u8::from(self.polls)
     }
 
     pub(crate) fn from_packed(packed: u8) -> Self {
-        Self { since: packed >> 4, id: packed >> 1 & 7, polls: packed & 1 != 0 }
+        Self { since: packed >> 4, reads: packed & 8 != 0, id: packed >> 1 & 3, polls: packed & 1 != 0 }
     }
 }
 
@@ -39,6 +41,8 @@ pub struct Queue {
     pub passed: u8,
     /// Which of those waiters know of it and have not come late, one bit for each. They lose their position with it.
     pub expected: u8,
+    /// The writers that were heard while readers hold the lock, by their ids.
+    pub heard: u8,
 }
 
 impl Queue {
@@ -71,7 +75,9 @@ impl Queue {
 
     /// Enters the queue, which has room for `room`. Returns who was refused, the caller or a younger one.
     pub(crate) fn enter(&mut self, waiter: Waiter, room: usize, mutant: Option<QueueMutant>) -> Option<u8> {
+        let heard = self.heard;
         self.remove(waiter.id);
+        self.heard = heard;
         if mutant != Some(QueueMutant::LateAreRemoved) {
             self.came_late(waiter.id);
         }
@@ -181,7 +187,36 @@ impl Queue {
         (self.reserved, self.passed, self.expected) = (Line::default(), 0, 0);
     }
 
+    /// A writer waits, and readers hold the lock.
+    pub(crate) fn hear(&mut self, writer: u8) {
+        self.heard |= 1 << writer;
+    }
+
+    /// Whether a writer that was heard waits before a reader that waits since then; or any at all.
+    pub(crate) fn writer_waits(&self, before: Option<u8>) -> bool {
+        let is_before = |waiter: &Waiter| before.is_none_or(|since| waiter.since <= since);
+        self.iter().any(|waiter| !waiter.reads && self.heard & 1 << waiter.id != 0 && is_before(&waiter))
+    }
+
+    /// Whether it waits to write.
+    pub(crate) fn has_writer(&self, id: u8) -> bool {
+        self.iter().any(|waiter| waiter.id == id && !waiter.reads)
+    }
+
+    /// Readers hold the lock: wakes those at the head of the queue. Returns the writer behind them.
+    pub(crate) fn wake_readers(&mut self, mut wake: impl FnMut(u8, u8) -> bool) -> Option<u8> {
+        let readers: Vec<Waiter> = self.iter().take_while(|waiter| waiter.reads).collect();
+        let behind = self.iter().nth(readers.len()).map(|writer| writer.id);
+        for reader in readers {
+            if !reader.polls && !wake(reader.id, 0) {
+                self.remove(reader.id);
+            }
+        }
+        behind
+    }
+
     pub(crate) fn remove(&mut self, id: u8) {
+        self.heard &= !(1 << id);
         if let Some(at) = self.place(id) {
             self.waiters.remove(at);
         }
@@ -191,10 +226,13 @@ impl Queue {
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[")?;
-        for Waiter { since, id, polls } in self.iter() {
-            write!(f, " {id}@{since}{}", if polls { "p" } else { "" })?;
+        for Waiter { since, reads, id, polls } in self.iter() {
+            write!(f, " {id}@{since}{}{}", if reads { "r" } else { "" }, if polls { "p" } else { "" })?;
         }
         f.write_str(" ]")?;
+        if self.heard != 0 {
+            write!(f, " heard {:b}", self.heard)?;
+        }
         if self.reserved.len() > 0 {
             write!(f, " reserved for {:?}, {} passed, {:b} expected", self.reserved, self.passed, self.expected)?;
         }

@@ -37,6 +37,14 @@ pub enum QueueMutant {
     LateAreRemoved,
     /// A waiter is told how long all reservations last, not how long those before its own do.
     ToldTheEnd,
+    /// Readers join others although a writer waits before them.
+    ReadersPassWriters,
+    /// A writer that gives up wakes no readers.
+    LeavingWriterWakesNobody,
+    /// When readers begin to hold the lock, the writer behind them is not noted.
+    WriterBehindIsNotHeard,
+    /// When a writer gives up, the next one behind the readers that it let pass is not noted.
+    NextWriterIsNotHeard,
 }
 
 /// The bounds of a model with a queue.

@@ -48,7 +48,8 @@ impl ReservationsModel {
     pub(super) fn enabled_actions(&self, state: &ReservationsState, actions: &mut Vec<ReservationsAction>) {
         let mut is_urgent = false;
         for (index, process) in state.processes.iter().enumerate().take(self.setting.processes) {
-            is_urgent |= process.is_busy() || matches!(process.phase, ReservationsPhase::Holding { .. });
+            let holds = matches!(process.phase, ReservationsPhase::Holding { .. });
+            is_urgent |= process.is_busy() || holds && !self.setting.reads(index);
             self.own_actions(state, index, actions);
             self.network_actions(state, index, actions);
         }

@@ -4,7 +4,7 @@ use super::action::ReservationsAction;
 use super::node::{ReservationsKey, ReservationsReply, ReservationsRequest, STRANGER, Sender, TTL};
 use super::properties;
 use super::setting::ReservationsSetting;
-use super::state::{ReservationsPhase, ReservationsProcess, ReservationsState, to_u8};
+use super::state::{ReservationsAttempt, ReservationsPhase, ReservationsProcess, ReservationsState, to_u8};
 use crate::nodes::Nodes;
 use crate::queue::{Queue, QueueMutant};
 use crate::state::NODES;
@@ -30,9 +30,14 @@ impl ReservationsModel {
     }
 
     fn execute(&self, state: &mut ReservationsState, index: usize, at: usize) {
+        let attempt = match state.processes[index].phase {
+            ReservationsPhase::Acquiring(attempt) => attempt,
+            _ => ReservationsAttempt::default(),
+        };
         let request = state.processes[index].requests[at].remove(0);
         let id = to_u8(index);
-        let sender = Sender { id, polls: !state.processes[index].waking.contains(at) };
+        let polls = !state.processes[index].waking.contains(at);
+        let sender = Sender { id, polls, reads: self.setting.reads(index) };
         let before = state.nodes[at].queue;
         let (node, processes) = (&mut state.nodes[at], &mut state.processes);
         let wake = |waiter: u8, before: u8| {
@@ -72,7 +77,7 @@ impl ReservationsModel {
         if let Some(reply) = reply
             && state.processes[index].reply(at, reply)
         {
-            properties::acquired(state, index, self.setting.max_passed);
+            properties::acquired(state, index, &attempt, &self.setting);
         }
         self.wake_at_once(state);
     }
@@ -104,7 +109,7 @@ impl ReservationsModel {
     }
 
     fn tick(&self, state: &mut ReservationsState) {
-        properties::count_idle(state, self.setting.max_idle);
+        properties::count_idle(state, &self.setting);
         for at in 0..NODES {
             let before = state.nodes[at].queue;
             state.nodes[at].tick(&self.setting);
@@ -139,7 +144,13 @@ impl Model for ReservationsModel {
                 if state.processes[index].phase == ReservationsPhase::Idle {
                     self.begin_to_wait(&mut state, index, matches!(action, ReservationsAction::BeginAtOnce(_)));
                 }
+                let in_line = state.in_line();
                 state.processes[index].begin(true);
+                if let ReservationsPhase::Acquiring(attempt) = &mut state.processes[index].phase
+                    && self.setting.reads(index)
+                {
+                    attempt.behind = in_line;
+                }
                 state.processes[index].is_late = !self.setting.splits;
             }
             ReservationsAction::Try(index) => {

@@ -4,6 +4,8 @@ use crate::queue::{Queue, QueueMutant, Waiter};
 
 /// The owner of a stranger's key.
 pub(super) const STRANGER: u8 = 7;
+/// The owner of the key while readers hold the lock.
+pub(super) const SHARED: u8 = 6;
 /// For how many ticks a key lives that nobody extends or releases.
 pub(super) const TTL: u8 = 4;
 
@@ -12,6 +14,8 @@ pub(super) const TTL: u8 = 4;
 pub struct ReservationsNode {
     /// The key of the lock.
     pub key: Option<ReservationsKey>,
+    /// Those that read, one bit for each.
+    pub readers: u8,
     /// Its queue.
     pub queue: Queue,
     /// Whether the first half of the present reservation is over.
@@ -56,6 +60,7 @@ pub(super) struct ReservationsPosition {
 pub(super) struct Sender {
     pub(super) id: u8,
     pub(super) polls: bool,
+    pub(super) reads: bool,
 }
 
 impl ReservationsNode {
@@ -64,7 +69,7 @@ impl ReservationsNode {
         sender: Sender,
         since: Option<u8>,
         setting: &ReservationsSetting,
-        wake: impl FnMut(u8, u8) -> bool,
+        mut wake: impl FnMut(u8, u8) -> bool,
         refused: &mut Option<u8>,
     ) -> ReservationsReply {
         let waits = since.is_some();
@@ -73,10 +78,21 @@ impl ReservationsNode {
             self.queue.end_reservations();
             self.half = false;
         }
+        if self.is_shared() && sender.reads {
+            let is_barred = self.queue.writer_waits(since) && setting.mutant != Some(QueueMutant::ReadersPassWriters);
+            if !is_barred {
+                if waits {
+                    self.queue.acquired(sender.id, setting.mutant);
+                    self.half = false;
+                }
+                self.readers |= 1 << sender.id;
+                return ReservationsReply::Granted;
+            }
+        }
         if self.key.is_none() {
             if self.queue.reservation().is_none() && self.queue.begins_with_another(since.map(|_| sender.id)) {
                 self.enter(sender, since, setting, refused);
-                self.offer(sender.id, wake, setting);
+                self.offer(sender.id, &mut wake, setting);
             }
             let reserved = self.queue.reservation();
             let takes = setting.mutant == Some(QueueMutant::TakesReserved) && !waits;
@@ -85,12 +101,20 @@ impl ReservationsNode {
                     self.queue.acquired(sender.id, setting.mutant);
                     self.half = false;
                 }
-                self.key = Some(ReservationsKey { owner: sender.id, left: None });
+                let owner = if sender.reads { SHARED } else { sender.id };
+                self.key = Some(ReservationsKey { owner, left: None });
+                if sender.reads {
+                    self.readers = 1 << sender.id;
+                    self.readers_began(wake, setting.mutant == Some(QueueMutant::WriterBehindIsNotHeard));
+                }
                 return ReservationsReply::Granted;
             }
         }
         self.enter(sender, since, setting, refused);
         let place = self.queue.place(sender.id).filter(|_| waits);
+        if place.is_some() && self.is_shared() && !sender.reads {
+            self.queue.hear(sender.id);
+        }
         let position = place.map(|ahead| ReservationsPosition { first: ahead == 0 });
         let waiter = since.filter(|_| setting.mutant != Some(QueueMutant::ToldTheEnd)).map(|_| sender.id);
         ReservationsReply::Held { remaining: self.remaining(waiter), stranger: is_strange, position }
@@ -102,18 +126,24 @@ impl ReservationsNode {
         sender: Sender,
         request: ReservationsRequest,
         setting: &ReservationsSetting,
-        wake: impl FnMut(u8, u8) -> bool,
+        mut wake: impl FnMut(u8, u8) -> bool,
         refused: &mut Option<u8>,
     ) {
         let keeps = match request {
             ReservationsRequest::Release(since) => {
                 self.key = self.key.filter(|key| key.owner != sender.id || key.left.is_some());
+                self.readers &= !(1 << sender.id);
+                self.key = self.key.filter(|key| key.owner != SHARED || self.readers != 0);
                 since
             }
             _ => None,
         };
         if keeps.is_none() {
+            let makes_way = self.is_shared() && self.queue.has_writer(sender.id);
             self.queue.leave(sender.id);
+            if makes_way && setting.mutant != Some(QueueMutant::LeavingWriterWakesNobody) {
+                self.readers_began(&mut wake, setting.mutant == Some(QueueMutant::NextWriterIsNotHeard));
+            }
         }
         self.enter(sender, keeps, setting, refused);
         if self.key.is_none() && self.queue.reservation().is_none() {
@@ -121,15 +151,26 @@ impl ReservationsNode {
         }
     }
 
+    pub(super) fn is_shared(&self) -> bool {
+        self.key.is_some_and(|key| key.owner == SHARED)
+    }
+
+    /// Readers hold the lock: those at the head of the queue join them, and the writer behind them bars later ones.
+    fn readers_began(&mut self, wake: impl FnMut(u8, u8) -> bool, is_not_heard: bool) {
+        if let Some(writer) = self.queue.wake_readers(wake).filter(|_| !is_not_heard) {
+            self.queue.hear(writer);
+        }
+    }
+
     fn enter(
         &mut self,
-        Sender { id, polls }: Sender,
+        Sender { id, polls, reads }: Sender,
         since: Option<u8>,
         setting: &ReservationsSetting,
         refused: &mut Option<u8>,
     ) {
         if let Some(since) = since {
-            *refused = self.queue.enter(Waiter { since, id, polls }, setting.room, setting.mutant);
+            *refused = self.queue.enter(Waiter { since, reads, id, polls }, setting.room, setting.mutant);
         }
     }
 

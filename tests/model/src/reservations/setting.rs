@@ -10,6 +10,8 @@ pub struct ReservationsSetting {
     pub mutant: Option<QueueMutant>,
     /// How many processes there are.
     pub processes: usize,
+    /// How many of them, the last ones, wait to read.
+    pub readers: usize,
     /// How many of them, the first ones, cannot be woken by any node.
     pub pollers: usize,
     /// How many times a process begins to wait, in all. Without a bound, as often as it likes.
@@ -54,6 +56,7 @@ impl ReservationsSetting {
         Self {
             mutant: None,
             processes,
+            readers: 0,
             pollers: 0,
             waits: None,
             sparse: false,
@@ -98,6 +101,11 @@ impl ReservationsSetting {
     pub const STRANGER: Self = Self { stranger: true, max_idle: 1, ..Self::new(3) };
     /// Callers that do not wait.
     pub const TRYING: Self = Self { tries: true, ..Self::new(3) };
+    /// Two processes that read beside one that writes. Any of them may give up.
+    pub const READERS: Self = Self { readers: 2, abandons: true, max_idle: 1, ..Self::new(3) };
+    /// Two processes that read and two that write, one after the other, behind a stranger.
+    pub const WRITERS_BEHIND_READERS: Self =
+        Self { readers: 2, abandons: true, stranger: true, max_idle: 1, waits: Some(4), ..Self::new(4) };
     /// A queue with room for one.
     pub const FULL: Self = Self { room: 1, max_passed: 1, max_idle: 3, ..Self::new(3) };
 
@@ -113,7 +121,12 @@ impl ReservationsSetting {
         Self { mutant: Some(mutant), ..self }
     }
 
-    /// Whether processes differ in nothing but their names.
+    /// Whether a process waits to read.
+    pub(super) fn reads(&self, index: usize) -> bool {
+        index < self.processes && index + self.readers >= self.processes
+    }
+
+    /// Whether processes of one kind differ in nothing but their names.
     pub(super) fn is_symmetric(&self) -> bool {
         !self.ties && self.pollers == 0
     }
@@ -127,6 +140,7 @@ impl fmt::Display for ReservationsSetting {
             None => f.write_str("any number of times")?,
         }
         let counted = [
+            (self.readers, "to read"),
             (self.pollers, "that cannot be woken"),
             (self.late_requests, "late requests"),
             (self.kills.into(), "killed"),

@@ -112,6 +112,8 @@ pub struct ReservationsAttempt {
     pub reserved: Nodes,
     /// In how many ticks its reservation begins, as nodes said since it began.
     pub next_in: Option<u8>,
+    /// Of an attempt to read: those that were in line when it began, one bit for each.
+    pub behind: u8,
 }
 
 impl ReservationsState {
@@ -126,6 +128,14 @@ impl ReservationsState {
         let is_alone = |(other, process): (usize, &ReservationsProcess)| other == index || !process.is_busy();
         self.processes.iter().any(|process| is_held(process) || process.is_in_line())
             || self.processes.iter().enumerate().all(is_alone)
+    }
+}
+
+impl ReservationsState {
+    /// Those that are in line, one bit for each.
+    pub(super) fn in_line(&self) -> u8 {
+        let processes = self.processes.iter().enumerate();
+        processes.fold(0, |set, (index, process)| set | u8::from(process.is_in_line()) << index)
     }
 }
 

@@ -15,7 +15,7 @@ impl ReservationsState {
     pub(super) fn representative(mut self, setting: &ReservationsSetting) -> Self {
         self.rank_times();
         if setting.is_symmetric() {
-            self.order_processes();
+            self.order_processes(setting);
         }
         if let Some(order) = order_of(&std::array::from_fn::<_, NODES, _>(|node| self.sort_key(node))) {
             self.rename_nodes(order);
@@ -57,14 +57,15 @@ impl ReservationsState {
         }
     }
 
-    fn order_processes(&mut self) {
+    fn order_processes(&mut self, setting: &ReservationsSetting) {
         let key = |index: usize| {
             let process = &self.processes[index];
             let mut hasher = Mix::default();
             (process.frozen, process.is_late, process.passed, std::mem::discriminant(&process.phase)).hash(&mut hasher);
             let at_nodes = self.nodes.iter().enumerate().map(|(at, node)| {
                 let mut hasher = Mix::default();
-                let owns = node.key.is_some_and(|key| usize::from(key.owner) == index);
+                let owns = (node.key.is_some_and(|key| usize::from(key.owner) == index), node.readers & 1 << index);
+                let owns = (owns.0, owns.1 != 0, node.queue.heard & 1 << index != 0);
                 let place = (
                     node.queue.place(to_u8(index)),
                     node.queue.reserved.iter().position(|id| usize::from(id) == index),
@@ -81,6 +82,7 @@ impl ReservationsState {
                 hasher.finish().rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15)
             });
             (
+                (index >= setting.processes, setting.reads(index)),
                 process.phase == ReservationsPhase::Dead,
                 process.since,
                 process.began,
@@ -90,10 +92,17 @@ impl ReservationsState {
         };
         let Some(order) = order_of(&std::array::from_fn::<_, PROCESSES, _>(key)) else { return };
         let renamed = |id: u8| order.iter().position(|old| *old == usize::from(id)).map_or(id, to_u8);
+        let all = |ids: u8| order.iter().enumerate().fold(0, |set, (new, old)| set | (ids >> old & 1) << new);
+        for process in &mut self.processes {
+            if let ReservationsPhase::Acquiring(attempt) = &mut process.phase {
+                attempt.behind = all(attempt.behind);
+            }
+        }
         let mut old = take(&mut self.processes);
         self.processes = order.map(|index| take(&mut old[index]));
         for node in &mut self.nodes {
             node.key = node.key.map(|key| ReservationsKey { owner: renamed(key.owner), ..key });
+            (node.readers, node.queue.heard) = (all(node.readers), all(node.queue.heard));
             node.queue.reserved = node.queue.reserved.map(renamed);
             node.queue.waiters = node.queue.waiters.map(|packed| {
                 let waiter = Waiter::from_packed(packed);
