@@ -19,7 +19,8 @@
 //!   unexecuted until then.)
 //! - **An operator**, in settings that have one, evicts whom it saw hold the lock. From then on the evicted holder may be valid beside
 //!   the next one, until its next renewal; its token tells it from those.
-//! - **Readers**, in settings that have them, hold the lock together. Of the attempts, the last ones read.
+//! - **Readers**, in settings that have them, hold the lock together. Of the attempts, the last ones read. A writer may downgrade: it
+//!   counts as a reader from when it sends that, and the nodes follow, each in one step.
 //! - **Other locks** that share the fence advance it on a node, at any step, to any value.
 //!
 //! # Reductions
@@ -34,12 +35,22 @@
 //! - A failed attempt is the same as one that was given up, which is possible at any step.
 //! - Without time, a holder releases at once. Its release may be executed at any later step or never, and has the same
 //!   effect as the expiry of the key.
+//! - Attempts that differ only in their names are explored once: writers among themselves, and readers.
 //! - After an attempt has ended, its confirm has no effect on a node whose fence has reached the proposed token.
+//!
+//! With [`Setting::prompt`], which the settings with several readers have:
+//!
+//! - A reply that leads to a decision is delivered at once, or together with a later one. Whoever decides later holds the lock for a
+//!   shorter time, and what it sends may be executed later anyway.
+//! - Requests that would change nothing are not executed, which is the same as being lost.
+//!
+//! [`Setting::shared`] has fences that stand still, because who holds the lock beside whom does not depend on tokens: an attempt that
+//! has to confirm one holds the lock later, or never. Tokens of readers have settings of their own.
 //!
 //! # Bounds
 //!
-//! Two or three attempts; fences up to [`Setting::max_fence`]; in settings with time, up to the last tick;
-//! [`Setting::fence_advances`] advances by other locks.
+//! Two or three attempts, and four of which two read; fences up to [`Setting::max_fence`]; in settings with time, up to the last tick;
+//! [`Setting::fence_advances`] advances by other locks. With [`Setting::prompt`], a lease is renewed in a later tick than it was last.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 

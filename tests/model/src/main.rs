@@ -1,7 +1,7 @@
 //! Explores all states of the larger settings, which takes minutes.
 //!
 //! ```text
-//! model [attempts|forgetting|renewal|eviction|queue|permits|delegation|membership|all]
+//! model [attempts|forgetting|renewal|reading|eviction|queue|permits|delegation|membership|all]
 //! ```
 //!
 //! Progress goes to stderr. If a property is violated, the run that shows it is printed and the exit code is 1.
@@ -32,6 +32,8 @@ enum Which {
     Forgetting,
     /// Leases that are renewed, while nodes lose their data.
     Renewal,
+    /// Writers and readers: who holds the lock, and with which tokens; while they renew, downgrade, forget and are evicted.
+    Reading,
     /// Holders that are evicted, while they renew and others acquire.
     Eviction,
     /// Processes that wait in the nodes' queues.
@@ -54,6 +56,7 @@ fn main() -> io::Result<ExitCode> {
         (Which::Attempts, Setting::long_attempts()),
         (Which::Forgetting, Setting::long_forgetting()),
         (Which::Renewal, Setting::long_renewal()),
+        (Which::Reading, Setting::long_reading()),
         (Which::Eviction, Setting::long_eviction()),
     ];
     for (_, settings) in locks.into_iter().filter(|(of, _)| wanted(*of)) {

@@ -283,6 +283,27 @@ impl Setting {
         vec![Self::renewal(2, 1, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 })]
     }
 
+    /// Writers and readers.
+    #[must_use]
+    pub fn long_reading() -> Vec<Self> {
+        let time = Time { ttl: 2, quarantine: 2, last_tick: 3 };
+        let one_tick = Time { ttl: 1, quarantine: 1, last_tick: 3 };
+        let two_readers = Self::shared(1, 2, time);
+        vec![
+            Self::shared(2, 2, time),
+            Self { renewals: 1, ..two_readers.clone() },
+            Self { forgets: 1, ..two_readers },
+            Self { downgrades: true, ..Self::shared(2, 1, time) },
+            Self { ttls: Some([2, 3, 1, 1]), ..Self::shared(1, 2, Time { ttl: 3, ..time }) },
+            Self { prompt: true, ..Self::reading(3, 2, 0, one_tick) },
+            Self { prompt: true, ..Self::reading(3, 1, 0, one_tick) },
+            Self { downgrades: true, ..Self::shared_tokens(1, 1, [0; NODES], 2) },
+            Self { evicts: true, ..Self::shared(1, 1, time) },
+            Self { readers: 1, prompt: true, ..Self::eviction(1, 2, time) },
+            Self { readers: 1, prompt: true, max_fence: 3, ..Self::eviction(2, 0, Time { last_tick: 1, ..time }) },
+        ]
+    }
+
     /// Holders that are evicted.
     #[must_use]
     pub fn long_eviction() -> Vec<Self> {

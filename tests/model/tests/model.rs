@@ -61,8 +61,12 @@ const EVICTED_READERS: Setting =
 #[test]
 fn a_writer_and_a_reader_never_hold_the_lock_at_once() {
     check(READING, 5_000, &[CoveragePoint::OrderedGrants, CoveragePoint::LateAcquire]);
-    check(Setting { renewals: 1, ..READING }, 20_000, &[CoveragePoint::Renewed, CoveragePoint::Replaced]);
-    check(Setting { forgets: 1, ..READING }, 20_000, &[CoveragePoint::LostKey, CoveragePoint::GrantedAfterDataLoss]);
+    check(Setting { renewals: 1, prompt: true, ..READING }, 10_000, &[CoveragePoint::Renewed, CoveragePoint::Replaced]);
+    check(
+        Setting { forgets: 1, prompt: true, ..READING },
+        10_000,
+        &[CoveragePoint::LostKey, CoveragePoint::GrantedAfterDataLoss],
+    );
 }
 
 #[test]
@@ -77,6 +81,22 @@ fn a_writer_that_downgrades_lets_readers_in_and_no_writer() {
     let setting = Setting { downgrades: true, ..Setting::shared(1, 1, THREE_TICKS) };
     check(setting, 15_000, &[CoveragePoint::Downgraded, CoveragePoint::SharedLock]);
     check(DOWNGRADES_OF_TWO, 10_000, &[CoveragePoint::Downgraded]);
+}
+
+#[test]
+#[ignore = "long: bash tests/run.sh --long"]
+fn two_writers_and_two_readers_never_hold_the_lock_at_once() {
+    check(Setting::shared(2, 2, THREE_TICKS), 500_000, &[CoveragePoint::SharedLock, CoveragePoint::LateAcquire]);
+}
+
+#[test]
+#[ignore = "long: bash tests/run.sh --long"]
+fn a_readers_token_is_between_those_of_the_writers_before_and_after_it() {
+    let one_tick = Time { ttl: 1, quarantine: 1, last_tick: 3 };
+    let two_writers = Setting { prompt: true, ..Setting::reading(3, 1, 0, one_tick) };
+    check(two_writers, 150_000, &[CoveragePoint::OrderedGrants, CoveragePoint::Confirm]);
+    let two_readers = Setting { prompt: true, ..Setting::reading(3, 2, 0, one_tick) };
+    check(two_readers, 700_000, &[CoveragePoint::OrderedGrants, CoveragePoint::SharedToken]);
 }
 
 #[test]

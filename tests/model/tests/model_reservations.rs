@@ -85,6 +85,23 @@ fn a_full_queue_refuses_the_youngest() {
 }
 
 #[test]
+fn no_reader_passes_a_writer_that_waits() {
+    check(ReservationsSetting::READERS, 70_000);
+}
+
+#[test]
+fn mutant_readers_that_pass_a_waiting_writer_are_caught() {
+    is_caught(ReservationsSetting::READERS, QueueMutant::ReadersPassWriters, BOUNDED_OVERTAKING);
+    let behind = ReservationsSetting { stranger: true, ..ReservationsSetting::READERS };
+    is_caught(behind, QueueMutant::WriterBehindIsNotHeard, BOUNDED_OVERTAKING);
+}
+
+#[test]
+fn mutant_a_writer_that_gives_up_and_wakes_no_readers_is_caught() {
+    is_caught(ReservationsSetting::WRITER_GIVES_UP, QueueMutant::LeavingWriterWakesNobody, TAKEN_IN_TIME);
+}
+
+#[test]
 fn mutant_a_gone_waiter_that_is_kept_is_caught() {
     is_caught(ReservationsSetting::KILLED, QueueMutant::GoneAreKept, TAKEN_IN_TIME);
 }

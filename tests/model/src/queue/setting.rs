@@ -43,8 +43,6 @@ pub enum QueueMutant {
     LeavingWriterWakesNobody,
     /// When readers begin to hold the lock, the writer behind them is not noted.
     WriterBehindIsNotHeard,
-    /// When a writer gives up, the next one behind the readers that it let pass is not noted.
-    NextWriterIsNotHeard,
 }
 
 /// The bounds of a model with a queue.

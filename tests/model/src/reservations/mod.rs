@@ -19,6 +19,10 @@
 //!   [`max_idle`](ReservationsSetting::max_idle) ticks: at once without a fault, and if a waiter died; after one
 //!   reservation, if one is frozen.
 //!
+//! Some processes may read. Those that read hold the lock together, for as long as they like, and pass nobody in line who writes
+//! and was in line when their attempt began. While they hold it, a reader that is in line, with no writer before it, counts as
+//! somebody for whom the lock is free.
+//!
 //! # Time
 //!
 //! A tick is half a reservation. It passes when all that is under way has arrived, and all whose timers have run out
@@ -28,11 +32,13 @@
 //!
 //! # Bounds
 //!
-//! - The lock is released before time passes.
+//! - The lock is released before time passes, except by readers.
 //! - Three processes, which wait any number of times. [`LEAVING`](ReservationsSetting::LEAVING) and
 //!   [`LOST_WAKEUP`](ReservationsSetting::LOST_WAKEUP) end after three waits,
 //!   [`NOT_WOKEN`](ReservationsSetting::NOT_WOKEN) has four processes that wait four times in all, and
-//!   [`TIES`](ReservationsSetting::TIES) has two processes.
+//!   [`TIES`](ReservationsSetting::TIES) has two processes. [`READERS`](ReservationsSetting::READERS) ends after three waits, or
+//!   four. With five, a reader may pass a writer once that a node has not heard, where that node or another one still keeps a
+//!   reservation of its former wait. Writers that wait are heard of for as long as they wait.
 //! - A process takes no position before it is known whether a majority can wake it, so the model begins when that is
 //!   known.
 //! - With five waits, a run of [`LEAVING`](ReservationsSetting::LEAVING) violates [`ONE_ORDER`]: a position whose

@@ -142,7 +142,7 @@ impl ReservationsNode {
             let makes_way = self.is_shared() && self.queue.has_writer(sender.id);
             self.queue.leave(sender.id);
             if makes_way && setting.mutant != Some(QueueMutant::LeavingWriterWakesNobody) {
-                self.readers_began(&mut wake, setting.mutant == Some(QueueMutant::NextWriterIsNotHeard));
+                self.queue.wake_readers(&mut wake);
             }
         }
         self.enter(sender, keeps, setting, refused);

@@ -101,18 +101,17 @@ impl ReservationsSetting {
     pub const STRANGER: Self = Self { stranger: true, max_idle: 1, ..Self::new(3) };
     /// Callers that do not wait.
     pub const TRYING: Self = Self { tries: true, ..Self::new(3) };
-    /// Two processes that read beside one that writes. Any of them may give up.
-    pub const READERS: Self = Self { readers: 2, abandons: true, max_idle: 1, ..Self::new(3) };
-    /// Two processes that read and two that write, one after the other, behind a stranger.
-    pub const WRITERS_BEHIND_READERS: Self =
-        Self { readers: 2, abandons: true, stranger: true, max_idle: 1, waits: Some(4), ..Self::new(4) };
+    /// Two processes that read beside one that writes.
+    pub const READERS: Self = Self { readers: 2, waits: Some(3), max_idle: 1, ..Self::new(3) };
+    /// Any of them may give up.
+    pub const WRITER_GIVES_UP: Self = Self { abandons: true, ..Self::READERS };
     /// A queue with room for one.
     pub const FULL: Self = Self { room: 1, max_passed: 1, max_idle: 3, ..Self::new(3) };
 
-    /// The larger setting.
+    /// The larger settings.
     #[must_use]
     pub fn long() -> Vec<Self> {
-        vec![Self { waits: Some(4), ..Self::LOST_WAKEUP }]
+        vec![Self { waits: Some(4), ..Self::LOST_WAKEUP }, Self { waits: Some(4), ..Self::READERS }]
     }
 
     /// The same setting for a mutant.
