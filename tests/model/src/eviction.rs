@@ -142,7 +142,7 @@ impl LockModel {
     /// Whom the next round evicts, and above which fence; `None` if there is no next round now.
     fn next_round(&self, present: &Eviction) -> Option<(Owners, u8)> {
         let (evicted, above) = match present.round {
-            0 => (present.to_evict()?, present.highest),
+            0 => (present.seen_to_evict()?, present.highest),
             MAX_ROUNDS => return None,
             _ => match present.verdict() {
                 EvictVerdict::Again { above } => (present.evicted, present.highest.max(to_u8(above))),
@@ -203,7 +203,7 @@ impl LockModel {
 
 impl Eviction {
     /// Whom to evict: of a lock that is read, all readers that were seen on any node.
-    fn to_evict(&self) -> Option<Owners> {
+    fn seen_to_evict(&self) -> Option<Owners> {
         let holders = to_evict(&self.looks)?;
         let writers: Owners = holders.iter().copied().filter(|holder| *holder != SHARED).collect();
         let readers = self.readers.into_iter().filter(|_| holders.contains(&SHARED));
