@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use lock_core::LockRequest;
+use lock_core::{LockRequest, ReadRequest, SetRequest};
 
+use super::kind::Kind;
 use super::{LONG_WAIT, MAX_TTL};
 use lock_support::Dice;
 
 /// The parameters of one cycle.
 pub(super) struct Cycle {
+    /// Never one that is not acquired.
+    pub(super) kind: Kind,
     ttl: Duration,
     pub(super) wait: Duration,
     /// When the caller drops the acquisition if it has not completed.
@@ -25,7 +28,7 @@ impl Cycle {
     /// dropped. Most use the same time to live, because a lock is only handed over to a caller that asks for the same.
     ///
     /// A `quick` cycle never holds for long: such a lock is passed on often, within processes and between them.
-    pub(super) fn draw(dice: &mut Dice, quick: bool) -> Self {
+    pub(super) fn draw(dice: &mut Dice, kind: Kind, quick: bool) -> Self {
         let mut ms = |from: u64, to: u64| Duration::from_millis(from + dice.roll(to - from));
         let (tiny, short, medium, long) = (ms(0, 8), ms(2, 40), ms(100, 500), MAX_TTL + ms(100, 700));
         let (brief, soon, odd_ttl) = (ms(5, 60), ms(60, 600), ms(600, 1_000));
@@ -39,13 +42,15 @@ impl Cycle {
         };
         let dropped_after = if dice.roll(8) == 0 { brief.max(soon / 2) } else { Duration::MAX };
         let (max_hold, ignores_loss) = (Duration::from_secs(20), dice.roll(3) > 0);
-        let cycle = Self { ttl, wait, dropped_after, renew: true, max_hold, work: short, ignores_loss };
+        let cycle = Self { kind, ttl, wait, dropped_after, renew: true, max_hold, work: short, ignores_loss };
         match dice.roll(100) {
             _ if quick => Self { work: tiny, ..cycle },
-            0..78 => cycle,
-            78..90 => Self { work: medium, ..cycle },
-            90..93 => Self { work: long, ..cycle },
-            93..97 => Self { work: long, renew: false, ..cycle },
+            0..82 => cycle,
+            // These take longer in any case.
+            82..94 if matches!(kind, Kind::Set | Kind::Delegate) => cycle,
+            82..92 => Self { work: medium, ..cycle },
+            92..94 => Self { work: long, ..cycle },
+            94..97 => Self { work: long, renew: false, ..cycle },
             _ => Self { work: long, max_hold: medium, ..cycle },
         }
     }
@@ -54,6 +59,7 @@ impl Cycle {
     pub(super) fn draw_in_crowd(dice: &mut Dice) -> Self {
         let (from, to) = if dice.roll(3) == 0 { (250, 400) } else { (0, 10) };
         Self {
+            kind: Kind::Write,
             ttl: MAX_TTL,
             wait: LONG_WAIT,
             dropped_after: Duration::MAX,
@@ -64,7 +70,24 @@ impl Cycle {
         }
     }
 
+    /// Whether it only reads. One that delegates does so now and then.
+    pub(super) fn reads(&self) -> bool {
+        match self.kind {
+            Kind::Read => true,
+            Kind::Delegate => !self.ignores_loss,
+            Kind::Write | Kind::Downgrade | Kind::Set | Kind::Adopt | Kind::Force => false,
+        }
+    }
+
     pub(super) fn apply(&self, request: LockRequest) -> LockRequest {
+        request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
+    }
+
+    pub(super) fn apply_to_read(&self, request: ReadRequest) -> ReadRequest {
+        request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
+    }
+
+    pub(super) fn apply_to_set(&self, request: SetRequest) -> SetRequest {
         request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
     }
 }

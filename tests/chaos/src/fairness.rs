@@ -104,6 +104,7 @@ mod tests {
         Wait {
             resource: "r".into(),
             process: (process, 0),
+            reads: false,
             began: Moment(began * 1_000),
             ended: Moment(ended * 1_000),
             killed: false,

@@ -1,5 +1,5 @@
 //! Handover chains: one grant that a process took from the servers, and those that followed by handover inside the
-//! process.
+//! process. What readers of a process share counts as one grant.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use lock_history::by_resource;
 
 use super::grants::{Grant, Process};
+use super::kind::Kind;
 
 /// The engine's limits: the most holders of one chain, and how long after its first grant the lock may be handed over.
 const MAX_HOLDERS: usize = 16;
@@ -15,7 +16,7 @@ const HANDOVER_PERIOD: Duration = Duration::from_millis(20);
 /// A chain of one process, in the order of its holders. There is always a first.
 pub(super) struct HandoverChain<'a> {
     pub(super) first: &'a Grant,
-    /// Those to whom the lock was handed over, each by the one before.
+    /// Those to whom the lock was handed over to write, each by the one before.
     pub(super) handed_over: Vec<&'a Grant>,
 }
 
@@ -33,17 +34,31 @@ impl HandoverChain<'_> {
     fn continues_with(&self, next: &Grant) -> bool {
         let last = self.last();
         let may_wait = last.holder.may_wait && next.holder.may_wait;
-        last.holder.process == next.holder.process && may_wait && last.token + 1 == next.token
+        let writes = |grant: &Grant| !grant.reads() && grant.downgraded.is_none();
+        last.holder.process == next.holder.process
+            && may_wait
+            && writes(last)
+            && !next.reads()
+            && last.token + 1 == next.token
+    }
+
+    /// Whether a reader shares what the last holder of this chain reads.
+    fn shares_with(&self, next: &Grant) -> bool {
+        let last = self.last();
+        last.holder.process == next.holder.process && last.token == next.token && next.reads()
     }
 }
 
 /// The chains of each resource, in the order of their tokens.
 pub(super) fn chains(grants: &[Grant]) -> BTreeMap<&str, Vec<HandoverChain<'_>>> {
-    let resources = by_resource(grants, |grant| grant.token);
+    // An adopted lock is its holder's, and a forced release is no grant.
+    let acquired = grants.iter().filter(|grant| !matches!(grant.holder.kind, Kind::Adopt | Kind::Force));
+    let resources = by_resource(acquired, |grant| (grant.token, grant.holder.process, grant.granted));
     let chains = resources.into_iter().map(|(resource, grants)| {
         let mut chains: Vec<HandoverChain<'_>> = Vec::new();
         for grant in grants {
-            match chains.last_mut().filter(|chain| chain.continues_with(grant)) {
+            match chains.last_mut().filter(|chain| chain.continues_with(grant) || chain.shares_with(grant)) {
+                Some(chain) if chain.shares_with(grant) => {}
                 Some(chain) => chain.handed_over.push(grant),
                 None => chains.push(HandoverChain { first: grant, handed_over: Vec::new() }),
             }
@@ -77,6 +92,7 @@ pub(super) fn handovers_are_bounded(grants: &[Grant]) -> Vec<String> {
 mod tests {
     use super::super::grants::Holder;
     use super::*;
+    use lock_core::Mode;
     use lock_history::Moment;
 
     /// A grant with these times in milliseconds.
@@ -99,6 +115,15 @@ mod tests {
         let mut without_wait = grant(8, 0, 12, 15);
         without_wait.holder.may_wait = false;
         assert_eq!(lengths(&[grant(7, 0, 10, 12), without_wait]), [1, 1]);
+    }
+
+    #[test]
+    fn readers_of_one_process_with_one_token_are_one_grant() {
+        let read = |token, service, granted| Grant { mode: Mode::Read, ..grant(token, service, granted, granted + 90) };
+        assert_eq!(lengths(&[read(7, 0, 10), read(7, 1, 11), read(7, 0, 12)]), [1, 1], "another process joins");
+        assert_eq!(lengths(&[read(7, 0, 10), grant(8, 0, 110, 115)]), [1, 1], "a reader reserves no tokens");
+        let downgraded = Grant { downgraded: Some(Moment(11_000)), ..grant(7, 0, 10, 90) };
+        assert_eq!(lengths(&[downgraded, read(7, 0, 12), grant(8, 0, 110, 115)]), [1, 1], "nor does who downgraded");
     }
 
     #[test]

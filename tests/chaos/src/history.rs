@@ -28,25 +28,53 @@ pub(super) enum Event {
     /// The first line of the file of a service.
     Started { service: usize, generation: u32 },
     /// An acquisition is about to begin, with this `wait`. Without one, it joins no queue.
-    Attempt { attempt: u64, resource: String, wait: Duration },
-    /// An acquisition returned a lock that claims to be valid until `until`.
-    Granted { attempt: u64, resource: String, token: u64, until: Moment },
+    Attempt { attempt: u64, resource: String, wait: Duration, reads: bool },
+    /// That of a set of locks is.
+    SetAttempt { attempt: u64, resources: Vec<String>, wait: Duration },
+    /// An acquisition returned a lock that claims to be valid until `until`; that of a set, several.
+    Granted { attempt: u64, resource: String, token: u64, until: Moment, reads: bool },
     /// An acquisition returned an error.
     Rejected { attempt: u64, resource: String, kind: String },
     /// The caller dropped an acquisition.
     Dropped { attempt: u64 },
     /// The lease now claims to be valid until `until`.
-    Renewed { resource: String, token: u64, until: Moment },
+    Renewed { attempt: u64, resource: String, until: Moment },
     /// The holder noticed that its lease was lost. It was last seen to be valid at `valid_at`.
-    Lost { resource: String, token: u64, reason: String, valid_at: Moment },
+    Lost { attempt: u64, resource: String, reason: String, valid_at: Moment },
+    /// Of the locks of a set one was lost. Whether each was valid, in the order in which they were looked at.
+    SetLost { attempt: u64, valid: Vec<bool> },
     /// A write is about to begin.
-    Writing { resource: String, token: u64 },
+    Writing { attempt: u64, resource: String },
     /// The outcome of the write, or of the claim before it.
-    Wrote { resource: String, token: u64, outcome: Write },
+    Wrote { attempt: u64, resource: String, outcome: Write },
+    /// A reader looked, and whether the fence let it.
+    Looked { attempt: u64, resource: String, accepted: bool },
+    /// The holder is about to go on to read.
+    Downgrading { attempt: u64, resource: String },
+    /// The holder delegated the lock. Until it is answered, another service may be at work.
+    Delegated { attempt: u64, resource: String },
+    /// The other service answered.
+    Answered { attempt: u64, resource: String },
     /// The release is about to begin.
-    Releasing { resource: String, token: u64 },
+    Releasing { attempt: u64, resource: String },
     /// The outcome of the release.
-    Released { resource: String, token: u64, outcome: String },
+    Released { attempt: u64, resource: String, outcome: String },
+    /// A delegation is about to be adopted.
+    Adopting { attempt: u64 },
+    /// It was. The lease claims to be valid until `until`.
+    Adopted { attempt: u64, resource: String, token: u64, until: Moment, reads: bool },
+    /// It was adopted once more, and nobody relied on that.
+    Replayed { attempt: u64, resource: String, token: u64 },
+    /// It was refused.
+    NotAdopted { attempt: u64, kind: String },
+    /// A forced release is about to begin.
+    Forcing { attempt: u64, resource: String },
+    /// It is done, and evicted so many.
+    Forced { attempt: u64, resource: String, token: u64, evicted: usize },
+    /// It failed, but may have evicted somebody.
+    NotForced { attempt: u64, resource: String, kind: String },
+    /// Its token has claimed the fence.
+    Claimed { attempt: u64, resource: String, token: u64 },
     /// The engine logged an event.
     Logged { name: String },
     /// A probe acquired a lock that nobody else wanted.
@@ -177,8 +205,8 @@ mod tests {
         let journal = Journal::create(path).unwrap();
         let events = [
             Event::Started { service: 1, generation: 2 },
-            Event::Granted { attempt: 7, resource: "r".into(), token: 9_007_199_254_740_991, until },
-            Event::Wrote { resource: "r".into(), token: 8, outcome: Write::Refused },
+            Event::Granted { attempt: 7, resource: "r".into(), token: 9_007_199_254_740_991, until, reads: false },
+            Event::Wrote { attempt: 7, resource: "r".into(), outcome: Write::Refused },
         ];
         events.iter().for_each(|event| journal.write(event.clone()));
         (journal, events)
@@ -200,9 +228,9 @@ mod tests {
         let path = directory.path().join("history");
         let (journal, _) = begin(&path, Moment::now().plus(std::time::Duration::from_secs(60)));
         assert!(holds(&path).unwrap());
-        journal.write(Event::Releasing { resource: "r".into(), token: 9_007_199_254_740_991 });
+        journal.write(Event::Releasing { attempt: 7, resource: "r".into() });
         assert!(!holds(&path).unwrap());
-        journal.write(Event::Granted { attempt: 8, resource: "r".into(), token: 9, until: Moment::now() });
+        journal.write(Event::Granted { attempt: 8, resource: "r".into(), token: 9, until: Moment::now(), reads: true });
         assert!(!holds(&path).unwrap(), "its validity is over");
     }
 
@@ -211,14 +239,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history");
         let journal = Journal::create(&path).unwrap();
-        let resource = || "r".to_owned();
-        journal.write(Event::Attempt { attempt: 1, resource: resource(), wait: Duration::ZERO });
+        let (attempt, resource, reads) = (1, || "r".to_owned(), false);
+        journal.write(Event::Attempt { attempt, resource: resource(), wait: Duration::ZERO, reads });
         assert!(matches!(standing(&path).unwrap(), Standing::Waits { .. }));
-        journal.write(Event::Granted { attempt: 1, resource: resource(), token: 1, until: Moment::MAX });
-        journal.write(Event::Writing { resource: resource(), token: 1 });
+        journal.write(Event::Granted { attempt, resource: resource(), token: 1, until: Moment::MAX, reads });
+        journal.write(Event::Writing { attempt, resource: resource() });
         assert!(matches!(standing(&path).unwrap(), Standing::Holds { .. }));
-        journal.write(Event::Releasing { resource: resource(), token: 1 });
-        journal.write(Event::Released { resource: resource(), token: 1, outcome: "ours".into() });
+        journal.write(Event::Releasing { attempt, resource: resource() });
+        journal.write(Event::Released { attempt, resource: resource(), outcome: "ours".into() });
         assert_eq!(standing(&path).unwrap(), Standing::Neither);
     }
 }

@@ -23,6 +23,13 @@ const SCHEMA: &str = "
         value    INTEGER NOT NULL,
         UNIQUE (resource, token)
     ) STRICT;
+    CREATE TABLE IF NOT EXISTS delegations (
+        id         INTEGER PRIMARY KEY AUTOINCREMENT,
+        credential TEXT NOT NULL,
+        service    INTEGER NOT NULL,
+        adopter    INTEGER,
+        answered   INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
 ";
 
 /// A connection to the file. It is a [`lock_history::Register`] for each resource, shared by processes. An increment
@@ -75,6 +82,39 @@ impl Ledger {
             transaction.execute("INSERT INTO writes (resource, token, service, value) VALUES (?, ?, ?, ?)", row)
         });
         written.map(|written| written.is_some())
+    }
+
+    /// Whether the fence lets a reader look at the counter. It does not claim the fence.
+    pub(super) fn look(&self, resource: &str, token: u64) -> rusqlite::Result<bool> {
+        let look = "SELECT fence <= ? FROM counters WHERE resource = ?";
+        self.connection.query_row(look, params![signed(token), resource], |row| row.get(0))
+    }
+
+    /// Leaves a delegation for another service. Returns its id.
+    pub(super) fn delegate(&self, service: usize, credential: &str) -> rusqlite::Result<i64> {
+        let offer = "INSERT INTO delegations (credential, service) VALUES (?, ?)";
+        self.connection.execute(offer, params![credential, i64::try_from(service).unwrap()])?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    /// The first delegation of another service that nobody has taken, and its id. Nobody else gets it.
+    pub(super) fn take_delegation(&self, service: usize) -> rusqlite::Result<Option<(i64, String)>> {
+        let service = i64::try_from(service).unwrap();
+        let waiting = "SELECT min(id) FROM delegations WHERE adopter IS NULL AND service <> ?";
+        let waiting: Option<i64> = self.connection.query_row(waiting, [service], |row| row.get(0))?;
+        let Some(id) = waiting else { return Ok(None) };
+        let take = "UPDATE delegations SET adopter = ? WHERE id = ? AND adopter IS NULL RETURNING id, credential";
+        self.connection.query_row(take, [service, id], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+    }
+
+    /// Tells the service that delegated it that the work is done.
+    pub(super) fn answer(&self, delegation: i64) -> rusqlite::Result<()> {
+        self.connection.execute("UPDATE delegations SET answered = 1 WHERE id = ?", [delegation]).map(drop)
+    }
+
+    /// Whether the work is done.
+    pub(super) fn is_answered(&self, delegation: i64) -> rusqlite::Result<bool> {
+        self.connection.query_row("SELECT answered FROM delegations WHERE id = ?", [delegation], |row| row.get(0))
     }
 
     /// The counters.

@@ -4,6 +4,8 @@
 //! | file | |
 //! |---|---|
 //! | `service`, `worker`, `cycle`, `log` | a service process: tasks that lock, read, work, write and release, or give up |
+//! | `kind`, `holding` | the kinds of locks that they mix on the same names, and what is done and recorded under each |
+//! | `sets`, `delegations`, `operator` | several locks at once; locks that another service adopts; forced releases |
 //! | `ledger` | what they write to: counters in one SQLite file, behind a fence |
 //! | `history` | what each process saw, as JSON lines, with the clock that all processes share ([`lock_history::Moment`]) |
 //! | `masters` | how a service reaches the masters |
@@ -14,7 +16,7 @@
 //! | `safety` | what must hold at all times, beside [`lock_history::check`] |
 //! | `windows`, `liveness`, `fairness` | when the system is healthy, and that waiters make progress then, in order |
 //! | `crowd` | a phase of a run: many processes in line for one resource, of which some are killed or frozen |
-//! | `run`, `report`, `queue_stats` | a run from end to end, and its report |
+//! | `run`, `report`, `queue_stats`, `mix` | a run from end to end, and its report |
 //! | `membership` | another kind of run, about who the masters are |
 //! | `probe`, `race` | what its services also do: show whether locks can be acquired, and lock at the same moment |
 //!
@@ -30,18 +32,23 @@ mod broken;
 mod budget;
 mod crowd;
 mod cycle;
+mod delegations;
 mod fairness;
 mod fault;
 mod grants;
 mod handovers;
 mod history;
+mod holding;
+mod kind;
 mod ledger;
 mod link;
 mod liveness;
 mod log;
 mod masters;
 pub mod membership;
+mod mix;
 mod nemesis;
+mod operator;
 mod probe;
 mod process;
 mod queue_stats;
@@ -50,6 +57,7 @@ mod report;
 mod run;
 mod safety;
 mod service;
+mod sets;
 mod waits;
 mod wakeups;
 mod windows;
@@ -62,6 +70,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 pub use self::crowd::CrowdStats;
+pub use self::mix::Mix;
 pub use self::queue_stats::QueueStats;
 pub use self::report::{Report, Writes};
 pub use self::run::run;

@@ -34,10 +34,15 @@ pub(super) struct Finding<T> {
     pub(super) violations: Vec<String>,
 }
 
-/// While someone waits, no resource stays free for long.
-pub(super) fn free_locks_are_taken(grants: &[Grant], waits: &[Wait], windows: &[Window]) -> Finding<Duration> {
+/// While someone waits, no resource stays free for long. Those that are being gathered for a set count as held.
+pub(super) fn free_locks_are_taken(
+    grants: &[Grant],
+    gathering: &[Grant],
+    waits: &[Wait],
+    windows: &[Window],
+) -> Finding<Duration> {
     let mut found = Finding::<Duration>::default();
-    let by_resource = by_resource(grants, |grant| grant.granted);
+    let by_resource = by_resource(grants.iter().chain(gathering), |grant| grant.granted);
     for index in 0..RESOURCES {
         let resource = resource(index);
         let free = free(by_resource.get(resource.as_str()).map_or(&[], Vec::as_slice));
@@ -65,12 +70,42 @@ pub(super) fn free(grants: &[&Grant]) -> Vec<Window> {
     let (mut free, mut from) = (Vec::new(), Moment(0));
     for grant in grants {
         free.extend((from < grant.granted).then_some(Window { from, to: grant.granted }));
-        // A new holder shows that the previous lock was gone. A lease that was over before it was seen shows nothing
+        // A new writer shows that the previous lock was gone. A lease that was over before it was seen shows nothing
         // about later times.
-        from = if grant.was_held() { grant.gone_by(MAX_TTL) } else { from.max(grant.gone_by(MAX_TTL)) };
+        let is_alone = grant.was_held() && !grant.reads() && !grant.is_adopted;
+        from = if is_alone { grant.gone_by(MAX_TTL) } else { from.max(grant.gone_by(MAX_TTL)) };
     }
     free.push(Window { from, to: Moment::MAX });
     free
+}
+
+/// A writer for the quick resource is served as soon as everybody else, although readers come all the time: a wait counts if they began
+/// to read when it had begun. Finds the longest of such waits.
+pub(super) fn writers_are_served_beside_readers(
+    grants: &[Grant],
+    waits: &[Wait],
+    windows: &[Window],
+) -> Finding<Duration> {
+    let mut reading: Vec<Moment> = (grants.iter())
+        .filter(|grant| grant.reads() && grant.resource == resource(QUICK_RESOURCE))
+        .map(|grant| grant.began)
+        .collect();
+    reading.sort_unstable();
+    let mut found = Finding::<Duration>::default();
+    for wait in waits.iter().filter(|wait| !wait.reads && wait.resource == resource(QUICK_RESOURCE)) {
+        for waiting in windows.iter().filter_map(|window| wait.within(*window)) {
+            let began = |until| reading.partition_point(|began| *began < until);
+            if began(waiting.to) == began(waiting.from) {
+                continue;
+            }
+            found.exercised += 1;
+            found.worst = found.worst.max(waiting.length());
+            if waiting.length() > MAX_SERVED {
+                found.violations.push(format!("a writer was not served within {:?}: {wait:?}", waiting.length()));
+            }
+        }
+    }
+    found
 }
 
 /// Waiters for the quick resource are served soon, however many they are.
@@ -105,6 +140,7 @@ mod tests {
         Wait {
             resource: resource(QUICK_RESOURCE),
             process: (0, 0),
+            reads: false,
             began: at(began),
             ended: at(ended),
             killed: false,
@@ -121,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_resource_that_stays_free_is_found() {
-        let stuck = |grants: &[Grant], wait| free_locks_are_taken(grants, &[wait], &[HEALTHY]).violations.len();
+        let stuck = |grants: &[Grant], wait| free_locks_are_taken(grants, &[], &[wait], &[HEALTHY]).violations.len();
         let grants = [held(500, 2_000), held(5_000, 6_000)];
         assert_eq!(stuck(&grants, wait(1_500, 5_000, true)), 1, "free from 2 s to 5 s");
         assert_eq!(stuck(&grants, wait(3_500, 5_000, true)), 0, "it waited for less");
@@ -133,7 +169,41 @@ mod tests {
         assert_eq!(stuck(&[abandoned, held(5_100, 6_000)], wait(1_500, 5_100, true)), 1, "but not for so long");
         assert_eq!(stuck(&grants, wait(17_500, 99_000, false)), 1, "up to the end of the window");
         assert_eq!(stuck(&grants, wait(18_500, 99_000, false)), 0, "nobody knows what happened later");
-        assert_eq!(free_locks_are_taken(&grants, &[wait(1_500, 5_000, true)], &[]).violations, Vec::<String>::new());
+        assert_eq!(
+            free_locks_are_taken(&grants, &[], &[wait(1_500, 5_000, true)], &[]).violations,
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn a_resource_that_is_gathered_for_a_set_is_not_free() {
+        let (waiting, gathered) = (
+            wait(1_500, 5_000, true),
+            Grant::to_read((resource(QUICK_RESOURCE), 0), Holder::of((1, 0)), [1_800, 1_800, 4_500].map(at)),
+        );
+        let grants = [held(500, 2_000), held(5_000, 6_000)];
+        let free =
+            |gathering: &[Grant]| free_locks_are_taken(&grants, gathering, &[waiting.clone()], &[HEALTHY]).violations;
+        assert_eq!((free(&[]).len(), free(&[gathered]).len()), (1, 0));
+    }
+
+    #[test]
+    fn a_resource_is_not_free_while_any_reader_has_it() {
+        let read = |from, to| Grant { mode: lock_core::Mode::Read, ..held(from, to) };
+        let free = |grants: &[&Grant]| free(grants).iter().map(|free| (free.from, free.to)).collect::<Vec<_>>();
+        let (long, short, writer) = (read(500, 3_000), read(600, 1_000), held(4_000, 5_000));
+        assert_eq!(free(&[&long, &short, &writer])[1..], [(at(3_000), at(4_000)), (at(5_000), Moment::MAX)]);
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_readers_without_end_is_found() {
+        let read = |began| Grant { mode: lock_core::Mode::Read, ..held(began, began + 10) };
+        let found = |reader, wait| writers_are_served_beside_readers(&[read(reader)], &[wait], &[HEALTHY]);
+        let starved = found(2_500, wait(2_000, 6_000, true));
+        assert_eq!((starved.violations.len(), starved.worst), (1, Duration::from_secs(4)));
+        assert_eq!(found(2_500, wait(2_000, 2_600, true)).violations.len(), 0);
+        assert_eq!(found(1_900, wait(2_000, 6_000, true)).exercised, 0, "nobody read meanwhile");
+        assert_eq!(found(2_500, Wait { reads: true, ..wait(2_000, 6_000, true) }).exercised, 0, "it reads itself");
     }
 
     #[test]
@@ -147,7 +217,7 @@ mod tests {
     #[test]
     fn only_waits_that_could_be_reported_are_counted() {
         let exercised = |wait: Wait| {
-            let free = free_locks_are_taken(&[], std::slice::from_ref(&wait), &[HEALTHY]);
+            let free = free_locks_are_taken(&[], &[], std::slice::from_ref(&wait), &[HEALTHY]);
             (free.exercised, the_quick_resource_is_served(&[wait], &[HEALTHY]).exercised)
         };
         assert_eq!(exercised(wait(2_000, 2_010, true)), (1, 1), "it would have waited longer");

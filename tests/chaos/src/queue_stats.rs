@@ -22,6 +22,7 @@ pub(super) struct Findings {
     pub(super) served: Finding<Duration>,
     pub(super) passed: Finding<usize>,
     pub(super) order: Finding<Duration>,
+    pub(super) writers: Finding<Duration>,
 }
 
 /// How the queues were used.
@@ -53,8 +54,10 @@ pub struct QueueStats {
     pub most_passed: usize,
     /// The longest head start of a caller that was overtaken in its local queue.
     pub most_overtaken: Duration,
-    /// How many waits each check could have reported, in the order of the four figures above.
-    pub exercised: [u64; 4],
+    /// The longest wait of a writer for the quick resource while others began to read it.
+    pub longest_beside_readers: Duration,
+    /// How many waits each check could have reported, in the order of the five figures above.
+    pub exercised: [u64; 5],
 }
 
 impl QueueStats {
@@ -74,11 +77,13 @@ impl QueueStats {
             longest_wait: findings.served.worst,
             most_passed: findings.passed.worst,
             most_overtaken: findings.order.worst,
+            longest_beside_readers: findings.writers.worst,
             exercised: [
                 findings.free.exercised,
                 findings.served.exercised,
                 findings.passed.exercised,
                 findings.order.exercised,
+                findings.writers.exercised,
             ],
             ..Self::default()
         };
@@ -111,8 +116,8 @@ impl QueueStats {
     }
 
     /// What a run must contain, and what to report if it does not.
-    pub(super) fn effects(&self) -> [(u64, &'static str); 14] {
-        let Self { wakeups, exercised: [free, served, passed, order], .. } = *self;
+    pub(super) fn effects(&self) -> [(u64, &'static str); 15] {
+        let Self { wakeups, exercised: [free, served, passed, order, writers], .. } = *self;
         [
             (self.given_up, "no waiter gave up"),
             (self.dropped, "no acquisition was dropped"),
@@ -128,6 +133,7 @@ impl QueueStats {
             (served, "nobody waited for the quick resource for long enough to show that waiters are not served"),
             (passed, "nobody waited through enough chains to show that a process starves"),
             (order, "no two callers were in a local queue together"),
+            (writers, "no writer waited for the quick resource while others began to read it"),
         ]
     }
 }
@@ -160,14 +166,16 @@ impl fmt::Display for QueueStats {
         let Wakeups { reserved, next, late, lost, cut, requests_cut } = self.wakeups;
         write!(f, "wake-ups    {reserved} reserved, {next} next, {late} late, {lost} lost; ")?;
         writeln!(f, "{cut} of their connections cut, and {requests_cut} of those for requests")?;
-        let Self { longest_free, longest_wait, most_passed, most_overtaken, exercised, .. } = self;
+        let Self { longest_free, longest_wait, most_passed, most_overtaken, longest_beside_readers, exercised, .. } =
+            self;
         write!(
             f,
             "healthy     free for {longest_free:.1?} at most while someone waited, quick resource waited for {longest_wait:.1?}, "
         )?;
         writeln!(
             f,
-            "passed over {most_passed} times, overtaken by {most_overtaken:.1?}; could have reported {exercised:?}"
+            "passed over {most_passed} times, overtaken by {most_overtaken:.1?}, a writer waited for {longest_beside_readers:.1?} \
+             beside busy readers; could have reported {exercised:?}"
         )
     }
 }
@@ -188,6 +196,7 @@ mod tests {
         let wait = |began, killed| Wait {
             resource: "r".into(),
             process: (0, 0),
+            reads: false,
             began: at(began),
             ended: at(200),
             killed,

@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::MAX_TTL;
 use super::history::Event;
+use super::holding::Guard;
 use super::service::Shared;
 use super::worker::kind;
 use lock_history::Moment;
@@ -22,6 +23,8 @@ const PERIOD: Duration = Duration::from_millis(25);
 const HELD: Duration = Duration::from_millis(10);
 /// How many races there are in a time to live. Of three such spans, the locks of the first are held until they expire.
 const SPAN: u64 = 40;
+/// One service of so many reads, and the others write.
+const READS: u64 = 2;
 /// Above the ids of all other attempts; and above those of the first attempts at a name.
 const FIRST_ATTEMPT: u64 = 1 << 40;
 const SECOND_ATTEMPT: u64 = 1 << 41;
@@ -48,17 +51,24 @@ fn is_held_for_long(number: u64) -> bool {
 async fn try_to_win(shared: &Arc<Shared>, attempt: u64, number: u64) {
     let (resource, wait) = (format!("race-{number}"), Duration::ZERO);
     let journal = &shared.journal;
-    journal.write(Event::Attempt { attempt, resource: resource.clone(), wait });
-    match shared.locks.lock(&resource).ttl(MAX_TTL).wait(wait).renew(false).acquire().await {
+    let (locks, reads) = (&shared.locks, (number + shared.service as u64).is_multiple_of(READS));
+    journal.write(Event::Attempt { attempt, resource: resource.clone(), wait, reads });
+    let acquired = if reads {
+        locks.read(&resource).ttl(MAX_TTL).wait(wait).renew(false).acquire().await.map(Guard::Read)
+    } else {
+        locks.lock(&resource).ttl(MAX_TTL).wait(wait).renew(false).acquire().await.map(Guard::Write)
+    };
+    match acquired {
         Ok(guard) => {
-            let (token, until) = (guard.token().get(), Moment::now().plus(guard.remaining()));
-            journal.write(Event::Granted { attempt, resource: resource.clone(), token, until });
-            let held = if is_held_for_long(number) { guard.remaining() } else { HELD };
+            let lease = guard.lease();
+            let (token, until) = (lease.token().get(), Moment::now().plus(lease.remaining()));
+            journal.write(Event::Granted { attempt, resource: resource.clone(), token, until, reads });
+            let held = if is_held_for_long(number) { lease.remaining() } else { HELD };
             let journal = Arc::clone(journal);
             // The shutdown of the manager waits for it.
             tokio::spawn(async move {
                 sleep(held).await;
-                journal.write(Event::Releasing { resource, token });
+                journal.write(Event::Releasing { attempt, resource });
                 drop(guard);
             });
         }

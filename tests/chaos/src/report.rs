@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::crowd::CrowdStats;
 use super::grants::Grant;
 use super::history::{Event, Record, Write};
+use super::mix::Mix;
 use super::queue_stats::QueueStats;
 
 /// Counts by kind.
@@ -42,6 +43,8 @@ pub struct Report {
     pub killed_while_holding: u64,
     /// The locks whose holders were stopped.
     pub stopped_while_holding: u64,
+    /// The kinds of locks.
+    pub kinds: Mix,
     /// Statistics of waiting.
     pub queues: QueueStats,
     /// What happened to the crowd.
@@ -78,7 +81,14 @@ impl Report {
         self.violations.is_empty() && self.without_effect.is_empty()
     }
 
-    pub(super) fn count(&mut self, histories: &[Vec<Record>], grants: &[Grant], queues: QueueStats, crowd: CrowdStats) {
+    pub(super) fn count(
+        &mut self,
+        histories: &[Vec<Record>],
+        grants: &[Grant],
+        kinds: Mix,
+        queues: QueueStats,
+        crowd: CrowdStats,
+    ) {
         let mut add = |counts: fn(&mut Self) -> &mut Counts, name: &str| {
             *counts(self).entry(name.to_owned()).or_default() += 1;
         };
@@ -95,20 +105,21 @@ impl Report {
         for Record { event, .. } in histories.iter().flatten() {
             match event {
                 Event::Started { .. } => self.services += 1,
-                Event::Attempt { .. } => self.attempts += 1,
+                Event::Attempt { .. } | Event::SetAttempt { .. } => self.attempts += 1,
                 Event::Renewed { .. } => self.renewals += 1,
                 _ => {}
             }
         }
+        self.grants = grants.len() as u64;
         for grant in grants {
-            self.grants += 1;
             let Writes { accepted, refused, skipped, failed, unknown } = &mut self.writes;
             *match grant.holder.wrote {
                 Some(Write::Accepted) => accepted,
                 Some(Write::Refused) => refused,
                 Some(Write::Skipped) => skipped,
                 Some(Write::Failed) => failed,
-                None => unknown,
+                None if grant.holder.writing.is_some() => unknown,
+                None => continue,
             } += 1;
         }
         for Record { at, event } in histories.iter().flatten() {
@@ -123,7 +134,7 @@ impl Report {
                 _ => {}
             }
         }
-        (self.queues, self.crowd) = (queues, crowd);
+        (self.kinds, self.queues, self.crowd) = (kinds, queues, crowd);
         self.check_effects();
     }
 
@@ -139,12 +150,9 @@ impl Report {
             (count(&self.events, "lock.member_replaced"), "no server was quarantined"),
             (self.renewals, "no lease was renewed"),
         ];
-        let missing = effects
-            .into_iter()
-            .chain(self.queues.effects())
-            .chain(self.crowd.effects())
-            .filter(|(count, _)| *count == 0);
-        self.without_effect.extend(missing.map(|(_, missing)| missing.to_owned()));
+        let missing = effects.into_iter().chain(self.queues.effects()).chain(self.crowd.effects());
+        let missing = missing.map(|(count, missing)| (count, missing.to_owned())).chain(self.kinds.effects());
+        self.without_effect.extend(missing.filter(|(count, _)| *count == 0).map(|(_, missing)| missing));
     }
 }
 
@@ -167,7 +175,7 @@ impl fmt::Display for Report {
         writeln!(f, "{failed} failed, {unknown} unknown because of a kill")?;
         let (killed, stopped) = (self.killed_while_holding, self.stopped_while_holding);
         writeln!(f, "holders     {killed} killed, {stopped} stopped")?;
-        write!(f, "{}{}", self.queues, self.crowd)?;
+        write!(f, "{}{}{}", self.kinds, self.queues, self.crowd)?;
         writeln!(f, "events      {}", list(&self.events))?;
         writeln!(f, "progress    every resource written after {:?} ms without faults", self.progress)?;
         self.without_effect.iter().try_for_each(|missing| writeln!(f, "NO EFFECT   {missing}"))?;
@@ -185,11 +193,13 @@ mod tests {
     #[test]
     fn a_run_without_faults_shows_nothing() {
         let mut report = Report::default();
-        report.count(&[], &[], QueueStats::default(), CrowdStats::default());
+        report.count(&[], &[], Mix::count(&[], &[], &[]), QueueStats::default(), CrowdStats::default());
         assert!(!report.is_clean(), "{report}");
         for missing in [
             "no service was killed",
             "no lock was handed over",
+            "no lock of the kind downgrade",
+            "no two readers had a lock at once",
             "the servers did not send both kinds of wake-ups",
             "nobody waited for long enough",
             "nobody of the crowd was frozen",
@@ -208,6 +218,7 @@ mod tests {
             report.count(
                 &[vec![Record { at: Moment(at), event }]],
                 &[of(7)],
+                Mix::default(),
                 QueueStats::default(),
                 CrowdStats::default(),
             );

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
+use lock_history::sets_are_all_or_nothing;
 use tokio::time::{Instant, sleep};
 
+use super::mix::Mix;
 use super::nemesis::Nemesis;
 use super::queue_stats::{Findings, QueueStats};
 use super::report::Report;
 use super::waits::waits;
 use super::windows::{NO_WAKEUPS, QUIET, windows};
 use super::world::World;
-use super::{Broken, MAX_TTL, Plan, SERVICES, crowd, fairness, grants, handovers, history, liveness, safety};
+use super::{
+    Broken, MAX_TTL, Plan, SERVICES, crowd, fairness, grants, handovers, history, liveness, operator, safety, sets,
+};
 
 /// How long faults are injected before a quiet phase.
 const FAULTS_LENGTH: Duration = Duration::from_secs(8);
@@ -100,18 +104,25 @@ fn judge(world: &World<'_>, report: &mut Report) {
     }
     let nemesis = histories.first().map_or(&[][..], Vec::as_slice);
     let (quiet, healthy) = (windows(nemesis, &[QUIET]), windows(nemesis, &[QUIET, NO_WAKEUPS]));
+    let gathering: Vec<_> = histories.iter().flat_map(|history| sets::gathering(history)).collect();
+    let evictions: Vec<_> = histories.iter().flat_map(|history| operator::evictions(history)).collect();
+    let seen: Vec<_> = histories.iter().flat_map(|history| sets::sets(history)).collect();
+    let breaches = safety::grants_keep_the_guarantees(&all, &evictions);
     let findings = Findings {
-        free: liveness::free_locks_are_taken(&all, &waiting, &healthy),
+        free: liveness::free_locks_are_taken(&all, &gathering, &waiting, &healthy),
         served: liveness::the_quick_resource_is_served(&waiting, &quiet),
         passed: fairness::no_process_starves(&all, &waiting, &quiet, SERVICES),
         order: fairness::local_queues_are_fifo(&waiting, &quiet),
+        writers: liveness::writers_are_served_beside_readers(&all, &waiting, &quiet),
     };
     let queues = QueueStats::count(nemesis, &all, &waiting, &findings, world.wakeups.read());
     let (crowd, crowd_violations) = crowd::judge(&histories, &all, &waiting);
-    report.count(&histories, &all, queues, crowd);
+    report.count(&histories, &all, Mix::count(&histories, &all, &breaches), queues, crowd);
     let (counters, rows) = (world.ledger.counters().unwrap(), world.ledger.rows().unwrap());
     let checks = [
-        safety::grants_keep_the_guarantees(&all),
+        breaches.into_iter().map(|(breach, _)| breach).collect(),
+        safety::the_evicted_do_not_write(&all),
+        sets_are_all_or_nothing(&seen),
         safety::no_update_is_lost(&all, &counters, &rows),
         safety::no_open_manager_reports_a_shutdown(&histories),
         handovers::handovers_are_bounded(&all),
@@ -119,6 +130,7 @@ fn judge(world: &World<'_>, report: &mut Report) {
         findings.served.violations,
         findings.passed.violations,
         findings.order.violations,
+        findings.writers.violations,
         crowd_violations,
     ];
     report.violations.extend(checks.into_iter().flatten());

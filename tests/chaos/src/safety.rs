@@ -3,23 +3,47 @@
 
 use std::collections::HashSet;
 
-use lock_history::check::{self, Violation};
+use lock_history::{
+    Access, Eviction, Violation, adoption, check, no_write_follows_a_larger_claim, the_evicted_do_not_renew,
+};
 
-use super::grants::Grant;
+use super::MAX_TTL;
+use super::grants::{Grant, Holder};
 use super::history::{Event, Record, SHUTTING_DOWN, Write};
+use super::kind::Kind;
 use super::ledger::Row;
 
-/// The violations of exclusion and of token order.
-pub(super) fn grants_keep_the_guarantees(grants: &[Grant]) -> Vec<String> {
+/// A violation, and the kinds of the two locks that it is about.
+pub(super) type Breach = (String, [Kind; 2]);
+
+/// The violations of exclusion, of token order, and of what holds for evicted and for adopted locks.
+pub(super) fn grants_keep_the_guarantees(grants: &[Grant], evictions: &[Eviction]) -> Vec<Breach> {
     // A lease that was over before its holder saw it was never held: it was granted at some time before that.
     let held = || grants.iter().filter(|grant| grant.was_held());
-    let checks = [
-        check::tokens_are_unique(grants),
-        check::tokens_are_ordered(grants),
-        check::tokens_grow_from_holder_to_holder(held()),
-        check::validity_does_not_overlap(held()),
-    ];
-    checks.iter().flatten().map(Violation::to_string).collect()
+    let forced: Vec<Grant> = grants.iter().filter(|grant| grant.holder.kind == Kind::Force).cloned().collect();
+    let mut violations = check::tokens_are_ordered(grants);
+    violations.extend(check::tokens_grow_from_holder_to_holder(held()));
+    violations.extend(check::validity_does_not_overlap(held()));
+    violations.retain(|violation| !evictions.iter().any(|eviction| eviction.excuses(violation, MAX_TTL)));
+    violations.extend(check::tokens_are_unique(grants));
+    violations.extend(the_evicted_do_not_renew(held(), evictions, &forced, MAX_TTL));
+    violations.extend(adoption::ends_with_the_key_of_its_holder(grants, MAX_TTL));
+    let kinds = |violation: &Violation<'_, Holder>| [violation.earlier.holder.kind, violation.later.holder.kind];
+    violations.iter().map(|violation| (violation.to_string(), kinds(violation))).collect()
+}
+
+/// As soon as the token of a forced release has claimed the fence, the evicted holder is refused.
+pub(super) fn the_evicted_do_not_write(grants: &[Grant]) -> Vec<String> {
+    let access =
+        |grant: &Grant, began, done| Access { resource: grant.resource.clone(), token: grant.token, began, done };
+    let wrote = |grant: &&Grant| grant.holder.wrote == Some(Write::Accepted);
+    let writes: Vec<Access> = (grants.iter().filter(wrote))
+        .filter_map(|grant| grant.holder.writing.map(|began| access(grant, began, began)))
+        .collect();
+    let claims: Vec<Access> = (grants.iter())
+        .filter_map(|grant| grant.holder.claimed.map(|claimed| access(grant, grant.began, claimed)))
+        .collect();
+    no_write_follows_a_larger_claim(&writes, &claims)
 }
 
 /// No update of a counter is lost, and every acknowledged write is there.
@@ -37,7 +61,7 @@ pub(super) fn no_update_is_lost(grants: &[Grant], counters: &[(String, u64)], ro
         if grant.holder.wrote == Some(Write::Accepted) {
             known.insert(key(&grant.resource, grant.token));
         }
-        if grant.holder.writing {
+        if grant.holder.writing.is_some() {
             tried.insert(key(&grant.resource, grant.token));
         }
     }
@@ -60,14 +84,13 @@ pub(super) fn no_open_manager_reports_a_shutdown(histories: &[Vec<Record>]) -> V
 
 #[cfg(test)]
 mod tests {
-    use super::super::grants::Holder;
     use super::*;
     use lock_history::Moment;
 
     /// A grant whose acquisition took one unit, held up to `claimed` or `ended`, whose holder wrote.
     fn grant(token: u64, granted: u64, claimed: u64, ended: Option<u64>) -> Grant {
         let (wrote, ended) = (Some(Write::Accepted), ended.map(Moment));
-        let holder = Holder { writing: true, wrote, ..Holder::of((0, 0)) };
+        let holder = Holder { writing: Some(Moment(granted)), wrote, ..Holder::of((0, 0)) };
         let granted = Grant::new(("r", token), holder, [granted - 1, granted, claimed].map(Moment));
         Grant { ended, released: ended, ..granted }
     }
@@ -78,7 +101,7 @@ mod tests {
 
     /// How many violations two grants have.
     fn found(one: Grant, other: Grant) -> usize {
-        grants_keep_the_guarantees(&[one, other]).len()
+        grants_keep_the_guarantees(&[one, other], &[]).len()
     }
 
     #[test]
@@ -113,7 +136,30 @@ mod tests {
         assert_eq!(found(grant(1, 10, 30, Some(50)), grant(2, 30, 40, None)), 0, "it was released after its end");
         assert_eq!(found(grant(1, 10, 90, None), grant(2, 20, 15, None)), 0, "it was over before it was seen");
         let third = [grant(1, 10, 90, None), grant(2, 20, 30, None), grant(3, 40, 50, None)];
-        assert_eq!(grants_keep_the_guarantees(&third).len(), 2, "the long validity overlaps both");
+        assert_eq!(grants_keep_the_guarantees(&third, &[]).len(), 2, "the long validity overlaps both");
+    }
+
+    #[test]
+    fn a_holder_beside_its_successor_is_found_unless_it_was_evicted() {
+        let found = |evictions: &[Eviction]| {
+            let violations = grants_keep_the_guarantees(&[grant(1, 10, 30, None), grant(9, 20, 40, None)], evictions);
+            violations.into_iter().map(|(_, kinds)| kinds).collect::<Vec<_>>()
+        };
+        let (began, ended) = (Moment(15), Moment(18));
+        let eviction = |resource: &str| Eviction { resource: resource.into(), token: Some(5), began, ended };
+        assert_eq!(found(&[]), [[Kind::Write; 2]]);
+        assert_eq!(found(&[eviction("r")]), [] as [[Kind; 2]; 0]);
+        assert_eq!(found(&[eviction("other")]), [[Kind::Write; 2]]);
+    }
+
+    #[test]
+    fn a_write_of_an_evicted_holder_is_found() {
+        let forced = |claimed| {
+            let holder = Holder { kind: Kind::Force, claimed: Some(Moment(claimed)), ..Holder::of((0, 0)) };
+            Grant { holder, ..grant(5, 8, 8, None) }
+        };
+        let found = |claimed| the_evicted_do_not_write(&[grant(1, 10, 30, None), forced(claimed)]).len();
+        assert_eq!([9, 10].map(found), [1, 0], "it wrote after the claim; at the same time");
     }
 
     #[test]

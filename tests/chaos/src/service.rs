@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
@@ -11,14 +11,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::crowd::CROWD_RESOURCE;
+use super::delegations::adopt;
 use super::history::{Event, Journal};
 use super::ledger::Ledger;
 use super::log::Log;
 use super::masters::builder;
+use super::operator::operate;
 use super::probe::{probe, watch_for_stalls};
 use super::race::race;
 use super::resource;
-use super::worker::Worker;
+use super::worker::{MAX_CYCLES, Worker};
 use lock_support::Dice;
 
 /// How long a service waits for its tasks and holders when it ends.
@@ -76,6 +78,18 @@ pub(super) struct Shared {
     pub(super) journal: Arc<Journal>,
 }
 
+impl Shared {
+    /// Runs a transaction on a thread that may block.
+    pub(super) async fn transaction<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Ledger) -> rusqlite::Result<T> + Send + 'static,
+    ) -> rusqlite::Result<T> {
+        let shared = Arc::clone(self);
+        let blocking = move || work(&shared.ledger.lock().unwrap_or_else(PoisonError::into_inner));
+        tokio::task::spawn_blocking(blocking).await.unwrap()
+    }
+}
+
 /// Works until the standard input ends: the parent process closed it, or is gone.
 ///
 /// # Errors
@@ -99,9 +113,17 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     let mut dice = Dice::new(args.seed);
     let mut tasks = JoinSet::new();
     let wanted = if args.crowd { vec![CROWD_RESOURCE.to_owned()] } else { (0..args.resources).map(resource).collect() };
-    for task in 0..wanted.len() * args.tasks {
+    let workers = wanted.len() * args.tasks;
+    for task in 0..workers {
         let (resource, dice) = (wanted[task % wanted.len()].clone(), Dice::new(dice.roll(u64::MAX)));
-        tasks.spawn(Worker::new(Arc::clone(&shared), resource, task, dice).work(stopped.clone()));
+        let worker = Worker::new(Arc::clone(&shared), resource, task, task / wanted.len(), dice);
+        tasks.spawn(worker.work(stopped.clone()));
+    }
+    if !args.crowd {
+        let mut begin = |task: usize| (Dice::new(dice.roll(u64::MAX)), task as u64 * MAX_CYCLES);
+        let (adopter, operator) = (begin(workers), begin(workers + 1));
+        tasks.spawn(adopt(Arc::clone(&shared), adopter.0, adopter.1, stopped.clone()));
+        tasks.spawn(operate(Arc::clone(&shared), operator.0, operator.1, stopped.clone()));
     }
     if args.probes || args.crowd {
         watch_for_stalls(&shared.journal);

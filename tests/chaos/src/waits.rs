@@ -13,6 +13,8 @@ use lock_history::Moment;
 pub(super) struct Wait {
     pub(super) resource: String,
     pub(super) process: Process,
+    /// Whether it only wants to read.
+    pub(super) reads: bool,
     /// When it began, at the latest.
     pub(super) began: Moment,
     /// When it was over, at the latest: granted, rejected, or dropped. If its process was killed before that, the last
@@ -54,11 +56,11 @@ pub(super) fn waits(history: &[Record]) -> Vec<Wait> {
     let mut open: HashMap<u64, usize> = HashMap::new();
     for Record { at, event } in history {
         let (attempt, granted, dropped) = match event {
-            Event::Attempt { attempt, resource, wait } if !wait.is_zero() => {
+            Event::Attempt { attempt, resource, wait, reads } if !wait.is_zero() => {
                 open.insert(*attempt, waits.len());
-                let (resource, began, max_wait) = (resource.clone(), *at, *wait);
+                let (resource, reads, began, max_wait) = (resource.clone(), *reads, *at, *wait);
                 let (ended, killed, granted, dropped) = (last_record, true, false, false);
-                waits.push(Wait { resource, process, began, ended, killed, max_wait, granted, dropped });
+                waits.push(Wait { resource, process, reads, began, ended, killed, max_wait, granted, dropped });
                 continue;
             }
             Event::Granted { attempt, .. } => (attempt, true, false),
@@ -79,13 +81,16 @@ mod tests {
 
     #[test]
     fn a_wait_ends_with_its_grant_or_with_the_last_record_of_its_process() {
-        let attempt = |attempt, wait| Event::Attempt { attempt, resource: "r".into(), wait: Duration::from_secs(wait) };
+        let attempt = |attempt, wait| {
+            let wait = Duration::from_secs(wait);
+            Event::Attempt { attempt, resource: "r".into(), wait, reads: false }
+        };
         let events = [
             (1, Event::Started { service: 1, generation: 2 }),
             (2, attempt(1, 6)),
             (3, attempt(2, 0)),
             (4, attempt(3, 6)),
-            (5, Event::Granted { attempt: 1, resource: "r".into(), token: 1, until: Moment(99) }),
+            (5, Event::Granted { attempt: 1, resource: "r".into(), token: 1, until: Moment(99), reads: false }),
             (6, attempt(4, 6)),
             (7, Event::Dropped { attempt: 4 }),
             (8, Event::Logged { name: "lock.lost".into() }),

@@ -216,6 +216,7 @@ mod tests {
         Wait {
             resource: CROWD_RESOURCE.into(),
             process: member(index),
+            reads: false,
             began: at(1_100 + index as u64),
             ended: at(ended),
             killed: false,

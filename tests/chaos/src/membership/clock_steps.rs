@@ -26,6 +26,8 @@ const TRIES: usize = 60;
 const MANY_TRIES: usize = 500;
 /// After a step, everything that it may have shortened is over: locks, and entries about quarantines.
 const SETTLED: Duration = MAX_TTL.saturating_mul(2);
+/// What the key of a lock contains while readers hold it.
+const SHARED: &str = "lock-shared";
 
 /// From a second to hours.
 pub(super) fn seconds(dice: &mut Dice) -> i64 {
@@ -93,7 +95,7 @@ async fn others_keep_each_lock(arena: &Arena<'_>, master: &Master) -> bool {
     own.into_iter().all(|lock| kept.get(&lock).is_some_and(|kept| *kept > SERVERS / 2))
 }
 
-/// The locks on a master, with their holders.
+/// The locks on a master, with their holders: for one that is read, the marker and the readers.
 async fn locks(address: &str) -> RedisResult<Vec<(String, String)>> {
     let mut connection = redis::Client::open(address)?.get_multiplexed_async_connection().await?;
     let keys: Vec<String> = redis::cmd("KEYS").arg(format!("{PREFIX}[^{{]*")).query_async(&mut connection).await?;
@@ -101,7 +103,16 @@ async fn locks(address: &str) -> RedisResult<Vec<(String, String)>> {
     // Nobody else wants what probes lock.
     for key in keys.into_iter().filter(|key| !key.starts_with(&probes)) {
         let holder: Option<String> = redis::cmd("GET").arg(&key).query_async(&mut connection).await?;
-        locks.extend(holder.map(|holder| (key, holder)));
+        let Some(holder) = holder else { continue };
+        if holder == SHARED {
+            // Each reader has an entry of its own, which a step forward ends as it does a key.
+            let readers = format!("{PREFIX}{{{}}}:readers", key.strip_prefix(PREFIX).unwrap_or_default());
+            let now: (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
+            let command = redis::cmd("ZRANGEBYSCORE").arg(readers).arg(now.0 * 1_000).arg("+inf").clone();
+            let alive: Vec<String> = command.query_async(&mut connection).await?;
+            locks.extend(alive.into_iter().map(|reader| (key.clone(), reader)));
+        }
+        locks.push((key, holder));
     }
     Ok(locks)
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::super::grants::Grant;
 use super::super::history::{Event, Record, Write};
+use super::super::mix::Mix;
 use super::super::windows::Window;
 use super::availability::{Gap, MAX_GAP, gaps};
 use super::faults::{Kind, REPLACE};
@@ -35,6 +36,8 @@ pub struct MembershipReport {
     pub attempts: u64,
     /// The locks that were granted.
     pub grants: u64,
+    /// The kinds of locks.
+    pub kinds: Mix,
     /// The writes that were accepted.
     pub writes: u64,
     /// The acquisitions that failed.
@@ -63,7 +66,7 @@ impl MembershipReport {
     }
 
     /// Counts what is in the histories.
-    pub(super) fn count(&mut self, nemesis: &[Record], services: &[Vec<Record>], grants: &[Grant]) {
+    pub(super) fn count(&mut self, nemesis: &[Record], services: &[Vec<Record>], grants: &[Grant], kinds: Mix) {
         let add = |counts: &mut Counts, name: &str| *counts.entry(name.to_owned()).or_default() += 1;
         let mut begun = BTreeMap::new();
         for Record { at, event } in nemesis.iter().chain(services.iter().flatten()) {
@@ -79,7 +82,7 @@ impl MembershipReport {
                 }
                 Event::ClockStepped { .. } => self.clock_steps += 1,
                 Event::KeysShortened { count } => self.keys_shortened += count,
-                Event::Attempt { .. } => self.attempts += 1,
+                Event::Attempt { .. } | Event::SetAttempt { .. } => self.attempts += 1,
                 Event::Rejected { kind, .. } => add(&mut self.rejections, kind),
                 Event::Lost { reason, .. } => add(&mut self.losses, reason),
                 Event::Probed => self.probes += 1,
@@ -89,6 +92,7 @@ impl MembershipReport {
             }
         }
         self.grants = grants.len() as u64;
+        self.kinds = kinds;
         self.writes = grants.iter().filter(|grant| grant.holder.wrote == Some(Write::Accepted)).count() as u64;
         for kind in Kind::ALL.map(Kind::name).into_iter().chain([REPLACE, "kill_service", "stop_service"]) {
             if !self.longest.contains_key(kind) && !self.faults.contains_key(kind) {
@@ -157,6 +161,7 @@ impl fmt::Display for MembershipReport {
         writeln!(f, "longest     {}", longest.collect::<Vec<_>>().join(", "))?;
         writeln!(f, "clocks      {} steps forward, {} keys shortened", self.clock_steps, self.keys_shortened)?;
         writeln!(f, "grants      {} of {} attempts, {} writes", self.grants, self.attempts, self.writes)?;
+        write!(f, "{}", self.kinds)?;
         writeln!(f, "rejections  {}", list(&self.rejections))?;
         writeln!(f, "losses      {}", list(&self.losses))?;
         writeln!(f, "probes      {} acquired; failed: {}", self.probes, list(&self.failed_probes))?;

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_history::sets_are_all_or_nothing;
 use tokio::time::{Instant, sleep};
 
+use super::super::mix::Mix;
 use super::super::probe::watch_for_stalls;
-use super::super::{MAX_TTL, PREFIX, Plan, grants, handovers, history, safety};
+use super::super::{MAX_TTL, PREFIX, Plan, grants, handovers, history, operator, safety, sets};
 use super::arena::Arena;
 use super::nemesis::inject_faults;
 use super::report::MembershipReport;
@@ -63,11 +65,16 @@ fn judge(arena: &Arena<'_>, plan: &Plan, report: &mut MembershipReport) {
         }
     }
     let nemesis = history::read(&plan.directory.join("nemesis.jsonl")).unwrap();
-    report.count(&nemesis, &services, &all);
+    let evictions: Vec<_> = services.iter().flat_map(|history| operator::evictions(history)).collect();
+    let seen: Vec<_> = services.iter().flat_map(|history| sets::sets(history)).collect();
+    let breaches = safety::grants_keep_the_guarantees(&all, &evictions);
+    report.count(&nemesis, &services, &all, Mix::count(&services, &all, &breaches));
     report.judge_availability(&nemesis, &services);
     let (counters, rows) = (arena.ledger.counters().unwrap(), arena.ledger.rows().unwrap());
     let checks = [
-        safety::grants_keep_the_guarantees(&all),
+        breaches.into_iter().map(|(breach, _)| breach).collect(),
+        safety::the_evicted_do_not_write(&all),
+        sets_are_all_or_nothing(&seen),
         safety::no_update_is_lost(&all, &counters, &rows),
         safety::no_open_manager_reports_a_shutdown(&services),
         handovers::handovers_are_bounded(&all),
