@@ -1,37 +1,16 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use lock_history::check::{self, Violation};
-use lock_history::{Moment, Register};
+use lock_history::{Moment, Register, adoption, sets_are_all_or_nothing, the_evicted_do_not_renew};
 
+use super::grants::{Grant, Holder, evictions, grants, sets};
 use super::history::{Call, Event, History};
-use super::hosts::TICK;
 use super::plan::{MAX_TTL, Plan, Scenario};
 
 /// How much longer than its wait a call may take: the first contact with the nodes, and an attempt that began just before
 /// the deadline, with two rounds of confirmation.
 const SLACK: Duration = Duration::from_millis(1_000 + 3 * 50 + 10);
-
-/// What the simulation knows about the holder of a grant.
-#[derive(Clone, Copy, Debug)]
-struct Holder {
-    call: Call,
-    /// For a lock that was handed over inside the client: when the call began that acquired it from the nodes.
-    acquired_since: Option<Moment>,
-    /// Its machine was suspended between the beginning of its acquisition and its end, so that it may have believed in it for
-    /// too long.
-    suspended: bool,
-}
-
-/// A grant. It lasts until its holder is notified of its end or dies, or else to the end of the run.
-type Grant = lock_history::Grant<Holder>;
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.call.fmt(f)
-    }
-}
 
 /// Everything in a history that breaks a promise of the scenario. Exclusion is not judged for grants during which the machine of
 /// their holder was suspended, nor where a clock that stepped deleted the lock of the earlier holder.
@@ -41,17 +20,26 @@ pub(super) fn violations(history: &History, registers: &[Register], scenario: Sc
     for (resource, register) in registers.iter().enumerate() {
         found.extend(register.violations(&Plan::resource_name(resource)));
     }
+    found.extend(sets_are_all_or_nothing(&sets(history)));
+    let evictions = evictions(history);
+    let is_excused = |violation: &Violation<'_, Holder>| evictions.iter().any(|it| it.excuses(violation, MAX_TTL));
     if scenario != Scenario::Amnesia {
         found.extend(check::tokens_are_unique(&grants).iter().map(Violation::to_string));
-        found.extend(unordered_tokens(&grants, &clock_jumps(history)).iter().map(Violation::to_string));
+        let mut unordered = unordered_tokens(&grants, &clock_jumps(history));
+        unordered.retain(|violation| !is_excused(violation));
+        found.extend(unordered.iter().map(Violation::to_string));
     }
     if scenario == Scenario::Promised {
         let freed = freed_locks(history);
-        let judged = |grant: &&Grant| !grant.holder.suspended;
-        let mut violations = check::validity_does_not_overlap(grants.iter().filter(judged));
-        let held = grants.iter().filter(judged).filter(|grant| grant.was_held());
-        violations.extend(check::tokens_grow_from_holder_to_holder(held));
-        violations.retain(|violation| !freed.iter().any(|freed| freed.explains(violation)));
+        let judged = || grants.iter().filter(|grant| !grant.holder.suspended && !grant.holder.is_idle);
+        let held = || judged().filter(|grant| grant.was_held());
+        let forced: Vec<Grant> = grants.iter().filter(|grant| grant.holder.is_idle).cloned().collect();
+        let mut violations = check::validity_does_not_overlap(judged());
+        violations.extend(check::tokens_grow_from_holder_to_holder(held()));
+        violations.retain(|violation| !freed.iter().any(|freed| freed.explains(violation)) && !is_excused(violation));
+        violations.extend(the_evicted_do_not_renew(held(), &evictions, &forced, MAX_TTL));
+        let adopted = grants.iter().filter(|grant| !grant.is_adopted || !grant.holder.suspended);
+        violations.extend(adoption::ends_with_the_key_of_its_holder(adopted, MAX_TTL));
         found.extend(violations.iter().map(Violation::to_string));
     }
     found
@@ -66,7 +54,7 @@ struct Freed<'a> {
 
 impl Freed<'_> {
     fn explains(&self, Violation { earlier, later, .. }: &Violation<'_, Holder>) -> bool {
-        let about_it = earlier.resource == self.resource && earlier.began <= self.at && self.at <= later.granted;
+        let about_it = earlier.resource == self.resource && earlier.taken() <= self.at && self.at <= later.granted;
         about_it && later.granted <= self.at.plus(MAX_TTL + SLACK)
     }
 }
@@ -82,59 +70,8 @@ fn freed_locks(history: &History) -> Vec<Freed<'_>> {
         .collect()
 }
 
-/// The grants in the order in which they were made.
-fn grants(history: &History) -> Vec<Grant> {
-    let mut call_began = BTreeMap::new();
-    let mut grants: Vec<Grant> = Vec::new();
-    let mut alive: BTreeMap<Call, usize> = BTreeMap::new();
-    let mut released: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-    for (at, event) in &history.entries {
-        let at = Moment::after_start(*at);
-        match event {
-            Event::Began { call, .. } => _ = call_began.insert(*call, at),
-            Event::Granted { call, token, .. } => {
-                alive.insert(*call, grants.len());
-                let began = call_began.get(call).copied().unwrap_or(Moment(0));
-                let before = released.get(&(call.client, call.resource)).map(|before| &grants[*before]);
-                // A handover: the same client continues with the next token, too soon after the release for a request to the
-                // nodes and its reply.
-                let before = before.filter(|before| {
-                    let gap = before.ended.map(|ended| at.since(ended));
-                    before.token + 1 == *token && gap.is_some_and(|gap| gap < TICK * 2)
-                });
-                let acquired_since = before.map(|before| before.holder.acquired_since.unwrap_or(before.began));
-                let holder = Holder { call: *call, acquired_since, suspended: false };
-                let resource = Plan::resource_name(call.resource);
-                grants.push(Grant::new((resource, *token), holder, [began, at, Moment::MAX]));
-            }
-            Event::Ended { call, why } => {
-                if let Some(grant) = alive.remove(call) {
-                    grants[grant].ended = Some(at);
-                    if *why == "released" {
-                        grants[grant].released = Some(at);
-                        released.insert((call.client, call.resource), grant);
-                    }
-                }
-            }
-            Event::Crashed { client } => {
-                for grant in alive.values().copied() {
-                    if grants[grant].holder.call.client == *client && grants[grant].ended.is_none() {
-                        grants[grant].ended = Some(at);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    for grant in &mut grants {
-        let (client, since) = (grant.holder.call.client, grant.holder.acquired_since.unwrap_or(grant.began));
-        grant.holder.suspended = suspensions(history, client).any(|(from, to)| since <= to && from <= grant.ends());
-    }
-    grants
-}
-
 /// From when to when a client's machine was suspended.
-fn suspensions(history: &History, client: usize) -> impl Iterator<Item = (Moment, Moment)> {
+pub(super) fn suspensions(history: &History, client: usize) -> impl Iterator<Item = (Moment, Moment)> {
     let mut from = None;
     history.entries.iter().filter_map(move |(at, event)| match event {
         Event::Suspended { client: other } if *other == client => {
@@ -148,7 +85,12 @@ fn suspensions(history: &History, client: usize) -> impl Iterator<Item = (Moment
 
 /// How many locks were handed over inside a client.
 pub(super) fn handovers(history: &History) -> u64 {
-    grants(history).iter().filter(|grant| grant.holder.acquired_since.is_some()).count() as u64
+    grants(history).iter().filter(|grant| grant.inherited.is_some() && !grant.reads()).count() as u64
+}
+
+/// How many readers were granted a lock that another one read.
+pub(super) fn readers_beside_readers(history: &History) -> u64 {
+    check::overlapping_readers(&grants(history))
 }
 
 fn clock_jumps(history: &History) -> Vec<Moment> {
@@ -188,14 +130,14 @@ fn overdue_calls(history: &History) -> Vec<String> {
 
 /// Tokens that are not larger than those of all calls that were granted before their own call began.
 ///
-/// The token of a handed-over lock is an exception after a clock jump or a suspension. It was reserved when the lock was
+/// The token of a lock that was handed over, or that readers share, is an exception after a clock jump or a suspension. It was reserved when the lock was
 /// acquired from the nodes. Only mutual exclusion prevents another client from being granted a larger one meanwhile, and a
 /// clock that jumps, or that of a holder that stands still, breaks mutual exclusion.
 fn unordered_tokens<'a>(grants: &'a [Grant], jumps: &[Moment]) -> Vec<Violation<'a, Holder>> {
     let mut violations = check::tokens_are_ordered(grants);
     violations.retain(|Violation { later, .. }| {
         let jumped = |taken| jumps.iter().any(|jump| (taken..=later.granted).contains(jump));
-        !later.holder.acquired_since.is_some_and(|taken| later.holder.suspended || jumped(taken))
+        !later.inherited.is_some_and(|taken| later.holder.suspended || jumped(taken))
     });
     violations
 }
@@ -209,7 +151,7 @@ mod tests {
     }
 
     fn grant(number: u64, began: u64, granted: u64, ended: u64, token: u64) -> Grant {
-        let holder = Holder { call: Call { number, client: 0, resource: 0 }, acquired_since: None, suspended: false };
+        let holder = Holder::of(Call { number, client: 0, resource: 0 });
         let grant = Grant::new(("r", token), holder, [at(began), at(granted), Moment::MAX]);
         Grant { ended: Some(at(ended)), ..grant }
     }
@@ -237,7 +179,7 @@ mod tests {
             let calls = [0, 1].map(|client| history.call(client, 0));
             for (call, at, token) in [(calls[0], 2, 7), (calls[1], 60, 8)] {
                 history.record(Duration::from_millis(at), Event::Began { call, ttl: MAX_TTL, wait: MAX_TTL });
-                let granted = Event::Granted { call, token, remaining: MAX_TTL };
+                let granted = Event::Granted { call, token, reads: false, remaining: MAX_TTL };
                 history.record(Duration::from_millis(at + 2), granted);
             }
             history.record(Duration::from_millis(suspended.start), Event::Suspended { client: 0 });
@@ -270,7 +212,7 @@ mod tests {
     #[test]
     fn a_lock_that_was_handed_over_may_have_an_older_token_only_after_a_jump() {
         let (earlier, own) = (grant(1, 0, 4, 5, 2), grant(2, 5, 6, 9, 1));
-        let handed_over = Grant { holder: Holder { acquired_since: Some(at(3)), ..own.holder }, ..own.clone() };
+        let handed_over = Grant { inherited: Some(at(3)), ..own.clone() };
         let found = |jump: u64| unordered_tokens(&[earlier.clone(), handed_over.clone()], &[at(jump)]).len();
         assert_eq!([2, 3, 6, 7].map(found), [1, 0, 0, 1]);
         assert_eq!(unordered_tokens(&[earlier, own], &[at(5)]).len(), 1);
@@ -283,7 +225,7 @@ mod tests {
         let mut take = |client: usize, begins: u64, at: u64, token: u64| {
             let call = history.call(client, 0);
             history.record(ms(begins), Event::Began { call, ttl: ms(1), wait: ms(1) });
-            history.record(ms(at), Event::Granted { call, token, remaining: ms(1) });
+            history.record(ms(at), Event::Granted { call, token, reads: false, remaining: ms(1) });
             history.record(ms(at + 3), Event::Ended { call, why: "released" });
         };
         take(0, 0, 1, 7);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{LockError, LockGuard, LockManager, LossReason, RedisNode};
+use lock_core::{Lease, LockError, LockGuard, LockManager, LossReason, Mode, RedisNode};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult};
 use tokio::time::{sleep, timeout};
@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::counting::CountingNode;
 use super::history::{Call, Event};
 use super::line::HOLD;
+use super::mixed::Kind;
 use super::plan::{FINAL_WAIT, MAX_TTL, PREFIX, Plan, Scenario};
 use super::rng::{Rng, splitmix64};
 use super::uplink::dial;
@@ -22,15 +23,15 @@ pub(super) const PORT: u16 = 6379;
 pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Result<(), String> {
     let start = world.start(client);
     let locks = manager(&plan, &world, client, start)?;
-    let workers = (0..plan.workers).map(|worker| {
+    let worker = |worker: usize| {
         let rng = Rng::new(plan.seed, &[1, client as u64, start, worker as u64]);
-        // A stream of its own: the seeds of the other scenarios stay as they are.
-        let operator = Rng::new(plan.seed, &[4, client as u64, start, worker as u64]);
-        let worker =
-            Worker { plan: Arc::clone(&plan), world: world.clone(), locks: locks.clone(), client, rng, operator };
-        tokio::spawn(worker.run())
-    });
-    for worker in join_all(workers).await {
+        let mixer = Rng::new(plan.seed, &[4, client as u64, start, worker as u64]);
+        Worker { plan: Arc::clone(&plan), world: world.clone(), locks: locks.clone(), client, rng, mixer }
+    };
+    // One more has no locks of its own: it adopts those that other clients delegate.
+    let adopter = tokio::spawn(worker(plan.workers).adopt());
+    let workers = (0..plan.workers).map(|number| tokio::spawn(worker(number).run()));
+    for worker in join_all(workers.chain([adopter])).await {
         worker.map_err(|error| error.to_string())?;
     }
     // A client that was started when its workers had no time left connects, too.
@@ -83,11 +84,13 @@ async fn acquire_after_faults(
         let wait = deadline.saturating_sub(now());
         let suspensions = world.suspensions(client);
         world.record(Event::Began { call, ttl: MAX_TTL, wait });
-        match locks.lock(Plan::resource_name(resource)).wait(wait).acquire().await {
+        // Some of those in line read, and the others write.
+        let mode = if (client + resource).is_multiple_of(3) { Mode::Read } else { Mode::Write };
+        match locks.lock(Plan::resource_name(resource)).mode(mode).wait(wait).acquire().await {
             Ok(guard) => {
-                granted(world, call, &guard);
+                granted(world, call, guard.lease());
                 sleep(HOLD).await;
-                match release(world, call, guard).await {
+                match released(world, call, &guard.release().await) {
                     STILL_HELD => return Ok(()),
                     _ if world.suspensions(client) > suspensions => continue,
                     result => return Err(format!("{call} lost its lock after the faults had ended: {result}")),
@@ -102,51 +105,29 @@ async fn acquire_after_faults(
     }
 }
 
-struct Worker {
-    plan: Arc<Plan>,
-    world: World,
-    locks: LockManager,
-    client: usize,
+pub(super) struct Worker {
+    pub(super) plan: Arc<Plan>,
+    pub(super) world: World,
+    pub(super) locks: LockManager,
+    pub(super) client: usize,
+    /// For locks that are just written under.
     rng: Rng,
-    operator: Rng,
+    /// For all other kinds, and for which kind comes next.
+    pub(super) mixer: Rng,
 }
-
-/// How long a forced release may take: its rounds wait for a majority.
-const FORCED_IN: Duration = Duration::from_secs(20);
 
 impl Worker {
     async fn run(mut self) {
         sleep(self.rng.millis(0, 20)).await;
         while now() < self.plan.fault_phase {
-            // Where two leases may be valid at once: an evicted holder is, until its next renewal.
-            if self.plan.scenario == Scenario::ClockJumps && self.operator.percent(5) {
-                self.force_release().await;
-            } else {
-                self.attempt().await;
-            }
+            let kind = Kind::draw(&self.plan, &mut self.mixer);
+            self.mix(kind).await;
             sleep(self.rng.pick(&[0, 0, 5, 20, 100]).millis()).await;
         }
     }
 
-    /// Takes a lock from its holder, and claims the token. It must be unique and in order with those of the holders.
-    async fn force_release(&mut self) {
-        let resource = usize::try_from(self.operator.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
-        let call = self.world.call(self.client, resource);
-        self.world.record(Event::Began { call, ttl: Duration::ZERO, wait: FORCED_IN });
-        match self.locks.force_release(Plan::resource_name(resource)).await {
-            Ok(forced) => {
-                let token = forced.token.get();
-                self.world.count(if forced.freed_on.is_empty() { "force-release" } else { "force-release, evicting" });
-                self.world.record(Event::Granted { call, token, remaining: Duration::ZERO });
-                self.world.record(Event::Ended { call, why: "forced" });
-                self.world.with_register(resource, |register| register.read(token));
-            }
-            Err(error) => self.world.record(Event::Failed { call, why: kind(&error) }),
-        }
-    }
-
     /// Requests a lock once, and works under it if it is granted.
-    async fn attempt(&mut self) {
+    pub(super) async fn attempt(&mut self) {
         let resource = usize::try_from(self.rng.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
         // Often the same, because a lock is handed over only to a caller with the same ttl.
         let ttl = self.rng.pick(&[150, 300, 300, 300, 600, 1000]).millis();
@@ -158,7 +139,7 @@ impl Worker {
         let cancel_after = if self.rng.percent(15) { self.rng.millis(0, 60) } else { Duration::MAX };
         match timeout(cancel_after, request.acquire()).await {
             Ok(Ok(guard)) => {
-                granted(&self.world, call, &guard);
+                granted(&self.world, call, guard.lease());
                 self.hold(call, guard, ttl).await;
             }
             Ok(Err(error)) => self.world.record(Event::Failed { call, why: kind(&error) }),
@@ -190,15 +171,20 @@ impl Worker {
             }
         }
         if self.rng.percent(70) {
-            release(&self.world, call, guard).await;
+            released(&self.world, call, &guard.release().await);
         }
     }
 }
 
-/// Records a grant, and later the end of the lease as its holder is notified of it.
-fn granted(world: &World, call: Call, guard: &LockGuard) {
-    let lease = guard.lease();
-    world.record(Event::Granted { call, token: lease.token().get(), remaining: lease.remaining() });
+/// Records a grant, and later the end of the lease.
+pub(super) fn granted(world: &World, call: Call, lease: Lease) {
+    let (token, reads, remaining) = (lease.token().get(), lease.mode() == Mode::Read, lease.remaining());
+    world.record(Event::Granted { call, token, reads, remaining });
+    record_end(world, call, lease);
+}
+
+/// Records the end of a lease as its holder is notified of it.
+pub(super) fn record_end(world: &World, call: Call, lease: Lease) {
     let world = world.clone();
     tokio::spawn(async move {
         lease.lost().await;
@@ -207,6 +193,7 @@ fn granted(world: &World, call: Call, guard: &LockGuard) {
             Err(LockError::Lost { reason: LossReason::Expired, .. }) => "expired",
             Err(LockError::Lost { reason: LossReason::Gone, .. }) => "gone",
             Err(LockError::Lost { reason: LossReason::MaxHold, .. }) => "max_hold",
+            Err(LockError::Lost { reason: LossReason::SetLost, .. }) => "set lost",
             Err(_) => "another reason",
             Ok(()) => "still valid",
         };
@@ -214,8 +201,9 @@ fn granted(world: &World, call: Call, guard: &LockGuard) {
     });
 }
 
-async fn release(world: &World, call: Call, guard: LockGuard) -> &'static str {
-    let result = match guard.release().await {
+/// Records a release, and returns its result.
+pub(super) fn released(world: &World, call: Call, result: &Result<bool, LockError>) -> &'static str {
+    let result = match result {
         Ok(true) => STILL_HELD,
         Ok(false) => "lost before the release",
         Err(_) => "no quorum",
@@ -225,9 +213,9 @@ async fn release(world: &World, call: Call, guard: LockGuard) -> &'static str {
 }
 
 /// The result of a release whose lease was not lost before.
-const STILL_HELD: &str = "still held";
+pub(super) const STILL_HELD: &str = "still held";
 
-fn kind(error: &LockError) -> &'static str {
+pub(super) fn kind(error: &LockError) -> &'static str {
     match error {
         LockError::Contended { .. } => "contended",
         LockError::NoQuorum { .. } => "no quorum",

@@ -22,7 +22,25 @@ pub(super) enum Event {
     /// The call began, and waits for at most `wait`.
     Began { call: Call, ttl: Duration, wait: Duration },
     /// The lock was granted.
-    Granted { call: Call, token: u64, remaining: Duration },
+    Granted { call: Call, token: u64, reads: bool, remaining: Duration },
+    /// The holder reads from now on.
+    Downgraded { call: Call },
+    /// A set of locks was granted, with these names of those that were wanted.
+    SetGranted { call: Call, wanted: BTreeSet<String>, granted: BTreeSet<String> },
+    /// Whether the locks of a set were valid, in the order in which they were looked at.
+    SetSeen { call: Call, valid: Vec<bool> },
+    /// The holder delegated its lock to another client.
+    Delegated { call: Call },
+    /// The other client answered.
+    Answered { call: Call },
+    /// A client is about to adopt a lock.
+    Adopting { call: Call },
+    /// It did.
+    Adopted { call: Call, token: u64, reads: bool },
+    /// It did so a second time, and relies on nothing.
+    Replayed { call: Call, token: u64 },
+    /// A client is about to take a lock from its holder.
+    Forcing { call: Call },
     /// The call returned an error.
     Failed { call: Call, why: &'static str },
     /// The caller dropped the call before it returned.
@@ -92,7 +110,21 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Began { call, ttl, wait } => write!(f, "{call} began, ttl {ttl:?}, wait {wait:?}"),
-            Self::Granted { call, token, remaining } => write!(f, "{call} granted token {token} for {remaining:?}"),
+            Self::Granted { call, token, reads, remaining } => {
+                let to = if *reads { "read" } else { "write" };
+                write!(f, "{call} granted token {token} to {to} for {remaining:?}")
+            }
+            Self::Downgraded { call } => write!(f, "{call} reads from now on"),
+            Self::SetGranted { call, granted, .. } => write!(f, "{call} and others granted together: {granted:?}"),
+            Self::SetSeen { call, valid } => write!(f, "{call} sees its set: {valid:?}"),
+            Self::Delegated { call } => write!(f, "{call} delegates its lock"),
+            Self::Answered { call } => write!(f, "{call} is answered"),
+            Self::Adopting { call } => write!(f, "{call} adopts"),
+            Self::Adopted { call, token, reads } => {
+                write!(f, "{call} adopted token {token} to {}", if *reads { "read" } else { "write" })
+            }
+            Self::Replayed { call, token } => write!(f, "{call} adopted token {token} once more"),
+            Self::Forcing { call } => write!(f, "{call} forces a release"),
             Self::Failed { call, why } => write!(f, "{call} failed: {why}"),
             Self::Dropped { call } => write!(f, "{call} dropped"),
             Self::Ended { call, why } => write!(f, "{call} ended: {why}"),

@@ -2,11 +2,14 @@
 //! simulated Redis servers. Faults are injected as a seed determines, and the recorded history is checked against the
 //! promises. A seed always produces the same run, byte for byte.
 //!
-//! A run begins with a phase of faults, whose kinds the [`Scenario`] determines. Then the faults end, and all clients line up for
+//! A run begins with a phase of faults, whose kinds the [`Scenario`] determines, while clients write, read, downgrade, take sets, delegate
+//! and adopt, and force releases, on the same names. Then the faults end, and all clients line up for
 //! each lock once more; some of them die or freeze in line. The checks:
 //!
-//! - no two leases of a resource are valid at once, as their holders are notified;
-//! - tokens are unique, and larger than those that were granted before their call began;
+//! - no lease to write is valid beside another one of the resource, as their holders are notified; those to read may be;
+//! - tokens are unique, and larger than those that were granted before their call began, except between readers;
+//! - who is evicted does not renew, and who comes after is not evicted; an adopted lock ends with its holder's key;
+//! - a set of locks is granted whole and lost whole;
 //! - a resource that checks tokens loses no update;
 //! - each call returns within its wait and the second of first contact;
 //! - after the faults, each client acquires each lock, no lease ends early, and no key is left when all clients are done;
@@ -24,10 +27,12 @@
 mod check;
 mod client;
 mod counting;
+mod grants;
 mod history;
 mod hosts;
 mod line;
 mod machine;
+mod mixed;
 mod nemesis;
 mod plan;
 pub mod redis;

@@ -75,10 +75,10 @@ mod tests {
             history.record(ms(5), Event::Began { call, ttl: MAX_TTL, wait: MAX_TTL });
         }
         history.record(ms(10), Event::Suspended { client: 1 });
-        history.record(ms(20), Event::Granted { call: served, token: 1, remaining: MAX_TTL });
+        history.record(ms(20), Event::Granted { call: served, token: 1, reads: false, remaining: MAX_TTL });
         history.record(ms(30), Event::Crashed { client: 2 });
         history.record(ms(110), Event::Resumed { client: 1 });
-        history.record(ms(120), Event::Granted { call: frozen, token: 2, remaining: MAX_TTL });
+        history.record(ms(120), Event::Granted { call: frozen, token: 2, reads: true, remaining: MAX_TTL });
         history.record(ms(200), Event::Finished { client: 0 });
         assert_eq!(waits(&history, ms(0)), [(0, 0, ms(15)), (1, 0, ms(15)), (3, 0, ms(195))]);
         let later = waits(&history, ms(6));

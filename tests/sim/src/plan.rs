@@ -97,7 +97,7 @@ impl Plan {
             servers: (0..masters + spares).map(server).collect(),
             clients: rng.pick(&[2, 3, 3, 4]) + if crowd { CROWD } else { 0 },
             workers: rng.pick(&[1, 2, 3]),
-            resources: rng.pick(&[1, 1, 2]),
+            resources: rng.pick(&[1, 2, 2]),
             flaw,
             forgetful,
             latency: rng.pick(&[2, 3, 5, 10]),

@@ -27,6 +27,16 @@ struct Shared {
     uplinks: Vec<Option<UnboundedSender<Dial>>>,
     /// The servers that each client has as masters when it starts.
     lists: Vec<Vec<usize>>,
+    delegations: Vec<Delegated>,
+}
+
+/// A delegation on its way from one client to another.
+struct Delegated {
+    client: usize,
+    resource: usize,
+    credential: String,
+    is_taken: bool,
+    is_answered: bool,
 }
 
 impl World {
@@ -40,6 +50,7 @@ impl World {
             activity: BTreeMap::new(),
             uplinks: vec![None; plan.clients],
             lists: vec![(0..plan.masters).collect(); plan.clients],
+            delegations: Vec::new(),
         };
         Self(Arc::new(Mutex::new(shared)), Arc::default())
     }
@@ -117,6 +128,30 @@ impl World {
     /// Opens the connections of a client. `None` before its host has started.
     pub(super) fn uplink(&self, client: usize) -> Option<UnboundedSender<Dial>> {
         self.lock().uplinks[client].clone()
+    }
+
+    /// Sends a delegation to whichever client takes it first. Returns its id.
+    pub(super) fn delegate(&self, client: usize, resource: usize, credential: &str) -> usize {
+        let delegations = &mut self.lock().delegations;
+        let credential = credential.to_owned();
+        delegations.push(Delegated { client, resource, credential, is_taken: false, is_answered: false });
+        delegations.len() - 1
+    }
+
+    /// The next delegation of another client: its id, the resource and the credential.
+    pub(super) fn take_delegation(&self, client: usize) -> Option<(usize, usize, String)> {
+        let delegations = &mut self.lock().delegations;
+        let id = delegations.iter().position(|delegated| !delegated.is_taken && delegated.client != client)?;
+        delegations[id].is_taken = true;
+        Some((id, delegations[id].resource, delegations[id].credential.clone()))
+    }
+
+    pub(super) fn answer(&self, delegation: usize) {
+        self.lock().delegations[delegation].is_answered = true;
+    }
+
+    pub(super) fn is_answered(&self, delegation: usize) -> bool {
+        self.lock().delegations[delegation].is_answered
     }
 
     /// Counts a request or a wake-up of a client, by its kind.

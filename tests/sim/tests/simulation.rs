@@ -42,10 +42,14 @@ fn assert_kept(report: &Report, faults: &[&str]) {
 }
 
 /// What clients request and servers do in every range of seeds.
-const ACTIVITY: [&str; 17] = [
+const ACTIVITY: [&str; 21] = [
     "acquire",
     "extend",
     "replace",
+    "downgrade",
+    "reader beside a reader",
+    "set granted",
+    "adopted",
     "release",
     "leave the queue",
     "give an id",
@@ -100,6 +104,7 @@ fn the_promises_hold_whatever_happens() {
     ];
     assert_kept(&report, &[&FAULTS[..], &of_masters[..]].concat());
     assert_confirmed(&report);
+    assert!(report.runs < 20 || report.activity.contains_key("force-release, evicting"), "{report}");
 }
 
 #[test]
@@ -207,6 +212,11 @@ fn a_server_that_repeats_fences_is_caught() {
 #[test]
 fn a_server_that_forgets_fences_is_caught() {
     assert_caught(Flaw::ForgetsFences, "an acquisition began after");
+}
+
+#[test]
+fn a_server_that_forgets_the_other_readers_is_caught() {
+    assert_caught(Flaw::ForgetsOtherReaders, "two valid holders");
 }
 
 #[test]

@@ -71,10 +71,10 @@ impl Nemesis {
             return;
         }
         self.count(now, "clock step", &format!("the clock of redis-{server} steps by {step} µs"));
-        let held = self.servers[server].locks(PREFIX, now);
+        let held = self.servers[server].holders(PREFIX, now);
         self.servers[server].jump(step);
-        let still_held = self.servers[server].locks(PREFIX, now);
-        for lock in held.into_iter().filter(|lock| !still_held.contains(lock)) {
+        let still_held = self.servers[server].holders(PREFIX, now);
+        for (lock, _) in held.into_iter().filter(|holder| !still_held.contains(holder)) {
             let resource = lock.strip_prefix(PREFIX).unwrap_or_default().to_owned();
             self.world.record_at(now, Event::Freed { resource });
         }

@@ -17,13 +17,15 @@ pub enum Flaw {
     RepeatsFences,
     /// The fence is lost together with the lock, and the node keeps voting: only its clock still orders tokens.
     ForgetsFences,
+    /// The first reader that leaves deletes the marker under all others.
+    ForgetsOtherReaders,
     /// A free key is reserved for a waiter for seconds, even if that one is dead or frozen.
     ReservesForSeconds,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ReleasesForAnyone,
         Self::VotesInAnyEpoch,
         Self::EndsQuarantinesAtOnce,
@@ -32,6 +34,7 @@ impl Flaw {
         Self::IgnoresReleases,
         Self::RepeatsFences,
         Self::ForgetsFences,
+        Self::ForgetsOtherReaders,
         Self::ReservesForSeconds,
     ];
 
@@ -49,6 +52,7 @@ impl Flaw {
             Self::IgnoresReleases => &[("if count > 0 then call('DEL', unpack(deleted)) end", "")],
             Self::RepeatsFences => &[("if token - fence < tokens then", "token, last = 1, '1' if false then")],
             Self::ForgetsFences => &[("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'")],
+            Self::ForgetsOtherReaders => &[("if left < 0 then", "if true then")],
             Self::ReservesForSeconds => {
                 &[("local elapsed = RESERVED_TTL - call('PTTL', reserved_key)", "local elapsed = 0")]
             }

@@ -11,6 +11,7 @@ use super::commands::{Scripts, Session, State};
 use super::database::Database;
 use super::flaw::Flaw;
 use super::resp::{Reply, Words, take_command};
+use super::sorted_sets::SortedSet;
 use super::store::Store;
 
 /// A simulated Redis server. Clones are the same server.
@@ -167,6 +168,23 @@ impl FakeRedis {
         let now = state.clock.millis(now);
         let keys = state.database.store.alive(now).map(|key| String::from_utf8_lossy(key).into_owned());
         keys.filter(|key| key.starts_with(prefix) && !key.contains('{')).collect()
+    }
+
+    /// Who holds which of these locks on it: a writer is named by its lock, and a reader by itself, too.
+    pub(crate) fn holders(&self, prefix: &str, now: Duration) -> Vec<(String, Vec<u8>)> {
+        let locks = self.locks(prefix, now);
+        let state = &mut *self.state();
+        let now = state.clock.millis(now);
+        let mut holders = Vec::new();
+        for lock in locks {
+            let readers = format!("{prefix}{{{}}}:readers", &lock[prefix.len()..]);
+            #[expect(clippy::cast_precision_loss, reason = "scores are floating-point numbers")]
+            let alive = |readers: &mut SortedSet| readers.from(now as f64).map(<[u8]>::to_vec).collect::<Vec<_>>();
+            let readers = state.database.store.with_sorted_set(readers.as_bytes(), now, alive).unwrap_or_default();
+            holders.extend(readers.into_iter().map(|reader| (lock.clone(), reader)));
+            holders.push((lock, Vec::new()));
+        }
+        holders
     }
 
     /// How many wake-ups its scripts sent, and how many of a waiter that nobody listens for.

@@ -1,0 +1,291 @@
+use std::time::Duration;
+
+use lock_core::{Lease, Mode};
+use tokio::time::{sleep, timeout};
+
+use super::client::{Worker, granted, kind, record_end, released};
+use super::history::{Call, Event};
+use super::plan::{Plan, Scenario};
+use super::rng::Rng;
+use super::world::now;
+
+/// The kinds of locks that a run mixes. The place for a further one, such as permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Write,
+    Read,
+    /// To write, and then to read.
+    Downgrade,
+    /// All resources, each to read or to write.
+    Set,
+    /// For another client, which adopts it.
+    Delegate,
+    /// To take the lock from whoever has it.
+    Force,
+}
+
+impl Kind {
+    pub(super) fn draw(plan: &Plan, rng: &mut Rng) -> Self {
+        // Where all servers may forget, a token may be in use already.
+        let forced = match plan.scenario {
+            Scenario::Promised => 2,
+            Scenario::ClockJumps => 5,
+            Scenario::Amnesia => 0,
+        };
+        match rng.between(0, 99) {
+            drawn if drawn < forced => Self::Force,
+            0..=44 => Self::Write,
+            45..=52 if plan.resources > 1 => Self::Set,
+            45..=81 => Self::Read,
+            82..=91 => Self::Downgrade,
+            _ => Self::Delegate,
+        }
+    }
+}
+
+/// How long a forced release may take: its rounds wait for a majority.
+const FORCED_IN: Duration = Duration::from_secs(20);
+/// How often clients look for delegations, and for their answers.
+const POLL: Duration = Duration::from_millis(10);
+/// How long a client waits for the answer to a delegation.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How a lock is asked for.
+struct Terms {
+    ttl: Duration,
+    wait: Duration,
+    renew: bool,
+    dropped_after: Duration,
+}
+
+impl Worker {
+    /// Does with locks what no client does with one that it just writes under.
+    pub(super) async fn mix(&mut self, kind: Kind) {
+        match kind {
+            Kind::Write => self.attempt().await,
+            Kind::Read => self.read().await,
+            Kind::Downgrade => self.downgrade().await,
+            Kind::Set => self.set().await,
+            Kind::Delegate => self.delegate().await,
+            Kind::Force => self.force_release().await,
+        }
+    }
+
+    fn terms(&mut self) -> Terms {
+        let ttl = Duration::from_millis(self.mixer.pick(&[150, 300, 300, 300, 600, 1000]));
+        let wait = Duration::from_millis(self.mixer.pick(&[0, 200, 1000, 2000, 2000]));
+        let dropped_after = if self.mixer.percent(10) { self.mixer.millis(0, 60) } else { Duration::MAX };
+        Terms { ttl, wait, renew: !self.mixer.percent(20), dropped_after }
+    }
+
+    /// A call for some resource, that has begun.
+    fn begin(&mut self, Terms { ttl, wait, .. }: &Terms) -> Call {
+        let resource = usize::try_from(self.mixer.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
+        let call = self.world.call(self.client, resource);
+        self.world.record(Event::Began { call, ttl: *ttl, wait: *wait });
+        call
+    }
+
+    /// Works for a while, sometimes for longer than the lock lives, and cut off from all servers.
+    async fn work(&mut self, ttl: Duration) {
+        match self.mixer.between(0, 19) {
+            0 => {
+                let pause = ttl.mul_f64(1.3);
+                self.world.request_pause(self.client, pause);
+                sleep(pause).await;
+            }
+            1 | 2 => sleep(ttl.mul_f64(1.6)).await,
+            _ => sleep(self.mixer.millis(0, 30)).await,
+        }
+    }
+
+    /// Adds one to a resource under a lease.
+    async fn update(&mut self, call: Call, token: u64, ttl: Duration) {
+        let value = self.world.with_register(call.resource, |register| register.read(token));
+        self.work(ttl).await;
+        if let Some(value) = value {
+            let accepted = self.world.with_register(call.resource, |register| register.write(token, value + 1));
+            self.world.record(Event::Wrote { call, token, accepted });
+        }
+    }
+
+    async fn read(&mut self) {
+        let terms = self.terms();
+        let call = self.begin(&terms);
+        let request = self.locks.read(Plan::resource_name(call.resource));
+        let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
+        match timeout(terms.dropped_after, request.acquire()).await {
+            Ok(Ok(guard)) => {
+                granted(&self.world, call, guard.lease());
+                self.work(terms.ttl).await;
+                if self.mixer.percent(70) {
+                    released(&self.world, call, &guard.release().await);
+                }
+            }
+            Ok(Err(error)) => self.world.record(Event::Failed { call, why: kind(&error) }),
+            Err(_) => self.world.record(Event::Dropped { call }),
+        }
+    }
+
+    async fn downgrade(&mut self) {
+        let terms = self.terms();
+        let call = self.begin(&terms);
+        let request = self.locks.write(Plan::resource_name(call.resource));
+        let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
+        match timeout(terms.dropped_after, request.acquire()).await {
+            Ok(Ok(guard)) => {
+                granted(&self.world, call, guard.lease());
+                self.update(call, guard.token().get(), terms.ttl).await;
+                self.world.record(Event::Downgraded { call });
+                // If that fails, its end has been recorded.
+                let Ok(guard) = guard.downgrade().await else { return };
+                self.work(terms.ttl).await;
+                if self.mixer.percent(70) {
+                    released(&self.world, call, &guard.release().await);
+                }
+            }
+            Ok(Err(error)) => self.world.record(Event::Failed { call, why: kind(&error) }),
+            Err(_) => self.world.record(Event::Dropped { call }),
+        }
+    }
+
+    async fn set(&mut self) {
+        let terms = self.terms();
+        let calls: Vec<Call> =
+            (0..self.plan.resources).map(|resource| self.world.call(self.client, resource)).collect();
+        let reads: Vec<bool> = calls.iter().map(|_| self.mixer.percent(40)).collect();
+        let of = |mode: bool| {
+            let named = calls.iter().zip(&reads).filter(move |(_, reads)| **reads == mode);
+            named.map(|(call, _)| Plan::resource_name(call.resource)).collect::<Vec<_>>()
+        };
+        let request = self.locks.lock_all(of(false)).read(of(true));
+        let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
+        for call in &calls {
+            self.world.record(Event::Began { call: *call, ttl: terms.ttl, wait: terms.wait });
+        }
+        let wanted = calls.iter().map(|call| Plan::resource_name(call.resource)).collect();
+        match timeout(terms.dropped_after, request.acquire()).await {
+            Ok(Ok(guard)) => {
+                let lease = |call: &Call| guard.get(&Plan::resource_name(call.resource)).cloned();
+                let held: Vec<(Call, Lease)> = calls.iter().filter_map(|call| Some((*call, lease(call)?))).collect();
+                let names = guard.iter().map(|lease| lease.resource().to_owned()).collect();
+                self.world.record(Event::SetGranted { call: calls[0], wanted, granted: names });
+                self.world.count("set granted");
+                held.iter().for_each(|(call, lease)| granted(&self.world, *call, lease.clone()));
+                for (call, lease) in &held {
+                    if lease.mode() == Mode::Write {
+                        self.update(*call, lease.token().get(), terms.ttl).await;
+                    } else {
+                        self.work(terms.ttl).await;
+                    }
+                    let twice = held.iter().chain(&held).map(|(_, lease)| lease.is_valid());
+                    self.world.record(Event::SetSeen { call: calls[0], valid: twice.collect() });
+                }
+                if self.mixer.percent(70) {
+                    let result = guard.release().await;
+                    calls.iter().for_each(|call| _ = released(&self.world, *call, &result));
+                }
+            }
+            Ok(Err(error)) => {
+                calls.iter().for_each(|call| self.world.record(Event::Failed { call: *call, why: kind(&error) }));
+            }
+            Err(_) => calls.iter().for_each(|call| self.world.record(Event::Dropped { call: *call })),
+        }
+    }
+
+    /// Lets another client work under a lock, and waits for its answer.
+    async fn delegate(&mut self) {
+        let terms = self.terms();
+        let call = self.begin(&terms);
+        let mode = if self.mixer.percent(30) { Mode::Read } else { Mode::Write };
+        let request = self.locks.lock(Plan::resource_name(call.resource)).mode(mode);
+        let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
+        match timeout(terms.dropped_after, request.acquire()).await {
+            Ok(Ok(guard)) => {
+                granted(&self.world, call, guard.lease());
+                if let Ok(delegation) = guard.delegate().create() {
+                    self.world.record(Event::Delegated { call });
+                    let id = self.world.delegate(self.client, call.resource, delegation.as_str());
+                    let (world, until) = (self.world.clone(), now() + PATIENCE);
+                    let answer = async move {
+                        while now() < until {
+                            if world.is_answered(id) {
+                                return Ok(());
+                            }
+                            sleep(POLL).await;
+                        }
+                        Err(())
+                    };
+                    if delegation.around(answer).await.is_ok() {
+                        self.world.record(Event::Answered { call });
+                    }
+                }
+                if self.mixer.percent(70) {
+                    released(&self.world, call, &guard.release().await);
+                }
+            }
+            Ok(Err(error)) => self.world.record(Event::Failed { call, why: kind(&error) }),
+            Err(_) => self.world.record(Event::Dropped { call }),
+        }
+    }
+
+    /// Adopts what other clients delegate, while there are faults.
+    pub(super) async fn adopt(mut self) {
+        while now() < self.plan.fault_phase {
+            if let Some((id, resource, credential)) = self.world.take_delegation(self.client) {
+                self.work_under(resource, &credential).await;
+                if self.mixer.percent(90) {
+                    self.world.answer(id);
+                }
+                if self.mixer.percent(10) {
+                    sleep(self.mixer.millis(0, 60)).await;
+                    self.replay(resource, &credential).await;
+                }
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    async fn work_under(&mut self, resource: usize, credential: &str) {
+        let call = self.world.call(self.client, resource);
+        self.world.record(Event::Adopting { call });
+        let Ok(adopted) = self.locks.adopt(credential).await else { return };
+        let lease = adopted.lease();
+        let (token, reads) = (lease.token().get(), lease.mode() == Mode::Read);
+        self.world.record(Event::Adopted { call, token, reads });
+        self.world.count("adopted");
+        record_end(&self.world, call, lease);
+        if reads {
+            self.work(PATIENCE).await;
+        } else {
+            self.update(call, token, PATIENCE).await;
+        }
+    }
+
+    /// Adopts a lock once more, and relies on nothing: its holder need not wait.
+    async fn replay(&mut self, resource: usize, credential: &str) {
+        let call = self.world.call(self.client, resource);
+        self.world.record(Event::Adopting { call });
+        if let Ok(adopted) = self.locks.adopt(credential).await {
+            self.world.record(Event::Replayed { call, token: adopted.token().get() });
+        }
+    }
+
+    /// Takes a lock from its holder, and claims the token. It must be unique and in order with those of the holders.
+    async fn force_release(&mut self) {
+        let resource = usize::try_from(self.mixer.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
+        let call = self.world.call(self.client, resource);
+        self.world.record(Event::Forcing { call });
+        self.world.record(Event::Began { call, ttl: Duration::ZERO, wait: FORCED_IN });
+        match self.locks.force_release(Plan::resource_name(resource)).await {
+            Ok(forced) => {
+                let token = forced.token.get();
+                self.world.count(if forced.freed_on.is_empty() { "force-release" } else { "force-release, evicting" });
+                self.world.record(Event::Granted { call, token, reads: false, remaining: Duration::ZERO });
+                self.world.record(Event::Ended { call, why: "forced" });
+                self.world.with_register(resource, |register| register.read(token));
+            }
+            Err(error) => self.world.record(Event::Failed { call, why: kind(&error) }),
+        }
+    }
+}
