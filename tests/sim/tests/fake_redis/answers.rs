@@ -61,17 +61,26 @@ fn alike(real: &Value, fake: &Value) -> bool {
 fn same_state(real: &[Value], fake: &[Value]) -> bool {
     let same = |(real, fake): (&Value, &Value)| match (real, fake) {
         (Value::Int(one), Value::Int(other)) => one == other || *one > 1_000 && near(*one, *other),
-        (Value::Array(real), Value::Array(fake)) => same_state(&by_owner(real), &by_owner(fake)),
+        (Value::Array(real), Value::Array(fake)) => same_readers(real, fake),
         _ => real == fake,
     };
     real.len() == fake.len() && real.iter().zip(fake).all(same)
 }
 
-/// Readers and their remaining times, by owner: which of two lives longer can differ by a millisecond.
-fn by_owner(readers: &[Value]) -> Vec<Value> {
-    let mut readers: Vec<_> = readers.chunks(2).collect();
-    readers.sort_by_key(|reader| redis::from_redis_value_ref::<String>(&reader[0]).unwrap_or_default());
-    readers.concat()
+/// Whether two lists of readers, each with its remaining time, are the same but for these times. They are in the order of the times,
+/// which differs with them, and those that are about to expire may have expired on one of the two.
+fn same_readers(real: &[Value], fake: &[Value]) -> bool {
+    let readers = |list: &[Value]| {
+        let pair = |pair: &[Value]| {
+            let owner = redis::from_redis_value_ref::<String>(&pair[0]).ok()?;
+            let remaining = redis::from_redis_value_ref::<i64>(pair.get(1)?).ok()?;
+            (remaining > 1_000).then_some((owner, remaining))
+        };
+        list.chunks(2).filter_map(pair).collect::<BTreeMap<_, _>>()
+    };
+    let (real, fake) = (readers(real), readers(fake));
+    let same = |(real, fake): ((&String, &i64), (&String, &i64))| real.0 == fake.0 && near(*real.1, *fake.1);
+    real.len() == fake.len() && real.iter().zip(&fake).all(same)
 }
 
 /// For how long a lock is held or kept, and all else that the line says: by whom, and the caller's position.
