@@ -198,7 +198,8 @@ mod tests {
         let delegated = Event::Delegated { attempt: 1, resource: "r".into() };
         let answered = Event::Answered { attempt: 1, resource: "r".into() };
         let deleted = |answer: &[Event]| {
-            let events = [&read(1)[..], &read(2), &[delegated.clone()], answer, &released(1), &released(2)].concat();
+            let events =
+                [&read(1)[..], &read(2), std::slice::from_ref(&delegated), answer, &released(1), &released(2)].concat();
             grants(&records(events)).unwrap().iter().filter(|grant| grant.deleted.is_some()).count()
         };
         assert_eq!((deleted(&[]), deleted(&[answered])), (0, 2), "also for readers that share it");

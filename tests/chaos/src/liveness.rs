@@ -182,8 +182,9 @@ mod tests {
             Grant::to_read((resource(QUICK_RESOURCE), 0), Holder::of((1, 0)), [1_800, 1_800, 4_500].map(at)),
         );
         let grants = [held(500, 2_000), held(5_000, 6_000)];
-        let free =
-            |gathering: &[Grant]| free_locks_are_taken(&grants, gathering, &[waiting.clone()], &[HEALTHY]).violations;
+        let free = |gathering: &[Grant]| {
+            free_locks_are_taken(&grants, gathering, std::slice::from_ref(&waiting), &[HEALTHY]).violations
+        };
         assert_eq!((free(&[]).len(), free(&[gathered]).len()), (1, 0));
     }
 
