@@ -139,13 +139,17 @@ impl LockKeys {
     pub fn of_slot(keyspace: &Arc<Keyspace>, resource: &str, slot: u32) -> Self {
         let lock_key = format!("{}{}", keyspace.prefix, slot_name(resource, slot));
         let queue = format!("{}{resource}{{}}", keyspace.prefix);
-        let (fence, queue_fence) = (fence_of(&lock_key), fence_of(&queue));
+        let fence = fence_of(&lock_key);
+        #[cfg(feature = "redis")]
+        let queue_fence = fence_of(&queue);
         Self(Arc::new(Names {
             keyspace: Arc::clone(keyspace),
             lock_key: lock_key.into(),
             fence,
             queue: queue.into(),
+            #[cfg(feature = "redis")]
             queue_fence,
+            #[cfg(feature = "redis")]
             queue_field: format!("q{queue_fence}"),
             slot: Some(slot),
         }))

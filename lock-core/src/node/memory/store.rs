@@ -145,7 +145,7 @@ impl Store {
                     queue.acquired(keys.slot(), *waiter, now);
                 }
                 if mode.is_read() && !joins {
-                    self.readers_began(keys, now);
+                    self.let_readers_in(keys, now);
                 }
                 Reply::Granted { token }
             }
@@ -256,7 +256,7 @@ impl Store {
         let Some(lock) = self.locks.get_mut(keys.lock_key()) else { return Reply::Gone };
         if matches!(lock.holder, readers::Holder::Writer(_)) {
             *lock = Lock::new(Mode::Read, owner, lock.expires);
-            self.readers_began(keys, now);
+            self.let_readers_in(keys, now);
         }
         self.extend(keys, owner, ttl, now)
     }
@@ -324,7 +324,7 @@ impl Store {
                 let makes_way = queue.has_writer(caller.waiter) && holder.is_some_and(|held| held.by_readers);
                 queue.leave(slot, caller.waiter, now);
                 if makes_way {
-                    self.wake_readers(keys);
+                    self.let_readers_in(keys, now);
                 }
             }
             QueuePosition::None => {}
@@ -337,16 +337,12 @@ impl Store {
     }
 
     /// Readers begin to hold the lock. The writer behind those that wait was heard while it could not yet be noted.
-    fn readers_began(&mut self, keys: &LockKeys, now: Duration) {
-        if let Some(writer) = self.wake_readers(keys) {
-            self.queue(keys).hear(writer, now);
+    fn let_readers_in(&mut self, keys: &LockKeys, now: Duration) {
+        let Some(queue) = self.queues.get_mut(keys.queue()) else { return };
+        let listeners = &self.listeners;
+        if let Some(writer) = queue.wake_readers(|waiter| wake(listeners, keys, waiter, 0)) {
+            queue.hear(writer, now);
         }
-    }
-
-    /// Wakes the readers at the head of the queue. Returns the writer behind them.
-    fn wake_readers(&mut self, keys: &LockKeys) -> Option<WaiterId> {
-        let (queue, listeners) = (self.queues.get_mut(keys.lock_key())?, &self.listeners);
-        queue.wake_readers(|waiter| wake(listeners, keys, waiter, 0))
     }
 
     fn queue(&mut self, keys: &LockKeys) -> &mut NodeQueue {

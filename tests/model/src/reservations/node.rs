@@ -105,7 +105,7 @@ impl ReservationsNode {
                 self.key = Some(ReservationsKey { owner, left: None });
                 if sender.reads {
                     self.readers = 1 << sender.id;
-                    self.readers_began(wake, setting.mutant == Some(QueueMutant::WriterBehindIsNotHeard));
+                    self.let_readers_in(wake, setting.mutant == Some(QueueMutant::WriterBehindIsNotHeard));
                 }
                 return ReservationsReply::Granted;
             }
@@ -142,7 +142,7 @@ impl ReservationsNode {
             let makes_way = self.is_shared() && self.queue.has_writer(sender.id);
             self.queue.leave(sender.id);
             if makes_way && setting.mutant != Some(QueueMutant::LeavingWriterWakesNobody) {
-                self.queue.wake_readers(&mut wake);
+                self.let_readers_in(&mut wake, setting.mutant == Some(QueueMutant::WriterBehindIsNotHeard));
             }
         }
         self.enter(sender, keeps, setting, refused);
@@ -156,7 +156,7 @@ impl ReservationsNode {
     }
 
     /// Readers hold the lock: those at the head of the queue join them, and the writer behind them bars later ones.
-    fn readers_began(&mut self, wake: impl FnMut(u8, u8) -> bool, is_not_heard: bool) {
+    fn let_readers_in(&mut self, wake: impl FnMut(u8, u8) -> bool, is_not_heard: bool) {
         if let Some(writer) = self.queue.wake_readers(wake).filter(|_| !is_not_heard) {
             self.queue.hear(writer);
         }

@@ -112,6 +112,28 @@ fn a_waiter_is_told_its_position_before_those_that_do_not_listen_are_removed() {
 }
 
 #[test]
+fn a_writer_behind_one_that_gives_up_bars_readers() {
+    let mut node = Fixture::new();
+    let attempt = |node: &mut Fixture, number: u64, waits: bool, mode: Mode| {
+        let (owner, since) = (OwnerId::from_bits(number.into()), NonZeroU64::new(number).filter(|_| waits));
+        let request = node.request(Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode });
+        let request = Request { waiter: WaiterId::from_bits(number.into()), polls: true, ..request };
+        node.store.execute(&request, node.now).unwrap()
+    };
+    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write })
+        .unwrap();
+    for (number, mode) in [(4, Mode::Read), (5, Mode::Write), (6, Mode::Write)] {
+        attempt(&mut node, number, true, mode);
+    }
+    node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
+    assert!(matches!(attempt(&mut node, 4, true, Mode::Read), Reply::Granted { .. }));
+    let leaves = Request { waiter: WaiterId::from_bits(5), polls: true, ..node.request(Operation::LeaveQueue) };
+    node.store.execute(&leaves, node.now).unwrap();
+    let late = attempt(&mut node, 7, false, Mode::Read);
+    assert!(matches!(late, Reply::Held { .. }), "{late:?}");
+}
+
+#[test]
 fn of_those_that_let_their_reservation_pass_only_the_silent_ones_lose_their_position() {
     let mut node = Fixture::new();
     let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write };

@@ -268,8 +268,8 @@ local function writer_waits(lock_key, since)
   return false
 end
 
--- Readers hold the lock: those at the head of the queue join them. Returns the waiter behind them, if it is known.
-local function wake_readers(lock_key)
+-- Readers hold the lock: those at the head of the queue join them. The writer behind those was heard when it could not yet be noted.
+local function let_readers_in(lock_key)
   if not marks[lock_key] then return end
   local queue, removed, behind = key(lock_key, 'queue'), {}, nil
   for _, waiter in ipairs(try('ZRANGE', queue, 0, MAX_WOKEN_READERS - 1)) do
@@ -280,13 +280,7 @@ local function wake_readers(lock_key)
     if not hears(waiter, 0, lock_key) then removed[#removed + 1] = waiter end
   end
   if removed[1] then try('ZREM', queue, unpack(removed)) end
-  return behind
-end
-
--- Readers begin to hold the lock. The writer behind them was heard while it could not yet be noted.
-local function readers_began(lock_key)
-  local writer = wake_readers(lock_key)
-  if writer then hear(lock_key, id_of(writer)) end
+  if behind then hear(lock_key, id_of(behind)) end
 end
 
 -- A release: `holder` is what holds the lock afterwards, `position` is 'leave', 'none', or since when the position is kept, with an
@@ -297,7 +291,7 @@ local function released(lock_key, holder, position)
     local queue = queue_key(lock_key)
     local made_way = holder == SHARED and try('ZREM', queue, WOKEN, POLLING) == 1
     try('ZREM', queue, WOKEN, POLLING, READS, READS_POLLING)
-    if made_way then wake_readers(lock_key) end
+    if made_way then let_readers_in(lock_key) end
     if is_reserved_for_caller(reserved_for(lock_key)) then end_reservations(lock_key) end
   elseif position ~= 'none' then
     -- First, who let a reservation pass: not the caller, which is here.
@@ -355,5 +349,5 @@ end
 
 return {
   released = released, leave = leave, blocked = blocked, acquired = acquired, now = now, key = key, add_lock = add_lock,
-  readers_began = readers_began, writer_waits = writer_waits, is_barred = is_barred,
+  let_readers_in = let_readers_in, writer_waits = writer_waits, is_barred = is_barred,
 }

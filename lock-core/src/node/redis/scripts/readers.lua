@@ -90,7 +90,7 @@ local function acquire(lock_key, holder, next_arg)
   end
   if failed then return failed end
   queue.acquired(lock_key)
-  if not holder then queue.readers_began(lock_key) end
+  if not holder then queue.let_readers_in(lock_key) end
   return text
 end
 
@@ -128,7 +128,7 @@ local function downgrade(lock_key, holder, next_arg)
   local failed = write_entry(lock_key, owner, ttl, ttl)
   if failed then return failed end
   queue.add_lock(lock_key, queue_field, call('HMGET', RECORD, queue_field)[1])
-  queue.readers_began(lock_key)
+  queue.let_readers_in(lock_key)
   return queue.writer_waits(lock_key) and 'B' or 'K'
 end
 
