@@ -332,6 +332,7 @@ impl Inner {
 }
 
 /// What a caller took.
+#[expect(clippy::large_enum_variant, reason = "moved once, to the lease that begins with it")]
 pub(super) enum Taken {
     /// From the nodes, or from the caller before it.
     Grant(Grant, Option<LocalHold>),

@@ -23,7 +23,7 @@ async fn managers() -> (MemoryCluster, LockManager, LockManager) {
     (cluster, one, other)
 }
 
-fn is_contended<T>(outcome: Result<T, LockError>) -> bool {
+fn is_contended<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(LockError::Contended { .. }))
 }
 
@@ -52,17 +52,17 @@ async fn readers_hold_the_lock_together_and_no_writer_beside_them() {
     let readers = [one.read("r").acquire().await.unwrap(), other.read("r").acquire().await.unwrap()];
     assert!(readers.iter().all(|reader| reader.is_valid() && reader.mode() == Mode::Read));
     for locks in [&one, &other] {
-        assert!(is_contended(locks.write("r").try_acquire().await));
+        assert!(is_contended(&locks.write("r").try_acquire().await));
     }
     let [first, last] = readers;
     assert!(first.release().await.unwrap());
-    assert!(is_contended(one.write("r").try_acquire().await), "the other one still reads");
+    assert!(is_contended(&one.write("r").try_acquire().await), "the other one still reads");
     assert!(last.release().await.unwrap());
     assert_eq!(cluster.holding(), 0);
     let writer = one.lock("r").try_acquire().await.unwrap();
     assert_eq!(writer.mode(), Mode::Write);
-    assert!(is_contended(other.read("r").try_acquire().await));
-    assert!(is_contended(one.read("r").try_acquire().await));
+    assert!(is_contended(&other.read("r").try_acquire().await));
+    assert!(is_contended(&one.read("r").try_acquire().await));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn a_reader_joins_after_20_ms_only_if_the_nodes_say_that_no_writer_waits()
     assert!(joined.iter().all(Result::is_ok));
     let writer = tokio::spawn(locks.write("r").acquire());
     sleep(WORD_TTL * 2).await;
-    assert!(is_contended(locks.read("r").try_acquire().await));
+    assert!(is_contended(&locks.read("r").try_acquire().await));
     writer.abort();
 }
 
@@ -141,7 +141,7 @@ async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     let writer = tokio::spawn(other.write("r").wait(SOON * 4).acquire());
     sleep(SOON).await;
     let third = tokio::spawn(one.read("r").renew(false).acquire());
-    assert!(is_contended(writer.await.unwrap()));
+    assert!(is_contended(&writer.await.unwrap()));
     sleep(SOON).await;
     assert!(third.is_finished());
     assert!(third.await.unwrap().is_ok());
@@ -172,7 +172,7 @@ async fn a_downgrade_lets_readers_in_and_no_writer() {
     let reader = writer.downgrade().await.unwrap();
     assert_eq!((reader.token(), lease.mode(), lease.is_valid()), (token, Mode::Read, true));
     let readers = join_all(waiting).await.into_iter().map(|reader| reader.unwrap().unwrap()).collect::<Vec<_>>();
-    assert!(is_contended(other.write("r").try_acquire().await));
+    assert!(is_contended(&other.write("r").try_acquire().await));
     sleep(TTL * 3).await;
     assert!(readers.iter().chain([&reader]).all(|reader| reader.is_valid()), "all are renewed");
     drop((readers, reader));
@@ -228,7 +228,7 @@ async fn readers_that_share_a_hold_are_renewed_with_one_round_and_end_each_by_th
 async fn a_reader_is_lost_with_the_majority_that_held_it() {
     let (cluster, one, _other) = managers().await;
     let readers = [one.read("r").acquire().await.unwrap(), one.read("r").acquire().await.unwrap()];
-    cluster.nodes[..3].iter().for_each(|node| node.forget());
+    cluster.nodes[..3].iter().for_each(MemoryNode::forget);
     for reader in &readers {
         reader.lost().await;
         assert!(reader.check().is_err());

@@ -11,8 +11,11 @@ const TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What each master voted.
 fn failures(error: &LockError) -> Vec<&NodeError> {
-    let failure = |vote| if let &Vote::Failed(ref error) = vote { Some(error) } else { None };
-    error.votes().iter().filter_map(|vote| failure(&vote.vote)).collect()
+    let failures = error.votes().iter().filter_map(|vote| match &vote.vote {
+        Vote::Failed(error) => Some(error),
+        _ => None,
+    });
+    failures.collect()
 }
 
 /// A manager whose votes wait for a replica.
