@@ -11,7 +11,8 @@ pub const CREATE_TABLE: &str =
 /// It does not raise the token, as [`CLAIM`] does: readers come in any order, and do not shut each other out. So it does not shut a
 /// paused writer out either, which comes back after the reader has read. Where that matters, claim.
 ///
-/// It must be in the transaction that reads.
+/// It must be in the transaction that reads, after what it reads: at the level `READ COMMITTED` of PostgreSQL, each statement sees what
+/// was committed before it.
 pub const CHECK: &str = "SELECT token FROM lock_fence WHERE resource = $1 AND token > $2";
 
 /// The SQL statement that claims a resource, for SQLite and PostgreSQL: `$1` is the resource, `$2` the token as a signed integer

@@ -7,7 +7,7 @@ use super::credential::Credential;
 use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::mode::Mode;
-use crate::node::{Holder, LockKeys, LockState, Look};
+use crate::node::{Holder, LockKeys, LockState, Look, MAX_READERS_SEEN};
 use crate::quorum::{ProofTally, ProofVerdict, ProofVote};
 use crate::random::OwnerId;
 
@@ -83,6 +83,8 @@ fn vote(credential: &Credential, state: &LockState, owner: &mut Option<OwnerId>)
             *owner = Some(signer);
             (ProofVote::Proven(remaining), Vote::Granted { token: state.fence })
         }
+        // There may be more readers than a look returns.
+        None if state.readers.len() >= MAX_READERS_SEEN => (ProofVote::NoReply, Vote::Pending),
         None => (ProofVote::Refuted, Vote::Held { remaining: state.remaining }),
     }
 }

@@ -122,6 +122,11 @@ impl Grant {
         self.sent = self.sent.max(sent);
     }
 
+    /// The positions in the nodes' queues belong to another caller from now on.
+    pub(crate) fn give_up_position(&mut self) {
+        self.position = QueuePosition::None;
+    }
+
     /// Gives the lock up without a release: its key is on the nodes until it expires.
     pub(crate) fn leave_to_expire(mut self) {
         self.nodes = NodeSet::default();

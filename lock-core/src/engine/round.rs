@@ -162,6 +162,15 @@ impl Round {
         .await
     }
 
+    /// The next reply, whatever the deadline; `None` when all have arrived. For who has a timer of its own.
+    ///
+    /// # Cancel safety
+    ///
+    /// No reply is lost if the future is dropped.
+    pub(crate) async fn next_whenever(&mut self) -> Option<NodeReply> {
+        poll_fn(|cx| self.poll_replies(cx)).await
+    }
+
     /// The next reply; after the deadline, an error for each that is missing. `None` when all have arrived.
     ///
     /// # Cancel safety

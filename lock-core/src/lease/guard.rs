@@ -169,7 +169,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lease was lost, [`LockError::NoQuorum`] if too few nodes replied within the node timeout, and
-    /// [`LockError::Delegated`] while a [delegation](Lease::delegate) of it is unfinished. The lock is then released.
+    /// [`LockError::Delegated`] while a [delegation](Lease::delegate) of it is unfinished. The lock is then released, or left to
+    /// expire if it is delegated.
     ///
     /// # Cancel safety
     ///
@@ -199,28 +200,30 @@ impl LockGuard {
         let began = Instant::now();
         let engine = self.lease.grant().as_ref().map(|grant| Arc::clone(grant.engine()));
         let Some(engine) = engine else { return Err(self.lease.lost_error()) };
-        // Before the nodes know: from then on, others may read, and the lock must not be handed over to write.
+        // Before the nodes know: from then on, others may read, and the lock must not be handed over to write. It is dropped after the
+        // guard: if this fails, the release comes before the requests of the next caller.
         let local_hold = self.lease.take_local_hold();
-        self.lease.read_from_now_on();
-        match downgrade(&engine, &self.lease).await {
+        let this = self;
+        this.lease.read_from_now_on();
+        match downgrade(&engine, &this.lease).await {
             RenewalVerdict::Renewed => {}
             RenewalVerdict::Lost => {
-                self.lease.end(LossReason::Gone);
-                return Err(self.lease.lost_error());
+                this.lease.end(LossReason::Gone);
+                return Err(this.lease.lost_error());
             }
             RenewalVerdict::Unknown => {
-                self.lease.check()?;
-                let resource = self.lease.resource().to_owned();
+                this.lease.check()?;
+                let resource = this.lease.resource().to_owned();
                 return Err(LockError::NoQuorum { resource, waited: began.elapsed(), votes: Vec::new() });
             }
         }
-        if let Some(registry) = &self.registry {
-            registry.readings.add(self.lease.shared_grant());
+        if let Some(registry) = &this.registry {
+            registry.readings.add(this.lease.shared_grant());
         }
-        self.lease.delegations().end_downgrade();
+        this.lease.delegations().end_downgrade();
         // The next caller may read, too, or wait for a turn to write.
         drop(local_hold);
-        Ok(ReadGuard::new(self))
+        Ok(ReadGuard::new(this))
     }
 
     /// Ends the lease if it is held for no other guard, and hands the lock over or sends the release. Returns `None` if there is
@@ -255,7 +258,7 @@ impl LockGuard {
             }
         }
         // Sent before the permit is passed on, so that the next caller's requests come after this release.
-        let release = self.lease.release_grant(grant, local_hold.position());
+        let release = self.lease.shared_grant().release(grant, local_hold.position());
         local_hold.leave_queues();
         release
     }

@@ -413,20 +413,7 @@ impl Lease {
     /// shared by other leases.
     pub(crate) fn revoke(&self, reason: LossReason) -> Option<Release> {
         let grant = self.end_and_take(reason)?;
-        self.release_grant(grant, QueuePosition::None)
-    }
-
-    /// Sends the release of a lease that has ended. `None` if the lock is another service's, or if another service may still work under
-    /// it: the key is then left to expire, or the next holder would work beside that service.
-    pub(super) fn release_grant(&self, grant: Grant, position: QueuePosition) -> Option<Release> {
-        if grant.is_adopted() {
-            return None;
-        }
-        if self.delegations().unfinished() {
-            grant.leave_to_expire();
-            return None;
-        }
-        Some(grant.release(position))
+        self.0.grant.release(grant, QueuePosition::None)
     }
 
     /// Whether the lease ended in another way than by its guard.

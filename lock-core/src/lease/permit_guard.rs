@@ -37,7 +37,8 @@ impl PermitGuard {
         Self { guard, slot }
     }
 
-    /// Which slot is held, from 0 to one less than the number of permits. No other holder has it.
+    /// Which slot is held, from 0 to one less than the number of permits; of those of the outer guard, if this one shares its lease. No
+    /// other holder has it.
     #[must_use]
     pub fn slot(&self) -> u32 {
         self.slot

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::LeaseRegistry;
 use super::shared_grant::SharedGrant;
 use crate::engine::{Engine, Grant};
-use crate::node::LockKeys;
+use crate::node::{LockKeys, QueuePosition};
+use crate::random::OwnerId;
 use crate::waiting::HandoverTerms;
 
 /// What this process reads: for each lock (none is read that has slots), the grant that further readers may share. As many as locks are held.
@@ -25,6 +26,11 @@ impl Readings {
         }
     }
 
+    /// Offers none of these owners' grants any longer.
+    pub(super) fn remove_all(&self, owners: impl Fn(OwnerId) -> bool) {
+        self.lock().retain(|_, grant| !owners(grant.owner));
+    }
+
     fn get(&self, keys: &LockKeys) -> Option<Arc<SharedGrant>> {
         self.lock().get(keys.queue()).cloned()
     }
@@ -43,10 +49,14 @@ pub(crate) struct ReadShare {
 }
 
 impl ReadShare {
-    /// The first share of a grant that was won. Further readers may join.
-    pub(crate) fn first(registry: &Arc<LeaseRegistry>, grant: Grant) -> Self {
+    /// The first share of a grant that was won. Further readers may join, if it is renewed.
+    pub(crate) fn first(registry: &Arc<LeaseRegistry>, mut grant: Grant, is_renewed: bool) -> Self {
+        // The permit is passed on, and the position with it.
+        grant.give_up_position();
         let grant = SharedGrant::new(grant);
-        registry.readings.add(&grant);
+        if is_renewed {
+            registry.readings.add(&grant);
+        }
         Self::new(registry, grant)
     }
 
@@ -61,12 +71,15 @@ impl ReadShare {
         keys: &LockKeys,
         terms: HandoverTerms,
     ) -> Option<Self> {
-        let grant = registry.readings.get(keys).filter(|grant| grant.join())?;
+        let grant =
+            registry.readings.get(keys).filter(|grant| terms.ttl == grant.ttl && terms.renew && grant.join())?;
         // From here on, the grant is not released by others.
         let share = Self::new(registry, Arc::clone(&grant));
         let may_join = grant.may_be_shared(engine).await;
         let fits = grant.grant().as_ref().is_some_and(|grant| terms.fit(grant));
-        (may_join && fits).then_some(share)
+        // It is not offered any longer if its readers were evicted meanwhile.
+        let is_offered = registry.readings.get(keys).is_some_and(|offered| Arc::ptr_eq(&offered, &grant));
+        (may_join && fits && is_offered).then_some(share)
     }
 
     fn new(registry: &Arc<LeaseRegistry>, grant: Arc<SharedGrant>) -> Self {
@@ -86,7 +99,8 @@ impl Drop for ReadShare {
         }
         if let Some(grant) = self.grant.leave() {
             self.registry.readings.remove(&self.grant);
-            drop(grant);
+            // It goes on in the background.
+            drop(self.grant.release(grant, QueuePosition::None));
         }
     }
 }

@@ -117,8 +117,9 @@ impl LeaseRegistry {
 
     /// Ends the leases of holders that were evicted, which need not wait for their next renewal, and releases what they still have.
     pub(crate) fn revoke_evicted(&self, holders: &[Holder]) {
-        let evicted = |lease: &Lease| holders.contains(&Holder::Owner(lease.owner()));
-        for lease in self.all().into_iter().filter(evicted) {
+        let is_evicted = |owner| holders.contains(&Holder::Owner(owner));
+        self.readings.remove_all(is_evicted);
+        for lease in self.all().into_iter().filter(|lease| is_evicted(lease.owner())) {
             // It goes on in the background.
             drop(lease.revoke(LossReason::Gone));
         }

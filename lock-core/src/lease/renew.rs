@@ -23,11 +23,11 @@ pub(super) struct Renewed {
 /// Renews a lease that is due, up to the verdict. Ends it if the nodes lost the lock.
 pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
     let sent = Instant::now();
-    if lease.mode().is_read() && !lease.shared_grant().begin_round(sent, engine.node_timeout(lease.ttl())) {
+    let Some(_round) = lease.shared_grant().begin_round(sent, engine.node_timeout(lease.ttl())) else {
         // Another reader renews what they share.
         let due = sent + engine.random.jitter(retry_pause(lease.ttl()));
         return Renewed { lease, due, stragglers: None };
-    }
+    };
     let late = lease.renewal_due().map_or(Duration::ZERO, |due| sent.saturating_duration_since(due));
     let (verdict, stragglers) = extend(&engine, &lease, sent).await;
     let due = match verdict {
@@ -134,13 +134,13 @@ fn put_back(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usiz
 /// answer.
 pub(super) async fn ask_nodes(engine: Arc<Engine>, grant: Arc<SharedGrant>) {
     let (cluster, ttl, owner, sent) = (&engine.cluster, grant.ttl, grant.owner, Instant::now());
-    let mut round = Round::until(cluster, &grant.keys, sent + engine.node_timeout(ttl));
+    let mut round = Round::new(cluster, &grant.keys, engine.node_timeout(ttl));
     round.await_majority_but(0);
     for node in 0..cluster.size() {
         round.send(node, Operation::Extend { owner, ttl });
     }
     let mut tally = RenewalTally::new(cluster.size());
-    while let Some(NodeReply { node, reply }) = round.next().await {
+    while let Some(NodeReply { node, reply }) = round.next_whenever().await {
         if let Some(verdict) = tally.vote(node, renewal_vote(&reply)) {
             if verdict == RenewalVerdict::Renewed {
                 grant.renewed(sent, tally.is_barred());
@@ -162,7 +162,8 @@ pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> RenewalVer
     let mut tally = RenewalTally::new(cluster.size());
     while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
         match tally.vote(node, renewal_vote(&reply)) {
-            Some(RenewalVerdict::Renewed) if lease.extend(sent) => {
+            // A lease that is not renewed ends when it would have ended.
+            Some(RenewalVerdict::Renewed) if lease.is_valid() && (!lease.renews() || lease.extend(sent)) => {
                 lease.shared_grant().renewed(sent, tally.is_barred());
                 return RenewalVerdict::Renewed;
             }

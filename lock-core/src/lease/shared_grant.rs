@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::delegations::Delegations;
 use super::renew::ask_nodes;
-use crate::engine::{Engine, Grant};
-use crate::node::LockKeys;
+use crate::engine::{Engine, Grant, Release};
+use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
 use crate::quorum::drift;
 use crate::random::OwnerId;
@@ -18,6 +18,8 @@ use crate::token::FencingToken;
 /// How old the nodes' last word is at most when another reader shares a grant. Without asking anew, the readers of one busy process
 /// would keep a writer out for ever.
 const WORD_TTL: Duration = Duration::from_millis(20);
+
+type Question = Shared<BoxFuture<'static, ()>>;
 
 /// The grant of a lease, which the leases of one process share that read the same lock. The last of them releases it.
 pub(crate) struct SharedGrant {
@@ -35,8 +37,9 @@ pub(crate) struct SharedGrant {
     is_barred: AtomicBool,
     /// When the last round of renewal began.
     round_began: Mutex<Option<Instant>>,
-    /// The present question to the nodes, which all readers await that want to share the grant.
-    asking: Mutex<Option<Shared<BoxFuture<'static, ()>>>>,
+    /// The present question to the nodes, which all readers await that want to share the grant, and when it was asked. It has no timer,
+    /// which would be that of the runtime where it is first polled.
+    asking: Mutex<Option<(Instant, Question)>>,
 }
 
 impl SharedGrant {
@@ -88,24 +91,41 @@ impl SharedGrant {
         left
     }
 
+    /// Sends the release of what the last lease [left](Self::leave). `None` if the lock is another service's, or if another service may
+    /// still work under it: the key is then left to expire, or the next holder would work beside that service.
+    pub(super) fn release(&self, grant: Grant, position: QueuePosition) -> Option<Release> {
+        if grant.is_adopted() {
+            return None;
+        }
+        if self.delegations.unfinished() {
+            grant.leave_to_expire();
+            return None;
+        }
+        Some(grant.release(position))
+    }
+
     /// A majority extended the key by requests sent at this time, and says whether a writer waits.
     pub(super) fn renewed(&self, sent: Instant, is_barred: bool) {
         if let Some(grant) = &mut *self.grant()
             && Instant::now() < grant.sent() + (self.ttl - drift(self.ttl))
         {
-            self.is_barred.store(is_barred, Ordering::Release);
+            // A reply that comes late says nothing about now.
+            if sent >= grant.sent() {
+                self.is_barred.store(is_barred, Ordering::Release);
+            }
             grant.renewed(sent);
         }
     }
 
-    /// Begins a round of renewal. Returns false if another lease began one that may not have ended.
-    pub(super) fn begin_round(&self, now: Instant, timeout: Duration) -> bool {
+    /// Begins a round of renewal, which ends when what is returned is dropped. `None` if another lease is in one; not for longer than
+    /// `timeout`, in case its runtime stalls.
+    pub(super) fn begin_round(self: &Arc<Self>, now: Instant, timeout: Duration) -> Option<RenewalRound> {
         let mut began = lock(&self.round_began);
-        let is_free = began.is_none_or(|began| began + timeout <= now);
-        if is_free {
-            *began = Some(now);
+        if began.is_some_and(|began| now < began + timeout) {
+            return None;
         }
-        is_free
+        *began = Some(now);
+        Some(RenewalRound { grant: Arc::clone(self), began: now })
     }
 
     /// Whether another reader may share it, for which no writer has to wait longer. Asks the nodes, if their last word is too old.
@@ -115,7 +135,7 @@ impl SharedGrant {
     /// Nothing is lost if the future is dropped.
     pub(super) async fn may_be_shared(self: &Arc<Self>, engine: &Arc<Engine>) -> bool {
         let arrived = Instant::now();
-        let until = arrived + 2 * engine.node_timeout(self.ttl);
+        let until = arrived + engine.node_timeout(self.ttl);
         loop {
             let Some(word) = self.sent() else { return false };
             if arrived.saturating_duration_since(word) <= WORD_TTL {
@@ -128,12 +148,27 @@ impl SharedGrant {
     }
 
     /// The question that is being asked, or a new one.
-    fn ask(self: &Arc<Self>, engine: &Arc<Engine>) -> Shared<BoxFuture<'static, ()>> {
-        let mut asking = lock(&self.asking);
+    fn ask(self: &Arc<Self>, engine: &Arc<Engine>) -> Question {
+        let (mut asking, now) = (lock(&self.asking), Instant::now());
         match &*asking {
-            Some(present) if present.peek().is_none() => present.clone(),
-            _ => asking.insert(ask_nodes(Arc::clone(engine), Arc::clone(self)).boxed().shared()).clone(),
+            Some((asked, question)) if question.peek().is_none() && now < *asked + engine.node_timeout(self.ttl) => {
+                question.clone()
+            }
+            _ => asking.insert((now, ask_nodes(Arc::clone(engine), Arc::clone(self)).boxed().shared())).1.clone(),
         }
+    }
+}
+
+/// A round of renewal in progress, of one of the leases that share a grant.
+pub(super) struct RenewalRound {
+    grant: Arc<SharedGrant>,
+    began: Instant,
+}
+
+impl Drop for RenewalRound {
+    fn drop(&mut self) {
+        // Another one may have begun meanwhile.
+        lock(&self.grant.round_began).take_if(|began| *began == self.began);
     }
 }
 

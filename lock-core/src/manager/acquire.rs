@@ -112,7 +112,7 @@ impl Inner {
         match taken {
             Taken::Grant(grant, local_hold) if options.mode.is_read() => {
                 let (nodes, free_at) = (grant.nodes(), grant.sent() + options.ttl);
-                let share = ReadShare::first(leases, grant);
+                let share = ReadShare::first(leases, grant, options.renew);
                 if let Some(LocalHold::Permit(mut permit)) = local_hold {
                     // Passed on now, so that the callers behind may read, too, or have their turn to write.
                     permit.lock_taken(nodes, free_at);
@@ -128,7 +128,9 @@ impl Inner {
 
     /// Shares what another caller of this process reads, unless somebody waits in the local queue, who came before.
     async fn share_reading(&self, keys: &LockKeys, caller: &Caller<'_>) -> Option<ReadShare> {
-        if !caller.options.mode.is_read() || self.queues.callers_before(keys).is_some() {
+        // In an outage that lasts, the nodes are not asked.
+        let may_ask = caller.options.mode.is_read() && !self.engine.outage_lasts();
+        if !may_ask || self.queues.callers_before(keys).is_some() {
             return None;
         }
         ReadShare::join(&self.leases, &self.engine, keys, caller.options.into()).await
@@ -212,8 +214,8 @@ impl Inner {
                 Err(failed) => (None, Err(failed)),
             };
             let failed = match attempt {
-                Ok(grant) if options.permits.is_some() => {
-                    let slot = permit.slot_taken(&grant);
+                Ok(mut grant) if options.permits.is_some() => {
+                    let slot = permit.slot_taken(&mut grant);
                     return Ok(Taken::Grant(grant, Some(LocalHold::Slot(slot))));
                 }
                 Ok(grant) => return Ok(Taken::Grant(grant, Some(LocalHold::Permit(permit)))),
@@ -364,15 +366,21 @@ impl<'a> Caller<'a> {
 
     /// Shares the lease in whose scope the caller is, when that has the validity that the caller asks for.
     pub(super) async fn share(&self, lease: Lease) -> Result<LockGuard, LockError> {
-        if lease.mode().is_read() && !self.options.mode.is_read() {
-            return Err(LockError::Upgrade { resource: self.resource.to_owned() });
-        }
+        self.check_mode(&lease)?;
         lease.check()?;
         if lease.has_left(self.options.min_validity, self.until()).await {
             return Ok(LockGuard::sharing(lease, self.leases));
         }
         lease.check()?;
         Err(self.expired())
+    }
+
+    /// Checks that the lease in whose scope the caller is allows what the caller wants to do.
+    pub(super) fn check_mode(&self, outer: &Lease) -> Result<(), LockError> {
+        if outer.mode().is_read() && !self.options.mode.is_read() {
+            return Err(LockError::Upgrade { resource: self.resource.to_owned() });
+        }
+        Ok(())
     }
 
     /// The error for a lock of which too little validity is left.

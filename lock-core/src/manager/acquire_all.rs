@@ -67,7 +67,10 @@ impl Inner {
             let caller = Caller { resource, options, started, leases: &self.leases, acquiring };
             let resource = self.check(&caller)?;
             match Lease::in_scope(self.id, &resource, false) {
-                Some(lease) => shared.push((lease, caller)),
+                Some(lease) => {
+                    caller.check_mode(&lease)?;
+                    shared.push((lease, caller));
+                }
                 None => locks.push(SetLock { caller, keys: self.engine.cluster.keyspace.keys(&resource), resource }),
             }
         }

@@ -31,7 +31,7 @@ pub struct LockOnNode {
     pub votes: bool,
     /// Who has the key of the lock on this node, to write.
     pub holder: Option<HolderTag>,
-    /// Who has it to read: at most 256, those that have it longest.
+    /// Who has it to read: at most 1024, those that have it longest.
     pub readers: Vec<HolderTag>,
     /// Whether that is a stranger: the value of the key is not one that this library writes.
     pub stranger: bool,

@@ -74,7 +74,8 @@ impl ReadRequest {
         Ok(ReadGuard::new(self.0.acquire().await?))
     }
 
-    /// Acquires the lock to read if no writer holds it or waits for it, in a single attempt.
+    /// Acquires the lock to read if no writer holds it or waits for it, in a single attempt. As [`LockRequest::try_acquire`], it passes
+    /// nobody of this process who waits, nor who makes the first attempt to read.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ pub(super) const WRITER_HEARD: Duration = Duration::from_millis(2500);
 #[cfg(feature = "redis")]
 pub(super) const MAX_HEARD: usize = 64;
 /// The most readers that a look at a lock returns.
-pub(super) const MAX_READERS_SEEN: usize = 256;
+pub(crate) const MAX_READERS_SEEN: usize = 1024;
 /// How many readers are woken at once, when others hold the lock.
 pub(super) const MAX_WOKEN_READERS: usize = 128;
 

@@ -25,7 +25,7 @@ pub struct LockState {
     pub fence: u64,
     /// How many managers wait in its queue.
     pub waiters: u32,
-    /// The readers that hold it, if they do: those that live longest, and at most 256.
+    /// The readers that hold it, if they do: those that live longest, and at most 1024.
     pub readers: Vec<Reader>,
     /// The owners that were [evicted](super::LockNode::evict) and cannot have it again.
     pub evicted: Vec<OwnerId>,

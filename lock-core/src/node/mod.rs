@@ -26,7 +26,7 @@ pub mod writing;
 pub use self::evict::{Evict, Eviction};
 pub use self::inspection::{FormerRecord, FoundRecord, Inspection};
 pub use self::keyspace::{Keyspace, LockKeys};
-pub(crate) use self::limits::{MAX_RESERVATIONS, MAX_TOKEN};
+pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};
 #[cfg(feature = "redis")]
 pub(crate) use self::lock_node::in_memory_timeout;
 pub use self::lock_node::{LockNode, NodeFuture};

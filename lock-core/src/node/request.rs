@@ -104,7 +104,8 @@ pub enum Operation {
     /// Puts `L` back on a node that lost it, after a majority was renewed: if `L` is missing, it is set for `ttl`, and `F`
     /// becomes `max(F, token)`. [`Reply::Kept`](super::Reply::Kept) if this owner holds `L` afterwards, otherwise
     /// [`Reply::Gone`](super::Reply::Gone). It never counts in the renewal that led to it. A reader also joins other readers, whoever
-    /// waits.
+    /// waits; if there are none, and `F` is larger than its token, `F` becomes `F + 1`, because those who join it must not have the token
+    /// of a writer that came between.
     Replace {
         /// The owner id of the lease.
         owner: OwnerId,

@@ -134,7 +134,8 @@ impl LocalPermit {
 
     /// A slot was taken. The permit goes to the next caller, which may wait for another one; so do the positions. A slot that nodes
     /// reserve for this process beside the one that was taken is left to other processes.
-    pub(crate) fn slot_taken(mut self, grant: &Grant) -> LocalSlot {
+    pub(crate) fn slot_taken(mut self, grant: &mut Grant) -> LocalSlot {
+        grant.give_up_position();
         let slot = LocalSlot::new(&self.queues, grant.keys());
         (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
         let last_attempt =

@@ -83,12 +83,11 @@ impl Node {
         }
         if self.is_shared() {
             self.join(key, mutant);
+            self.fence = self.fence.max(fence);
         } else if self.key.is_none() || mutant == Some(Mutant::ReplaceOverWriter) {
             self.begin_to_read(key, None);
-        } else {
-            return;
+            self.fence = if self.fence > fence { self.fence + 1 } else { fence };
         }
-        self.fence = self.fence.max(fence);
     }
 
     /// The last reader deletes the marker. Before that, it shrinks to the longest that is left.

@@ -168,7 +168,13 @@ impl Store {
                 if holder.is_some() && !is_shared || self.is_evicted(keys, owner, now) {
                     return Ok(Reply::Gone);
                 }
-                self.set_fence(keys, fence.max(token));
+                // Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
+                let after_a_writer = mode.is_read() && holder.is_none() && fence > token;
+                let next = if after_a_writer { fence + 1 } else { fence.max(token) };
+                if next > MAX_TOKEN {
+                    return Err(rejected("the fence is used up"));
+                }
+                self.set_fence(keys, next);
                 self.hold(keys, mode, owner, ttl, now);
                 Reply::Kept
             }

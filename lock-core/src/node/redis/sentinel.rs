@@ -63,25 +63,28 @@ impl Sentinels {
             .map(|(name, sentinel)| async move { (name, timeout(TIMEOUT, self.ask(sentinel)).await) })
             .collect();
         let (mut named, mut ignorant, mut silent): (Vec<(String, u16)>, Vec<&str>, Vec<String>) = Default::default();
+        let is_majority = |count: usize| count > self.sentinels.len() / 2;
         while let Some((sentinel, answer)) = asked.next().await {
             match answer.unwrap_or_else(|_| Err(NodeError::Unreachable { reason: "no answer".into() })) {
                 Ok(Some(master)) => named.push(master),
                 Ok(None) => ignorant.push(sentinel),
                 Err(error) => silent.push(format!("{sentinel}: {error}")),
             }
+            // Fewer may be cut off with a master that another one has replaced.
             if let Some(last) = named.last()
-                && votes(&named, last) > self.sentinels.len() / 2
+                && is_majority(votes(&named, last))
             {
-                break;
+                return Ok(last.clone());
             }
         }
-        match named.iter().max_by_key(|master| votes(&named, master)) {
-            Some(master) => Ok(master.clone()),
-            None if ignorant.is_empty() => Err(NodeError::Unreachable {
-                reason: format!("no sentinel of {:?} answers: {}", self.master, silent.join("; ")),
-            }),
-            None => Err(Refusal::UnknownMaster { master: self.master.clone(), sentinels: ignorant.join(", ") }.into()),
+        if is_majority(ignorant.len()) {
+            return Err(Refusal::UnknownMaster { master: self.master.clone(), sentinels: ignorant.join(", ") }.into());
         }
+        let named = named.iter().map(|(host, port)| format!("{host}:{port}"));
+        let said: Vec<String> =
+            named.chain(ignorant.into_iter().map(|name| format!("{name}: unknown"))).chain(silent).collect();
+        let reason = format!("no majority of the sentinels names one master {:?}: {}", self.master, said.join("; "));
+        Err(NodeError::Unreachable { reason })
     }
 
     /// The address of the master, as one sentinel knows it.

@@ -307,6 +307,33 @@ async fn a_plain_redlock_client_and_this_one_exclude_each_other() {
 }
 
 #[tokio::test]
+async fn a_plain_redlock_client_and_readers_exclude_each_other() {
+    let cluster = RedisCluster::start(3).await;
+    let connect = async || cluster.builder().prefix("").connect().await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    let set = "SET catalog x NX PX 5000";
+    for server in &cluster.servers[..2] {
+        assert_eq!(server.query::<Option<String>>(set).await.as_deref(), Some("OK"));
+    }
+    assert!(matches!(one.read("catalog").try_acquire().await, Err(LockError::Contended { .. })));
+    for server in &cluster.servers[..2] {
+        assert_eq!(server.query::<i64>("DEL catalog").await, 1);
+    }
+    eventually_async("our own grants are released", async || cluster.keys("catalog").await.is_empty()).await;
+
+    let readers = [one.read("catalog").acquire().await.unwrap(), other.read("catalog").acquire().await.unwrap()];
+    let [first, last] = readers;
+    for reader in [first, last] {
+        for server in &cluster.servers {
+            assert_eq!(server.query::<Option<String>>(set).await, None, "somebody still reads");
+        }
+        assert!(reader.release().await.unwrap());
+    }
+    eventually_async("the last reader has released it", async || cluster.keys("catalog").await.is_empty()).await;
+    assert_eq!(cluster.servers[0].query::<Option<String>>(set).await.as_deref(), Some("OK"));
+}
+
+#[tokio::test]
 async fn the_record_is_a_hashtable_however_few_fences_it_has() {
     let mut cluster = RedisCluster::start(3).await;
     cluster.servers[2] = RedisServer::start_with(&["--appendonly", "yes"]).await;

@@ -25,6 +25,8 @@ local time = call('TIME')
 local function has_no_other_holder(holder, named)
   if holder ~= SHARED then return not holder or named[holder] end
   local readers, now = try('ZRANGE', key('readers'), 0, -1, 'WITHSCORES'), time[1] * 1000 + math.floor(time[2] / 1000)
+  -- What cannot be read may be anybody's.
+  if readers.err then return false end
   for n = #readers, 2, -2 do
     if tonumber(readers[n]) < now then break end
     if not named[readers[n - 1]] then return false end

@@ -17,10 +17,11 @@ local now = queue.now
 
 local function readers_of(lock_key) return queue.key(lock_key, 'readers') end
 
--- When a reader expires, or nothing if it has expired or is none.
+-- When a reader expires, or nothing if it has expired or is none. If that cannot be read, also the reply that says so.
 local function reads_until(lock_key, owner)
   local expires = try('ZSCORE', readers_of(lock_key), owner)
-  expires = type(expires) == 'string' and tonumber(expires)
+  if type(expires) == 'table' then return nil, 'E' .. expires.err end
+  expires = expires and tonumber(expires)
   return expires and expires >= now() and expires
 end
 
@@ -71,8 +72,11 @@ local function acquire(lock_key, holder, next_arg)
   local text = found[1] or '0'
   local fence = tonumber(text)
   if not fence then return 'Ethe fence is not a number' end
-  -- The same attempt again.
-  if holder == owner or holder == SHARED and reads_until(lock_key, owner) then return text end
+  -- The same attempt again. Without a holder, it is asked whether entries can be read at all: before one is written. Those of a lock
+  -- that is over are deleted, of whatever type they are.
+  local reads, unreadable = reads_until(lock_key, owner)
+  if unreadable and (holder or not string.find(unreadable, '^EWRONGTYPE')) then return unreadable end
+  if holder == owner or holder == SHARED and reads then return text end
   queue.add_lock(lock_key, queue_field, found[2])
   local blocked = queue.blocked(lock_key, holder, since, owner, true)
   if blocked then return blocked end
@@ -95,8 +99,8 @@ local function acquire(lock_key, holder, next_arg)
 end
 
 local function extend(lock_key, owner, ttl)
-  local expires = reads_until(lock_key, owner)
-  if not expires then return 'G' end
+  local expires, unreadable = reads_until(lock_key, owner)
+  if not expires then return unreadable or 'G' end
   local failed = expires < now() + ttl and join(lock_key, owner, ttl)
   return failed or queue.writer_waits(lock_key) and 'B' or 'K'
 end
@@ -107,9 +111,12 @@ local function replace(lock_key, holder, next_arg)
   if holder and holder ~= SHARED then return 'G' end
   local fence, mark = unpack(call('HMGET', RECORD, field, queue_field))
   if mark and queue.is_barred(lock_key, owner) then return 'G' end
-  fence = tonumber(fence or 0)
+  fence, token = tonumber(fence or 0), tonumber(token)
   if not fence then return 'Ethe fence is not a number' end
-  local written = fence < tonumber(token) and try('HSET', RECORD, field, token)
+  -- Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
+  if not holder and fence > token then token = fence + 1 end
+  if token > MAX_TOKEN then return 'Ethe fence is used up' end
+  local written = fence < token and try('HSET', RECORD, field, string.format('%.0f', token))
   if type(written) == 'table' then return 'E' .. written.err end
   local failed
   if holder then failed = join(lock_key, owner, ttl) else failed = begin(lock_key, owner, ttl) end
@@ -135,7 +142,8 @@ end
 -- The last reader deletes the marker. Before that, the marker shrinks to the longest that is left.
 local function release(lock_key, owner)
   local readers, was_reader = readers_of(lock_key), reads_until(lock_key, owner)
-  if try('ZREM', readers, owner) ~= 1 then return 'N' end
+  local removed = try('ZREM', readers, owner)
+  if removed ~= 1 then return type(removed) == 'table' and 'E' .. removed.err or 'N' end
   local longest = try('ZRANGE', readers, -1, -1, 'WITHSCORES')[2]
   local left = (tonumber(longest) or 0) - now()
   if left < 0 then
