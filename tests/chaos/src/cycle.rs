@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockRequest, ReadRequest, SetRequest};
+use lock_core::{LockRequest, PermitRequest, ReadRequest, SetRequest};
 
 use super::kind::Kind;
 use super::{LONG_WAIT, MAX_TTL};
@@ -75,7 +75,7 @@ impl Cycle {
         match self.kind {
             Kind::Read => true,
             Kind::Delegate => !self.ignores_loss,
-            Kind::Write | Kind::Downgrade | Kind::Set | Kind::Adopt | Kind::Force => false,
+            Kind::Write | Kind::Downgrade | Kind::Set | Kind::Permit | Kind::Adopt | Kind::Force => false,
         }
     }
 
@@ -84,6 +84,10 @@ impl Cycle {
     }
 
     pub(super) fn apply_to_read(&self, request: ReadRequest) -> ReadRequest {
+        request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
+    }
+
+    pub(super) fn apply_to_permit(&self, request: PermitRequest) -> PermitRequest {
         request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
     }
 

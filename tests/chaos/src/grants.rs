@@ -81,6 +81,9 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
             Event::Attempt { attempt, wait, reads, .. } => {
                 _ = attempts.insert(*attempt, (*at, if *reads { Kind::Read } else { Kind::Write }, !wait.is_zero()));
             }
+            Event::PermitAttempt { attempt, wait, .. } => {
+                _ = attempts.insert(*attempt, (*at, Kind::Permit, !wait.is_zero()));
+            }
             Event::SetAttempt { attempt, wait, .. } => _ = attempts.insert(*attempt, (*at, Kind::Set, !wait.is_zero())),
             Event::Adopting { attempt } => _ = attempts.insert(*attempt, (*at, Kind::Adopt, false)),
             Event::Forcing { attempt, .. } => _ = attempts.insert(*attempt, (*at, Kind::Force, false)),

@@ -29,6 +29,8 @@ pub(super) enum Event {
     Started { service: usize, generation: u32 },
     /// An acquisition is about to begin, with this `wait`. Without one, it joins no queue.
     Attempt { attempt: u64, resource: String, wait: Duration, reads: bool },
+    /// That of a permit is. What is granted is one of the slots of the resource.
+    PermitAttempt { attempt: u64, resource: String, wait: Duration },
     /// That of a set of locks is.
     SetAttempt { attempt: u64, resources: Vec<String>, wait: Duration },
     /// An acquisition returned a lock that claims to be valid until `until`; that of a set, several.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Lease, LockError, LockGuard, ReadGuard};
+use lock_core::{Lease, LockError, LockGuard, PermitGuard, ReadGuard};
 use tokio::time::{Instant, sleep};
 
 use super::history::{Event, Write};
@@ -17,6 +17,7 @@ const LEASE_POLL: Duration = Duration::from_millis(20);
 pub(super) enum Guard {
     Write(LockGuard),
     Read(ReadGuard),
+    Permit(PermitGuard),
 }
 
 impl Guard {
@@ -24,6 +25,7 @@ impl Guard {
         match self {
             Self::Write(guard) => guard.lease(),
             Self::Read(guard) => guard.lease(),
+            Self::Permit(guard) => guard.lease(),
         }
     }
 
@@ -31,6 +33,7 @@ impl Guard {
         match self {
             Self::Write(guard) => guard.release().await,
             Self::Read(guard) => guard.release().await,
+            Self::Permit(guard) => guard.release().await,
         }
     }
 }

@@ -3,9 +3,9 @@
 use lock_support::Dice;
 use serde::Serialize;
 
-use super::QUICK_RESOURCE;
+use super::{QUICK_RESOURCE, TASKS};
 
-/// A kind of lock, or a way to get one. The place for a further one, such as permits: what has to know it does not compile without.
+/// A kind of lock, or a way to get one. The place for a further one: what has to know it does not compile without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
@@ -17,6 +17,8 @@ pub(super) enum Kind {
     Downgrade,
     /// Several locks, to read or to write.
     Set,
+    /// One of the permits of a resource, to write what its slot protects.
+    Permit,
     /// To write, or to read, through another service that adopts the lock.
     Delegate,
     /// The lock of a holder in another process, who delegated it.
@@ -26,8 +28,16 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Write, Self::Read, Self::Downgrade, Self::Set, Self::Delegate, Self::Adopt, Self::Force];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Write,
+        Self::Read,
+        Self::Downgrade,
+        Self::Set,
+        Self::Permit,
+        Self::Delegate,
+        Self::Adopt,
+        Self::Force,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -35,6 +45,7 @@ impl Kind {
             Self::Read => "read",
             Self::Downgrade => "downgrade",
             Self::Set => "set",
+            Self::Permit => "permit",
             Self::Delegate => "delegate",
             Self::Adopt => "adopt",
             Self::Force => "force",
@@ -42,9 +53,13 @@ impl Kind {
     }
 
     /// What a task of a service does next. Every other task mostly reads, so that there are always readers, and writers beside them.
+    /// Those beyond [`TASKS`] take permits.
     ///
     /// The quick resource is only written, read and downgraded: nothing else is sure to end soon.
     pub(super) fn draw(dice: &mut Dice, resource: usize, task: usize) -> Self {
+        if task >= TASKS {
+            return Self::Permit;
+        }
         let is_reader = !task.is_multiple_of(2);
         match dice.roll(100) {
             0..60 if is_reader => Self::Read,
@@ -64,7 +79,8 @@ mod tests {
     #[test]
     fn every_kind_that_tasks_take_is_drawn_and_the_quick_resource_is_never_held_for_long() {
         let mut dice = Dice::new(1);
-        let mut drawn = |resource| (0..1_000).map(|task| Kind::draw(&mut dice, resource, task)).collect::<Vec<_>>();
+        let mut drawn =
+            |resource| (0..1_000).map(|draw| Kind::draw(&mut dice, resource, draw % TASKS)).collect::<Vec<_>>();
         let (quick, other) = (drawn(QUICK_RESOURCE), drawn(QUICK_RESOURCE + 1));
         for kind in [Kind::Write, Kind::Read, Kind::Downgrade] {
             assert!(quick.contains(&kind) && other.contains(&kind), "{kind:?}");
@@ -72,5 +88,6 @@ mod tests {
         for kind in [Kind::Set, Kind::Delegate] {
             assert!(!quick.contains(&kind) && other.contains(&kind), "{kind:?}");
         }
+        assert_eq!(Kind::draw(&mut dice, QUICK_RESOURCE + 1, TASKS), Kind::Permit);
     }
 }

@@ -127,7 +127,29 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 /// The prefix of all keys.
 const PREFIX: &str = "lock:";
 
+/// The resources that also have permits, and how many. They are locked, too, and neither knows of the other.
+const PERMITS: [(usize, u32); 2] = [(1, 2), (2, 3)];
+/// How many tasks of one service want a permit of one of them, beside those that lock it.
+const PERMIT_TASKS: usize = 2;
+
 /// The name of a resource.
 fn resource(index: usize) -> String {
     format!("account-{index}")
+}
+
+/// How many permits a resource has.
+fn permits(resource: &str) -> u32 {
+    let of = |(index, _): &&(usize, u32)| self::resource(*index) == resource;
+    PERMITS.iter().find(of).map_or(0, |(_, permits)| *permits)
+}
+
+/// The names of all slots of permits.
+fn slots() -> Vec<String> {
+    let slots = |(index, permits): (usize, u32)| (0..permits).map(move |slot| format!("{}{{{slot}}}", resource(index)));
+    PERMITS.into_iter().flat_map(slots).collect()
+}
+
+/// What the locks of the services protect: the resources, and one more for each slot.
+fn protected() -> Vec<String> {
+    (0..RESOURCES).map(resource).chain(slots()).collect()
 }

@@ -9,7 +9,9 @@ use super::grants::Grant;
 use super::history::{Event, Record};
 use super::kind::Kind;
 use super::safety::Breach;
+use super::{PERMITS, resource};
 use lock_history::check::overlapping_readers;
+use lock_history::permits::most_held_at_once;
 
 /// What happened to the locks of each kind, by its name, and beside them.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -20,6 +22,8 @@ pub struct Mix {
     pub violations: BTreeMap<&'static str, u64>,
     /// The readers that were granted a lock while another one read it.
     pub overlapping_readers: u64,
+    /// The most permits of each resource that were held at once.
+    pub permits_at_once: BTreeMap<String, usize>,
     /// The looks that the fence refused to a reader.
     pub refused_looks: u64,
     /// The delegations that were refused.
@@ -41,7 +45,10 @@ impl Mix {
                 *mix.violations.entry(kind.name()).or_default() += 1;
             }
         }
-        mix.overlapping_readers = overlapping_readers(grants.iter().filter(|grant| grant.was_held()));
+        let held = || grants.iter().filter(|grant| grant.was_held());
+        mix.overlapping_readers = overlapping_readers(held());
+        mix.permits_at_once =
+            most_held_at_once(held()).into_iter().map(|(resource, most)| (resource.to_owned(), most)).collect();
         for Record { event, .. } in histories.iter().flatten() {
             match event {
                 Event::Looked { accepted: false, .. } => mix.refused_looks += 1,
@@ -61,17 +68,25 @@ impl Mix {
             (self.overlapping_readers, "no two readers had a lock at once".to_owned()),
             (self.evicted, "nobody was evicted".to_owned()),
         ];
-        kinds.chain(others).collect()
+        let permits = PERMITS.map(|(index, permits)| {
+            let most = self.permits_at_once.get(&resource(index)).copied().unwrap_or_default();
+            let all = u64::from(most >= permits as usize);
+            (all, format!("never were all permits of {} held at once", resource(index)))
+        });
+        kinds.chain(others).chain(permits).collect()
     }
 }
 
 impl fmt::Display for Mix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { grants, violations, overlapping_readers, refused_looks, not_adopted, evicted, sets_lost } = self;
+        let Self { grants, violations, overlapping_readers, permits_at_once, .. } = self;
+        let Self { refused_looks, not_adopted, evicted, sets_lost, .. } = self;
         let kinds = grants.iter().map(|(kind, grants)| {
             format!("{kind} {grants} ({} violations)", violations.get(kind).copied().unwrap_or_default())
         });
         writeln!(f, "kinds       {}", kinds.collect::<Vec<_>>().join(", "))?;
+        let at_once = permits_at_once.iter().map(|(resource, most)| format!("{most} of {resource}"));
+        writeln!(f, "permits     at once, at most: {}", at_once.collect::<Vec<_>>().join(", "))?;
         let not_adopted =
             not_adopted.iter().map(|(why, count)| format!("{why} {count}")).collect::<Vec<_>>().join(", ");
         write!(

@@ -1,4 +1,4 @@
-//! An operator in a service, who takes a lock from its holder now and then, and claims the token at the resource.
+//! An operator in a service, who takes a lock or a slot from its holder now and then, and claims the token at the resource.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::history::{Event, Record};
 use super::service::Shared;
 use super::worker::kind;
-use super::{QUICK_RESOURCE, RESOURCES, resource};
+use super::{QUICK_RESOURCE, RESOURCES, resource, slots};
 use lock_history::{Eviction, Moment};
 use lock_support::Dice;
 
@@ -17,6 +17,9 @@ use lock_support::Dice;
 const PAUSE: (u64, u64) = (2_000, 8_000);
 /// How long a request to evict may be on its way when the operator was told that it failed.
 const LATE: Duration = Duration::from_secs(3);
+
+/// Of so many forced releases, one is that of a slot.
+const OF_SLOTS: u64 = 3;
 
 /// Forces releases until it is stopped.
 pub(super) async fn operate(
@@ -30,7 +33,12 @@ pub(super) async fn operate(
         if timeout(pause, stopped.wait_for(|stopped| *stopped)).await.is_ok() {
             return;
         }
-        let resource = resource(QUICK_RESOURCE + 1 + dice.index(RESOURCES - 1));
+        let resource = if dice.roll(OF_SLOTS) == 0 {
+            let slots = slots();
+            slots[dice.index(slots.len())].clone()
+        } else {
+            resource(QUICK_RESOURCE + 1 + dice.index(RESOURCES - 1))
+        };
         let journal = &shared.journal;
         journal.write(Event::Forcing { attempt, resource: resource.clone() });
         match shared.locks.force_release(&resource).await {

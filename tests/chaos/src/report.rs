@@ -105,7 +105,7 @@ impl Report {
         for Record { event, .. } in histories.iter().flatten() {
             match event {
                 Event::Started { .. } => self.services += 1,
-                Event::Attempt { .. } | Event::SetAttempt { .. } => self.attempts += 1,
+                Event::Attempt { .. } | Event::PermitAttempt { .. } | Event::SetAttempt { .. } => self.attempts += 1,
                 Event::Renewed { .. } => self.renewals += 1,
                 _ => {}
             }
@@ -200,6 +200,7 @@ mod tests {
             "no lock was handed over",
             "no lock of the kind downgrade",
             "no two readers had a lock at once",
+            "never were all permits of account-1 held at once",
             "the servers did not send both kinds of wake-ups",
             "nobody waited for long enough",
             "nobody of the crowd was frozen",

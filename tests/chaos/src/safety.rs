@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use lock_history::{
-    Access, Eviction, Violation, adoption, check, no_write_follows_a_larger_claim, the_evicted_do_not_renew,
+    Access, Eviction, Violation, adoption, check, no_write_follows_a_larger_claim, permits, the_evicted_do_not_renew,
 };
 
 use super::MAX_TTL;
@@ -16,7 +16,7 @@ use super::ledger::Row;
 /// A violation, and the kinds of the two locks that it is about.
 pub(super) type Breach = (String, [Kind; 2]);
 
-/// The violations of exclusion, of token order, and of what holds for evicted and for adopted locks.
+/// The violations of exclusion, of the numbers of permits, of token order, and of what holds for evicted and for adopted locks.
 pub(super) fn grants_keep_the_guarantees(grants: &[Grant], evictions: &[Eviction]) -> Vec<Breach> {
     // A lease that was over before its holder saw it was never held: it was granted at some time before that.
     let held = || grants.iter().filter(|grant| grant.was_held());
@@ -26,6 +26,7 @@ pub(super) fn grants_keep_the_guarantees(grants: &[Grant], evictions: &[Eviction
     violations.extend(check::validity_does_not_overlap(held()));
     violations.retain(|violation| !evictions.iter().any(|eviction| eviction.excuses(violation, MAX_TTL)));
     violations.extend(check::tokens_are_unique(grants));
+    violations.extend(permits::no_more_hold_than_there_are_permits(held(), super::permits));
     violations.extend(the_evicted_do_not_renew(held(), evictions, &forced, MAX_TTL));
     violations.extend(adoption::ends_with_the_key_of_its_holder(grants, MAX_TTL));
     let kinds = |violation: &Violation<'_, Holder>| [violation.earlier.holder.kind, violation.later.holder.kind];
@@ -137,6 +138,14 @@ mod tests {
         assert_eq!(found(grant(1, 10, 90, None), grant(2, 20, 15, None)), 0, "it was over before it was seen");
         let third = [grant(1, 10, 90, None), grant(2, 20, 30, None), grant(3, 40, 50, None)];
         assert_eq!(grants_keep_the_guarantees(&third, &[]).len(), 2, "the long validity overlaps both");
+    }
+
+    #[test]
+    fn a_holder_beyond_the_permits_is_found() {
+        let slot = |slot: u32, granted| Grant { resource: format!("account-1{{{slot}}}"), ..grant(1, granted, 40, None) };
+        assert_eq!(found(slot(0, 10), slot(1, 20)), 0, "each slot has a token 1");
+        assert_eq!(grants_keep_the_guarantees(&[slot(0, 10), slot(1, 20), slot(2, 30)], &[]).len(), 1);
+        assert_eq!(found(slot(0, 10), Grant { token: 2, ..slot(0, 20) }), 1, "one slot");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::masters::builder;
 use super::operator::operate;
 use super::probe::{probe, watch_for_stalls};
 use super::race::race;
-use super::resource;
+use super::{PERMIT_TASKS, PERMITS, TASKS, resource};
 use super::worker::{MAX_CYCLES, Worker};
 use lock_support::Dice;
 
@@ -122,6 +122,12 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     if !args.crowd {
         let mut begin = |task: usize| (Dice::new(dice.roll(u64::MAX)), task as u64 * MAX_CYCLES);
         let (adopter, operator) = (begin(workers), begin(workers + 1));
+        for task in 0..PERMITS.len() * PERMIT_TASKS {
+            let ((index, _), number) = (PERMITS[task % PERMITS.len()], TASKS + task / PERMITS.len());
+            let (dice, task) = (begin(0).0, workers + 2 + task);
+            let worker = Worker::new(Arc::clone(&shared), resource(index), task, number, dice);
+            tasks.spawn(worker.work(stopped.clone()));
+        }
         tasks.spawn(adopt(Arc::clone(&shared), adopter.0, adopter.1, stopped.clone()));
         tasks.spawn(operate(Arc::clone(&shared), operator.0, operator.1, stopped.clone()));
     }

@@ -14,7 +14,7 @@ use super::history::{Event, SHUTTING_DOWN};
 use super::holding::{Guard, Holding};
 use super::kind::Kind;
 use super::service::Shared;
-use super::{QUICK_RESOURCE, RESOURCES, resource};
+use super::{QUICK_RESOURCE, RESOURCES, permits, resource};
 use lock_support::Dice;
 
 /// More cycles than any run has time for: the attempts of each task have ids of their own.
@@ -64,12 +64,18 @@ impl Worker {
     async fn cycle(&self, cycle: &Cycle) -> Result<(), LockError> {
         let (attempt, resource, locks) = (self.attempt, self.resource.clone(), &self.shared.locks);
         let (journal, reads) = (&self.shared.journal, cycle.reads());
-        journal.write(Event::Attempt { attempt, resource: resource.clone(), wait: cycle.wait, reads });
+        journal.write(match cycle.kind {
+            Kind::Permit => Event::PermitAttempt { attempt, resource: resource.clone(), wait: cycle.wait },
+            _ => Event::Attempt { attempt, resource: resource.clone(), wait: cycle.wait, reads },
+        });
         let acquiring = async {
-            if reads {
-                cycle.apply_to_read(locks.read(&resource)).acquire().await.map(Guard::Read)
-            } else {
-                cycle.apply(locks.lock(&resource)).acquire().await.map(Guard::Write)
+            match cycle.kind {
+                Kind::Permit => {
+                    let request = locks.permits(&resource, permits(&resource));
+                    cycle.apply_to_permit(request).acquire().await.map(Guard::Permit)
+                }
+                _ if reads => cycle.apply_to_read(locks.read(&resource)).acquire().await.map(Guard::Read),
+                _ => cycle.apply(locks.lock(&resource)).acquire().await.map(Guard::Write),
             }
         };
         match timeout(cycle.dropped_after, acquiring).await {
@@ -94,7 +100,7 @@ impl Worker {
                 holding.update(cycle.work, cycle.ignores_loss).await;
                 self.downgrade(cycle, holding, guard).await;
             }
-            (_, guard @ Guard::Write(_)) => {
+            (_, guard @ (Guard::Write(_) | Guard::Permit(_))) => {
                 holding.update(cycle.work, cycle.ignores_loss).await;
                 holding.release(guard).await;
             }

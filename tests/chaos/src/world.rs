@@ -17,7 +17,7 @@ use super::probe::watch_for_stalls;
 use super::process::ServiceProcess;
 use super::service::ServiceArgs;
 use super::wakeups::{Counters, Traffic};
-use super::{Broken, PREFIX, Plan, RESOURCES, SERVERS, SERVICES, TASKS, resource};
+use super::{Broken, PREFIX, Plan, RESOURCES, SERVERS, SERVICES, TASKS, protected, resource};
 use lock_support::{RedisCluster, RedisServer};
 
 /// How long a server has to reply to the nemesis.
@@ -52,7 +52,7 @@ impl<'a> World<'a> {
         let journal = Arc::new(journal);
         let ledger = Ledger::open(&plan.directory.join("ledger.sqlite"), true).unwrap();
         let crowd = CROWD_RESOURCE.to_owned();
-        ledger.add_counters((0..RESOURCES).map(resource).chain([crowd]).collect::<Vec<_>>().iter()).unwrap();
+        ledger.add_counters(protected().iter().chain([&crowd])).unwrap();
         let servers = RedisCluster::start(SERVERS).await.servers;
         let (mut services, wakeups) = (Vec::new(), Arc::default());
         for _ in 0..SERVICES + CROWD {

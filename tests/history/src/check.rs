@@ -30,6 +30,8 @@ pub enum Kind {
     RenewedAfterEviction,
     /// Who adopts a lock holds it no longer than the key of the holder lives who delegated it.
     AdoptedWithoutHolder,
+    /// No more hold a permit of a resource than it has permits.
+    TooManyHolders,
 }
 
 impl<H: fmt::Display> fmt::Display for Violation<'_, H> {
@@ -50,6 +52,7 @@ impl<H: fmt::Display> fmt::Display for Violation<'_, H> {
             Kind::AdoptedWithoutHolder => {
                 write!(f, "an adopted lock without the key of its holder: {later}, adopted of {earlier}")
             }
+            Kind::TooManyHolders => write!(f, "more holders than permits: {later} was granted beside {earlier}"),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - [`check`]: tokens are unique and ordered, and no writer is valid beside another holder;
 //! - [`Eviction`]: a forced release, what it excuses, and that who was evicted does not renew;
 //! - [`adoption`]: an adopted lock is its holder's, and ends with the holder's key;
+//! - [`permits`]: no more slots of a resource are held than it has permits;
 //! - [`SetSeen`]: what the caller of a set of locks saw of it, which is all or nothing;
 //! - [`Register`]: a resource behind a fence, whether an update of it was lost, and whether the fence held;
 //! - [`Referee`]: records the holders of tests that run in one process.
@@ -16,6 +17,7 @@ pub mod check;
 mod eviction;
 mod grant;
 mod moment;
+pub mod permits;
 mod referee;
 mod register;
 mod set;

@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lock_history::check::{self, Violation};
-use lock_history::{Moment, Register, adoption, sets_are_all_or_nothing, the_evicted_do_not_renew};
+use lock_history::{Moment, Register, adoption, permits, sets_are_all_or_nothing, the_evicted_do_not_renew};
 
 use super::grants::{Grant, Holder, evictions, grants, sets};
 use super::history::{Call, Event, History};
-use super::plan::{MAX_TTL, Plan, Scenario};
+use super::plan::{MAX_TTL, PERMITS, Scenario};
 
 /// How much longer than its wait a call may take: the first contact with the nodes, and an attempt that began just before
 /// the deadline, with two rounds of confirmation.
@@ -14,13 +14,19 @@ const SLACK: Duration = Duration::from_millis(1_000 + 3 * 50 + 10);
 
 /// Everything in a history that breaks a promise of the scenario. Exclusion is not judged for grants during which the machine of
 /// their holder was suspended, nor where a clock that stepped deleted the lock of the earlier holder.
-pub(super) fn violations(history: &History, registers: &[Register], scenario: Scenario) -> Vec<String> {
+pub(super) fn violations(
+    history: &History,
+    registers: &BTreeMap<String, Register>,
+    scenario: Scenario,
+) -> Vec<String> {
     let grants = grants(history);
     let mut found = overdue_calls(history);
-    for (resource, register) in registers.iter().enumerate() {
-        found.extend(register.violations(&Plan::resource_name(resource)));
+    for (resource, register) in registers {
+        found.extend(register.violations(resource));
     }
     found.extend(sets_are_all_or_nothing(&sets(history)));
+    let held = grants.iter().filter(|grant| grant.was_held());
+    found.extend(permits::no_more_hold_than_there_are_permits(held, |_| PERMITS.1).iter().map(Violation::to_string));
     let evictions = evictions(history);
     let is_excused = |violation: &Violation<'_, Holder>| evictions.iter().any(|it| it.excuses(violation, MAX_TTL));
     if scenario != Scenario::Amnesia {
@@ -88,6 +94,13 @@ pub(super) fn handovers(history: &History) -> u64 {
     grants(history).iter().filter(|grant| grant.inherited.is_some() && !grant.reads()).count() as u64
 }
 
+/// Whether all permits were held at once: one if they were.
+pub(super) fn all_permits_held(history: &History) -> u64 {
+    let grants = grants(history);
+    let most = permits::most_held_at_once(grants.iter().filter(|grant| grant.was_held()));
+    u64::from(most.values().any(|most| *most == PERMITS.1 as usize))
+}
+
 /// How many readers were granted a lock that another one read.
 pub(super) fn readers_beside_readers(history: &History) -> u64 {
     check::overlapping_readers(&grants(history))
@@ -144,6 +157,7 @@ fn unordered_tokens<'a>(grants: &'a [Grant], jumps: &[Moment]) -> Vec<Violation<
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Plan;
     use super::*;
 
     fn at(millis: u64) -> Moment {
@@ -191,11 +205,26 @@ mod tests {
                 history.record(Duration::from_millis(90), Event::Ended { call, why: "expired" });
             }
             history.entries.sort_by_key(|(at, _)| *at);
-            violations(&history, &[], Scenario::Promised).len()
+            violations(&history, &BTreeMap::new(), Scenario::Promised).len()
         };
         assert_eq!([0..1, 1..3, 10..40, 91..92].map(|suspended| two_holders(suspended, &[])), [1, 0, 0, 1]);
         let freed = |resource| [Event::Freed { resource: Plan::resource_name(resource) }];
         assert_eq!([0, 1].map(|resource| two_holders(91..92, &freed(resource))), [0, 1], "freed by a clock");
+    }
+
+    #[test]
+    fn two_holders_of_a_slot_are_found_and_those_of_two_slots_are_not() {
+        let found = |slots: &[u32]| {
+            let mut history = History::default();
+            for (slot, token) in slots.iter().zip(1..) {
+                let call = history.call(0, PERMITS.0);
+                history.record(Duration::ZERO, Event::Began { call, ttl: MAX_TTL, wait: MAX_TTL });
+                history.record(MAX_TTL, Event::Slot { call, slot: *slot });
+                history.record(MAX_TTL, Event::Granted { call, token, reads: false, remaining: MAX_TTL });
+            }
+            violations(&history, &BTreeMap::new(), Scenario::Promised).len()
+        };
+        assert_eq!((found(&[0, 1]), found(&[1, 1]), found(&[0, 1, 2])), (0, 1, 1));
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Worker {
         if self.rng.percent(90) {
             // Access to a resource takes time, during which the holder may be paused or lose its lease.
             sleep(self.rng.millis(0, 4)).await;
-            let value = self.world.with_register(call.resource, |register| register.read(token));
+            let value = self.world.with_register(guard.resource(), |register| register.read(token));
             match self.rng.between(0, 19) {
                 // Pauses for longer than the lease lasts, and continues without checking it.
                 0 | 1 => {
@@ -166,7 +166,7 @@ impl Worker {
                 _ => sleep(self.rng.millis(0, 30)).await,
             }
             if let Some(value) = value {
-                let accepted = self.world.with_register(call.resource, |register| register.write(token, value + 1));
+                let accepted = self.world.with_register(guard.resource(), |register| register.write(token, value + 1));
                 self.world.record(Event::Wrote { call, token, accepted });
             }
         }
@@ -179,6 +179,9 @@ impl Worker {
 /// Records a grant, and later the end of the lease.
 pub(super) fn granted(world: &World, call: Call, lease: Lease) {
     let (token, reads, remaining) = (lease.token().get(), lease.mode() == Mode::Read, lease.remaining());
+    if let Some(slot) = lease.slot() {
+        world.record(Event::Slot { call, slot });
+    }
     world.record(Event::Granted { call, token, reads, remaining });
     record_end(world, call, lease);
 }

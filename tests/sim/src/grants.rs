@@ -61,14 +61,17 @@ struct Grants {
     began: BTreeMap<Call, Moment>,
     /// The grants by their calls.
     of: BTreeMap<Call, usize>,
+    /// The slots of the calls for permits.
+    slots: BTreeMap<Call, u32>,
     /// The last lock that each client released, by resource.
-    released: BTreeMap<(usize, usize), usize>,
+    released: BTreeMap<(usize, String), usize>,
 }
 
 impl Grants {
     fn add(&mut self, at: Moment, event: &Event) {
         match event {
             Event::Began { call, .. } | Event::Adopting { call } => _ = self.began.insert(*call, at),
+            Event::Slot { call, slot } => _ = self.slots.insert(*call, *slot),
             Event::Granted { call, token, reads, .. } => {
                 let mode = if *reads { Mode::Read } else { Mode::Write };
                 let grant = Grant { mode, ..self.grant(*call, *token, at) };
@@ -92,7 +95,7 @@ impl Grants {
                 grant.holder.is_idle |= *why == "forced";
                 if *why == "released" {
                     grant.released = Some(at).filter(|_| !grant.holder.is_unanswered && !grant.is_adopted);
-                    self.released.insert((call.client, call.resource), index);
+                    self.released.insert((call.client, grant.resource.clone()), index);
                 }
             }
             Event::Crashed { client } => {
@@ -111,7 +114,7 @@ impl Grants {
 
     fn grant(&self, call: Call, token: u64, at: Moment) -> Grant {
         let began = self.began.get(&call).copied().unwrap_or(Moment(0));
-        Grant::new((Plan::resource_name(call.resource), token), Holder::of(call), [began, at, Moment::MAX])
+        Grant::new((name(call, &self.slots), token), Holder::of(call), [began, at, Moment::MAX])
     }
 
     fn push(&mut self, grant: Grant) {
@@ -136,7 +139,7 @@ impl Grants {
         } else {
             // A handover: the same client continues with the next token, too soon after the release for a request to the
             // nodes and its reply.
-            let before = self.released.get(&(call.client, call.resource)).map(|before| &self.made[*before]);
+            let before = self.released.get(&(call.client, grant.resource.clone())).map(|before| &self.made[*before]);
             before.filter(|before| {
                 let gap = before.ended.map(|ended| grant.granted.since(ended));
                 before.token + 1 == grant.token && gap.is_some_and(|gap| gap < TICK * 2)
@@ -146,16 +149,23 @@ impl Grants {
     }
 }
 
+/// The name of the lock that a call is about.
+fn name(call: Call, slots: &BTreeMap<Call, u32>) -> String {
+    slots.get(&call).map_or_else(|| Plan::resource_name(call.resource), |slot| Plan::slot_name(*slot))
+}
+
 /// The forced releases. One that failed may evict the holder for some time after that.
 pub(super) fn evictions(history: &History) -> Vec<Eviction> {
     let mut evictions: Vec<(Call, Eviction)> = Vec::new();
+    let mut slots = BTreeMap::new();
     for (at, event) in &history.entries {
         let at = Moment::after_start(*at);
         let of_client =
             |client: usize| move |(call, it): &&mut (Call, Eviction)| call.client == client && it.ended == Moment::MAX;
         match event {
+            Event::Slot { call, slot } => _ = slots.insert(*call, *slot),
             Event::Forcing { call } => {
-                let resource = Plan::resource_name(call.resource);
+                let resource = name(*call, &slots);
                 evictions.push((*call, Eviction { resource, token: None, began: at, ended: Moment::MAX }));
             }
             Event::Granted { call, token, .. } => {

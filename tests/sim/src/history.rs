@@ -23,6 +23,8 @@ pub(super) enum Event {
     Began { call: Call, ttl: Duration, wait: Duration },
     /// The lock was granted.
     Granted { call: Call, token: u64, reads: bool, remaining: Duration },
+    /// The call is about one of the slots of its resource: that which it was granted, or is about to force.
+    Slot { call: Call, slot: u32 },
     /// The holder reads from now on.
     Downgraded { call: Call },
     /// A set of locks was granted, with these names of those that were wanted.
@@ -114,6 +116,7 @@ impl fmt::Display for Event {
                 let to = if *reads { "read" } else { "write" };
                 write!(f, "{call} granted token {token} to {to} for {remaining:?}")
             }
+            Self::Slot { call, slot } => write!(f, "{call} is about slot {slot}"),
             Self::Downgraded { call } => write!(f, "{call} reads from now on"),
             Self::SetGranted { call, granted, .. } => write!(f, "{call} and others granted together: {granted:?}"),
             Self::SetSeen { call, valid } => write!(f, "{call} sees its set: {valid:?}"),

@@ -5,11 +5,11 @@ use tokio::time::{sleep, timeout};
 
 use super::client::{Worker, granted, kind, record_end, released};
 use super::history::{Call, Event};
-use super::plan::{Plan, Scenario};
+use super::plan::{PERMITS, Plan, Scenario};
 use super::rng::Rng;
 use super::world::now;
 
-/// The kinds of locks that a run mixes. The place for a further one, such as permits.
+/// The kinds of locks that a run mixes. The place for a further one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Write,
@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Downgrade,
     /// All resources, each to read or to write.
     Set,
+    /// One of the permits of a resource.
+    Permit,
     /// For another client, which adopts it.
     Delegate,
     /// To take the lock from whoever has it.
@@ -34,10 +36,11 @@ impl Kind {
         };
         match rng.between(0, 99) {
             drawn if drawn < forced => Self::Force,
-            0..=44 => Self::Write,
-            45..=52 if plan.resources > 1 => Self::Set,
-            45..=81 => Self::Read,
-            82..=91 => Self::Downgrade,
+            0..=33 => Self::Write,
+            34..=51 => Self::Permit,
+            52..=58 if plan.resources > 1 => Self::Set,
+            52..=83 => Self::Read,
+            84..=92 => Self::Downgrade,
             _ => Self::Delegate,
         }
     }
@@ -66,6 +69,7 @@ impl Worker {
             Kind::Read => self.read().await,
             Kind::Downgrade => self.downgrade().await,
             Kind::Set => self.set().await,
+            Kind::Permit => self.permit().await,
             Kind::Delegate => self.delegate().await,
             Kind::Force => self.force_release().await,
         }
@@ -99,12 +103,13 @@ impl Worker {
         }
     }
 
-    /// Adds one to a resource under a lease.
-    async fn update(&mut self, call: Call, token: u64, ttl: Duration) {
-        let value = self.world.with_register(call.resource, |register| register.read(token));
+    /// Adds one under a lease to what it protects.
+    async fn update(&mut self, call: Call, lease: &Lease, ttl: Duration) {
+        let (resource, token) = (lease.resource(), lease.token().get());
+        let value = self.world.with_register(resource, |register| register.read(token));
         self.work(ttl).await;
         if let Some(value) = value {
-            let accepted = self.world.with_register(call.resource, |register| register.write(token, value + 1));
+            let accepted = self.world.with_register(resource, |register| register.write(token, value + 1));
             self.world.record(Event::Wrote { call, token, accepted });
         }
     }
@@ -135,11 +140,32 @@ impl Worker {
         match timeout(terms.dropped_after, request.acquire()).await {
             Ok(Ok(guard)) => {
                 granted(&self.world, call, guard.lease());
-                self.update(call, guard.token().get(), terms.ttl).await;
+                self.update(call, &guard, terms.ttl).await;
                 self.world.record(Event::Downgraded { call });
                 // If that fails, its end has been recorded.
                 let Ok(guard) = guard.downgrade().await else { return };
                 self.work(terms.ttl).await;
+                if self.mixer.percent(70) {
+                    released(&self.world, call, &guard.release().await);
+                }
+            }
+            Ok(Err(error)) => self.world.record(Event::Failed { call, why: kind(&error) }),
+            Err(_) => self.world.record(Event::Dropped { call }),
+        }
+    }
+
+    async fn permit(&mut self) {
+        let terms = self.terms();
+        let (resource, permits) = PERMITS;
+        let call = self.world.call(self.client, resource);
+        self.world.record(Event::Began { call, ttl: terms.ttl, wait: terms.wait });
+        let request = self.locks.permits(Plan::resource_name(resource), permits);
+        let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
+        match timeout(terms.dropped_after, request.acquire()).await {
+            Ok(Ok(guard)) => {
+                self.world.count("permit granted");
+                granted(&self.world, call, guard.lease());
+                self.update(call, &guard, terms.ttl).await;
                 if self.mixer.percent(70) {
                     released(&self.world, call, &guard.release().await);
                 }
@@ -174,7 +200,7 @@ impl Worker {
                 held.iter().for_each(|(call, lease)| granted(&self.world, *call, lease.clone()));
                 for (call, lease) in &held {
                     if lease.mode() == Mode::Write {
-                        self.update(*call, lease.token().get(), terms.ttl).await;
+                        self.update(*call, lease, terms.ttl).await;
                     } else {
                         self.work(terms.ttl).await;
                     }
@@ -254,11 +280,11 @@ impl Worker {
         let (token, reads) = (lease.token().get(), lease.mode() == Mode::Read);
         self.world.record(Event::Adopted { call, token, reads });
         self.world.count("adopted");
-        record_end(&self.world, call, lease);
+        record_end(&self.world, call, lease.clone());
         if reads {
             self.work(PATIENCE).await;
         } else {
-            self.update(call, token, PATIENCE).await;
+            self.update(call, &lease, PATIENCE).await;
         }
     }
 
@@ -274,16 +300,21 @@ impl Worker {
     /// Takes a lock from its holder, and claims the token. It must be unique and in order with those of the holders.
     async fn force_release(&mut self) {
         let resource = usize::try_from(self.mixer.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
-        let call = self.world.call(self.client, resource);
+        let (call, mut name) = (self.world.call(self.client, resource), Plan::resource_name(resource));
+        if resource == PERMITS.0 && self.mixer.percent(50) {
+            let slot = u32::from(self.mixer.percent(50));
+            name = Plan::slot_name(slot);
+            self.world.record(Event::Slot { call, slot });
+        }
         self.world.record(Event::Forcing { call });
         self.world.record(Event::Began { call, ttl: Duration::ZERO, wait: FORCED_IN });
-        match self.locks.force_release(Plan::resource_name(resource)).await {
+        match self.locks.force_release(&name).await {
             Ok(forced) => {
                 let token = forced.token.get();
                 self.world.count(if forced.freed_on.is_empty() { "force-release" } else { "force-release, evicting" });
                 self.world.record(Event::Granted { call, token, reads: false, remaining: Duration::ZERO });
                 self.world.record(Event::Ended { call, why: "forced" });
-                self.world.with_register(resource, |register| register.read(token));
+                self.world.with_register(&name, |register| register.read(token));
             }
             Err(error) => self.world.record(Event::Failed { call, why: kind(&error) }),
         }

@@ -13,6 +13,9 @@ pub(super) const RECOVERY: Duration = Duration::from_secs(5);
 /// How long the last acquisition of a lock may take.
 pub(super) const FINAL_WAIT: Duration = Duration::from_secs(10);
 
+/// The resource that also has permits, and how many. It is locked, too, and neither knows of the other.
+pub(super) const PERMITS: (usize, u32) = (0, 2);
+
 /// How many more clients there are in a run with a crowd.
 const CROWD: usize = 8;
 
@@ -125,6 +128,10 @@ impl Plan {
 
     pub(super) fn resource_name(resource: usize) -> String {
         format!("resource-{resource}")
+    }
+
+    pub(super) fn slot_name(slot: u32) -> String {
+        format!("{}{{{slot}}}", Self::resource_name(PERMITS.0))
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::check::{handovers, readers_beside_readers, violations};
+use super::check::{all_permits_held, handovers, readers_beside_readers, violations};
 use super::history::Event;
 use super::hosts::Hosts;
 use super::line::{longest_wait, overdue_waits};
@@ -89,6 +89,7 @@ fn outcome(plan: &Plan, world: &World, servers: &[FakeRedis], nemesis: &Nemesis,
     }
     activity.insert("handed over", handovers(&history));
     activity.insert("reader beside a reader", readers_beside_readers(&history));
+    activity.insert("run with all permits held", all_permits_held(&history));
     Outcome {
         seed: plan.seed,
         violations,

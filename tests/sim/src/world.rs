@@ -17,7 +17,8 @@ pub(super) struct World(Arc<Mutex<Shared>>, Arc<Sockets>);
 
 struct Shared {
     history: History,
-    registers: Vec<Register>,
+    /// By the names of the locks that protect them.
+    registers: BTreeMap<String, Register>,
     /// How often each client was started.
     starts: Vec<u64>,
     finished: Vec<bool>,
@@ -43,7 +44,7 @@ impl World {
     pub(super) fn new(plan: &Plan) -> Self {
         let shared = Shared {
             history: History::default(),
-            registers: vec![Register::default(); plan.resources],
+            registers: BTreeMap::new(),
             starts: vec![0; plan.clients],
             finished: vec![false; plan.clients],
             pauses: Vec::new(),
@@ -83,8 +84,8 @@ impl World {
         self.lock().history.suspensions(client)
     }
 
-    pub(super) fn with_register<T>(&self, resource: usize, work: impl FnOnce(&mut Register) -> T) -> T {
-        work(&mut self.lock().registers[resource])
+    pub(super) fn with_register<T>(&self, resource: &str, work: impl FnOnce(&mut Register) -> T) -> T {
+        work(self.lock().registers.entry(resource.to_owned()).or_default())
     }
 
     /// Counts a start of the client, and returns how often it was started.
@@ -165,7 +166,7 @@ impl World {
     }
 
     /// Takes the history, and the resources as they are at the end of the run.
-    pub(super) fn outcome(&self) -> (History, Vec<Register>) {
+    pub(super) fn outcome(&self) -> (History, BTreeMap<String, Register>) {
         let mut shared = self.lock();
         (std::mem::take(&mut shared.history), shared.registers.clone())
     }

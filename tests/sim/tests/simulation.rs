@@ -42,13 +42,15 @@ fn assert_kept(report: &Report, faults: &[&str]) {
 }
 
 /// What clients request and servers do in every range of seeds.
-const ACTIVITY: [&str; 21] = [
+const ACTIVITY: [&str; 23] = [
     "acquire",
     "extend",
     "replace",
     "downgrade",
     "reader beside a reader",
     "set granted",
+    "permit granted",
+    "run with all permits held",
     "adopted",
     "release",
     "leave the queue",

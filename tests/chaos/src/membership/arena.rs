@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::super::history::{Event, Journal};
 use super::super::ledger::Ledger;
-use super::super::{Plan, RESOURCES, SERVERS, resource};
+use super::super::{Plan, RESOURCES, SERVERS, protected, resource};
 use super::fleet::Fleet;
 use super::master::Master;
 use super::observer::Observer;
@@ -38,7 +38,7 @@ impl<'a> Arena<'a> {
     pub(super) async fn start(plan: &'a Plan) -> Self {
         let journal = Arc::new(Journal::create(&plan.directory.join("nemesis.jsonl")).expect("the directory is new"));
         let ledger = Ledger::open(&plan.directory.join("ledger.sqlite"), true).unwrap();
-        ledger.add_counters((0..RESOURCES).map(resource).collect::<Vec<_>>().iter()).unwrap();
+        ledger.add_counters(protected().iter()).unwrap();
         let masters = join_all((0..SERVERS).map(|_| Master::blank())).await;
         let addresses: Vec<String> = masters.iter().map(|master| master.server.url()).collect();
         let (fleet, observer) = (Fleet::start(plan, &addresses), Observer::new(plan, &addresses));

@@ -82,7 +82,7 @@ impl MembershipReport {
                 }
                 Event::ClockStepped { .. } => self.clock_steps += 1,
                 Event::KeysShortened { count } => self.keys_shortened += count,
-                Event::Attempt { .. } | Event::SetAttempt { .. } => self.attempts += 1,
+                Event::Attempt { .. } | Event::PermitAttempt { .. } | Event::SetAttempt { .. } => self.attempts += 1,
                 Event::Rejected { kind, .. } => add(&mut self.rejections, kind),
                 Event::Lost { reason, .. } => add(&mut self.losses, reason),
                 Event::Probed => self.probes += 1,

@@ -167,7 +167,7 @@ impl FakeRedis {
         let state = self.state();
         let now = state.clock.millis(now);
         let keys = state.database.store.alive(now).map(|key| String::from_utf8_lossy(key).into_owned());
-        keys.filter(|key| key.starts_with(prefix) && !key.contains('{')).collect()
+        keys.filter(|key| key.strip_prefix(prefix).is_some_and(|name| !name.starts_with('{'))).collect()
     }
 
     /// Who holds which of these locks on it: a writer is named by its lock, and a reader by itself, too.

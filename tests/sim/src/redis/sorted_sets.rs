@@ -82,20 +82,13 @@ impl Database {
                 Reply::length(members.iter().filter(|member| set.remove(member)).count())
             })?,
             ("ZRANGE", [key, from, to, options @ ..]) => match (integer(from), integer(to)) {
-                _ if !options.iter().all(|option| ["WITHSCORES", "REV"].contains(&upper(option).as_str())) => {
-                    Reply::error(SYNTAX_ERROR)
-                }
+                _ if options.iter().any(|option| upper(option) != "WITHSCORES") => Reply::error(SYNTAX_ERROR),
                 (Some(from), Some(to)) => store.with_sorted_set(key, now, |set| {
-                    let has = |name: &str| options.iter().any(|option| upper(option) == name);
-                    let mut entries = set.entries.clone();
-                    if has("REV") {
-                        entries.reverse();
+                    let entries = &set.entries[places(set.entries.len(), from, to)];
+                    if options.is_empty() {
+                        return Reply::List(entries.iter().map(|(_, member)| Reply::text(member)).collect());
                     }
-                    let entries = &entries[places(entries.len(), from, to)];
-                    if has("WITHSCORES") {
-                        return Reply::Scored(entries.to_vec());
-                    }
-                    Reply::List(entries.iter().map(|(_, member)| Reply::text(member)).collect())
+                    Reply::Scored(entries.to_vec())
                 })?,
                 _ => Reply::error(NOT_AN_INTEGER),
             },
@@ -147,7 +140,6 @@ mod tests {
         assert_eq!(execute(database, "ZADD z 1 a 2 b"), Reply::Number(0));
         let order = ["a", "B", "b", "ba"].map(Reply::text);
         assert_eq!(execute(database, "ZRANGE z 0 -1"), Reply::List(order.to_vec()));
-        assert_eq!(execute(database, "ZRANGE z 1 2 REV"), Reply::List(["b", "B"].map(Reply::text).to_vec()));
         assert_eq!(execute(database, "ZRANK z ba"), Reply::Number(3));
         let last = vec![(2.0, b"ba".to_vec()), (2.0, b"b".to_vec())];
         assert_eq!(execute(database, "ZPOPMAX z 2"), Reply::Scored(last));

@@ -40,11 +40,12 @@ fn command() -> impl Strategy<Value = Vec<String>> {
     });
     let remove = (key(), prop::collection::vec(member(), 1..4))
         .prop_map(|(key, members)| words(&[&["ZREM", key][..], &members].concat()));
-    let range = (key(), index(), index(), one_of(&["", "WITHSCORES", "withscores", "REV", "rev WITHSCORES", "SCORES"]))
-        .prop_map(|(key, from, to, option)| {
-            let options: Vec<_> = option.split_whitespace().collect();
-            words(&[&["ZRANGE", key, from, to][..], &options].concat())
-        });
+    let range = (key(), index(), index(), one_of(&["", "WITHSCORES", "withscores", "SCORES"])).prop_map(
+        |(key, from, to, option)| {
+            let option = if option.is_empty() { vec![] } else { vec![option] };
+            words(&[&["ZRANGE", key, from, to][..], &option].concat())
+        },
+    );
     prop_oneof![
         8 => add,
         3 => remove,
