@@ -70,6 +70,7 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
     let mut attempts = HashMap::new();
     let mut grants: Vec<Grant> = Vec::new();
     let mut open: HashMap<(u64, &str), usize> = HashMap::new();
+    let mut gathering: HashMap<u64, &[String]> = HashMap::new();
     for Record { at, event } in history {
         let attempt =
             |attempt: &u64| attempts.get(attempt).copied().ok_or_else(|| format!("{event:?} without an attempt"));
@@ -77,6 +78,13 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
             let index = open.get(&(*attempt, resource)).copied();
             index.ok_or_else(|| format!("{event:?} without a grant"))
         };
+        match event {
+            Event::SetAttempt { attempt, resources, .. } => _ = gathering.insert(*attempt, resources),
+            Event::Granted { attempt, .. } | Event::Rejected { attempt, .. } | Event::Dropped { attempt } => {
+                gathering.remove(attempt);
+            }
+            _ => {}
+        }
         match event {
             Event::Attempt { attempt, wait, reads, .. } => {
                 _ = attempts.insert(*attempt, (*at, if *reads { Kind::Read } else { Kind::Write }, !wait.is_zero()));
@@ -133,7 +141,10 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
             }
             Event::Released { attempt, resource, outcome } if outcome == "ours" => {
                 let grant = &mut grants[of(attempt, resource)?];
-                grant.deleted = Some(*at).filter(|_| grant.released.is_some());
+                // The last of the readers that share a key deletes it. One may be a set that waits for its other locks.
+                let reads = grant.reads() || grant.downgraded.is_some();
+                let is_shared = reads && gathering.values().any(|resources| resources.contains(resource));
+                grant.deleted = Some(*at).filter(|_| grant.released.is_some() && !is_shared);
             }
             _ => {}
         }
@@ -194,6 +205,19 @@ mod tests {
         assert_eq!(grants.iter().map(|grant| grant.released).collect::<Vec<_>>(), [Some(Moment(6)), None]);
         assert_eq!(grants[1].inherited, Some(Moment(2)), "it shares what the first one took");
         assert!(grants.iter().all(|grant| grant.reads() && grant.holder.kind == Kind::Read));
+    }
+
+    #[test]
+    fn the_key_of_a_reader_is_not_known_to_be_deleted_while_a_set_may_share_it() {
+        let wait = Duration::ZERO;
+        let set = |resource: &str| Event::SetAttempt { attempt: 9, resources: vec![resource.into()], wait };
+        let deleted = |events: &[Event]| {
+            let events = [events, &read(1), &released(1)].concat();
+            grants(&records(events)).unwrap()[0].deleted.is_some()
+        };
+        assert!(!deleted(&[set("r")]), "it may have this lock, and wait for another one");
+        assert!(deleted(&[set("other")]));
+        assert!(deleted(&[set("r"), Event::Dropped { attempt: 9 }]));
     }
 
     #[test]

@@ -28,16 +28,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Write,
-        Self::Read,
-        Self::Downgrade,
-        Self::Set,
-        Self::Permit,
-        Self::Delegate,
-        Self::Adopt,
-        Self::Force,
-    ];
+    pub(super) const ALL: [Self; 8] =
+        [Self::Write, Self::Read, Self::Downgrade, Self::Set, Self::Permit, Self::Delegate, Self::Adopt, Self::Force];
 
     pub(super) fn name(self) -> &'static str {
         match self {

@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_holder_beyond_the_permits_is_found() {
-        let slot = |slot: u32, granted| Grant { resource: format!("account-1{{{slot}}}"), ..grant(1, granted, 40, None) };
+        let slot =
+            |slot: u32, granted| Grant { resource: format!("account-1{{{slot}}}"), ..grant(1, granted, 40, None) };
         assert_eq!(found(slot(0, 10), slot(1, 20)), 0, "each slot has a token 1");
         assert_eq!(grants_keep_the_guarantees(&[slot(0, 10), slot(1, 20), slot(2, 30)], &[]).len(), 1);
         assert_eq!(found(slot(0, 10), Grant { token: 2, ..slot(0, 20) }), 1, "one slot");

@@ -19,8 +19,8 @@ use super::masters::builder;
 use super::operator::operate;
 use super::probe::{probe, watch_for_stalls};
 use super::race::race;
-use super::{PERMIT_TASKS, PERMITS, TASKS, resource};
 use super::worker::{MAX_CYCLES, Worker};
+use super::{PERMIT_TASKS, PERMITS, TASKS, resource};
 use lock_support::Dice;
 
 /// How long a service waits for its tasks and holders when it ends.

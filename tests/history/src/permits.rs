@@ -114,7 +114,10 @@ mod tests {
     fn a_token_of_a_slot_that_does_not_grow_is_found() {
         let unordered = |other| {
             let grants = [slot(0, 5, 10, 20), slot(other, 4, 30, 40)];
-            assert_eq!(check::tokens_are_ordered(&grants).len(), check::tokens_grow_from_holder_to_holder(&grants).len());
+            assert_eq!(
+                check::tokens_are_ordered(&grants).len(),
+                check::tokens_grow_from_holder_to_holder(&grants).len()
+            );
             check::tokens_are_ordered(&grants).len()
         };
         assert_eq!((unordered(0), unordered(1)), (1, 0), "each slot has tokens of its own");

@@ -14,11 +14,7 @@ const SLACK: Duration = Duration::from_millis(1_000 + 3 * 50 + 10);
 
 /// Everything in a history that breaks a promise of the scenario. Exclusion is not judged for grants during which the machine of
 /// their holder was suspended, nor where a clock that stepped deleted the lock of the earlier holder.
-pub(super) fn violations(
-    history: &History,
-    registers: &BTreeMap<String, Register>,
-    scenario: Scenario,
-) -> Vec<String> {
+pub(super) fn violations(history: &History, registers: &BTreeMap<String, Register>, scenario: Scenario) -> Vec<String> {
     let grants = grants(history);
     let mut found = overdue_calls(history);
     for (resource, register) in registers {
