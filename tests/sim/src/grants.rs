@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use lock_core::Mode;
@@ -59,6 +59,8 @@ pub(super) fn grants(history: &History) -> Vec<Grant> {
 struct Grants {
     made: Vec<Grant>,
     began: BTreeMap<Call, Moment>,
+    /// The calls that have not returned.
+    open: BTreeSet<Call>,
     /// The grants by their calls.
     of: BTreeMap<Call, usize>,
     /// The slots of the calls for permits.
@@ -69,6 +71,14 @@ struct Grants {
 
 impl Grants {
     fn add(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::Began { call, .. } => _ = self.open.insert(*call),
+            Event::Granted { call, .. } | Event::Failed { call, .. } | Event::Dropped { call } => {
+                self.open.remove(call);
+            }
+            Event::Crashed { client } => self.open.retain(|call| call.client != *client),
+            _ => {}
+        }
         match event {
             Event::Began { call, .. } | Event::Adopting { call } => _ = self.began.insert(*call, at),
             Event::Slot { call, slot } => _ = self.slots.insert(*call, *slot),
@@ -106,7 +116,14 @@ impl Grants {
             Event::Delegated { call } => self.change(*call, |grant| grant.holder.is_unanswered = true),
             Event::Answered { call } => self.change(*call, |grant| grant.holder.is_unanswered = false),
             Event::Released { call, result } if *result == STILL_HELD => {
-                self.change(*call, |grant| grant.deleted = Some(at).filter(|_| !grant.holder.is_unanswered));
+                // The last of the readers that share a key deletes it. One may be a set that waits for its other locks.
+                let may_share = |open: &Call| open.client == call.client && open.resource == call.resource;
+                let may_be_shared = self.open.iter().any(may_share);
+                self.change(*call, |grant| {
+                    let reads = grant.reads() || grant.downgraded.is_some();
+                    let is_left = grant.holder.is_unanswered || reads && may_be_shared;
+                    grant.deleted = Some(at).filter(|_| !is_left);
+                });
             }
             _ => {}
         }
@@ -201,4 +218,28 @@ pub(super) fn sets(history: &History) -> Vec<SetSeen> {
         }
     }
     sets.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_reader_is_not_known_to_be_deleted_while_a_set_may_share_it() {
+        let deleted = |client: usize, reads: bool| {
+            let (mut history, ttl) = (History::default(), Duration::from_secs(1));
+            let [of_set, call] = [client, 0].map(|client| history.call(client, 0));
+            for call in [of_set, call] {
+                history.record(ttl, Event::Began { call, ttl, wait: ttl });
+            }
+            history.record(ttl, Event::Granted { call, token: 1, reads, remaining: ttl });
+            history.record(ttl, Event::Released { call, result: STILL_HELD });
+            grants(&history)[0].deleted.is_some()
+        };
+        assert!(!deleted(0, true), "it may have this lock, and wait for another one");
+        assert!(deleted(0, false), "a writer shares its key with nobody");
+        assert!(deleted(1, true), "nor does a reader with other clients");
+    }
 }
