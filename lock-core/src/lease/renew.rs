@@ -28,6 +28,12 @@ pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
         let due = sent + engine.random.jitter(retry_pause(lease.ttl()));
         return Renewed { lease, due, stragglers: None };
     };
+    if !lease.renewal_is_due() {
+        // Another reader has renewed it since this was decided.
+        lease.catch_up();
+        let due = lease.due();
+        return Renewed { lease, due, stragglers: None };
+    }
     let late = lease.renewal_due().map_or(Duration::ZERO, |due| sent.saturating_duration_since(due));
     let (verdict, stragglers) = extend(&engine, &lease, sent).await;
     let due = match verdict {

@@ -36,7 +36,7 @@ impl LockManagerBuilder {
 
     /// Adds one master that Redis Sentinel watches over under this name: a single node, whoever is the master at the time.
     ///
-    /// All sentinels are asked at every connect, and the address that a majority of them names is taken if its server says that it is a
+    /// All sentinels are asked at every connect, and the address is taken that a majority of them names, or all that answer if its server says that it is a
     /// master. A replica that was promoted is a node that forgot, however much it received: it grants nothing before every lock
     /// has ended that its predecessor granted, which takes the longest `max_ttl` of all clients. So a failover costs that long;
     /// a small [`max_ttl`](Self::max_ttl) shortens it. Attempts meanwhile wait inside `wait`, or get

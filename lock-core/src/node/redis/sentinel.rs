@@ -70,20 +70,31 @@ impl Sentinels {
                 Ok(None) => ignorant.push(sentinel),
                 Err(error) => silent.push(format!("{sentinel}: {error}")),
             }
-            // Fewer may be cut off with a master that another one has replaced.
             if let Some(last) = named.last()
                 && is_majority(votes(&named, last))
             {
                 return Ok(last.clone());
             }
         }
-        if is_majority(ignorant.len()) {
+        // Of those that answer, all have to agree: one of them may be cut off with a master that another one has replaced.
+        if let Some(first) = named.first()
+            && ignorant.is_empty()
+            && named.iter().all(|other| other == first)
+        {
+            return Ok(first.clone());
+        }
+        if named.is_empty() && !ignorant.is_empty() {
             return Err(Refusal::UnknownMaster { master: self.master.clone(), sentinels: ignorant.join(", ") }.into());
         }
-        let named = named.iter().map(|(host, port)| format!("{host}:{port}"));
-        let said: Vec<String> =
-            named.chain(ignorant.into_iter().map(|name| format!("{name}: unknown"))).chain(silent).collect();
-        let reason = format!("no majority of the sentinels names one master {:?}: {}", self.master, said.join("; "));
+        let reason = match &named[..] {
+            [] => format!("no sentinel of {:?} answers: {}", self.master, silent.join("; ")),
+            named => {
+                let named = named.iter().map(|(host, port)| format!("{host}:{port}"));
+                let said: Vec<_> =
+                    named.chain(ignorant.iter().map(|sentinel| format!("unknown to {sentinel}"))).collect();
+                format!("the sentinels of {:?} do not agree on its address: {}", self.master, said.join("; "))
+            }
+        };
         Err(NodeError::Unreachable { reason })
     }
 

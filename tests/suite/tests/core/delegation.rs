@@ -150,6 +150,25 @@ async fn a_lock_that_is_read_is_delegated_to_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_that_does_not_join_after_all_leaves_a_delegated_key_to_expire() {
+    let (nodes, holder, other) = two_services().await;
+    let reader = holder.read("catalog").acquire().await.unwrap();
+    let delegation = reader.delegate().create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    // The masters' last word is too old, so the next reader asks them, and gives up while it does.
+    tokio::time::sleep(TTL / 10).await;
+    nodes.iter().for_each(|node| node.set_delay(TTL / 100));
+    let mut joining = Box::pin(holder.read("catalog").acquire());
+    assert!(futures_util::poll!(&mut joining).is_pending());
+    drop(reader);
+    drop(joining);
+    tokio::time::sleep(TTL / 20).await;
+    let writer = other.write("catalog").try_acquire().await;
+    assert!(matches!(writer, Err(LockError::Contended { .. })), "{writer:?}");
+    assert!(adopted.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_under_which_another_service_writes_is_not_downgraded() {
     let (_nodes, holder, other) = two_services().await;
     let guard = holder.write("catalog").acquire().await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::node::Operation;
-use lock_core::{LockError, LockManager, LossReason, MemoryNode, Mode};
+use lock_core::{LockError, LockManager, LockVerdict, LossReason, MemoryNode, Mode};
 use lock_support::{MemoryCluster, Recorder, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -222,6 +222,44 @@ async fn readers_that_share_a_hold_are_renewed_with_one_round_and_end_each_by_th
     assert!(readers.iter().all(|reader| reader.as_ref().unwrap().is_valid()));
     // A third of the time to live after the last one, with as much again for jitter.
     assert!((20..=40).contains(&nodes[0].renewals()), "{}", nodes[0].renewals());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_not_renewed_has_a_hold_of_its_own() {
+    let (cluster, locks, other) = managers().await;
+    let alone = locks.read("r").renew(false).acquire().await.unwrap();
+    let beside = locks.read("r").acquire().await.unwrap();
+    assert_eq!(other.inspect("r").await.unwrap().verdict(), LockVerdict::Shared { readers: 2 });
+    sleep(TTL).await;
+    assert!(!alone.is_valid() && beside.is_valid());
+    drop((alone, beside));
+    eventually("nothing is left", || cluster.holding() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_does_not_prolong_what_is_not_renewed() {
+    let (_cluster, locks, _) = managers().await;
+    let writer = locks.write("r").renew(false).acquire().await.unwrap();
+    sleep(TTL / 2).await;
+    let reader = writer.downgrade().await.unwrap();
+    assert!(reader.remaining() <= TTL / 2, "{:?}", reader.remaining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_renews_though_the_one_that_was_renewing_has_ended() {
+    let cluster = MemoryCluster::new(5);
+    let builder = cluster.builder().ttl(TTL).wait(WAIT).node_timeout(TTL * 5);
+    let locks = builder.connect().await.unwrap();
+    let readers = [locks.read("r").acquire().await.unwrap(), locks.read("r").acquire().await.unwrap()];
+    // The replies to the first renewal are on their way when the reader that began it ends.
+    for node in &cluster.nodes {
+        node.set_delay(SOON);
+    }
+    sleep(TTL / 3 + SOON / 2).await;
+    let [first, last] = readers;
+    drop(first);
+    sleep(TTL * 2).await;
+    assert!(last.is_valid(), "it did not wait for a renewal that nobody makes");
 }
 
 #[tokio::test(start_paused = true)]

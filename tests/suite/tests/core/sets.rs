@@ -272,8 +272,13 @@ async fn a_set_reads_beside_others_what_it_only_reads() {
 async fn a_set_does_not_write_what_its_scope_reads() {
     let (cluster, locks) = cluster().await;
     let reader = locks.read("b").acquire().await.unwrap();
+    let other = manager(&cluster).await;
+    let held = other.lock("a").acquire().await.unwrap();
+    let began = Instant::now();
     let error = reader.scope(locks.lock_all(["a", "b"]).wait(LONG).acquire()).await.unwrap_err();
     assert!(matches!(error, LockError::Upgrade { ref resource } if resource == "b"), "{error}");
+    assert_eq!(began.elapsed(), Duration::ZERO, "at once, whoever has the others");
+    drop(held);
     let set = reader.scope(locks.lock_all(["a"]).read(["b"]).acquire()).await.unwrap();
     assert_eq!(set[1].token(), reader.token());
     drop((set, reader));

@@ -334,6 +334,23 @@ async fn a_plain_redlock_client_and_readers_exclude_each_other() {
 }
 
 #[tokio::test]
+async fn readers_that_cannot_be_looked_up_are_not_taken_for_none() {
+    let cluster = RedisCluster::start(1).await;
+    let locks = cluster.builder().connect().await.unwrap();
+    let (reader, server) = (locks.read("r").acquire().await.unwrap(), &cluster.servers[0]);
+    server.query::<String>("ACL SETUSER default -zrange").await;
+    let error = locks.force_release("r").await.unwrap_err();
+    assert!(matches!(error, LockError::Contended { .. }), "{error}");
+    assert_eq!(server.query::<String>("GET lock:r").await, "lock-shared", "somebody still reads");
+    server.query::<String>("ACL SETUSER default +@all -zscore").await;
+    let error = locks.read("other").try_acquire().await.unwrap_err();
+    assert!(error.votes().iter().all(|vote| matches!(vote.vote, Vote::Failed(_))), "{error}");
+    assert!(server.query::<Option<String>>("GET lock:other").await.is_none());
+    server.query::<String>("ACL SETUSER default +@all").await;
+    assert!(reader.release().await.unwrap());
+}
+
+#[tokio::test]
 async fn the_record_is_a_hashtable_however_few_fences_it_has() {
     let mut cluster = RedisCluster::start(3).await;
     cluster.servers[2] = RedisServer::start_with(&["--appendonly", "yes"]).await;
