@@ -35,7 +35,7 @@ fn permits_violate_no_property() {
 }
 
 #[test]
-#[ignore = "takes a minute and a half"]
+#[ignore = "long: bash tests/run.sh --long"]
 fn permits_violate_no_property_in_the_larger_settings() {
     PermitsSetting::long().into_iter().for_each(|setting| check(setting, 100_000));
 }

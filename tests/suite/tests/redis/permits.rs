@@ -129,7 +129,7 @@ async fn faults_of_a_minority_let_no_third_holder_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes two minutes"]
+#[ignore = "long: bash tests/run.sh --long"]
 async fn faults_of_a_minority_let_no_third_holder_in_for_long() {
     run_chaos(20, 500).await;
 }
