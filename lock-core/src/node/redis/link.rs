@@ -69,9 +69,10 @@ impl Link {
                 let epoch = own_record.and_then(|record| record.epoch);
                 *self.found() = Found { run_id: Some(found.run_id.clone()), epoch };
             }
-            // Not every connection notices that it was lost: one from a factory need not. And the address of a server that must not be
-            // used may lead to another one by the next inspection.
-            Err(NodeError::TimedOut | NodeError::Unreachable { .. } | NodeError::Refused(_)) => self.gone.cancel(),
+            // Not every connection notices that it was lost: one from a factory need not.
+            Err(NodeError::TimedOut | NodeError::Unreachable { .. }) => self.gone.cancel(),
+            // It must not be used any more, as what it was found to be before.
+            Err(NodeError::Refused(_)) => *self.found() = Found::default(),
             Err(_) => {}
         }
         inspection

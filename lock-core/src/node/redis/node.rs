@@ -301,7 +301,13 @@ impl LockNode for RedisNode {
         let (node, keyspace) = (Arc::clone(&self.shared), Arc::clone(keyspace));
         let (replication, is_elected) = (self.replication, self.is_elected);
         Box::pin(async move {
-            let found = node.open(replication).await?.inspect(&keyspace).await?;
+            let mut link = node.open(replication).await?;
+            let inspection = link.inspect(&keyspace).await;
+            if is_elected && matches!(inspection, Err(NodeError::Refused(_))) {
+                // Another server may have taken its place: the next inspection asks where it is.
+                link.close();
+            }
+            let found = inspection?;
             Ok(Inspection { durable: found.durable && !is_elected, ..found })
         })
     }
