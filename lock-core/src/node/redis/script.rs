@@ -15,10 +15,8 @@ use crate::random::OwnerId;
 /// Executes a batch of requests.
 pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
     let max_token = constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
-    let [readers, votes] = [include_str!("scripts/readers.lua"), include_str!("scripts/votes.lua")];
-    let (load_queue, shared) = (load_queue(), shared());
-    let load_readers = format!("local function load_readers(...)\n{max_token}{shared}{readers}end\n");
-    Script::new(format!("{load_queue}{load_readers}{max_token}{shared}{votes}"))
+    let votes = include_str!("scripts/votes.lua");
+    Script::new(format!("{}{max_token}{}{votes}", load_queue(), shared()))
 });
 
 /// Reads what a node has of locks.
@@ -61,8 +59,12 @@ fn load_queue() -> String {
         ("MAX_HEARD", MAX_HEARD as u128),
         ("MAX_WOKEN_READERS", MAX_WOKEN_READERS as u128),
     ]);
+    // Inside as well, because it is one more function to create.
+    let max_token = self::constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
+    let (readers, shared) = (include_str!("scripts/readers.lua"), shared());
+    let load_readers = format!("local function load_readers(...)\n{max_token}{shared}{readers}end\n");
     let queue = include_str!("scripts/queue.lua");
-    format!("local function load_queue(...)\n{constants}{}{}{queue}end\n", owner_prefix(), shared())
+    format!("local function load_queue(...)\n{constants}{}{shared}{load_readers}{queue}end\n", owner_prefix())
 }
 
 /// What a lock key contains while readers hold it.

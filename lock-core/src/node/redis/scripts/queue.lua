@@ -349,5 +349,5 @@ end
 
 return {
   released = released, leave = leave, blocked = blocked, acquired = acquired, now = now, key = key, add_lock = add_lock,
-  let_readers_in = let_readers_in, writer_waits = writer_waits, is_barred = is_barred,
+  let_readers_in = let_readers_in, writer_waits = writer_waits, is_barred = is_barred, load_readers = load_readers,
 }

@@ -99,7 +99,7 @@ if slow_path then
   end
   queue = load_queue(WAITER, RECORD, queue_fields, queue_marks)
   if shared then
-    readers = load_readers(RECORD, queue)
+    readers = queue.load_readers(RECORD, queue)
     for i, owner in pairs(shared) do replies[i] = readers.release(KEYS[i], owner) end
     holders = call('MGET', unpack(KEYS, 1, REQUESTS))
   end
@@ -173,7 +173,7 @@ if arg_index <= #ARGV then
   -- The functions for locks that readers hold or ask for.
   local function of_readers()
     queue = queue or load_queue(WAITER, RECORD, {}, {})
-    readers = readers or load_readers(RECORD, queue)
+    readers = readers or queue.load_readers(RECORD, queue)
     return readers
   end
 
