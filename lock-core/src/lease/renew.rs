@@ -5,10 +5,10 @@ use tokio::time::Instant;
 
 use super::Lease;
 use super::shared_grant::SharedGrant;
-use crate::cluster::VotesBy;
+use crate::cluster::{Cluster, VotesBy};
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
-use crate::node::{Operation, Reply, ReplySender};
+use crate::node::{LockKeys, Operation, Reply, ReplySender};
 use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote};
 
 /// A renewal that has its verdict.
@@ -20,12 +20,16 @@ pub(super) struct Renewed {
     pub(super) stragglers: Option<Stragglers>,
 }
 
-/// Renews a lease that is due, up to the verdict. Ends it if the nodes lost the lock.
+/// Renews a lease that is due, up to the verdict. Of the readers that share a grant, one renews it at a time.
+///
+/// A writer shares its grant with nobody, and waits for no round: the one before may hang on a runtime that stalls.
 pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
-    let sent = Instant::now();
-    let Some(_round) = lease.shared_grant().begin_round(sent, engine.node_timeout(lease.ttl())) else {
-        // Another reader renews what they share.
-        let due = sent + engine.random.jitter(retry_pause(lease.ttl()));
+    if !lease.mode().is_read() {
+        return renew_now(engine, lease).await;
+    }
+    let now = Instant::now();
+    let Some(_round) = lease.shared_grant().begin_round(now, engine.node_timeout(lease.ttl())) else {
+        let due = now + engine.random.jitter(retry_pause(lease.ttl()));
         return Renewed { lease, due, stragglers: None };
     };
     if !lease.renewal_is_due() {
@@ -34,6 +38,12 @@ pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
         let due = lease.due();
         return Renewed { lease, due, stragglers: None };
     }
+    renew_now(engine, lease).await
+}
+
+/// One round of renewal. Ends the lease if the nodes lost the lock.
+async fn renew_now(engine: Arc<Engine>, lease: Lease) -> Renewed {
+    let sent = Instant::now();
     let late = lease.renewal_due().map_or(Duration::ZERO, |due| sent.saturating_duration_since(due));
     let (verdict, stragglers) = extend(&engine, &lease, sent).await;
     let due = match verdict {
@@ -63,11 +73,7 @@ async fn extend(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalV
     let (owner, ttl) = (lease.owner(), lease.ttl());
     let cluster = &engine.cluster;
     let deadline = (sent + lease.remaining()).min(sent + engine.node_timeout(ttl));
-    let mut round = Round::until(cluster, lease.keys(), deadline);
-    round.await_majority_but(0);
-    for node in 0..cluster.size() {
-        round.send(node, Operation::Extend { owner, ttl });
-    }
+    let mut round = send_to_all(cluster, lease.keys(), deadline, Operation::Extend { owner, ttl });
     let (mut tally, mut first_error) = (RenewalTally::new(cluster.size()), None);
     while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
         match tally.vote(node, renewal_vote(&reply)) {
@@ -91,6 +97,16 @@ async fn extend(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalV
     }
     lease.hold().renewal_unknown(lease.remaining(), first_error);
     (RenewalVerdict::Unknown, None)
+}
+
+/// Sends an operation to all nodes, to be awaited until a majority has replied.
+fn send_to_all(cluster: &Arc<Cluster>, keys: &LockKeys, deadline: Instant, operation: Operation) -> Round {
+    let mut round = Round::until(cluster, keys, deadline);
+    round.await_majority_but(0);
+    for node in 0..cluster.size() {
+        round.send(node, operation);
+    }
+    round
 }
 
 /// The next reply, unless the lease has ended meanwhile: what was extended is then being deleted.
@@ -140,11 +156,8 @@ fn put_back(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usiz
 /// answer.
 pub(super) async fn ask_nodes(engine: Arc<Engine>, grant: Arc<SharedGrant>) {
     let (cluster, ttl, owner, sent) = (&engine.cluster, grant.ttl, grant.owner, Instant::now());
-    let mut round = Round::new(cluster, &grant.keys, engine.node_timeout(ttl));
-    round.await_majority_but(0);
-    for node in 0..cluster.size() {
-        round.send(node, Operation::Extend { owner, ttl });
-    }
+    let deadline = sent + engine.node_timeout(ttl);
+    let mut round = send_to_all(cluster, &grant.keys, deadline, Operation::Extend { owner, ttl });
     let mut tally = RenewalTally::new(cluster.size());
     while let Some(NodeReply { node, reply }) = round.next_whenever().await {
         if let Some(verdict) = tally.vote(node, renewal_vote(&reply)) {
@@ -160,11 +173,7 @@ pub(super) async fn ask_nodes(engine: Arc<Engine>, grant: Arc<SharedGrant>) {
 pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> RenewalVerdict {
     let (cluster, ttl, owner, sent) = (&engine.cluster, lease.ttl(), lease.owner(), Instant::now());
     let deadline = (sent + lease.remaining()).min(sent + engine.node_timeout(ttl));
-    let mut round = Round::until(cluster, lease.keys(), deadline);
-    round.await_majority_but(0);
-    for node in 0..cluster.size() {
-        round.send(node, Operation::Downgrade { owner, ttl });
-    }
+    let mut round = send_to_all(cluster, lease.keys(), deadline, Operation::Downgrade { owner, ttl });
     let mut tally = RenewalTally::new(cluster.size());
     while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
         match tally.vote(node, renewal_vote(&reply)) {
