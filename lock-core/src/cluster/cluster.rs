@@ -228,7 +228,10 @@ impl Cluster {
         let inspect_again = match (&*member.state.borrow(), error) {
             (
                 MemberState::Admitted(..),
-                NodeError::Unadmitted | NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. },
+                NodeError::Unadmitted
+                | NodeError::Refused(_)
+                | NodeError::Unreachable { .. }
+                | NodeError::ConnectionLost { .. },
             ) => true,
             // It became a replica. An inspection changes nothing about other errors of a server.
             (MemberState::Admitted(..), NodeError::Rejected { code, .. }) => code == "READONLY",

@@ -9,7 +9,7 @@ use super::pipeline::Handle;
 use super::replication::Replication;
 use super::{inspect, look};
 use crate::node::{
-    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite, Refusal,
 };
 use crate::random::Epoch;
 use crate::task::Task;
@@ -34,6 +34,8 @@ struct Found {
     run_id: Option<String>,
     /// If the record was written for this run of the server.
     epoch: Option<Epoch>,
+    /// Why the server must not be used.
+    refusal: Option<Refusal>,
 }
 
 impl Link {
@@ -67,12 +69,14 @@ impl Link {
             Ok(found) => {
                 let own_record = found.record.get().filter(|record| record.run_id == found.run_id);
                 let epoch = own_record.and_then(|record| record.epoch);
-                *self.found() = Found { run_id: Some(found.run_id.clone()), epoch };
+                *self.found() = Found { run_id: Some(found.run_id.clone()), epoch, refusal: None };
             }
             // Not every connection notices that it was lost: one from a factory need not.
             Err(NodeError::TimedOut | NodeError::Unreachable { .. }) => self.gone.cancel(),
             // It must not be used any more, as what it was found to be before.
-            Err(NodeError::Refused(_)) => *self.found() = Found::default(),
+            Err(NodeError::Refused(refusal)) => {
+                *self.found() = Found { refusal: Some(refusal.clone()), ..Found::default() };
+            }
             Err(_) => {}
         }
         inspection
@@ -116,7 +120,11 @@ impl Link {
     }
 
     fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
-        if self.found().epoch == Some(epoch) { Ok(()) } else { Err(NodeError::Unadmitted) }
+        let found = self.found();
+        if found.epoch == Some(epoch) {
+            return Ok(());
+        }
+        Err(found.refusal.clone().map_or(NodeError::Unadmitted, NodeError::Refused))
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
