@@ -1,16 +1,16 @@
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::Instrument as _;
 
+use super::caller::Caller;
 use super::check::check_options;
 use super::manager::Inner;
 use crate::cluster::Member;
-use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant, Wanted};
+use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant};
 use crate::error::{LockError, NodeVote, Vote};
-use crate::lease::{Lease, LeaseRegistry, LockGuard, ReadShare};
+use crate::lease::{Lease, LockGuard, ReadShare};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
 use crate::options::{InvalidPermits, LockOptions};
@@ -340,71 +340,4 @@ pub(super) enum Taken {
     Grant(Grant, Option<LocalHold>),
     /// Beside other readers of this process.
     Share(ReadShare),
-}
-
-/// A caller that asks for a lock; for one of those of a set.
-#[derive(Clone, Copy)]
-pub(super) struct Caller<'a> {
-    pub(super) resource: &'a str,
-    pub(super) options: &'a LockOptions,
-    pub(super) started: Instant,
-    pub(super) leases: &'a Arc<LeaseRegistry>,
-    pub(super) acquiring: &'a Acquiring<'a>,
-}
-
-impl<'a> Caller<'a> {
-    /// When the caller gives up.
-    pub(super) fn until(&self) -> Instant {
-        self.started + self.options.wait
-    }
-
-    /// What an attempt for this caller asks for: as many tokens as the local queue can use, and readers share one.
-    pub(super) fn wants(&self, keys: &'a LockKeys, tokens: u32) -> Wanted<'a> {
-        let tokens = if self.options.mode.is_read() { 1 } else { tokens };
-        Wanted { keys, options: self.options, tokens, acquiring: self.acquiring }
-    }
-
-    /// Shares the lease in whose scope the caller is, when that has the validity that the caller asks for.
-    pub(super) async fn share(&self, lease: Lease) -> Result<LockGuard, LockError> {
-        self.check_mode(&lease)?;
-        lease.check()?;
-        if lease.has_left(self.options.min_validity, self.until()).await {
-            return Ok(LockGuard::sharing(lease, self.leases));
-        }
-        lease.check()?;
-        Err(self.expired())
-    }
-
-    /// Checks that the lease in whose scope the caller is allows what the caller wants to do.
-    pub(super) fn check_mode(&self, outer: &Lease) -> Result<(), LockError> {
-        if outer.mode().is_read() && !self.options.mode.is_read() {
-            return Err(LockError::Upgrade { resource: self.resource.to_owned() });
-        }
-        Ok(())
-    }
-
-    /// The error for a lock of which too little validity is left.
-    pub(super) fn expired(&self) -> LockError {
-        LockError::Expired { resource: self.resource.to_owned(), waited: self.started.elapsed(), votes: Vec::new() }
-    }
-
-    /// How long locks on the resource were held lately by this manager.
-    fn typical_hold(&self) -> Option<Duration> {
-        self.leases.typical_hold(self.resource)
-    }
-
-    /// The error for a failed attempt.
-    pub(super) fn failed(&self, failed: FailedAttempt) -> LockError {
-        let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
-        let is_not_a_lock = failed.is_not_a_lock();
-        let FailedAttempt { failure, votes, .. } = failed;
-        match failure {
-            Failure::Contended { .. } if is_not_a_lock => LockError::NotALock { resource, waited, votes },
-            Failure::Contended { free_in } => {
-                LockError::Contended { resource, waited, free_in, typical_hold: self.typical_hold(), votes }
-            }
-            Failure::NoQuorum => LockError::NoQuorum { resource, waited, votes },
-            Failure::Expired => LockError::Expired { resource, waited, votes },
-        }
-    }
 }

@@ -1,7 +1,8 @@
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::acquire::{Caller, Taken};
+use super::acquire::Taken;
+use super::caller::Caller;
 use super::manager::Inner;
 use super::set_request::SetMember;
 use crate::engine::{AttemptKind, FailedAttempt, Grant, Wanted};

@@ -5,6 +5,7 @@ mod acquire_all;
 mod adopt;
 mod buffered_bytes;
 mod builder;
+mod caller;
 mod check;
 mod connect;
 mod error;
