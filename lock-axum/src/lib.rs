@@ -206,6 +206,12 @@ mod signature;
 #[path = "macro_support.rs"]
 pub mod __private;
 
+#[cfg(any(feature = "redis", feature = "postgres"))]
+#[doc(inline)]
+pub use lock_core::InvalidUrl;
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use lock_core::PostgresNode;
 #[cfg(feature = "tls")]
 #[doc(inline)]
 pub use lock_core::rustls;
@@ -221,7 +227,7 @@ pub use lock_core::{
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]
-pub use lock_core::{InvalidReplication, InvalidUrl, RedisNode, redis};
+pub use lock_core::{InvalidReplication, RedisNode, redis};
 
 #[cfg(feature = "dashboard")]
 pub use self::dashboard::{Dashboard, dashboard};

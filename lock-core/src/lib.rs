@@ -140,9 +140,13 @@ pub use self::manager::{
     ShutdownReport, Waiting,
 };
 pub use self::mode::Mode;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+pub use self::node::InvalidUrl;
+#[cfg(feature = "postgres")]
+pub use self::node::PostgresNode;
 pub use self::node::{HolderTag, LockNode, MemoryNode};
 #[cfg(feature = "redis")]
-pub use self::node::{InvalidReplication, InvalidUrl, RedisNode};
+pub use self::node::{InvalidReplication, RedisNode};
 pub use self::observer::LockObserver;
 pub use self::options::{InvalidPermits, MAX_HOLD, MAX_PERMITS, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
 pub use self::resource::{InvalidName, MAX_RESOURCE_LEN, MAX_SET_LEN};

@@ -114,6 +114,18 @@ impl OwnerId {
         value
     }
 
+    /// The id alone, in the digits of a UUID.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn uuid(self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    /// Parses a UUID, with or without hyphens.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn from_uuid(uuid: &str) -> Option<Self> {
+        u128::from_str_radix(&uuid.replace('-', ""), 16).ok().map(Self)
+    }
+
     /// Parses the value of a lock key. `None` for one that [`Display`](fmt::Display) does not write.
     pub(crate) fn parse(value: &[u8]) -> Option<Self> {
         let digits = value.strip_prefix(Self::PREFIX.as_bytes())?;

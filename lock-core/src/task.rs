@@ -99,6 +99,21 @@ impl Drop for Running {
     }
 }
 
+/// Lets the other tasks that are ready run first. Tokio's `yield_now` does so, too, but ties the task to this thread: no other
+/// thread could take it over from behind a task that runs for long.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+pub(crate) async fn let_others_run() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;

@@ -15,6 +15,7 @@
 //! | How do I test a guarded handler? | [`testing`] |
 //! | I use another lock today. What changes? | [`migrating`] |
 //! | What do I run, and what do I watch? | [`masters`] |
+//! | Can the masters be PostgreSQL? | [`postgresql`] |
 //! | Who holds a lock, and how do I take it from them? | [`stuck_locks`] |
 //! | Do I need a distributed lock at all? | [`when_not`] |
 //!
@@ -27,6 +28,7 @@ pub mod fencing;
 pub mod masters;
 pub mod migrating;
 pub mod permits;
+pub mod postgresql;
 pub mod reading;
 pub mod resource_names;
 pub mod sessions;

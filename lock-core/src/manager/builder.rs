@@ -203,7 +203,7 @@ impl LockManagerBuilder {
     /// Sets how long a node is given to reply, from when the request is written to the connection.
     ///
     /// From 1 ms to 10 s. Defaults to what the slowest kind of node in the set needs: for Redis, a twentieth of the time to live, but
-    /// at least 5 ms and at most 50 ms.
+    /// at least 5 ms and at most 50 ms; for PostgreSQL, a fifth, but at least 50 ms and at most 2 s.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.node_timeout = Some(node_timeout);
         self

@@ -3,7 +3,9 @@ use thiserror::Error;
 use crate::delegation::InvalidAudience;
 use crate::error::{NodeError, Refusal};
 #[cfg(feature = "redis")]
-use crate::node::{InvalidReplication, InvalidUrl};
+use crate::node::InvalidReplication;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+use crate::node::InvalidUrl;
 use crate::options::OutOfRange;
 use crate::quorum::majority;
 use crate::resource::InvalidName;
@@ -13,7 +15,7 @@ use crate::resource::InvalidName;
 #[non_exhaustive]
 pub enum ConfigError {
     /// A URL is not valid.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     #[error(transparent)]
     InvalidUrl(#[from] InvalidUrl),
     /// What `replicated` was given is out of range.

@@ -16,6 +16,8 @@ mod manager;
 mod members;
 mod named_node;
 mod permits;
+#[cfg(feature = "postgres")]
+mod postgres_masters;
 mod read_request;
 mod ready;
 #[cfg(feature = "redis")]

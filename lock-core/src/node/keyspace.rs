@@ -91,7 +91,7 @@ struct Names {
     fence: u16,
     /// What the queue belongs to: the lock key, or what the slots of a resource have in common.
     queue: Arc<str>,
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     queue_fence: u16,
     #[cfg(feature = "redis")]
     queue_field: String,
@@ -113,7 +113,7 @@ impl LockKeys {
             queue: Arc::clone(&lock_key),
             lock_key,
             fence,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "postgres"))]
             queue_fence: fence,
             #[cfg(feature = "redis")]
             queue_field: format!("q{fence}"),
@@ -140,14 +140,14 @@ impl LockKeys {
         let lock_key = format!("{}{}", keyspace.prefix, slot_name(resource, slot));
         let queue = format!("{}{resource}{{}}", keyspace.prefix);
         let fence = fence_of(&lock_key);
-        #[cfg(feature = "redis")]
+        #[cfg(any(feature = "redis", feature = "postgres"))]
         let queue_fence = fence_of(&queue);
         Self(Arc::new(Names {
             keyspace: Arc::clone(keyspace),
             lock_key: lock_key.into(),
             fence,
             queue: queue.into(),
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "postgres"))]
             queue_fence,
             #[cfg(feature = "redis")]
             queue_field: format!("q{queue_fence}"),
@@ -187,6 +187,13 @@ impl LockKeys {
         Arc::clone(&self.0.queue)
     }
 
+    /// Whether two locks have a fence or a queue in common, so that the order of requests about them matters.
+    #[cfg(any(feature = "redis", feature = "postgres"))]
+    pub(crate) fn touches(&self, other: &Self) -> bool {
+        let of = |keys: &Self| [keys.fence(), keys.queue_fence()];
+        of(self).iter().any(|number| of(other).contains(number))
+    }
+
     /// Which slot this is; `None` for a lock without slots.
     #[must_use]
     pub fn slot(&self) -> Option<u32> {
@@ -199,14 +206,14 @@ impl LockKeys {
         self.0.fence
     }
 
-    /// The number of the field of the node's record that says until when locks may have a queue: the fence, or for a slot the one
-    /// that a lock with the key `queue()` would have.
-    #[cfg(feature = "redis")]
+    /// A number that all locks with one queue have in common: the fence, or for a slot the fence that a lock with the key `queue()`
+    /// would have.
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub(crate) fn queue_fence(&self) -> u16 {
         self.0.queue_fence
     }
 
-    /// That field.
+    /// The field of the node's record that says until when locks with this number may have a queue.
     #[cfg(feature = "redis")]
     pub(crate) fn queue_field(&self) -> &str {
         &self.0.queue_field

@@ -7,12 +7,18 @@
 
 mod evict;
 mod inspection;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod invalid_url;
 mod keyspace;
 mod limits;
 mod lock_node;
 mod look;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod record;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod record_fields;
 #[cfg(feature = "redis")]
 mod redis;
 mod replies;
@@ -25,6 +31,8 @@ pub mod writing;
 
 pub use self::evict::{Evict, Eviction};
 pub use self::inspection::{FormerRecord, FoundRecord, Inspection};
+#[cfg(any(feature = "redis", feature = "postgres"))]
+pub use self::invalid_url::InvalidUrl;
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};
 #[cfg(feature = "redis")]
@@ -32,12 +40,14 @@ pub(crate) use self::lock_node::in_memory_timeout;
 pub use self::lock_node::{LockNode, NodeFuture};
 pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::MemoryNode;
+#[cfg(feature = "postgres")]
+pub use self::postgres::PostgresNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use self::redis::script_sources;
 #[cfg(feature = "redis")]
-pub use self::redis::{InvalidReplication, InvalidUrl, RedisNode};
+pub use self::redis::{InvalidReplication, RedisNode};
 pub(crate) use self::replies::Replies;
 pub use self::replies::ReplySender;
 pub use self::reply::{Position, Reply};

@@ -1,16 +1,6 @@
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
-use thiserror::Error;
 
-/// The URL of a server is not valid, or asks for something that is not supported.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("invalid URL {url:?}: {reason}")]
-#[non_exhaustive]
-pub struct InvalidUrl {
-    /// The URL, without its password.
-    pub url: String,
-    /// What is wrong with it.
-    pub reason: String,
-}
+use crate::node::InvalidUrl;
 
 /// Where a Redis server is: for a connection, and for people.
 pub(super) struct Address {
@@ -24,7 +14,7 @@ pub(super) struct Address {
 impl Address {
     /// Parses a URL. Neither errors nor the name contain the password.
     pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
-        let invalid = |reason: &str| InvalidUrl { url: without_password(url), reason: reason.to_owned() };
+        let invalid = |reason: &str| InvalidUrl::new(url, reason);
         let mut parsed = redis::parse_redis_url(url).ok_or_else(|| {
             invalid("expected redis://[user:password@]host[:port][/database], the same with rediss://, or unix:///path")
         })?;
@@ -68,43 +58,6 @@ impl Address {
             #[cfg(feature = "tls")]
             uses_tls,
         })
-    }
-}
-
-impl InvalidUrl {
-    pub(super) fn new(url: &str, reason: impl Into<String>) -> Self {
-        Self { url: without_password(url), reason: reason.into() }
-    }
-}
-
-/// The URL for an error message, without what may be a secret, however broken the URL is: what is before the last `@`, what follows
-/// the host and is no port, and what follows a `?` or `#`.
-fn without_password(url: &str) -> String {
-    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
-    let (scheme, rest) = match url.find("://") {
-        Some(at) if is_scheme(&url[..at]) => url.split_at(at + 3),
-        _ => ("", url),
-    };
-    // A password may contain any of the characters that end it, so what comes last decides.
-    let after_login = rest.rfind('@').map_or(0, |at| at + 1);
-    let query = rest.find(['?', '#']);
-    if query.is_some_and(|query| query < after_login) {
-        return format!("{scheme}***");
-    }
-    let address = &rest[after_login..query.unwrap_or(rest.len())];
-    let login = if after_login > 0 { "***@" } else { "" };
-    let query = if query.is_some() { "?***" } else { "" };
-    if scheme.contains("unix") {
-        return format!("{scheme}{login}{address}{query}");
-    }
-    let (host, path) = address.split_at(address.find('/').unwrap_or(address.len()));
-    let port = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
-    match port {
-        // `user:password` without a host.
-        Some(colon) if !host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("{scheme}{login}{}:***", &host[..colon])
-        }
-        _ => format!("{scheme}{login}{host}{path}{query}"),
     }
 }
 

@@ -6,11 +6,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Pipeline, Value};
 
 use super::classify::{connect_error, node_error};
-use super::record::{self, FIELDS, FORMER_FIELDS};
+use super::record::{self, FORMER_FIELDS};
 use super::script::VOTES;
-use crate::node::{
-    FenceReading, Inspection, Keyspace, MAX_TOKEN, MemberId, NodeError, NodeRecord, RecordWrite, Refusal,
-};
+use crate::node::record_fields::{FIELDS, written};
+use crate::node::{FenceReading, Inspection, Keyspace, MAX_TOKEN, NodeError, NodeRecord, RecordWrite, Refusal};
 
 /// The oldest version of Redis that has every command and option that the scripts use.
 const MIN_VERSION: (u32, u32) = (6, 2);
@@ -82,12 +81,7 @@ pub(super) async fn write_record(
     let unexpected = || NodeError::Protocol { reply: format!("{words:?}") };
     match words[..] {
         ["CHANGED"] => Ok(None),
-        ["WRITTEN", member, quarantines] => Ok(Some(NodeRecord {
-            member: MemberId::parse(member).ok_or_else(unexpected)?,
-            version: write.next_version(),
-            quarantines: record::decode_quarantines(quarantines).ok_or_else(unexpected)?,
-            ..write.record.clone()
-        })),
+        ["WRITTEN", member, quarantines] => written(write, member, quarantines).ok_or_else(unexpected).map(Some),
         _ => Err(unexpected()),
     }
 }

@@ -23,7 +23,6 @@ mod server;
 mod tls;
 mod wakeups;
 
-pub use self::address::InvalidUrl;
 pub use self::node::RedisNode;
 pub use self::replication::InvalidReplication;
 pub use self::script::script_sources;

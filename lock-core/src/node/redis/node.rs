@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
-use super::address::{Address, InvalidUrl};
+use super::address::Address;
 use super::classify::login_error;
 use super::connect::{CONNECT_TIMEOUT, Connected};
 use super::link::Link;
@@ -20,8 +20,8 @@ use super::server::Server;
 use super::tls::TlsServer;
 use super::wakeups::subscribe;
 use crate::node::{
-    Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
-    RecordWrite, ReplySender, Request, Wakeups, in_memory_timeout,
+    Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
+    NodeRecord, RecordWrite, ReplySender, Request, Wakeups, in_memory_timeout,
 };
 use crate::random::WaiterId;
 

@@ -7,26 +7,8 @@ use redis::Cmd;
 use super::codec::millis;
 use super::script::{RECORD, ScriptRef};
 use crate::node::limits::parse_number;
-use crate::node::{
-    Ballot, FenceReading, FormerRecord, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, Quarantine,
-    RecordWrite, Roster,
-};
-use crate::random::Epoch;
-
-/// The fields of the record that are not fences, in the order in which they are read.
-pub(super) const FIELDS: [&str; 11] = [
-    "member",
-    "version",
-    "run_id",
-    "format",
-    "was",
-    "roster",
-    "previous",
-    "promised",
-    "accepted",
-    "quarantines",
-    "epoch",
-];
+use crate::node::record_fields::{FIELDS, decode_fields, encode_fields, text};
+use crate::node::{FenceReading, FormerRecord, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite};
 
 /// The fields of a record of format 1 that matter to a set that is formed of such nodes.
 pub(super) const FORMER_FIELDS: [&str; 3] = ["nodes", "max_ttl", "set_name"];
@@ -38,29 +20,14 @@ const ABOUT: &str = "What a lock manager knows this master by, and the highest f
 
 /// The command that writes a record. Its arguments are documented in `record.lua`.
 pub(super) fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
-    let RecordWrite { expected, record, new_member, begin, floor } = write;
+    let RecordWrite { expected, new_member, begin, floor, .. } = write;
     let mut command = RECORD.command(ScriptRef::Source, 40, 2048);
     command.arg(1).arg(keyspace.record());
     command.arg(text(expected.map(|(member, _)| member))).arg(text(expected.map(|(_, version)| version)));
     command.arg(if *new_member { "new" } else { "" }).arg(text(*floor));
-    command.arg(words(begin.iter().map(|(member, length)| format!("{member} {}", millis(*length)))));
-    let member = if *new_member { format!("{:016x}", record.member.random) } else { record.member.to_string() };
-    let accepted = record.accepted.as_ref().map(|(ballot, roster)| format!("{ballot}\n{roster}"));
-    let quarantines = record.quarantines.iter().map(|Quarantine { member, ends }| format!("{member} {ends}"));
-    let values = [
-        member,
-        write.next_version().to_string(),
-        record.run_id.clone(),
-        NodeRecord::FORMAT.to_string(),
-        text(record.was),
-        text(record.roster.as_ref()),
-        words(record.previous.iter().map(MemberId::to_string)),
-        text(record.promised),
-        text(accepted),
-        words(quarantines),
-        text(record.epoch),
-    ];
-    for (field, value) in FIELDS.iter().zip(values) {
+    let begin = begin.iter().map(|(member, length)| format!("{member} {}", millis(*length)));
+    command.arg(begin.collect::<Vec<_>>().join(" "));
+    for (field, value) in FIELDS.iter().zip(encode_fields(write)) {
         if *field == "epoch" {
             command.arg("about").arg(ABOUT);
         }
@@ -78,7 +45,7 @@ pub(super) fn decode(fields: &[Option<String>]) -> Result<FoundRecord, NodeError
     }
     let [_, _, _, Some(format), ..] = fields else { return Err(damaged()) };
     match format.parse() {
-        Ok(NodeRecord::FORMAT) => decode_own(fields).map(FoundRecord::Record).ok_or_else(damaged),
+        Ok(NodeRecord::FORMAT) => decode_fields(fields).map(FoundRecord::Record).ok_or_else(damaged),
         Ok(1) => decode_former(former).map(FoundRecord::Former).ok_or_else(damaged),
         Ok(other) => Ok(FoundRecord::OtherFormat(other)),
         Err(_) => Err(damaged()),
@@ -90,36 +57,6 @@ fn decode_former(fields: &[Option<String>]) -> Option<FormerRecord> {
     let nodes = usize::from(nodes.as_deref()?.parse::<u8>().ok()?);
     let max_ttl = Duration::from_millis(parse_number(max_ttl.as_deref()?)?);
     Some(FormerRecord { nodes, max_ttl, set_name: set_name.clone()? })
-}
-
-fn decode_own(fields: &[Option<String>; FIELDS.len()]) -> Option<NodeRecord> {
-    let [member, version, run_id, _, was, roster, previous, promised, accepted, quarantines, epoch] = fields;
-    let accepted = optional(accepted, |text| {
-        let (ballot, roster) = text.split_once('\n')?;
-        Some((Ballot::parse(ballot)?, Roster::parse(roster)?))
-    });
-    Some(NodeRecord {
-        run_id: run_id.clone()?,
-        member: MemberId::parse(member.as_deref()?)?,
-        version: parse_number(version.as_deref()?)?,
-        was: optional(was, MemberId::parse)?,
-        epoch: optional(epoch, Epoch::parse)?,
-        roster: optional(roster, Roster::parse)?,
-        previous: previous.as_deref()?.split_whitespace().map(MemberId::parse).collect::<Option<_>>()?,
-        promised: optional(promised, Ballot::parse)?,
-        accepted: accepted?,
-        quarantines: decode_quarantines(quarantines.as_deref()?)?,
-    })
-}
-
-/// Reads `member ends member ends`.
-pub(super) fn decode_quarantines(text: &str) -> Option<Vec<Quarantine>> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let pairs = words.chunks(2).map(|pair| match pair {
-        [member, ends] => Some(Quarantine { member: MemberId::parse(member)?, ends: parse_number(ends)? }),
-        _ => None,
-    });
-    pairs.collect()
 }
 
 /// The highest of the fences among all fields of a record, if it was written for this run of the server.
@@ -137,25 +74,10 @@ pub(super) fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result
     Ok(Some(FenceReading { member, highest }))
 }
 
-fn text(value: Option<impl ToString>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
-}
-
-fn words(values: impl Iterator<Item = String>) -> String {
-    values.collect::<Vec<_>>().join(" ")
-}
-
-/// An empty text stands for nothing.
-fn optional<T>(field: &Option<String>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
-    match field.as_deref()? {
-        "" => Some(None),
-        text => parse(text).map(Some),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Epoch;
 
     const ALL: usize = FIELDS.len() + FORMER_FIELDS.len();
 

@@ -6,10 +6,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::address::{Address, InvalidUrl};
+use super::address::Address;
 use super::connect::Connected;
 use super::server::Server;
-use crate::node::{NodeError, Refusal};
+use crate::node::{InvalidUrl, NodeError, Refusal};
 
 /// The port of a sentinel that is named without one.
 const PORT: u16 = 26379;

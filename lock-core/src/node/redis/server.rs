@@ -1,12 +1,12 @@
 use redis::{Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::address::{Address, InvalidUrl};
+use super::address::Address;
 use super::classify::{connect_error, login_error, node_error};
 use super::connect::{Connected, connect};
 #[cfg(feature = "tls")]
 use super::tls::{TlsServer, default_config};
-use crate::node::NodeError;
+use crate::node::{InvalidUrl, NodeError};
 
 /// A server of a URL: where it is, and how to log in, with or without TLS.
 #[derive(Clone)]

@@ -52,8 +52,8 @@ impl<T: AsRef<Request>> Batch<T> {
         let mut releases = self.releases.iter().map(|release| &release.as_ref().keys);
         let mut not_releases = self.acquires.iter().chain(&self.others).map(|other| &other.as_ref().keys);
         matches!(request.operation, Operation::Acquire { mode: Mode::Write, .. })
-            && not_releases.all(|other| !have_common(other, keys))
-            && releases.all(|other| other.fence() == keys.fence() || !have_common(other, keys))
+            && not_releases.all(|other| !other.touches(keys))
+            && releases.all(|other| other.fence() == keys.fence() || !other.touches(keys))
     }
 
     /// Adds a message, after which at most `left` more come.
@@ -78,12 +78,6 @@ impl<T: AsRef<Request>> Batch<T> {
         }
         messages.push(message);
     }
-}
-
-/// Whether two locks have a fence or a queue in common.
-fn have_common(one: &LockKeys, other: &LockKeys) -> bool {
-    let of = |keys: &LockKeys| [keys.fence(), keys.queue_fence()];
-    of(one).iter().any(|number| of(other).contains(number))
 }
 
 /// Divides messages into batches, which are to be sent in this order: the requests for one lock stay in the order in which they

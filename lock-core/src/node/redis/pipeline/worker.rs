@@ -1,6 +1,5 @@
 use std::collections::VecDeque;
-use std::future::{pending, poll_fn};
-use std::mem::replace;
+use std::future::pending;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use crate::node::redis::classify::{is_no_script, node_error};
 use crate::node::redis::codec::{decode, encode};
 use crate::node::redis::replication::{Replication, if_replicated};
 use crate::node::redis::script::ScriptRef;
+use crate::task::let_others_run;
 
 /// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
 const MAX_BATCH: usize = 128;
@@ -213,20 +213,6 @@ impl Worker {
             }
         }
     }
-}
-
-/// Lets the other tasks that are ready run first. Tokio's `yield_now` does so, too, but ties the task to this thread: no other
-/// thread could take it over from behind a task that runs for long.
-async fn let_others_run() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Gives each message of a batch its reply.

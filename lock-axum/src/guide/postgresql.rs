@@ -1,0 +1,55 @@
+//! Locks in PostgreSQL: when, how, and what it costs.
+//!
+//! # When
+//!
+//! A service that has a PostgreSQL database, and nothing else, need not run Redis for its locks. With the feature `postgres`, a
+//! database is a master like any other: the same macro, layer, guards and tokens, and the same rules for waiters and readers.
+//! Whoever takes a thousand locks a second, or needs them in less than a millisecond, is better served by Redis.
+//!
+//! If all that the lock protects is in that one database, a row lock (`SELECT … FOR UPDATE`) may do: see [`when_not`](super::when_not).
+//!
+//! # One, or three
+//!
+#![cfg_attr(feature = "postgres", doc = "```no_run")]
+#![cfg_attr(not(feature = "postgres"), doc = "```ignore")]
+//! use lock_axum::{LockManager, PostgresNode};
+//!
+//! # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+//! // The database that the service has anyway.
+//! let locks = LockManager::builder().postgres(["postgres://app:secret@db/shop"]).connect().await?;
+//!
+//! // Faster: grants do not wait for the disk.
+//! let node = PostgresNode::from_url("postgres://app:secret@db/shop")?.synchronous_commit(false);
+//! let locks = LockManager::builder().nodes([node]).connect().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! One database is a set of one: while it is down, there are no locks. Three servers that are independent of each other
+//! tolerate that one is gone. Name each server once: two databases of one server fail together, and nothing notices that. PostgreSQL
+//! and Redis may be in one set.
+//!
+//! # What survives what
+//!
+//! A server that is stopped and started in order keeps its locks. One that crashed, was stopped with `-m immediate`, or was promoted may
+//! have lost the last of them, so it grants none for a quarantine of `max_ttl` and a margin. That is so with and without
+//! `synchronous_commit`; without it, a single server that crashed counts tokens on with its clock.
+//!
+//! A standby must be promoted only when the old primary is stopped for good. If both take writes, each with clients of its own, they may
+//! grant one lock to two holders. With `synchronous_standby_names` set and `synchronous_commit`, a primary that is cut off
+//! grants nothing.
+//!
+//! # What it needs
+//!
+//! PostgreSQL 12 or newer, and a database with the encoding UTF8. The first connection creates the schema `locks`, if it may;
+//! otherwise the error of `connect` has the SQL for somebody who may. Each manager has one connection, and one more once it waits for a
+//! lock that another process has. Both must be real sessions: behind `PgBouncer`, in a pool with `pool_mode = session`. TLS
+//! is not supported: the connection has to be private.
+//!
+//! # What it costs
+//!
+//! A lock is a row that is written and deleted, and a counter that is updated: some hundred microseconds of the server's time, and with
+//! `synchronous_commit` a wait for the disk. Requests that come together share a transaction, and so that wait.
+//! Transactions that stay open for long, a dump for example, keep PostgreSQL from removing dead rows, and locks become slower the longer
+//! it takes. A reply may take a fifth of the `ttl`, at most 2 s, before the node counts as one that does not answer
+//! ([`node_timeout`](crate::LockManagerBuilder::node_timeout)).

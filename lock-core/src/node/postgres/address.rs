@@ -1,0 +1,88 @@
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use crate::node::InvalidUrl;
+
+/// The port of PostgreSQL.
+const PORT: u16 = 5432;
+
+/// Where a PostgreSQL server is: for a connection, and for people.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) name: String,
+    pub(super) host: Host,
+    pub(super) port: u16,
+    pub(super) config: Config,
+}
+
+impl Address {
+    /// Parses a URL. Neither errors nor the name contain the password.
+    pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+        let invalid = |reason: &str| InvalidUrl::new(url, reason);
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(invalid("expected postgres://[user[:password]@]host[:port]/database"));
+        }
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            // Without the cause, which may be a part of the URL.
+            invalid(error.to_string().split(':').next().unwrap_or_default())
+        })?;
+        if !config.get_hostaddrs().is_empty() {
+            return Err(invalid("hostaddr is not supported; name the address as the host"));
+        }
+        let [host] = config.get_hosts() else {
+            return Err(invalid("expected one host: each server is a node of its own"));
+        };
+        let host = host.clone();
+        let port = config.get_ports().first().copied().unwrap_or(PORT);
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(invalid(
+                "TLS is not supported here; use a connection that is private, such as a socket or a tunnel",
+            ));
+        }
+        config.ssl_mode(SslMode::Disable);
+        if config.get_application_name().is_none() {
+            config.application_name("locks");
+        }
+        // The names of hosts are the same in any case, and two names for one server would be taken for two.
+        let address = match &host {
+            Host::Tcp(host) if host.contains(':') => format!("[{}]:{port}", host.to_lowercase()),
+            Host::Tcp(host) => format!("{}:{port}", host.to_lowercase()),
+            #[cfg(unix)]
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        };
+        let name = match config.get_dbname().or(config.get_user()) {
+            Some(database) => format!("{address}/{database}"),
+            None => address,
+        };
+        Ok(Self { name, host, port, config })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_the_database_in_its_name_and_no_password() {
+        let name = |url| Address::parse(url).unwrap().name;
+        assert_eq!(name("postgres://app:s3cret@DB.example/shop"), "db.example:5432/shop");
+        assert_eq!(name("postgresql://app@10.0.0.1:6000"), "10.0.0.1:6000/app");
+        assert_eq!(name("postgres://app@%2Frun%2Fpostgresql/shop"), "/run/postgresql:5432/shop");
+    }
+
+    #[test]
+    fn a_url_that_is_refused_is_named_without_its_password() {
+        for url in [
+            "redis://u:s3cret@h",
+            "postgres://u:s3cret@h1,h2/db",
+            "postgres://u:s3cret@h:x/db",
+            "postgres://u:s3cret@h/db?sslmode=require",
+            "postgres://u:s3cret@h/db?hostaddr=10.0.0.1",
+            "postgres://u@h/db?password=s3cret&nonsense=1",
+            "postgres://u:s3cret@/db",
+        ] {
+            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+        }
+    }
+}

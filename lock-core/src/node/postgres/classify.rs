@@ -1,0 +1,84 @@
+//! What errors of tokio-postgres and of servers mean to a lock.
+
+use std::error::Error as StdError;
+use std::io;
+
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, Severity};
+
+use super::schema::GRANTS;
+use crate::node::{NodeError, Refusal};
+
+/// The error of a statement that was sent.
+pub(super) fn node_error(error: &Error) -> NodeError {
+    match error.as_db_error() {
+        Some(error) => error_reply(error),
+        None if error.is_closed() || is_io(error) => NodeError::ConnectionLost { reason: with_cause(error) },
+        None => NodeError::Protocol { reply: with_cause(error) },
+    }
+}
+
+/// The error of a connection attempt, when no request was under way: nothing can have been executed.
+pub(super) fn connect_error(error: &Error) -> NodeError {
+    match node_error(error) {
+        NodeError::ConnectionLost { reason } => NodeError::Unreachable {
+            reason: format!(
+                "the server closed the connection during the login ({reason}); it may be no PostgreSQL server"
+            ),
+        },
+        // The configuration lacks what the server asks for: a password.
+        NodeError::Protocol { reply } if error.code().is_none() && reply.contains("configuration") => {
+            Refusal::Login { detail: reply }.into()
+        }
+        other => other,
+    }
+}
+
+pub(super) fn io_error(error: &io::Error) -> NodeError {
+    let reason = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        _ => error.to_string(),
+    };
+    NodeError::Unreachable { reason }
+}
+
+/// The error that a server replied with. A statement that ends with one was rolled back, unless the session ended with it.
+fn error_reply(error: &DbError) -> NodeError {
+    let detail = error.message().trim_end_matches('.').to_owned();
+    let unusable = |reason: String| Refusal::Unusable { reason }.into();
+    match error.code().code() {
+        "28P01" | "28000" => Refusal::Login { detail }.into(),
+        "3D000" => unusable(format!("{detail}: create the database, or name another one")),
+        // Too many clients, or the server starts or stops.
+        "53300" | "57P03" => NodeError::Unreachable { reason: detail },
+        _ if error.parsed_severity() != Some(Severity::Error) => NodeError::ConnectionLost { reason: detail },
+        "42501" => unusable(format!("the user lacks a permission: {detail}. A user who may has to run: {GRANTS}")),
+        "25006" => Refusal::Replica.into(),
+        // The functions, the statement, or the setting of another session.
+        "LK001" | "26000" | "42883" => unusable(format!(
+            "statements of one connection reach several sessions ({detail}), as behind a pooler (PgBouncer with pool_mode = \
+             transaction): name the address of the server itself, or of a pool with pool_mode = session"
+        )),
+        code => NodeError::Rejected { code: code.to_owned(), detail },
+    }
+}
+
+/// Whether the session cannot be used any more: its functions, or its tables, are gone.
+pub(super) fn ends_session(error: &NodeError) -> bool {
+    match error {
+        NodeError::Rejected { code, .. } => matches!(code.as_str(), "42P01" | "3F000"),
+        NodeError::Refused(_) | NodeError::ConnectionLost { .. } | NodeError::Protocol { .. } => true,
+        _ => false,
+    }
+}
+
+fn is_io(error: &Error) -> bool {
+    error.source().is_some_and(<dyn StdError + 'static>::is::<io::Error>)
+}
+
+fn with_cause(error: &Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

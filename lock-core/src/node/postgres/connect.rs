@@ -1,0 +1,81 @@
+//! Opens connections.
+
+use std::future::poll_fn;
+use std::io;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_postgres::config::Host;
+use tokio_postgres::error::Severity;
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
+
+use super::address::Address;
+use super::classify::{connect_error, io_error};
+use crate::node::NodeError;
+
+/// How long connecting may take, and how long an inspection.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a connection is silent before the kernel probes it, and the time between two probes.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+/// How long written bytes may stay unacknowledged before the kernel gives up the connection.
+#[cfg(target_os = "linux")]
+const USER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The half of a connection that moves its bytes. Must be polled while its client is used.
+pub(super) type Wire = Connection<Box<dyn Io>, NoTlsStream>;
+
+pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Connects to a server and logs in.
+pub(super) async fn connect(address: &Address) -> Result<(Client, Wire), NodeError> {
+    let connecting = async {
+        let stream = stream(&address.host, address.port).await.map_err(|error| io_error(&error))?;
+        address.config.connect_raw(stream, NoTls).await.map_err(|error| connect_error(&error))
+    };
+    let timed_out = || NodeError::Unreachable { reason: "no answer while connecting".into() };
+    timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| timed_out())?
+}
+
+async fn stream(host: &Host, port: u16) -> io::Result<Box<dyn Io>> {
+    match host {
+        Host::Tcp(host) => {
+            let stream = TcpStream::connect((host.as_str(), port)).await?;
+            stream.set_nodelay(true)?;
+            let socket = SockRef::from(&stream);
+            #[cfg(target_os = "linux")]
+            socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+            socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))?;
+            Ok(Box::new(stream))
+        }
+        #[cfg(unix)]
+        Host::Unix(directory) => {
+            let socket = directory.join(format!(".s.PGSQL.{port}"));
+            Ok(Box::new(tokio::net::UnixStream::connect(socket).await?))
+        }
+    }
+}
+
+/// The next message of the server that is no reply; `None` if the connection is lost.
+pub(super) async fn next_message(wire: &mut Wire) -> Option<AsyncMessage> {
+    poll_fn(|cx| wire.poll_message(cx)).await?.ok()
+}
+
+/// Moves the bytes of a connection until it is lost, or the server sends a warning. After a warning, what it said to be committed may
+/// not be: a wait for standbys that was cancelled ends with one, and then with success.
+pub(super) async fn drive(wire: &mut Wire) {
+    while let Some(message) = next_message(wire).await {
+        if is_warning(&message) {
+            return;
+        }
+    }
+}
+
+fn is_warning(message: &AsyncMessage) -> bool {
+    matches!(message, AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning))
+}

@@ -1,0 +1,164 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::task::unconstrained;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::address::Address;
+use super::classify::ends_session;
+use super::connect::{CONNECT_TIMEOUT, connect, next_message};
+use super::session::Session;
+use super::worker::{Message, Worker};
+use super::{inspect, look};
+use crate::node::{
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
+};
+use crate::random::Epoch;
+use crate::task::Task;
+
+/// How many submissions may wait to be written. Beyond it the node is not keeping up, and further requests fail at once.
+const CAPACITY: usize = 8192;
+
+/// The life of one connection that carries votes.
+#[derive(Clone)]
+pub(super) struct Link {
+    session: Arc<Session>,
+    submissions: mpsc::Sender<Vec<Message>>,
+    worker: Task,
+    gone: CancellationToken,
+    found: Arc<Mutex<Found>>,
+}
+
+/// What was found out over this very connection. Requests of any other epoch are not sent, and records for any other memory are not
+/// written: behind a new connection there may be a server that restarted, and forgot.
+#[derive(Default)]
+struct Found {
+    run_id: Option<String>,
+    /// If the record was written for this memory.
+    epoch: Option<Epoch>,
+}
+
+impl Link {
+    /// Connects, and prepares the session.
+    pub(super) async fn open(address: &Address, synchronous: bool) -> Result<Self, NodeError> {
+        let (client, mut wire) = connect(address).await?;
+        let preparing = async {
+            tokio::select! {
+                biased;
+                // What the server says about itself when a session begins concerns no vote.
+                () = async { while next_message(&mut wire).await.is_some() {} } => {
+                    Err(NodeError::Unreachable { reason: "connection lost".into() })
+                }
+                session = Session::prepare(client, synchronous) => session,
+            }
+        };
+        let session = timeout(CONNECT_TIMEOUT, preparing).await.unwrap_or(Err(NodeError::TimedOut))?;
+        let (session, gone) = (Arc::new(session), CancellationToken::new());
+        let (submissions, receiver) = mpsc::channel(CAPACITY);
+        let worker = unconstrained(Worker::new(Arc::clone(&session), gone.clone()).run(wire, receiver));
+        let worker = Task::spawn_on(&Handle::current(), worker);
+        Ok(Self { session, submissions, worker, gone, found: Arc::default() })
+    }
+
+    /// Cancelled when the connection is known to be lost.
+    pub(super) fn gone(&self) -> &CancellationToken {
+        &self.gone
+    }
+
+    /// Gives the connection up. What was not written by now never is.
+    pub(super) fn close(&self) {
+        self.gone.cancel();
+        self.worker.end();
+    }
+
+    /// Submits requests that are written together, if they are of the epoch that was found. They have their place in the order when
+    /// this returns.
+    pub(super) fn submit(&self, messages: Vec<Message>) {
+        let epoch = self.found().epoch;
+        let (sent, unsent): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| epoch == Some(message.request.epoch));
+        refuse(unsent, &NodeError::Unadmitted);
+        if sent.is_empty() {
+            return;
+        }
+        match self.submissions.try_send(sent) {
+            Ok(()) => {}
+            Err(TrySendError::Full(unsent)) => refuse(unsent, &NodeError::Overloaded),
+            Err(TrySendError::Closed(unsent)) => {
+                refuse(unsent, &NodeError::Unreachable { reason: "connection lost".into() });
+            }
+        }
+    }
+
+    pub(super) async fn inspect(&self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
+        let inspection = timeout(CONNECT_TIMEOUT, inspect::inspect(&self.session, keyspace));
+        let inspection = self.checked(inspection.await.unwrap_or(Err(NodeError::TimedOut)));
+        match &inspection {
+            Ok(found) => {
+                let own_record = found.record.get().filter(|record| record.run_id == found.run_id);
+                let epoch = own_record.and_then(|record| record.epoch);
+                *self.found() = Found { run_id: Some(found.run_id.clone()), epoch };
+            }
+            Err(NodeError::TimedOut) => self.gone.cancel(),
+            Err(_) => {}
+        }
+        inspection
+    }
+
+    pub(super) async fn write_record(
+        &self,
+        keyspace: &Keyspace,
+        write: &RecordWrite,
+    ) -> Result<Option<NodeRecord>, NodeError> {
+        if self.found().run_id.as_ref() != Some(&write.record.run_id) {
+            return Ok(None);
+        }
+        let written = self.checked(inspect::write_record(&self.session, keyspace, write).await)?;
+        if let Some(record) = &written {
+            self.found().epoch = record.epoch;
+        }
+        Ok(written)
+    }
+
+    pub(super) async fn read_fences(&self, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
+        self.checked(inspect::read_fences(&self.session, keyspace).await)
+    }
+
+    pub(super) async fn look(&self, look: &Look) -> Result<Vec<LockState>, NodeError> {
+        if let Some(epoch) = look.epoch {
+            self.check_epoch(epoch)?;
+        }
+        self.checked(look::look(&self.session, look).await)
+    }
+
+    pub(super) async fn evict(&self, evict: &Evict) -> Result<Eviction, NodeError> {
+        self.check_epoch(evict.epoch)?;
+        self.checked(look::evict(&self.session, evict).await)
+    }
+
+    /// Gives the connection up after an error that concerns the whole session.
+    fn checked<T>(&self, result: Result<T, NodeError>) -> Result<T, NodeError> {
+        if result.as_ref().is_err_and(ends_session) {
+            self.gone.cancel();
+        }
+        result
+    }
+
+    fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
+        if self.found().epoch == Some(epoch) { Ok(()) } else { Err(NodeError::Unadmitted) }
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers requests that were not sent.
+pub(super) fn refuse(messages: Vec<Message>, error: &NodeError) {
+    for message in messages {
+        message.reply_to.send(Err(error.clone()));
+    }
+}

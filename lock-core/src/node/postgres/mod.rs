@@ -1,0 +1,23 @@
+//! A PostgreSQL server as a node, over tokio-postgres.
+//!
+//! `node` is the [`LockNode`](super::LockNode). `address` says where the server is, and `connect` opens connections. One of them is
+//! for votes: `session` prepares it, with the tables and functions of `schema`, and its life is a `link`. A `worker` writes requests to
+//! it in batches, which `codec` translates. `look` looks at locks and evicts their holders, `inspect` has the record; `wakeups` is the
+//! connection on which the server wakes this process, and `classify` tells what errors mean.
+//!
+//! The rules are in `sql`: `locks.sql` has the tables, the other files the functions.
+
+mod address;
+mod classify;
+mod codec;
+mod connect;
+mod inspect;
+mod link;
+mod look;
+mod node;
+mod schema;
+mod session;
+mod wakeups;
+mod worker;
+
+pub use self::node::PostgresNode;

@@ -1,0 +1,211 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::address::Address;
+use super::link::{Link, refuse};
+use super::schema::SCHEMA;
+use super::wakeups::listen;
+use super::worker::Message;
+use crate::node::{
+    Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
+    NodeRecord, RecordWrite, ReplySender, Request, Wakeups,
+};
+use crate::random::WaiterId;
+
+/// One database of a PostgreSQL server (12 or newer) as a master.
+///
+/// It keeps the same rules as a Redis server: queues, readers, tokens. Alone in its set, it is a lock service without another server
+/// to run; three of them, independent of each other, tolerate that one is gone. A standby must not be a node of its own.
+///
+/// All requests go over one connection. Over a second one, the server wakes this process when it waits for locks; it is opened when the
+/// first caller waits, and kept. Both must be sessions of their own: the address of a pooler with `pool_mode = transaction` is
+/// refused.
+///
+/// A `PostgresNode` is for one [`LockManager`](crate::LockManager). Two managers that share it would lose each other's
+/// admission.
+///
+/// # What it remembers
+///
+/// A server that was stopped and started in order has all its locks. After a crash, an immediate stop (`pg_ctl stop -m immediate`), the
+/// promotion of a standby, or a restored backup, the node counts as one that forgot, and sits out a quarantine. Two things it cannot see:
+/// a copy of the files of a server that was stopped in order, and a virtual machine that was set back to a snapshot.
+///
+/// # Permissions
+///
+/// The first connection creates the schema `locks`, which needs `CREATE` on the database. Without that right,
+/// [`connect`](crate::LockManagerBuilder::connect) fails, and its error has the SQL that somebody else may run:
+/// [`SCHEMA`](Self::SCHEMA). The user then needs `USAGE` on the schema, `SELECT`, `INSERT`, `UPDATE` and `DELETE` on its
+/// tables, and `TEMPORARY` on the database, which everyone has by default.
+///
+/// # Examples
+///
+/// ```
+/// use lock_core::{LockManager, PostgresNode};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = PostgresNode::from_url("postgres://app:secret@10.0.0.1/shop")?.synchronous_commit(false);
+/// let locks = LockManager::builder().nodes([node]).connect_lazy()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct PostgresNode(Arc<Shared>);
+
+struct Shared {
+    address: Address,
+    synchronous_commit: bool,
+    link: Mutex<Option<Link>>,
+    /// Held while a connection is opened, so that there are never two.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl PostgresNode {
+    /// The tables that locks need, as SQL. Without comments, it is about 40 lines.
+    pub const SCHEMA: &str = SCHEMA;
+
+    /// Creates a node for a database at a URL: `postgres://[user[:password]@]host[:port][/database]`. For a socket, the host is the
+    /// directory, with `%2F` for each slash. Does not connect: the first inspection does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_core::{LockNode as _, PostgresNode};
+    ///
+    /// let node = PostgresNode::from_url("postgres://app:secret@10.0.0.1/shop")?;
+    /// assert_eq!(node.name(), "10.0.0.1:5432/shop");
+    /// # Ok::<(), lock_core::InvalidUrl>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`] if the URL does not parse, names several hosts, or requires TLS (`sslmode=require`), which is not supported.
+    pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
+        Ok(Self::new(Address::parse(url)?, true))
+    }
+
+    /// Sets whether grants wait until the server has them on its disk, and its synchronous standbys have them, too. Releases never do.
+    ///
+    /// No lock is lost without it: a node that crashed grants nothing before the locks are over that it may have forgotten. It may
+    /// only forget which tokens it gave. Alone in its set, it then counts on with the clock, so a clock that was set back, and
+    /// a crash, can lead to a token that is not larger than those before. With several nodes, the others know. Without waiting for the
+    /// disk, a lock takes a fraction of the time.
+    ///
+    /// Defaults to `true`.
+    #[must_use]
+    pub fn synchronous_commit(self, synchronous_commit: bool) -> Self {
+        Self::new(self.0.address.clone(), synchronous_commit)
+    }
+
+    fn new(address: Address, synchronous_commit: bool) -> Self {
+        let (link, opening) = (Mutex::new(None), tokio::sync::Mutex::default());
+        Self(Arc::new(Shared { address, synchronous_commit, link, opening }))
+    }
+}
+
+impl Shared {
+    /// The present connection if it is not lost, otherwise a new one.
+    async fn open(&self) -> Result<Link, NodeError> {
+        let _opening = self.opening.lock().await;
+        if let Some(link) = self.present_link() {
+            return Ok(link);
+        }
+        let link = Link::open(&self.address, self.synchronous_commit).await?;
+        *self.link() = Some(link.clone());
+        Ok(link)
+    }
+
+    /// The connection of the inspection that led here: behind a new one there may be another server.
+    fn inspected_link(&self) -> Result<Link, NodeError> {
+        self.present_link().ok_or_else(|| NodeError::Unreachable { reason: "connection lost".into() })
+    }
+
+    fn present_link(&self) -> Option<Link> {
+        self.link().clone().filter(|link| !link.gone().is_cancelled())
+    }
+
+    fn link(&self) -> MutexGuard<'_, Option<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LockNode for PostgresNode {
+    fn name(&self) -> &str {
+        &self.0.address.name
+    }
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
+        Box::pin(async move { node.open().await?.inspect(&keyspace).await })
+    }
+
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        let (link, keyspace) = (self.0.inspected_link(), Arc::clone(keyspace));
+        Box::pin(async move { link?.write_record(&keyspace, &write).await })
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        let (link, keyspace) = (self.0.inspected_link(), Arc::clone(keyspace));
+        Box::pin(async move { link?.read_fences(&keyspace).await })
+    }
+
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        self.submit_all(vec![(request, reply_to)]);
+    }
+
+    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        let messages = requests.into_iter().map(|(request, reply_to)| Message { request, reply_to }).collect();
+        // Taken out first: what is refused wakes its caller, and the lock must not be held meanwhile.
+        let link = self.0.link().clone();
+        match link {
+            Some(link) => link.submit(messages),
+            None => refuse(messages, &NodeError::Unreachable { reason: "not connected".into() }),
+        }
+    }
+
+    fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
+        let link = self.0.inspected_link();
+        Box::pin(async move { link?.look(&look).await })
+    }
+
+    fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
+        let link = self.0.inspected_link();
+        Box::pin(async move { link?.evict(&evict).await })
+    }
+
+    fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
+        let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
+        Box::pin(async move { listen(&node.address, &keyspace, waiter).await })
+    }
+
+    fn disconnected(&self) -> NodeFuture<()> {
+        let gone = self.0.link().as_ref().map(|link| link.gone().clone());
+        Box::pin(async move {
+            if let Some(gone) = gone {
+                gone.cancelled().await;
+            }
+        })
+    }
+
+    fn disconnect(&self) {
+        // Taken out first: to end its worker drops requests, and the lock must not be held meanwhile.
+        let link = self.0.link().take();
+        if let Some(link) = link {
+            link.close();
+        }
+    }
+
+    /// A fifth of the `ttl`, but at least 50 ms and at most 2 s: a disk may take its time.
+    fn node_timeout(&self, ttl: Duration) -> Duration {
+        (ttl / 5).clamp(Duration::from_millis(50), Duration::from_secs(2))
+    }
+}
+
+impl fmt::Debug for PostgresNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresNode").field("name", &self.0.address.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Prepares a connection for votes: what the server must be, the tables, the functions, and the statements.
+
+use tokio_postgres::{Client, Statement};
+
+use super::classify::node_error;
+use super::schema::{FUNCTIONS, GRANTS, SCHEMA};
+use crate::node::{NodeError, Refusal};
+
+/// The oldest version that has everything that the functions use.
+const MIN_VERSION: i32 = 12;
+
+/// A session in which the functions were made.
+pub(super) struct Session {
+    pub(super) client: Client,
+    /// Only this session knows it. Behind a pooler, statements may reach another one, and are refused there.
+    pub(super) id: String,
+    pub(super) votes: Statement,
+    pub(super) inspect: Statement,
+    pub(super) write_record: Statement,
+    pub(super) read_fences: Statement,
+    pub(super) look: Statement,
+    pub(super) evict: Statement,
+}
+
+/// Settings that do not depend on those of user and database. Statements that are held up must not be executed later, when nobody
+/// counts on them any more.
+const SETTINGS: &str = "
+    SET client_min_messages = warning; SET search_path = pg_catalog; SET check_function_bodies = off;
+    SET default_transaction_isolation = 'read committed'; SET statement_timeout = '5s'; SET lock_timeout = 0;
+    SET enable_seqscan = off; SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan;";
+
+impl Session {
+    /// Prepares a session whose commits wait for the disk, or do not.
+    pub(super) async fn prepare(client: Client, synchronous: bool) -> Result<Self, NodeError> {
+        check_server(&client).await?;
+        let id = random_id()?;
+        // Nothing but grants and records waits for the disk. What the server has for others applies to those, such as remote_apply.
+        let settings = format!(
+            "{SETTINGS} SET locks.session = '{id}';
+             SELECT set_config('locks.commit', {}, false); SET synchronous_commit = off;",
+            if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
+        );
+        client.batch_execute(&settings).await.map_err(|error| node_error(&error))?;
+        create_tables(&client).await?;
+        client.batch_execute(&FUNCTIONS).await.map_err(|error| functions_error(node_error(&error)))?;
+        let marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
+        client.batch_execute(&marker).await.map_err(|error| node_error(&error))?;
+        let prepare = async |call: &str| {
+            let statement = format!("SELECT * FROM pg_temp.{call}");
+            client.prepare(&statement).await.map_err(|error| node_error(&error))
+        };
+        Ok(Self {
+            votes: prepare(
+                "lock_votes($1, $2, $3, $4::text::uuid, $5, $6, $7, $8, $9, $10, $11::text[]::uuid[], $12, $13, $14, $15, $16)",
+            )
+            .await?,
+            inspect: prepare("lock_inspect($1, $2)").await?,
+            write_record: prepare("lock_write_record($1, $2, $3, $4, $5, $6, $7, $8, $9)").await?,
+            read_fences: prepare("lock_read_fences($1, $2)").await?,
+            look: prepare("lock_look($1, $2, $3, $4, $5, $6)").await?,
+            evict: prepare("lock_evict($1, $2, $3, $4, $5, $6, $7, $8::text[]::uuid[], $9, $10)").await?,
+            client,
+            id,
+        })
+    }
+}
+
+/// Refuses a server that cannot be a node.
+async fn check_server(client: &Client) -> Result<(), NodeError> {
+    let query = "SELECT current_setting('server_version_num')::int / 10000, pg_is_in_recovery(), current_setting('server_encoding')";
+    let row = client.query_one(query, &[]).await.map_err(|error| node_error(&error))?;
+    let (version, is_standby, encoding): (i32, bool, String) = (row.get(0), row.get(1), row.get(2));
+    let refused = |reason: String| Err(Refusal::Unusable { reason }.into());
+    if version < MIN_VERSION {
+        return refused(format!("the version must be PostgreSQL {MIN_VERSION} or newer, got {version}"));
+    }
+    if is_standby {
+        return refused("it is a standby, which takes no writes; name the address of the primary".into());
+    }
+    if encoding != "UTF8" {
+        return refused(format!("the encoding of the database must be UTF8, got {encoding}; name another database"));
+    }
+    Ok(())
+}
+
+/// Creates the tables, if they are not there.
+async fn create_tables(client: &Client) -> Result<(), NodeError> {
+    let query = "SELECT to_regclass('locks.run') IS NOT NULL";
+    let found = client.query_one(query, &[]).await.map_err(|error| node_error(&error))?;
+    if found.get(0) {
+        return Ok(());
+    }
+    // One client after another.
+    let create = format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('locks.sql', 0)); {SCHEMA} COMMIT");
+    let created = client.batch_execute(&create).await.map_err(|error| node_error(&error));
+    created.map_err(|error| match error {
+        NodeError::Refused(Refusal::Unusable { .. }) => {
+            let reason = format!(
+                "the database has no tables for locks, and the user may not create them. A user who may has to run:\n{SCHEMA}\
+                 {GRANTS}"
+            );
+            Refusal::Unusable { reason }.into()
+        }
+        other => other,
+    })
+}
+
+fn functions_error(error: NodeError) -> NodeError {
+    match error {
+        NodeError::Refused(Refusal::Unusable { reason }) if reason.contains("temporary") => Refusal::Unusable {
+            reason: "the user may not create temporary functions: GRANT TEMPORARY ON DATABASE, to the user".into(),
+        }
+        .into(),
+        other => other,
+    }
+}
+
+/// 128 random bits, as a UUID.
+fn random_id() -> Result<String, NodeError> {
+    let mut bytes = [0; 16];
+    let drawn = getrandom::fill(&mut bytes);
+    drawn.map_err(|error| NodeError::Unreachable { reason: format!("the system has no randomness: {error}") })?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}

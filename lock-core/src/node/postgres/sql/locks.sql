@@ -1,0 +1,67 @@
+-- What locks need in a database: a schema with its tables. `connect()` creates them if its user may. Otherwise somebody who may runs
+-- this file once, and then, for the user of the service:
+--
+--   GRANT USAGE ON SCHEMA locks TO app;
+--   GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA locks TO app;
+--
+-- Times are those of the server (`clock_timestamp()`). Several managers can use the tables, each with keys under its own prefix.
+--
+-- What must not be lost alone is in ordinary tables. The unlogged ones are empty after a crash, an immediate stop, the promotion of
+-- a standby, and a restored base backup; a clean restart keeps them.
+
+CREATE SCHEMA IF NOT EXISTS locks;
+
+-- The record of the node, and what each of its fences is at least.
+CREATE TABLE IF NOT EXISTS locks.node (
+  keyspace text COLLATE "C" PRIMARY KEY,
+  member text NOT NULL, version text NOT NULL, run_id text NOT NULL, format text NOT NULL, was text NOT NULL, roster text NOT NULL,
+  previous text NOT NULL, promised text NOT NULL, accepted text NOT NULL, quarantines text NOT NULL, epoch text NOT NULL,
+  floor bigint NOT NULL
+);
+
+-- The highest token of each fence: at most 16,385 rows for each keyspace.
+CREATE TABLE IF NOT EXISTS locks.fence (
+  keyspace text COLLATE "C", fence integer, token bigint NOT NULL,
+  PRIMARY KEY (keyspace, fence)
+) WITH (fillfactor = 50, vacuum_truncate = false);
+
+-- Who holds a lock, and until when. Without an owner, readers do.
+CREATE TABLE IF NOT EXISTS locks.lock (
+  key text COLLATE "C" PRIMARY KEY, owner uuid, expires timestamptz NOT NULL
+) WITH (fillfactor = 50, vacuum_truncate = false);
+
+-- The readers of a lock. They count only while the lock has no owner.
+CREATE TABLE IF NOT EXISTS locks.reader (
+  key text COLLATE "C", owner uuid, expires timestamptz NOT NULL,
+  PRIMARY KEY (key, owner)
+) WITH (fillfactor = 50, vacuum_truncate = false);
+
+-- The tombstones: who was evicted from a lock, and cannot have it again.
+CREATE TABLE IF NOT EXISTS locks.evicted (
+  key text COLLATE "C" PRIMARY KEY, owners uuid[] NOT NULL, until timestamptz NOT NULL
+);
+
+-- The queues. They and the reservations decide for whom a free lock is kept, never who holds it. The key of a queue is that of its
+-- lock; all slots of a resource have one queue, and each has reservations of its own.
+CREATE UNLOGGED TABLE IF NOT EXISTS locks.queue (
+  key text COLLATE "C" PRIMARY KEY, expires timestamptz NOT NULL
+) WITH (fillfactor = 50, vacuum_truncate = false);
+CREATE UNLOGGED TABLE IF NOT EXISTS locks.waiter (
+  key text COLLATE "C", since bigint NOT NULL, reads boolean NOT NULL, polls boolean NOT NULL, waiter uuid,
+  PRIMARY KEY (key, waiter)
+) WITH (fillfactor = 50, vacuum_truncate = false);
+CREATE INDEX IF NOT EXISTS waiter_order ON locks.waiter (key, since, reads, polls, waiter);
+-- The waiters for which a free lock is reserved, one after another; whether each knows of it; and who let it pass and came later.
+CREATE UNLOGGED TABLE IF NOT EXISTS locks.reservation (
+  queue text COLLATE "C", key text COLLATE "C", began timestamptz NOT NULL, waiters uuid[] NOT NULL, knows boolean[] NOT NULL,
+  late uuid[] NOT NULL DEFAULT '{}',
+  PRIMARY KEY (queue, key)
+) WITH (fillfactor = 50, vacuum_truncate = false);
+-- While readers hold a lock: when each writer that waits was last heard of.
+CREATE UNLOGGED TABLE IF NOT EXISTS locks.heard (
+  key text COLLATE "C", waiter uuid, at timestamptz NOT NULL,
+  PRIMARY KEY (key, waiter)
+) WITH (fillfactor = 50, vacuum_truncate = false);
+
+-- One row, which names the memory of this database. It is written by the first who finds none.
+CREATE UNLOGGED TABLE IF NOT EXISTS locks.run (one boolean PRIMARY KEY CHECK (one), id uuid NOT NULL);

@@ -1,0 +1,103 @@
+-- The locks themselves, and the readers of a lock. While readers hold it, the lock has no owner, and lives for as long as the longest of
+-- them. Readers whose lock has an owner, or is gone, count for nothing, and whoever begins to read deletes them.
+
+CREATE FUNCTION pg_temp.lock_is_read_by(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE sql AS $$
+  SELECT EXISTS (SELECT FROM locks.reader r WHERE r.key = lock_key AND r.owner = owner_id AND r.expires > moment)
+$$;
+
+CREATE FUNCTION pg_temp.lock_count(space text, fence_id integer, last_token bigint) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO locks.fence AS f VALUES (space, fence_id, last_token)
+    ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token WHERE f.token <> excluded.token
+$$;
+
+-- Gives the owner a lock that is free, or one that readers hold and it reads, too. Counts its fence.
+CREATE FUNCTION pg_temp.lock_hold(
+  space text, fence_id integer, last_token bigint, lock_key text, owner_id uuid, new_end timestamptz, is_reader boolean,
+  is_shared boolean, moment timestamptz
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF is_shared THEN
+    PERFORM pg_temp.lock_count(space, fence_id, last_token);
+    PERFORM pg_temp.lock_prolong(lock_key, owner_id, new_end, true, moment);
+    RETURN;
+  END IF;
+  WITH counted AS (
+    INSERT INTO locks.fence AS f VALUES (space, fence_id, last_token)
+      ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token WHERE f.token <> excluded.token
+  )
+  INSERT INTO locks.lock VALUES (lock_key, CASE WHEN is_reader THEN NULL ELSE owner_id END, new_end)
+    ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires;
+  IF is_reader THEN
+    DELETE FROM locks.reader r WHERE r.key = lock_key;
+    INSERT INTO locks.reader VALUES (lock_key, owner_id, new_end);
+  END IF;
+END $$;
+
+-- Prolongs the lock of an owner, or adds a reader. A longer remaining time stays.
+CREATE FUNCTION pg_temp.lock_prolong(lock_key text, owner_id uuid, new_end timestamptz, is_shared boolean, moment timestamptz)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE locks.lock l SET expires = new_end WHERE l.key = lock_key AND l.expires < new_end;
+  IF is_shared THEN
+    DELETE FROM locks.reader r WHERE r.key = lock_key AND r.expires <= moment;
+    INSERT INTO locks.reader AS r VALUES (lock_key, owner_id, new_end)
+      ON CONFLICT (key, owner) DO UPDATE SET expires = excluded.expires WHERE r.expires < excluded.expires;
+  END IF;
+END $$;
+
+-- The writer becomes the first reader.
+CREATE FUNCTION pg_temp.lock_downgrade(lock_key text, owner_id uuid, held_until timestamptz) RETURNS void LANGUAGE sql AS $$
+  UPDATE locks.lock l SET owner = NULL WHERE l.key = lock_key;
+  DELETE FROM locks.reader r WHERE r.key = lock_key;
+  INSERT INTO locks.reader VALUES (lock_key, owner_id, held_until)
+$$;
+
+-- Removes a reader. Returns whether any is left; the lock then lives for as long as the longest of them.
+CREATE FUNCTION pg_temp.lock_remove_reader(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE longest timestamptz;
+BEGIN
+  DELETE FROM locks.reader r WHERE r.key = lock_key AND r.owner = owner_id;
+  SELECT max(r.expires) INTO longest FROM locks.reader r WHERE r.key = lock_key AND r.expires > moment;
+  IF longest IS NULL THEN
+    DELETE FROM locks.lock l WHERE l.key = lock_key;
+    DELETE FROM locks.reader r WHERE r.key = lock_key;
+    RETURN false;
+  END IF;
+  UPDATE locks.lock l SET expires = longest WHERE l.key = lock_key AND l.expires > longest;
+  RETURN true;
+END $$;
+
+-- Readers hold the lock: those at the head of the queue join them. The writer behind them was heard while it could not yet be noted.
+-- Nobody reads a slot, so the key of the queue is that of the lock.
+CREATE FUNCTION pg_temp.lock_let_readers_in(space text, lock_key text, moment timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE entry record;
+BEGIN
+  FOR entry IN
+    SELECT w.waiter, w.reads, w.polls FROM locks.waiter w WHERE w.key = lock_key
+      ORDER BY w.since, w.reads, w.polls, w.waiter LIMIT @MAX_WOKEN_READERS@
+  LOOP
+    IF NOT entry.reads THEN
+      PERFORM pg_temp.lock_hear(lock_key, entry.waiter, moment);
+      RETURN;
+    END IF;
+    IF NOT entry.polls AND NOT pg_temp.lock_wake(space, entry.waiter, lock_key, 0) THEN
+      DELETE FROM locks.waiter w WHERE w.key = lock_key AND w.waiter = entry.waiter;
+    END IF;
+  END LOOP;
+END $$;
+
+-- A writer waits, and readers hold the lock.
+CREATE FUNCTION pg_temp.lock_hear(lock_key text, writer uuid, moment timestamptz) RETURNS void LANGUAGE sql AS $$
+  DELETE FROM locks.heard h WHERE h.key = lock_key AND h.at < moment - interval '@WRITER_HEARD@ ms';
+  INSERT INTO locks.heard VALUES (lock_key, writer, moment) ON CONFLICT (key, waiter) DO UPDATE SET at = excluded.at
+$$;
+
+-- Whether a writer waits that was heard lately: before a reader that waits since then; or any, if that is not given.
+CREATE FUNCTION pg_temp.lock_writer_waits(lock_key text, reader uuid, since_us bigint, moment timestamptz) RETURNS boolean
+LANGUAGE sql AS $$
+  SELECT EXISTS (
+    SELECT FROM locks.waiter w JOIN locks.heard h ON h.key = w.key AND h.waiter = w.waiter
+      WHERE w.key = lock_key AND NOT w.reads AND h.at >= moment - interval '@WRITER_HEARD@ ms'
+      AND (since_us IS NULL OR w.since < since_us OR w.since = since_us AND w.waiter <> reader)
+  )
+$$;

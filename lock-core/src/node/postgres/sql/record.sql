@@ -1,0 +1,78 @@
+-- The record of the node, and the memory that it is in.
+
+-- Names the memory: the cluster of databases and its timeline, which another one has after a promotion or a restored backup; the
+-- database and the marker, which other ones have after a copy or a dump was restored. The marker is in an unlogged table, and so gone
+-- after a crash. Nothing if there is no marker.
+CREATE FUNCTION pg_temp.lock_run_id() RETURNS text LANGUAGE sql AS $$
+  SELECT concat_ws('/', (SELECT c.system_identifier FROM pg_control_system() c),
+    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
+    r.tableoid, r.xmin, r.id)
+  FROM locks.run r
+$$;
+
+-- Reads everything that decides whether the node is admitted. The time is that of before the record: a quarantine that begins in
+-- between is not taken for over.
+CREATE FUNCTION pg_temp.lock_inspect(session text, space text) RETURNS TABLE (run_id text, clock bigint, fields text[])
+LANGUAGE sql STABLE AS $$
+  SELECT pg_temp.lock_run_id(), pg_temp.lock_micros(statement_timestamp() - 'epoch'::timestamptz),
+    (SELECT ARRAY[n.member, n.version, n.run_id, n.format, n.was, n.roster, n.previous, n.promised, n.accepted, n.quarantines, n.epoch]
+      FROM locks.node n WHERE n.keyspace = space)
+  FROM pg_temp.lock_check_session(session)
+$$;
+
+-- Writes the record, if the present one is the expected one, and the memory is that of the new one: `fields` are those of
+-- `lock_inspect`. Expected is '' for no record. Each of `begin` begins a quarantine, which lasts for `begin_micros`. Returns the
+-- id and the quarantines that were written, or no row.
+CREATE FUNCTION pg_temp.lock_write_record(
+  session text, space text, expected_member text, expected_version text, fields text[], is_new boolean, least_token bigint,
+  begin_members text[], begin_micros bigint[]
+) RETURNS TABLE (member text, quarantines text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE moment bigint; found locks.node;
+BEGIN
+  PERFORM pg_temp.lock_check_session(session);
+  PERFORM pg_advisory_xact_lock(@LOCKS@, @RECORDS@);
+  SELECT * INTO found FROM locks.node n WHERE n.keyspace = space;
+  IF coalesce(found.member, '') <> expected_member OR coalesce(found.version, '') <> expected_version
+    OR fields[3] IS DISTINCT FROM pg_temp.lock_run_id() THEN
+    RETURN;
+  END IF;
+  moment := pg_temp.lock_micros(clock_timestamp() - 'epoch'::timestamptz);
+  IF is_new THEN fields[1] := fields[1] || '-' || moment; END IF;
+  fields[10] := (
+    SELECT concat_ws(' ', nullif(fields[10], ''), string_agg(b.member || ' ' || moment + b.micros, ' ' ORDER BY b.place))
+      FROM unnest(begin_members, begin_micros) WITH ORDINALITY AS b (member, micros, place));
+  DELETE FROM locks.node n WHERE n.keyspace = space;
+  INSERT INTO locks.node VALUES (
+    space, fields[1], fields[2], fields[3], fields[4], fields[5], fields[6], fields[7], fields[8], fields[9], fields[10], fields[11],
+    greatest(found.floor, least_token, 0));
+  PERFORM pg_temp.lock_sync();
+  RETURN QUERY SELECT fields[1], fields[10];
+END $$;
+
+-- The highest of the fences, and the id of the memory that they are in.
+CREATE FUNCTION pg_temp.lock_read_fences(session text, space text) RETURNS TABLE (member text, highest bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT n.member, greatest(n.floor, (SELECT max(f.token) FROM locks.fence f WHERE f.keyspace = space))
+  FROM pg_temp.lock_check_session(session), locks.node n WHERE n.keyspace = space AND n.run_id = pg_temp.lock_run_id()
+$$;
+
+-- Removes what has expired for a minute, and that nobody asked for since. It waits for nobody: what is locked, others use or remove.
+CREATE FUNCTION pg_temp.lock_sweep() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE long_ago timestamptz := clock_timestamp() - interval '1 minute';
+BEGIN
+  DELETE FROM locks.lock d WHERE d.ctid = ANY (ARRAY(
+    SELECT l.ctid FROM locks.lock l WHERE l.expires < long_ago FOR UPDATE SKIP LOCKED));
+  DELETE FROM locks.reader d WHERE d.ctid = ANY (ARRAY(
+    SELECT r.ctid FROM locks.reader r WHERE r.expires < long_ago FOR UPDATE SKIP LOCKED));
+  DELETE FROM locks.evicted d WHERE d.ctid = ANY (ARRAY(
+    SELECT e.ctid FROM locks.evicted e WHERE e.until < long_ago FOR UPDATE SKIP LOCKED));
+  DELETE FROM locks.waiter d WHERE d.ctid = ANY (ARRAY(
+    SELECT w.ctid FROM locks.waiter w JOIN locks.queue q ON q.key = w.key WHERE q.expires < long_ago FOR UPDATE SKIP LOCKED));
+  DELETE FROM locks.reservation d WHERE d.ctid = ANY (ARRAY(
+    SELECT r.ctid FROM locks.reservation r WHERE r.began < long_ago FOR UPDATE SKIP LOCKED));
+  DELETE FROM locks.queue d WHERE d.ctid = ANY (ARRAY(
+    SELECT q.ctid FROM locks.queue q WHERE q.expires < long_ago FOR UPDATE SKIP LOCKED));
+  DELETE FROM locks.heard d WHERE d.ctid = ANY (ARRAY(
+    SELECT h.ctid FROM locks.heard h WHERE h.at < long_ago FOR UPDATE SKIP LOCKED));
+END $$;

@@ -1,0 +1,150 @@
+-- Executes a batch of requests, in order, and replies to each of them with a row. The rules are those of `Operation`.
+--
+
+-- Checks that this is still the session in which these functions were made, which it need not be behind a pool of connections.
+CREATE FUNCTION pg_temp.lock_check_session(session text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF current_setting('locks.session', true) IS DISTINCT FROM session THEN
+    RAISE EXCEPTION 'this is another session' USING ERRCODE = 'LK001';
+  END IF;
+END $$;
+
+-- Lets there be one batch at a time for each fence, and so for each lock and each queue: an advisory lock on the fence is held to the end
+-- of the transaction. So is a shared one on the records, which are written under an exclusive one. `all_fences` are those of the locks,
+-- and those that locks with the keys of the queues would have, in ascending order: two batches that share several would otherwise
+-- wait for each other for ever.
+CREATE FUNCTION pg_temp.lock_fences(all_fences integer[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE fence_id integer;
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(@LOCKS@, @RECORDS@);
+  FOREACH fence_id IN ARRAY all_fences LOOP
+    PERFORM pg_advisory_xact_lock(@LOCKS@, fence_id);
+  END LOOP;
+END $$;
+
+-- Has the transaction wait for the disk, and for synchronous standbys, as far as the node was told to.
+CREATE FUNCTION pg_temp.lock_sync() RETURNS void LANGUAGE sql AS $$
+  SELECT set_config('synchronous_commit', current_setting('locks.commit'), true)
+$$;
+
+CREATE FUNCTION pg_temp.lock_micros(length interval) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT ceil(extract(epoch FROM length) * 1000000)::bigint
+$$;
+
+-- Of a request, `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait.
+CREATE FUNCTION pg_temp.lock_votes(
+  session text, space text, of_epoch text, caller uuid, polling boolean, all_fences integer[],
+  kinds text[], keys text[], queues text[], fences integer[], owners uuid[], ttls bigint[], numbers bigint[], tokens integer[], sinces bigint[],
+  reading boolean[]
+) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer) LANGUAGE plpgsql AS $$
+DECLARE
+  moment timestamptz; least_token bigint; is_durable boolean := false;
+  kind text; lock_key text; of_queue text; fence_id integer; owner_id uuid; new_end timestamptz; since_us bigint; is_reader boolean;
+  holder uuid; held_until timestamptz; last_token bigint; has_queue boolean; has_tombstone boolean;
+  is_shared boolean; is_ours boolean;
+BEGIN
+  PERFORM pg_temp.lock_check_session(session);
+  PERFORM pg_temp.lock_fences(all_fences);
+  SELECT n.floor INTO least_token FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'unadmitted', NULL::bigint, NULL::integer, NULL::integer FROM unnest(kinds);
+    RETURN;
+  END IF;
+  moment := clock_timestamp();
+
+  FOR i IN 1 .. cardinality(kinds) LOOP
+    reply := NULL; number := NULL; ahead := NULL; behind := NULL;
+    kind := kinds[i]; lock_key := keys[i]; of_queue := queues[i]; fence_id := fences[i]; owner_id := owners[i];
+    new_end := moment + ttls[i] * interval '1 microsecond'; since_us := sinces[i]; is_reader := reading[i];
+    SELECT l.owner, l.expires, greatest(f.token, least_token), q.key IS NOT NULL, e.key IS NOT NULL
+      INTO holder, held_until, last_token, has_queue, has_tombstone
+      FROM (SELECT lock_key AS of_lock) r
+      LEFT JOIN locks.lock l ON l.key = r.of_lock AND l.expires > moment
+      LEFT JOIN locks.fence f ON f.keyspace = space AND f.fence = fence_id
+      LEFT JOIN locks.queue q ON q.key = of_queue
+      LEFT JOIN locks.evicted e ON e.key = r.of_lock;
+    is_shared := held_until IS NOT NULL AND holder IS NULL;
+    is_ours := CASE WHEN is_shared THEN pg_temp.lock_is_read_by(lock_key, owner_id, moment) ELSE coalesce(holder = owner_id, false) END;
+
+    IF kind = 'acquire' THEN
+      -- Who reads does not write: not even by a late request from before it was downgraded.
+      IF is_ours AND (is_reader OR NOT is_shared) THEN
+        reply := 'granted'; number := last_token;
+      ELSIF held_until IS NOT NULL OR has_queue OR has_tombstone THEN
+        SELECT b.reply, b.number, b.ahead, b.behind INTO reply, number, ahead, behind FROM
+          pg_temp.lock_blocked(space, of_queue, lock_key, owner_id, held_until, is_shared, caller, polling, since_us, is_reader, moment) b;
+      END IF;
+      IF reply IS NULL THEN
+        number := last_token;
+        -- A reader joins those that hold the lock, with the fence as it stands.
+        IF held_until IS NULL THEN number := greatest(numbers[i], last_token + 1) + tokens[i] - 1; END IF;
+        IF number > @MAX_TOKEN@ THEN
+          reply := 'used_up';
+        ELSE
+          reply := 'granted'; is_durable := true;
+          PERFORM pg_temp.lock_hold(space, fence_id, number, lock_key, owner_id, new_end, is_reader, is_shared, moment);
+          IF has_queue AND since_us > 0 THEN PERFORM pg_temp.lock_acquired(of_queue, lock_key, caller, moment); END IF;
+          IF is_reader AND NOT is_shared AND has_queue THEN PERFORM pg_temp.lock_let_readers_in(space, lock_key, moment); END IF;
+        END IF;
+      END IF;
+
+    ELSIF kind = 'confirm' THEN
+      IF is_ours AND last_token <= numbers[i] THEN
+        reply := 'confirmed'; is_durable := true;
+        PERFORM pg_temp.lock_count(space, fence_id, numbers[i]);
+      ELSE
+        reply := 'refused'; number := last_token;
+      END IF;
+
+    ELSIF kind IN ('extend', 'downgrade') THEN
+      reply := 'gone';
+      IF is_ours THEN
+        reply := 'kept'; is_durable := true;
+        IF kind = 'downgrade' AND NOT is_shared THEN
+          PERFORM pg_temp.lock_downgrade(lock_key, owner_id, held_until);
+          IF has_queue THEN PERFORM pg_temp.lock_let_readers_in(space, lock_key, moment); END IF;
+          is_shared := true;
+        END IF;
+        PERFORM pg_temp.lock_prolong(lock_key, owner_id, new_end, is_shared, moment);
+        IF is_shared AND has_queue AND pg_temp.lock_writer_waits(lock_key, NULL, NULL, moment) THEN reply := 'barred'; END IF;
+      END IF;
+
+    ELSIF kind = 'replace' THEN
+      IF is_ours AND (is_reader OR NOT is_shared) THEN
+        reply := 'kept';
+      ELSIF held_until IS NOT NULL AND NOT (is_shared AND is_reader)
+        OR has_tombstone AND pg_temp.lock_is_evicted(lock_key, owner_id, moment) THEN
+        reply := 'gone';
+      ELSE
+        -- Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
+        last_token := CASE
+          WHEN is_reader AND held_until IS NULL AND last_token > numbers[i] THEN last_token + 1
+          ELSE greatest(last_token, numbers[i]) END;
+        IF last_token > @MAX_TOKEN@ THEN
+          reply := 'used_up';
+        ELSE
+          reply := 'kept'; is_durable := true;
+          PERFORM pg_temp.lock_hold(space, fence_id, last_token, lock_key, owner_id, new_end, is_reader, is_shared, moment);
+        END IF;
+      END IF;
+
+    ELSE
+      -- A release: 'release' leaves the caller's position in the queue alone, 'leave' gives it up, 'keep' keeps it. Or 'leave_queue'.
+      reply := CASE WHEN kind = 'leave_queue' THEN 'left' WHEN is_ours THEN 'released' ELSE 'not_owner' END;
+      IF is_ours THEN
+        IF NOT is_shared THEN
+          DELETE FROM locks.lock l WHERE l.key = lock_key;
+          held_until := NULL;
+        ELSIF NOT pg_temp.lock_remove_reader(lock_key, owner_id, moment) THEN
+          held_until := NULL;
+        END IF;
+      END IF;
+      IF has_queue OR kind = 'keep' THEN
+        PERFORM pg_temp.lock_released(space, of_queue, lock_key, held_until IS NOT NULL, held_until IS NOT NULL AND is_shared, kind,
+          caller, polling, since_us, is_reader, moment);
+      END IF;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+  IF is_durable THEN PERFORM pg_temp.lock_sync(); END IF;
+END $$;
