@@ -45,6 +45,34 @@ impl PostgresServer {
         panic!("postgres does not start");
     }
 
+    /// Starts a standby of a server, with a copy of its data.
+    pub async fn standby_of(primary: &Self) -> Self {
+        for _ in 0..50 {
+            let directory = TempDir::new().unwrap();
+            give_away(directory.path());
+            let mut copy = unprivileged("pg_basebackup");
+            copy.arg("-D").arg(directory.path().join("data")).args(["-R", "--no-sync", "--checkpoint=fast"]);
+            let output =
+                copy.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &primary.port.to_string()]).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let (port, arguments) = (free_port(), Vec::new());
+            let child = spawn(port, directory.path(), &arguments);
+            let mut server = Self { port, arguments, directory, child };
+            if server.comes_up().await {
+                return server;
+            }
+        }
+        panic!("postgres does not start");
+    }
+
+    /// Sets who may connect, and how they prove who they are: lines of `pg_hba.conf`. From the next connection on.
+    pub async fn set_authentication(&self, lines: &str) {
+        fs::write(self.directory.path().join("data/pg_hba.conf"), format!("{lines}\n")).unwrap();
+        assert_eq!(self.query("SELECT pg_reload_conf()").await, "t");
+        // The server reads it a moment later.
+        _ = self.query("SELECT pg_sleep(0.1)").await;
+    }
+
     /// The port.
     #[must_use]
     pub fn port(&self) -> u16 {
@@ -135,7 +163,7 @@ impl PostgresServer {
             // A process that was killed has left its file, so the process id must match.
             let status = fs::read_to_string(&status).unwrap_or_default();
             let mut lines = status.lines().map(str::trim);
-            ended || (lines.next() == Some(pid.as_str()) && lines.next_back() == Some("ready"))
+            ended || (lines.next() == Some(pid.as_str()) && matches!(lines.next_back(), Some("ready" | "standby")))
         })
         .await;
         !ended

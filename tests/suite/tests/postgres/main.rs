@@ -1,6 +1,12 @@
-//! On real PostgreSQL servers.
+//! The engine, and claims, on real PostgreSQL servers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
 mod claims;
+#[path = "../equivalence/mod.rs"]
+mod equivalence;
+mod forgetting;
+mod locks;
+mod refusals;
+mod rules;
 mod shop;

@@ -7,6 +7,8 @@ mod cancel_safety;
 mod connecting;
 mod data_loss;
 mod dead_waiters;
+#[path = "../equivalence/mod.rs"]
+mod equivalence;
 mod fence;
 mod force_release;
 mod membership;

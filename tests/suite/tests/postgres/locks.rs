@@ -1,0 +1,150 @@
+//! Locks in PostgreSQL: alone, on three servers, beside Redis, and between processes.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{LockError, LockManager, LockManagerBuilder, MemoryNode, PostgresNode};
+use lock_history::Referee;
+use lock_support::{PostgresServer, RedisServer, eventually_async};
+use tokio::time::{Instant, timeout};
+
+const TTL: Duration = Duration::from_secs(3);
+const WAIT: Duration = Duration::from_secs(30);
+/// A waiter that is not woken tries again after a second.
+const WOKEN: Duration = Duration::from_millis(900);
+
+fn builder(servers: &[PostgresServer]) -> LockManagerBuilder {
+    LockManager::builder().postgres(servers.iter().map(PostgresServer::url)).ttl(TTL).max_ttl(TTL).wait(WAIT)
+}
+
+/// Acquires, renews, releases, and counts.
+async fn works(builder: impl Fn() -> LockManagerBuilder) {
+    let (ours, theirs) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
+    let first = ours.lock("r").ttl(Duration::from_millis(300)).acquire().await.unwrap();
+    assert!(matches!(theirs.lock("r").try_acquire().await, Err(LockError::Contended { .. })));
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert!(first.is_valid(), "renewed three times");
+    assert!(matches!(theirs.lock("r").try_acquire().await, Err(LockError::Contended { .. })));
+    let token = first.token();
+    assert!(first.release().await.unwrap());
+    let second = theirs.lock("r").try_acquire().await.unwrap();
+    assert!(second.token() > token);
+    assert!(second.release().await.unwrap());
+    assert!(ours.health().await.nodes.iter().all(|node| node.admitted));
+}
+
+#[tokio::test]
+async fn a_lock_in_one_database_is_held_renewed_released_and_counted() {
+    let servers = [PostgresServer::start().await];
+    works(|| builder(&servers)).await;
+    assert_eq!(servers[0].query("SELECT count(*) FROM locks.lock").await, "0");
+    // Without waiting for the disk, the same.
+    let node = || PostgresNode::from_url(&servers[0].url()).unwrap().synchronous_commit(false);
+    works(|| LockManager::builder().nodes([node()]).prefix("fast:")).await;
+}
+
+#[tokio::test]
+async fn a_lock_on_three_servers_outlives_one_of_them() {
+    let mut servers = [PostgresServer::start().await, PostgresServer::start().await, PostgresServer::start().await];
+    works(|| builder(&servers)).await;
+    let locks = builder(&servers).connect().await.unwrap();
+    let held = locks.lock("r").acquire().await.unwrap();
+    let token = held.token();
+    servers[1].kill();
+    assert!(held.release().await.unwrap());
+    assert!(locks.lock("r").acquire().await.unwrap().token() > token);
+}
+
+#[tokio::test]
+async fn a_set_of_redis_and_postgresql_has_one_holder_at_a_time() {
+    let (postgres, redis) = (PostgresServer::start().await, RedisServer::start().await);
+    let memory = MemoryNode::new();
+    let builder =
+        || LockManager::builder().postgres([postgres.url()]).redis([redis.url()]).nodes([memory.clone()]).wait(WAIT);
+    works(builder).await;
+    let (referee, managers) = (Referee::default(), join_all((0..3).map(|_| builder().connect())).await);
+    join_all(managers.iter().map(async |locks| {
+        for _ in 0..10 {
+            let guard = locks.as_ref().unwrap().lock("r").acquire().await.unwrap();
+            assert!(referee.enter(&guard));
+            referee.leave(&guard);
+            guard.release().await.unwrap();
+        }
+    }))
+    .await;
+    assert_eq!((referee.entered(), referee.violations()), (30, Vec::<String>::new()));
+}
+
+#[tokio::test]
+async fn a_waiter_of_another_process_is_woken_by_a_release() {
+    let servers = [PostgresServer::start().await];
+    let (ours, theirs) = (builder(&servers).connect().await.unwrap(), builder(&servers).connect().await.unwrap());
+    let held = ours.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(theirs.lock("r").acquire());
+    eventually_queued(&ours, 1).await;
+    eventually_async("the waiter listens", async || {
+        servers[0].query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'").await
+            == "1"
+    })
+    .await;
+    let released = Instant::now();
+    held.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
+    assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
+}
+
+#[tokio::test]
+async fn readers_of_two_processes_share_a_lock_and_a_writer_waits_for_them() {
+    let servers = [PostgresServer::start().await];
+    let (ours, theirs) = (builder(&servers).connect().await.unwrap(), builder(&servers).connect().await.unwrap());
+    let readers = [ours.read("r").acquire().await.unwrap(), theirs.read("r").acquire().await.unwrap()];
+    let report = ours.inspect("r").await.unwrap();
+    assert_eq!(report.nodes[0].readers.len(), 2, "{report:?}");
+    let writing = tokio::spawn(theirs.lock("r").acquire());
+    eventually_queued(&ours, 1).await;
+    let third = builder(&servers).connect().await.unwrap();
+    assert!(matches!(third.read("r").wait(Duration::ZERO).acquire().await, Err(LockError::Contended { .. })));
+    for reader in readers {
+        assert!(!writing.is_finished());
+        reader.release().await.unwrap();
+    }
+    drop(writing.await.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn a_waiter_gets_the_lock_of_a_holder_that_was_evicted() {
+    let servers = [PostgresServer::start().await];
+    let (ours, theirs) = (builder(&servers).connect().await.unwrap(), builder(&servers).connect().await.unwrap());
+    let stuck = ours.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(theirs.lock("r").acquire());
+    eventually_queued(&ours, 1).await;
+    let forced = theirs.force_release("r").await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    assert!(stuck.token() < forced.token && forced.token < next.token());
+    timeout(TTL, stuck.lost()).await.unwrap();
+    assert_eq!(ours.inspect("r").await.unwrap().nodes[0].evicted.len(), 1);
+}
+
+#[tokio::test]
+async fn locks_that_share_a_batch_are_granted_without_a_deadlock() {
+    let servers = [PostgresServer::start().await];
+    let managers = join_all((0..4).map(|_| builder(&servers).connect())).await;
+    let managers: Vec<LockManager> = managers.into_iter().map(Result::unwrap).collect();
+    let names: Vec<String> = (0..16).map(|name| format!("r{name}")).collect();
+    // Each takes them in another order, and they travel in batches.
+    join_all(managers.iter().enumerate().map(async |(offset, locks)| {
+        for round in 0..5 {
+            let order = (0..names.len()).map(|n| &names[(n * 7 + offset * 3 + round) % names.len()]);
+            join_all(order.map(async |name| locks.lock(name).acquire().await.unwrap().release().await.unwrap())).await;
+        }
+    }))
+    .await;
+    assert!(!servers[0].log().contains("deadlock"), "{}", servers[0].log());
+}
+
+async fn eventually_queued(locks: &LockManager, waiters: u32) {
+    eventually_async("they wait in the queue", async || {
+        locks.inspect("r").await.unwrap().nodes.iter().all(|node| node.waiters == waiters)
+    })
+    .await;
+}

@@ -1,0 +1,158 @@
+//! Servers that cannot be nodes: the error says why, and what to do, and nothing is granted.
+
+use std::io;
+
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal};
+use lock_support::{PostgresServer, accept, eventually_async, free_port};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+async fn error_of(url: &str) -> ConnectError {
+    LockManager::builder().postgres([url]).connect().await.unwrap_err()
+}
+
+async fn refusal_of(url: &str) -> String {
+    match error_of(url).await {
+        ConnectError::Config(ConfigError::RefusedNode { refusal, .. }) => refusal.to_string(),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_create_the_tables_is_told_the_sql_for_somebody_who_may() {
+    let server = PostgresServer::start().await;
+    server.query("CREATE USER app").await;
+    let url = server.url_of("app");
+    let refusal = refusal_of(&url).await;
+    assert!(refusal.contains("CREATE TABLE IF NOT EXISTS locks.lock") && refusal.contains("GRANT USAGE"), "{refusal}");
+    // What it says, run by the superuser, is all that is needed.
+    server.query(lock_core::PostgresNode::SCHEMA).await;
+    let refusal = refusal_of(&url).await;
+    assert!(refusal.contains("permission") && refusal.contains("GRANT USAGE"), "{refusal}");
+    server.query("GRANT USAGE ON SCHEMA locks TO app").await;
+    server.query("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA locks TO app").await;
+    let locks = LockManager::builder().postgres([&url]).connect().await.unwrap();
+    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+    // Without a permission that only a vote needs.
+    server.query("REVOKE DELETE ON locks.lock FROM app").await;
+    let refusal = refusal_of(&url).await;
+    assert!(refusal.contains("permission") && refusal.contains("GRANT"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_create_temporary_functions_is_told_so() {
+    let server = PostgresServer::start().await;
+    server.query("CREATE USER app; REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC").await;
+    server.query("GRANT CREATE ON DATABASE postgres TO app").await;
+    let refusal = refusal_of(&server.url_of("app")).await;
+    assert!(refusal.contains("GRANT TEMPORARY"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_standby_is_refused() {
+    let primary = PostgresServer::start().await;
+    let standby = PostgresServer::standby_of(&primary).await;
+    let refusal = refusal_of(&standby.url()).await;
+    assert!(refusal.contains("primary"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_a_missing_one_and_a_missing_database_are_told_apart_and_never_shown() {
+    let server = PostgresServer::start().await;
+    server.query("CREATE USER app PASSWORD 'right'").await;
+    server.set_authentication("host all app 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust").await;
+    let url = |login: &str, database: &str| format!("postgres://{login}@127.0.0.1:{}/{database}", server.port());
+    for login in ["app:s3cret", "app"] {
+        let error = error_of(&url(login, "postgres")).await;
+        assert!(
+            matches!(&error, ConnectError::Config(ConfigError::RefusedNode { refusal: Refusal::Login { .. }, .. })),
+            "{error:?}"
+        );
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+    }
+    let refusal = refusal_of(&url("app:right", "nowhere")).await;
+    assert!(refusal.contains("create the database"), "{refusal}");
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_no_quorum() {
+    let error = error_of(&format!("postgres://app@127.0.0.1:{}/db", free_port())).await;
+    let ConnectError::NoQuorum { unreachable, .. } = &error else { panic!("{error}") };
+    assert!(
+        matches!(&unreachable[0].1, NodeError::Unreachable { reason } if reason == "connection refused"),
+        "{error}"
+    );
+}
+
+/// Behind a pooler, each transaction may reach another session. This one leads to one session at first, and to a second one when it
+/// is told to.
+struct Pooler {
+    port: u16,
+    switch: watch::Sender<usize>,
+}
+
+impl Pooler {
+    async fn start(server: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let (port, switch) = (listener.local_addr().unwrap().port(), watch::Sender::new(0));
+        let sessions = switch.subscribe();
+        tokio::spawn(accept(listener, move |client| {
+            let sessions = sessions.clone();
+            async move { _ = pool(client, server, sessions).await }
+        }));
+        Self { port, switch }
+    }
+}
+
+async fn pool(mut client: TcpStream, server: u16, session: watch::Receiver<usize>) -> io::Result<()> {
+    let length = client.read_u32().await?;
+    let mut login = vec![0; length as usize - 4];
+    client.read_exact(&mut login).await?;
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let mut session = TcpStream::connect(("127.0.0.1", server)).await?;
+        session.write_u32(length).await?;
+        session.write_all(&login).await?;
+        sessions.push(session);
+    }
+    // What the second one says when it is ready is not for the client.
+    let mut greeting = Vec::new();
+    while !greeting.ends_with(b"Z\0\0\0\x05I") {
+        sessions[1].read_buf(&mut greeting).await?;
+    }
+    let (mut request, mut reply) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    loop {
+        let number = *session.borrow();
+        tokio::select! {
+            size = client.read(&mut request) => match size? {
+                0 => return Ok(()),
+                size => {
+                    let number = *session.borrow();
+                    sessions[number].write_all(&request[..size]).await?;
+                }
+            },
+            size = sessions[number].read(&mut reply) => match size? {
+                0 => return Ok(()),
+                size => client.write_all(&reply[..size]).await?,
+            },
+        }
+    }
+}
+
+#[tokio::test]
+async fn behind_a_pooler_nothing_is_granted() {
+    let server = PostgresServer::start().await;
+    let pooler = Pooler::start(server.port()).await;
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres", pooler.port);
+    let locks = LockManager::builder().postgres([url]).connect().await.unwrap();
+    drop(locks.lock("first").acquire().await.unwrap());
+    eventually_async("the lock is released", async || server.query("SELECT count(*) FROM locks.lock").await == "0")
+        .await;
+    // The next transaction has another session.
+    pooler.switch.send_replace(1);
+    let error = locks.lock("second").try_acquire().await.unwrap_err();
+    let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
+    assert!(format!("{votes:?}").contains("pool_mode = session"), "{votes:?}");
+    assert_eq!(server.query("SELECT count(*) FROM locks.lock").await, "0");
+}

@@ -1,0 +1,33 @@
+//! The functions in a real database and the in-memory node keep the same rules.
+
+use std::sync::Arc;
+
+use lock_core::PostgresNode;
+use lock_support::PostgresServer;
+
+use crate::equivalence::{compare, compare_ttls};
+
+#[test]
+fn the_functions_and_the_in_memory_node_reply_alike() {
+    compare_many(20);
+}
+
+#[test]
+#[ignore = "long: bash tests/run.sh --long"]
+fn the_functions_and_the_in_memory_node_reply_alike_for_long() {
+    compare_many(300);
+}
+
+fn compare_many(cases: u32) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(PostgresServer::start());
+    // One for all sequences: each has keys of its own, and a session takes longer to prepare than a sequence.
+    let node = Arc::new(PostgresNode::from_url(&server.url()).unwrap());
+    compare(cases, || Arc::clone(&node));
+}
+
+#[tokio::test]
+async fn a_ttl_ends_alike_on_both() {
+    let server = PostgresServer::start().await;
+    compare_ttls(PostgresNode::from_url(&server.url()).unwrap()).await;
+}
