@@ -116,14 +116,14 @@ impl Membership {
         let all_new = self.records().all(|(_, record)| is_new(record))
             && acceptors.len() == self.nodes.len()
             && self.contested().is_none();
+        // Newer than those that this client knows and those that the nodes have, of which it may have missed some: a node installs no
+        // roster of another set that is not newer.
+        let installed = self.records().filter_map(|(_, record)| record.roster.as_ref());
+        let newest = installed.chain(&self.roster).map(|roster| roster.generation).max();
         let generation = match &self.roster {
-            Some(roster) => roster.generation.saturating_add(1),
             None if all_new => 1,
             // Some of the nodes may have granted locks: all of them sit out a quarantine.
-            None => {
-                let known = self.records().filter_map(|(_, record)| Some(record.roster.as_ref()?.generation));
-                known.max().unwrap_or(1).saturating_add(1)
-            }
+            _ => newest.unwrap_or(1).saturating_add(1),
         };
         // Any of the nodes may have granted locks, of whatever set it was.
         let installed = self.records().filter_map(|(_, record)| record.roster.as_ref());

@@ -213,3 +213,19 @@ fn no_set_is_formed_without_a_node_that_was_not_tried() {
     assert_eq!((client.standings().as_str(), client.generation()), ("qqq", 2));
     assert_eq!(client.membership.roster().unwrap().quarantine_ttl, MAX_TTL, "that of the set which was lost");
 }
+
+#[test]
+fn a_manager_that_missed_a_set_forms_the_next_one_as_a_newer_one() {
+    let (list, mut world) = (["1"], World::new(&["1"]));
+    let (mut client, mut absent) = (Client::new(&list), Client::new(&list));
+    world.settle(&mut client);
+    world.settle(&mut absent);
+    world.node("1").run += 1;
+    world.settle(&mut client);
+    assert_eq!((client.generation(), absent.generation()), (2, 1));
+    world.node("1").run += 1;
+    world.settle(&mut absent);
+    world.settle(&mut client);
+    assert_eq!((client.standings().as_str(), absent.standings().as_str()), ("q", "q"), "{}", client.reason(0));
+    assert_eq!((client.generation(), absent.generation()), (3, 3));
+}
