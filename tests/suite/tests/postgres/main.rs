@@ -10,3 +10,4 @@ mod locks;
 mod refusals;
 mod rules;
 mod shop;
+mod standby;

@@ -1,0 +1,44 @@
+//! A primary that waits for a synchronous standby: here for one that there is not.
+
+use lock_core::{LockError, LockManager, NodeError, Vote};
+use lock_support::{PostgresServer, eventually_async};
+
+async fn has_standby(server: &PostgresServer, setting: &str) {
+    server.query(setting).await;
+    server.query("SELECT pg_reload_conf()").await;
+}
+
+#[tokio::test]
+async fn a_grant_that_no_synchronous_standby_has_is_no_vote() {
+    let server = PostgresServer::start().await;
+    let locks = LockManager::builder().postgres([server.url()]).connect().await.unwrap();
+    let before = locks.lock("r").try_acquire().await.unwrap();
+    let token = before.token();
+    // Neither this release nor any other waits for a standby.
+    has_standby(&server, "ALTER SYSTEM SET synchronous_standby_names = 'standby'").await;
+    assert!(before.release().await.unwrap());
+
+    let attempt = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("r").try_acquire().await }
+    });
+    eventually_async("the grant waits for the standby, and the wait is canceled", async || {
+        // The server warns, and then commits: PostgreSQL takes that for a success.
+        server
+            .query("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+            .await
+            .parse::<u32>()
+            .is_ok_and(|canceled| canceled > 0)
+    })
+    .await;
+    let error = attempt.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    let vote = &error.votes()[0].vote;
+    assert!(matches!(vote, Vote::Failed(NodeError::ConnectionLost { .. } | NodeError::Unreachable { .. })), "{vote:?}");
+
+    has_standby(&server, "ALTER SYSTEM RESET synchronous_standby_names").await;
+    eventually_async("the lock is released and granted again", async || {
+        locks.lock("r").try_acquire().await.is_ok_and(|guard| guard.token() > token)
+    })
+    .await;
+}
