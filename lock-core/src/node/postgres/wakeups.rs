@@ -42,13 +42,14 @@ pub(super) async fn listen(address: &Address, keyspace: &Keyspace, waiter: Waite
     Ok(Box::pin(unfold(Listener { client, wire, check_at, check: None }, Listener::next).fuse()))
 }
 
-/// First it listens, and then it says so, with an advisory lock: as `lock_wake` finds it.
+/// First it listens, which begins with a commit, and then it says so, with an advisory lock: as `lock_wake` finds it. In one transaction,
+/// a notification in between would be lost, and taken for heard.
 async fn begin(client: &Client, keyspace: &Keyspace, waiter: WaiterId) -> Result<(), NodeError> {
     let error = |error: tokio_postgres::Error| node_error(&error);
     let number = "SELECT hashtextextended($1 || ' ' || $2::text::uuid, 0)";
     let row = client.query_one(number, &[&keyspace.record(), &waiter.to_string()]).await.map_err(error)?;
     let number: i64 = row.get(0);
-    let listen = format!("LISTEN \"locks_{number}\"; SELECT pg_advisory_lock_shared({number})");
+    let listen = format!("BEGIN; LISTEN \"locks_{number}\"; COMMIT; SELECT pg_advisory_lock_shared({number})");
     client.batch_execute(&listen).await.map_err(error)
 }
 
