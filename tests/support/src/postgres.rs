@@ -23,6 +23,9 @@ pub struct PostgresServer {
     child: Child,
 }
 
+/// How long a login may take. The default is a minute.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(3);
+
 impl PostgresServer {
     /// Starts a server.
     pub async fn start() -> Self {
@@ -173,6 +176,7 @@ impl PostgresServer {
 impl Drop for PostgresServer {
     fn drop(&mut self) {
         // With `SIGQUIT`, it ends its other processes and frees its shared memory. It does so by itself, after five seconds at most.
+        // For a client that has connected by now and says nothing, it waits as long as a login may take.
         if matches!(self.child.try_wait(), Ok(None)) {
             _ = kill_process(Pid::from_child(&self.child), Signal::QUIT);
             _ = self.child.wait();
@@ -208,7 +212,8 @@ fn template() -> &'static Path {
 fn spawn(port: u16, directory: &Path, arguments: &[String]) -> Child {
     let mut command = unprivileged("postgres");
     command.arg("-D").arg(directory.join("data")).args(["-p", &port.to_string(), "-F"]);
-    command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]).args(arguments);
+    command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
+    command.args(["-c", &format!("authentication_timeout={}", LOGIN_TIMEOUT.as_secs())]).args(arguments);
     let log = File::create(directory.join("log")).unwrap();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("PostgreSQL is installed")
 }
@@ -248,6 +253,8 @@ fn program(name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[tokio::test]
@@ -270,6 +277,20 @@ mod tests {
         }
         server.restart().await;
         assert_eq!(server.query("SELECT string_agg(number::TEXT, ' ') FROM kept").await, "0 1 2");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_connects_to_a_server_that_stops_and_says_nothing_does_not_hold_it_up_for_long() {
+        let server = PostgresServer::start().await;
+        let process = Pid::from_child(&server.child);
+        // It finds the client and the signal when it goes on.
+        kill_process(process, Signal::STOP).unwrap();
+        let _client = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        kill_process(process, Signal::QUIT).unwrap();
+        kill_process(process, Signal::CONT).unwrap();
+        let began = Instant::now();
+        drop(server);
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     }
 
     #[tokio::test]
