@@ -43,8 +43,9 @@
 //!
 //! PostgreSQL 12 or newer, and a database with the encoding UTF8. The first connection creates the schema `locks`, if it may;
 //! otherwise the error of `connect` has the SQL for somebody who may. Each manager has one connection, and one more once it waits for a
-//! lock that another process has. Both must be real sessions: behind `PgBouncer`, in a pool with `pool_mode = session`. TLS
-//! is not supported: the connection has to be private.
+//! lock that another process has. Both must be real sessions: behind `PgBouncer`, in a pool with `pool_mode = session`. With
+//! `sslmode=require` in the URL and the feature `tls`, connections are secure, and certificates are always checked; or give a node a
+//! configuration of rustls (`PostgresNode::from_url_with_tls`).
 //!
 //! # What it costs
 //!

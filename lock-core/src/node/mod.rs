@@ -25,6 +25,8 @@ mod replies;
 mod reply;
 mod request;
 mod roster;
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+mod tls;
 mod vote_timer;
 mod wakeup;
 pub mod writing;

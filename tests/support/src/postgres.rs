@@ -1,5 +1,5 @@
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -34,9 +34,27 @@ impl PostgresServer {
 
     /// Starts a server with additional arguments, such as `["-c", "fsync=on"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
+        Self::start_in(|directory| copy(template(), directory), arguments).await
+    }
+
+    /// Starts a server that also speaks TLS, with this certificate and its key, in PEM.
+    pub async fn start_with_tls(certificate: &str, key: &str) -> Self {
+        let prepare = |directory: &Path| {
+            copy(template(), directory);
+            for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+                let file = directory.join("data").join(name);
+                fs::write(&file, text).unwrap();
+                fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+                give_away(&file);
+            }
+        };
+        Self::start_in(prepare, &["-c", "ssl=on"]).await
+    }
+
+    async fn start_in(prepare: impl Fn(&Path), arguments: &[&str]) -> Self {
         for _ in 0..50 {
             let directory = TempDir::new().unwrap();
-            copy(template(), directory.path());
+            prepare(directory.path());
             let (port, arguments) = (free_port(), arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
             let child = spawn(port, directory.path(), &arguments);
             let mut server = Self { port, arguments, directory, child };
@@ -50,22 +68,15 @@ impl PostgresServer {
 
     /// Starts a standby of a server, with a copy of its data.
     pub async fn standby_of(primary: &Self) -> Self {
-        for _ in 0..50 {
-            let directory = TempDir::new().unwrap();
-            give_away(directory.path());
+        let prepare = |directory: &Path| {
+            give_away(directory);
             let mut copy = unprivileged("pg_basebackup");
-            copy.arg("-D").arg(directory.path().join("data")).args(["-R", "--no-sync", "--checkpoint=fast"]);
+            copy.arg("-D").arg(directory.join("data")).args(["-R", "--no-sync", "--checkpoint=fast"]);
             let output =
                 copy.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &primary.port.to_string()]).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let (port, arguments) = (free_port(), Vec::new());
-            let child = spawn(port, directory.path(), &arguments);
-            let mut server = Self { port, arguments, directory, child };
-            if server.comes_up().await {
-                return server;
-            }
-        }
-        panic!("postgres does not start");
+        };
+        Self::start_in(prepare, &[]).await
     }
 
     /// Sets who may connect, and how they prove who they are: lines of `pg_hba.conf`. From the next connection on.
@@ -227,10 +238,10 @@ fn user_id() -> u32 {
     fs::metadata("/proc/self").unwrap().uid()
 }
 
-/// Makes the user `postgres` the owner of a directory, if it is that user who will run the server.
-fn give_away(directory: &Path) {
+/// Makes the user `postgres` the owner of a directory or file, if it is that user who will run the server.
+fn give_away(path: &Path) {
     if user_id() == 0 {
-        assert!(Command::new("chown").arg("postgres:postgres").arg(directory).status().unwrap().success());
+        assert!(Command::new("chown").arg("postgres:postgres").arg(path).status().unwrap().success());
     }
 }
 

@@ -1,6 +1,8 @@
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 
+#[cfg(feature = "tls")]
+use super::tls::Tls;
 use crate::node::InvalidUrl;
 
 /// The port of PostgreSQL.
@@ -12,7 +14,12 @@ pub(super) struct Address {
     pub(super) name: String,
     pub(super) host: Host,
     pub(super) port: u16,
+    /// Without TLS, which is not left to tokio-postgres.
     pub(super) config: Config,
+    #[cfg(feature = "tls")]
+    pub(super) uses_tls: bool,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Tls>,
 }
 
 impl Address {
@@ -21,6 +28,9 @@ impl Address {
         let invalid = |reason: &str| InvalidUrl::new(url, reason);
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err(invalid("expected postgres://[user[:password]@]host[:port]/database"));
+        }
+        if url.contains("sslmode=verify-") {
+            return Err(invalid("write sslmode=require: certificates and their names are always checked"));
         }
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
             // Without the cause, which may be a part of the URL.
@@ -34,9 +44,13 @@ impl Address {
         };
         let host = host.clone();
         let port = config.get_ports().first().copied().unwrap_or(PORT);
-        if config.get_ssl_mode() == SslMode::Require {
+        let uses_tls = config.get_ssl_mode() == SslMode::Require;
+        if uses_tls && !cfg!(feature = "tls") {
+            return Err(invalid("TLS needs the feature `tls` of lock-axum or lock-core"));
+        }
+        if config.get_channel_binding() == ChannelBinding::Require {
             return Err(invalid(
-                "TLS is not supported here; use a connection that is private, such as a socket or a tunnel",
+                "channel binding is not supported; leave channel_binding out: certificates are always checked",
             ));
         }
         config.ssl_mode(SslMode::Disable);
@@ -54,7 +68,16 @@ impl Address {
             Some(database) => format!("{address}/{database}"),
             None => address,
         };
-        Ok(Self { name, host, port, config })
+        Ok(Self {
+            name,
+            host,
+            port,
+            config,
+            #[cfg(feature = "tls")]
+            uses_tls,
+            #[cfg(feature = "tls")]
+            tls: None,
+        })
     }
 }
 
@@ -70,13 +93,21 @@ mod tests {
         assert_eq!(name("postgres://app@%2Frun%2Fpostgresql/shop"), "/run/postgresql:5432/shop");
     }
 
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_url_with_tls_is_refused_with_the_feature_that_it_needs() {
+        let Err(error) = Address::parse("postgres://app@h/db?sslmode=require") else { panic!("accepted") };
+        assert!(error.to_string().contains("feature `tls`"), "{error}");
+    }
+
     #[test]
     fn a_url_that_is_refused_is_named_without_its_password() {
         for url in [
             "redis://u:s3cret@h",
             "postgres://u:s3cret@h1,h2/db",
             "postgres://u:s3cret@h:x/db",
-            "postgres://u:s3cret@h/db?sslmode=require",
+            "postgres://u:s3cret@h/db?sslmode=verify-full",
+            "postgres://u:s3cret@h/db?sslmode=require&channel_binding=require",
             "postgres://u:s3cret@h/db?hostaddr=10.0.0.1",
             "postgres://u@h/db?password=s3cret&nonsense=1",
             "postgres://u:s3cret@/db",

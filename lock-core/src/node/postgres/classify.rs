@@ -7,6 +7,8 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
 use super::schema::GRANTS;
+#[cfg(feature = "tls")]
+use crate::node::tls::{cause_in, refusal};
 use crate::node::{NodeError, Refusal};
 
 /// The error of a statement that was sent.
@@ -20,6 +22,11 @@ pub(super) fn node_error(error: &Error) -> NodeError {
 
 /// The error of a connection attempt, when no request was under way: nothing can have been executed.
 pub(super) fn connect_error(error: &Error) -> NodeError {
+    // With TLS 1.3, this is where a client learns that the server does not accept its certificate.
+    #[cfg(feature = "tls")]
+    if let Some(cause) = error.source().and_then(|source| cause_in(source.downcast_ref()?)) {
+        return refusal(cause);
+    }
     match node_error(error) {
         NodeError::ConnectionLost { reason } => NodeError::Unreachable {
             reason: format!(

@@ -36,6 +36,11 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 pub(super) async fn connect(address: &Address) -> Result<(Client, Wire), NodeError> {
     let connecting = async {
         let stream = stream(&address.host, address.port).await.map_err(|error| io_error(&error))?;
+        #[cfg(feature = "tls")]
+        let stream = match &address.tls {
+            Some(tls) => Box::new(tls.secure(stream).await?),
+            None => stream,
+        };
         address.config.connect_raw(stream, NoTls).await.map_err(|error| connect_error(&error))
     };
     let timed_out = || NodeError::Unreachable { reason: "no answer while connecting".into() };

@@ -1,6 +1,7 @@
 //! A PostgreSQL server as a node, over tokio-postgres.
 //!
-//! `node` is the [`LockNode`](super::LockNode). `address` says where the server is, and `connect` opens connections. One of them is
+//! `node` is the [`LockNode`](super::LockNode). `address` says where the server is, and `connect` opens connections, with `tls` if
+//! they are to be secure. One of them is
 //! for votes: `session` prepares it, with the tables and functions of `schema`, and its life is a `link`. A `worker` writes requests to
 //! it in batches, which `codec` translates. `look` looks at locks and evicts their holders, `inspect` has the record; `wakeups` is the
 //! connection on which the server wakes this process, and `classify` tells what errors mean.
@@ -17,6 +18,8 @@ mod look;
 mod node;
 mod schema;
 mod session;
+#[cfg(feature = "tls")]
+mod tls;
 mod wakeups;
 mod worker;
 

@@ -2,11 +2,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::ClientConfig;
+
 use super::address::Address;
 use super::link::{Link, refuse};
 use super::schema::SCHEMA;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
 use super::wakeups::listen;
 use super::worker::Message;
+#[cfg(feature = "tls")]
+use crate::node::tls::default_config;
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
     NodeRecord, RecordWrite, ReplySender, Request, Wakeups,
@@ -66,6 +73,9 @@ impl PostgresNode {
     /// Creates a node for a database at a URL: `postgres://[user[:password]@]host[:port][/database]`. For a socket, the host is the
     /// directory, with `%2F` for each slash. Does not connect: the first inspection does.
     ///
+    /// With `sslmode=require` and the feature `tls`, connections are secure, and the certificate of the server is always checked, as
+    /// with `verify-full` elsewhere. Without it, they are not, even if the server speaks TLS.
+    ///
     /// # Examples
     ///
     /// ```
@@ -78,9 +88,58 @@ impl PostgresNode {
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`] if the URL does not parse, names several hosts, or requires TLS (`sslmode=require`), which is not supported.
+    /// [`InvalidUrl`] if the URL does not parse, or names several hosts; or if it asks for TLS, but the feature is off, or the system
+    /// trusts no certificates.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
-        Ok(Self::new(Address::parse(url)?, true))
+        let address = Address::parse(url)?;
+        #[cfg(feature = "tls")]
+        if address.uses_tls {
+            let config = default_config().map_err(|reason| InvalidUrl::new(url, reason))?;
+            return Self::over_tls(url, address, config);
+        }
+        Ok(Self::new(address, true))
+    }
+
+    /// Creates a node for a database at a URL, and connects to it with this configuration of TLS: for roots that the system does not
+    /// trust, for a certificate of the client, or for another provider of cryptography.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    ///
+    /// use lock_core::rustls::pki_types::CertificateDer;
+    /// use lock_core::rustls::pki_types::pem::PemObject as _;
+    /// use lock_core::rustls::{ClientConfig, RootCertStore};
+    /// use lock_core::{LockManager, PostgresNode};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut roots = RootCertStore::empty();
+    /// roots.add(CertificateDer::from_pem_file("ca.pem")?)?;
+    /// let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    ///
+    /// let node = PostgresNode::from_url_with_tls("postgres://app:secret@db/shop?sslmode=require", Arc::new(config))?;
+    /// let locks = LockManager::builder().nodes([node]).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`] if the URL does not parse, names several hosts or a socket, or does not have `sslmode=require`.
+    #[cfg(feature = "tls")]
+    pub fn from_url_with_tls(url: &str, config: Arc<ClientConfig>) -> Result<Self, InvalidUrl> {
+        let address = Address::parse(url)?;
+        if !address.uses_tls {
+            return Err(InvalidUrl::new(url, "expected sslmode=require, for TLS"));
+        }
+        Self::over_tls(url, address, config)
+    }
+
+    #[cfg(feature = "tls")]
+    fn over_tls(url: &str, address: Address, config: Arc<ClientConfig>) -> Result<Self, InvalidUrl> {
+        let tls = Tls::new(&address.host, config).map_err(|reason| InvalidUrl::new(url, reason))?;
+        Ok(Self::new(Address { tls: Some(tls), ..address }, true))
     }
 
     /// Sets whether grants wait until the server has them on its disk, and its synchronous standbys have them, too. Releases never do.

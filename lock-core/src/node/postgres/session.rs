@@ -69,18 +69,24 @@ impl Session {
 async fn check_server(client: &Client) -> Result<(), NodeError> {
     let query = "SELECT current_setting('server_version_num')::int / 10000, pg_is_in_recovery(), current_setting('server_encoding')";
     let row = client.query_one(query, &[]).await.map_err(|error| node_error(&error))?;
-    let (version, is_standby, encoding): (i32, bool, String) = (row.get(0), row.get(1), row.get(2));
-    let refused = |reason: String| Err(Refusal::Unusable { reason }.into());
+    match unusable(row.get(0), row.get(1), row.get(2)) {
+        Some(reason) => Err(Refusal::Unusable { reason }.into()),
+        None => Ok(()),
+    }
+}
+
+fn unusable(version: i32, is_standby: bool, encoding: &str) -> Option<String> {
     if version < MIN_VERSION {
-        return refused(format!("the version must be PostgreSQL {MIN_VERSION} or newer, got {version}"));
+        return Some(format!("the version must be PostgreSQL {MIN_VERSION} or newer, got {version}"));
     }
     if is_standby {
-        return refused("it is a standby, which takes no writes; name the address of the primary".into());
+        return Some("it is a standby, which takes no writes; name the address of the primary".into());
     }
-    if encoding != "UTF8" {
-        return refused(format!("the encoding of the database must be UTF8, got {encoding}; name another database"));
-    }
-    Ok(())
+    (encoding != "UTF8").then(|| {
+        format!(
+            "the encoding of the database must be UTF8, got {encoding}; create one with ENCODING 'UTF8', and name it"
+        )
+    })
 }
 
 /// Creates the tables, if they are not there.
@@ -121,4 +127,22 @@ fn random_id() -> Result<String, NodeError> {
     let drawn = getrandom::fill(&mut bytes);
     drawn.map_err(|error| NodeError::Unreachable { reason: format!("the system has no randomness: {error}") })?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_refused_for_its_version_as_a_standby_or_for_an_encoding() {
+        assert_eq!(unusable(12, false, "UTF8"), None);
+        for (version, is_standby, encoding, reason) in [
+            (11, false, "UTF8", "12 or newer, got 11"),
+            (15, true, "UTF8", "primary"),
+            (15, false, "LATIN1", "got LATIN1"),
+        ] {
+            let refused = unusable(version, is_standby, encoding).unwrap();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
 }

@@ -5,7 +5,9 @@ use super::address::Address;
 use super::classify::{connect_error, login_error, node_error};
 use super::connect::{Connected, connect};
 #[cfg(feature = "tls")]
-use super::tls::{TlsServer, default_config};
+use super::tls::TlsServer;
+#[cfg(feature = "tls")]
+use crate::node::tls::default_config;
 use crate::node::{InvalidUrl, NodeError};
 
 /// A server of a URL: where it is, and how to log in, with or without TLS.

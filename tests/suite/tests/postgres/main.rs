@@ -11,3 +11,4 @@ mod refusals;
 mod rules;
 mod shop;
 mod standby;
+mod tls;

@@ -58,6 +58,15 @@ async fn a_standby_is_refused() {
 }
 
 #[tokio::test]
+async fn a_database_that_is_not_utf8_is_refused() {
+    let server = PostgresServer::start().await;
+    server.query("CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0").await;
+    let url = format!("postgres://postgres@127.0.0.1:{}/bytes", server.port());
+    let refusal = refusal_of(&url).await;
+    assert!(refusal.contains("got SQL_ASCII") && refusal.contains("ENCODING 'UTF8'"), "{refusal}");
+}
+
+#[tokio::test]
 async fn a_wrong_password_a_missing_one_and_a_missing_database_are_told_apart_and_never_shown() {
     let server = PostgresServer::start().await;
     server.query("CREATE USER app PASSWORD 'right'").await;
