@@ -8,6 +8,7 @@ use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
 use super::nemesis::Nemesis;
+use super::store::Server;
 use super::windows::QUIET;
 use super::{PREFIX, QUICK_RESOURCE, RESOURCES, resource};
 
@@ -21,7 +22,7 @@ impl Nemesis<'_, '_> {
     pub(super) async fn stranger(&mut self, length: Duration) {
         self.phase(QUIET);
         let take = format!("SET {PREFIX}{} stranger PX {}", resource(QUICK_RESOURCE), length.as_millis());
-        for server in &self.world.servers {
+        for Server::Redis(server) in &self.world.servers {
             server.query::<String>(&take).await;
         }
         sleep(length).await;
@@ -29,7 +30,7 @@ impl Nemesis<'_, '_> {
 
     /// Lets the crowd work while somebody listens on the channels of all waiters, of dead ones as well.
     pub(super) async fn ghosts(&mut self) {
-        let listening = self.world.servers.iter().map(async |server| {
+        let listening = self.world.servers.iter().map(async |Server::Redis(server)| {
             let client = redis::Client::open(format!("redis://{}", server.address()))?;
             let mut listener = client.get_async_pubsub().await?;
             listener.psubscribe(format!("{PREFIX}{{node}}:wakeups:*")).await?;
@@ -50,7 +51,7 @@ impl Nemesis<'_, '_> {
             delete.arg(format!("{keys}:queue")).arg(format!("{keys}:reserved"));
         }
         let began = Instant::now();
-        let deleting = self.world.servers.iter().map(async |server| {
+        let deleting = self.world.servers.iter().map(async |Server::Redis(server)| {
             let mut connection = server.connect().await?;
             while began.elapsed() < length {
                 delete.query_async::<()>(&mut connection).await?;

@@ -3,22 +3,28 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::SERVICES;
 use super::fault::{Fault, Kind};
-use super::{SERVERS, SERVICES};
 use lock_support::Dice;
 
-/// For each service at most a minority of the servers may be unavailable: down, without data and not voting again, or
-/// unreachable from this service. So every service always reaches a majority with its data.
-const MINORITY: usize = (SERVERS - 1) / 2;
+/// The most servers that may fail while a majority is left.
+pub(super) fn minority(servers: usize) -> usize {
+    (servers - 1) / 2
+}
 
-/// Whether a fault may be added to the active ones.
-pub(super) fn allows<'a>(active: impl Iterator<Item = &'a Fault>, fault: &'a Fault) -> bool {
-    let (mut servers, mut services) = (HashSet::new(), HashSet::new());
+/// Whether a fault may be added to the active ones, on so many servers.
+///
+/// For each service at most a minority of the servers may be unavailable: down, without data and not voting again, or
+/// unreachable from this service. So every service always reaches a majority with its data. One server alone may be
+/// unavailable, too: nobody gets a lock then, and who had one may keep it.
+pub(super) fn allows<'a>(servers: usize, active: impl Iterator<Item = &'a Fault>, fault: &'a Fault) -> bool {
+    let most = minority(servers).max(1);
+    let (mut down, mut services) = (HashSet::new(), HashSet::new());
     let (mut links, mut wakeups) = (HashSet::new(), HashSet::new());
     for fault in active.chain([fault]) {
         let new = match (fault.server, fault.service) {
             _ if Kind::OF_WAKEUPS.contains(&fault.kind) => wakeups.insert(fault.service),
-            (Some(server), None) => servers.insert(server),
+            (Some(server), None) => down.insert(server),
             (None, Some(service)) => services.insert(service),
             (server, service) => links.insert((server, service)),
         };
@@ -28,9 +34,9 @@ pub(super) fn allows<'a>(active: impl Iterator<Item = &'a Fault>, fault: &'a Fau
     }
     let unreachable = |service| {
         let by_link = links.iter().filter(|link| link.1 == Some(service)).filter_map(|link| link.0);
-        by_link.chain(servers.iter().copied()).collect::<HashSet<_>>().len()
+        by_link.chain(down.iter().copied()).collect::<HashSet<_>>().len()
     };
-    (0..SERVICES).all(|service| unreachable(service) <= MINORITY) && services.len() < SERVICES
+    (0..SERVICES).all(|service| unreachable(service) <= most) && services.len() < SERVICES
 }
 
 /// Faults that keep wake-ups from all services.
@@ -40,8 +46,8 @@ pub(super) fn block_all_wakeups(dice: &mut Dice, duration: Duration) -> Vec<Faul
 }
 
 /// The faults of a phase in which a majority is unavailable. No server loses its data there.
-pub(super) fn majority_unavailable(stop: bool, first: usize, duration: Duration) -> Vec<Fault> {
-    let unavailable = (0..=MINORITY).map(|server| (first + server) % SERVERS);
+pub(super) fn majority_unavailable(servers: usize, stop: bool, first: usize, duration: Duration) -> Vec<Fault> {
+    let unavailable = (0..=minority(servers)).map(|server| (first + server) % servers);
     if stop {
         unavailable
             .map(|server| Fault { kind: Kind::StopServer, server: Some(server), service: None, duration })
@@ -65,7 +71,7 @@ mod tests {
     #[test]
     fn every_service_keeps_a_majority_with_its_data() {
         let active = [fault(Kind::FlushServer, Some(0), None), fault(Kind::CutLink, Some(1), Some(0))];
-        let allowed = |fault: Fault| allows(active.iter(), &fault);
+        let allowed = |fault: Fault| allows(5, active.iter(), &fault);
         assert!(!allowed(fault(Kind::StopServer, Some(2), None)), "the first service would reach two");
         assert!(!allowed(fault(Kind::CutLink, Some(2), Some(0))));
         assert!(allowed(fault(Kind::CutLink, Some(2), Some(1))));
@@ -75,18 +81,27 @@ mod tests {
     }
 
     #[test]
+    fn of_three_servers_one_may_be_unavailable_and_so_may_one_alone() {
+        let (first, second) = (fault(Kind::StopServer, Some(0), None), fault(Kind::StopServer, Some(1), None));
+        assert!(allows(3, [].iter(), &first) && !allows(3, [first].iter(), &second));
+        assert!(allows(1, [].iter(), &first) && !allows(1, [first].iter(), &first));
+        assert_eq!(majority_unavailable(3, true, 0, Duration::ZERO), [first, second]);
+        assert_eq!(majority_unavailable(1, true, 0, Duration::ZERO), [first]);
+    }
+
+    #[test]
     fn one_service_keeps_running() {
         let active: Vec<Fault> = (1..SERVICES).map(|service| fault(Kind::KillService, None, Some(service))).collect();
-        assert!(!allows(active.iter(), &fault(Kind::StopService, None, Some(0))));
-        assert!(allows(active[1..].iter(), &fault(Kind::StopService, None, Some(0))));
+        assert!(!allows(5, active.iter(), &fault(Kind::StopService, None, Some(0))));
+        assert!(allows(5, active[1..].iter(), &fault(Kind::StopService, None, Some(0))));
     }
 
     #[test]
     fn a_service_without_wakeups_still_reaches_every_server() {
         let mut active = block_all_wakeups(&mut Dice::new(1), Duration::ZERO);
         active.push(fault(Kind::StopServer, Some(0), None));
-        assert!(allows(active.iter(), &fault(Kind::CutLink, Some(1), Some(0))));
-        assert!(allows(active.iter(), &fault(Kind::KillService, None, Some(0))));
-        assert!(!allows(active.iter(), &fault(Kind::LoseWakeups, None, Some(0))), "it gets no wake-ups already");
+        assert!(allows(5, active.iter(), &fault(Kind::CutLink, Some(1), Some(0))));
+        assert!(allows(5, active.iter(), &fault(Kind::KillService, None, Some(0))));
+        assert!(!allows(5, active.iter(), &fault(Kind::LoseWakeups, None, Some(0))), "it gets no wake-ups already");
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::SERVICES;
 use super::link::{Direction, Mode};
-use super::{SERVERS, SERVICES};
+use super::store::Store;
 use lock_support::Dice;
 
 /// A fault and its target.
@@ -54,14 +55,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 19] = [
-        Self::KillServer,
-        Self::RestartServer,
-        Self::ReloadServer,
-        Self::StopServer,
-        Self::FlushServer,
-        Self::FlushScripts,
-        Self::PauseClients,
+    /// The faults of services and links. Those of servers depend on the [store](Store::faults).
+    const OF_EVERY_STORE: [Self; 12] = [
         Self::KillService,
         Self::StopService,
         Self::CutLink,
@@ -125,8 +120,8 @@ impl Kind {
 
 impl Fault {
     /// A fault of this kind with a random target and duration.
-    pub(super) fn draw(kind: Kind, dice: &mut Dice) -> Self {
-        let (server, service) = (Some(dice.index(SERVERS)), Some(dice.index(SERVICES)));
+    pub(super) fn draw(kind: Kind, servers: usize, dice: &mut Dice) -> Self {
+        let (server, service) = (Some(dice.index(servers)), Some(dice.index(SERVICES)));
         let (from, to) = match kind {
             Kind::RestartServer | Kind::ReloadServer | Kind::FlushServer | Kind::FlushScripts => (0, 1),
             // Often longer than the time to live of a lock.
@@ -146,27 +141,38 @@ impl Fault {
 
 /// Kinds in random order, each as often as every other, except those of services: they have the most effect and come
 /// more often.
-#[derive(Default)]
-pub(super) struct Deck(Vec<Kind>);
+pub(super) struct Deck {
+    store: Store,
+    kinds: Vec<Kind>,
+}
 
 impl Deck {
+    pub(super) fn new(store: Store) -> Self {
+        Self { store, kinds: Vec::new() }
+    }
+
     pub(super) fn draw(&mut self, dice: &mut Dice) -> Kind {
-        if self.0.is_empty() {
+        if self.kinds.is_empty() {
             let services = [Kind::KillService, Kind::KillService, Kind::StopService, Kind::StopService];
-            self.0 = Kind::ALL.into_iter().chain(services).collect();
+            self.kinds = [self.store.faults(), &Kind::OF_EVERY_STORE, &services].concat();
         }
-        self.0.swap_remove(dice.index(self.0.len()))
+        self.kinds.swap_remove(dice.index(self.kinds.len()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     #[test]
-    fn every_kind_is_drawn() {
-        let (mut dice, mut deck) = (Dice::new(1), Deck::default());
-        let drawn: Vec<Kind> = (0..Kind::ALL.len() + 4).map(|_| deck.draw(&mut dice)).collect();
-        assert!(Kind::ALL.iter().all(|kind| drawn.contains(kind)));
+    fn every_kind_that_a_store_has_is_drawn() {
+        for store in Store::value_variants() {
+            let (mut dice, mut deck) = (Dice::new(1), Deck::new(*store));
+            let all: Vec<Kind> = store.faults().iter().copied().chain(Kind::OF_EVERY_STORE).collect();
+            let drawn: Vec<Kind> = (0..all.len() + 4).map(|_| deck.draw(&mut dice)).collect();
+            assert!(all.iter().all(|kind| drawn.contains(kind)), "{store:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Chaos tests on real processes: redis-servers, services, and a nemesis that injects faults into them and into the
+//! Chaos tests on real processes: servers of a store, services, and a nemesis that injects faults into them and into the
 //! links between them, within the limits of the guarantees. Afterwards the recorded histories are checked.
 //!
 //! | file | |
@@ -8,6 +8,7 @@
 //! | `sets`, `delegations`, `operator` | several locks at once; locks that another service adopts; forced releases |
 //! | `ledger` | what they write to: counters in one SQLite file, behind a fence |
 //! | `history` | what each process saw, as JSON lines, with the clock that all processes share ([`lock_history::Moment`]) |
+//! | `store` | the kinds of servers in which locks are kept, and the faults of each |
 //! | `masters` | how a service reaches the masters |
 //! | `world`, `process`, `link`, `wakeups` | the servers, services and links, into which faults are injected |
 //! | `fault`, `budget`, `nemesis` | the faults, and which of them may be active at a time |
@@ -58,6 +59,7 @@ mod run;
 mod safety;
 mod service;
 mod sets;
+mod store;
 mod waits;
 mod wakeups;
 mod windows;
@@ -75,11 +77,16 @@ pub use self::queue_stats::QueueStats;
 pub use self::report::{Report, Writes};
 pub use self::run::run;
 pub use self::service::{ServiceArgs, serve};
+pub use self::store::Store;
 pub use self::wakeups::Wakeups;
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What the servers are. In a run about membership, they are those of Redis.
+    pub store: Store,
+    /// Whether there is one server, instead of a quorum.
+    pub alone: bool,
     /// Decides the faults.
     pub seed: u64,
     /// How many seconds faults are injected for, at least, without the time for recovery.
@@ -90,6 +97,13 @@ pub struct Plan {
     pub directory: PathBuf,
     /// What is broken on purpose. The run must then report violations.
     pub broken: Option<Broken>,
+}
+
+impl Plan {
+    /// How many servers there are.
+    fn servers(&self) -> usize {
+        if self.alone { 1 } else { self.store.quorum() }
+    }
 }
 
 /// A variant that is broken on purpose, which the checks must catch.
@@ -108,7 +122,7 @@ pub enum Broken {
     NoQuarantine,
 }
 
-/// How many servers there are.
+/// How many servers there are in a run about membership.
 const SERVERS: usize = 5;
 /// How many services there are, besides the [crowd](crowd::MEMBERS).
 const SERVICES: usize = 3;

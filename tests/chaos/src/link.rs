@@ -10,10 +10,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::store::Store;
 use super::wakeups::{Counters, Tap, Traffic};
 
 /// A proxy from a port of its own to a server.
 pub(super) struct Link {
+    store: Store,
     port: u16,
     modes: watch::Sender<Modes>,
     accepting: JoinHandle<()>,
@@ -66,18 +68,18 @@ pub(super) enum Direction {
 
 impl Link {
     /// Opens a link to the address of a server, and counts wake-ups on it.
-    pub(super) async fn open(server: String, counters: Arc<Counters>) -> Self {
+    pub(super) async fn open(store: Store, server: String, counters: Arc<Counters>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let modes = watch::Sender::new(Modes::default());
         let seen = modes.subscribe();
-        let relay = move |client| relay(client, server.clone(), seen.clone(), Arc::clone(&counters));
+        let relay = move |client| relay(client, server.clone(), seen.clone(), Tap::new(store, &counters));
         let accepting = tokio::spawn(accept(listener, relay));
-        Self { port, modes, accepting }
+        Self { store, port, modes, accepting }
     }
 
     pub(super) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        self.store.url(self.port)
     }
 
     pub(super) fn set(&self, mode: Mode) {
@@ -99,11 +101,10 @@ impl Drop for Link {
     }
 }
 
-async fn relay(client: TcpStream, server: String, modes: watch::Receiver<Modes>, counters: Arc<Counters>) {
+async fn relay(client: TcpStream, server: String, modes: watch::Receiver<Modes>, tap: Tap) {
     if modes.borrow().all == Mode::Cut {
         return;
     }
-    let tap = Tap::new(&counters);
     let Ok(server) = TcpStream::connect(server).await else { return };
     _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((requests, to_client), (replies, to_server)) = (client.into_split(), server.into_split());
@@ -160,7 +161,7 @@ mod tests {
     /// An echo server, and a connection to it through a link.
     async fn echo() -> (Link, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let link = Link::open(listener.local_addr().unwrap().to_string(), Arc::default()).await;
+        let link = Link::open(Store::Redis, listener.local_addr().unwrap().to_string(), Arc::default()).await;
         tokio::spawn(async move {
             let mut streams = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {

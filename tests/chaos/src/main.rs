@@ -4,18 +4,24 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use lock_chaos::{Broken, Plan, ServiceArgs, membership, run, serve};
+use lock_chaos::{Broken, Plan, ServiceArgs, Store, membership, run, serve};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Injects faults into five redis-servers and three service processes, and checks the recorded histories.
+/// Injects faults into the servers of a store and three service processes, and checks the recorded histories.
 ///
-/// Exits with 0 if no violation was found, and with 1 if there was one or if the faults had no effect. Needs
-/// `redis-server`. A seed decides the order of the faults. Real processes do not replay identically, so run a seed that
+/// Exits with 0 if no violation was found, and with 1 if there was one or if the faults had no effect. The programs of
+/// the store must be installed. A seed decides the order of the faults. Real processes do not replay identically, so run a seed that
 /// found something several times.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {
+    /// The servers: five of Redis.
+    #[arg(long, default_value = "redis")]
+    store: Store,
+    /// One server, instead of a quorum.
+    #[arg(long, conflicts_with = "membership")]
+    alone: bool,
     /// The seed that decides the faults. Random by default.
     #[arg(long)]
     seed: Option<u64>,
@@ -81,9 +87,11 @@ async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>>
     let broken_flag = broken_flag.map(|value| format!(" --broken {}", value.get_name())).unwrap_or_default();
     let is_membership = options.membership || broken == Some(Broken::NoQuarantine);
     let flags = if options.membership { " --membership" } else { &broken_flag };
-    let rerun = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}{flags}");
+    let (store, alone) = (options.store, if options.alone { " --alone" } else { "" });
+    let rerun = format!("{alone} --seed {seed} --seconds {seconds}{flags}");
+    let rerun = format!("cargo run --release -p lock-chaos -- --store {}{rerun}", store.name());
     eprintln!("chaos: to run this again: {rerun}");
-    let plan = Plan { seed, seconds, program, directory, broken };
+    let plan = Plan { store, alone: options.alone, seed, seconds, program, directory, broken };
     let running = async {
         if is_membership {
             let report = membership::run(&plan).await;

@@ -6,15 +6,15 @@ use std::time::Duration;
 use lock_core::node::{Keyspace, NodeFuture, NodeRecord, RecordWrite};
 use lock_core::{LockManager, LockManagerBuilder, LockNode, NodeError, RedisNode};
 
+use super::store::Store;
 use super::{MAX_TTL, NODE_TIMEOUT, PREFIX};
 
-/// A builder of managers over these masters.
-pub(super) fn builder(masters: &[String], no_quarantine: bool) -> LockManagerBuilder {
+/// A builder of managers over these masters. Without quarantines, these are Redis servers.
+pub(super) fn builder(store: Store, masters: &[String], no_quarantine: bool) -> LockManagerBuilder {
     let builder = LockManager::builder().prefix(PREFIX).ttl(MAX_TTL).max_ttl(MAX_TTL).node_timeout(NODE_TIMEOUT);
-    if no_quarantine {
-        builder.nodes(masters.iter().map(|url| NoQuarantine(RedisNode::from_url(url).unwrap())))
-    } else {
-        builder.redis(masters)
+    match store {
+        _ if no_quarantine => builder.nodes(masters.iter().map(|url| NoQuarantine(RedisNode::from_url(url).unwrap()))),
+        Store::Redis => builder.redis(masters),
     }
 }
 

@@ -43,7 +43,8 @@ struct ActiveFault {
 
 impl<'a, 'b> Nemesis<'a, 'b> {
     pub(super) fn new(world: &'b mut World<'a>, seed: u64) -> Self {
-        Self { world, dice: Dice::new(seed), deck: Deck::default(), active_faults: Vec::new(), progress: Vec::new() }
+        let deck = Deck::new(world.plan.store);
+        Self { world, dice: Dice::new(seed), deck, active_faults: Vec::new(), progress: Vec::new() }
     }
 
     /// Waits until all servers vote. Only from then on may a minority lose its data.
@@ -51,7 +52,7 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         self.phase("first start");
         let began = Instant::now();
         for server in 0..self.world.servers.len() {
-            while !self.world.votes(server).await {
+            while !self.world.servers[server].votes().await {
                 if began.elapsed() > RECOVERY {
                     self.world.problems.push(format!("server {server} did not join the set"));
                     break;
@@ -68,7 +69,7 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         let mut kind = self.deck.draw(&mut self.dice);
         while began.elapsed() < length {
             if Instant::now() >= next {
-                let mut fault = Fault::draw(kind, &mut self.dice);
+                let mut fault = Fault::draw(kind, self.world.servers.len(), &mut self.dice);
                 // If the budget does not allow it now, the next draw has another target.
                 if self.is_allowed(&fault) {
                     if matches!(fault.kind, Kind::KillService | Kind::StopService) {
@@ -101,14 +102,16 @@ impl<'a, 'b> Nemesis<'a, 'b> {
     }
 
     fn is_allowed(&self, fault: &Fault) -> bool {
-        allows(self.active_faults.iter().map(|active_fault| &active_fault.fault), fault)
+        let active = self.active_faults.iter().map(|active_fault| &active_fault.fault);
+        allows(self.world.servers.len(), active, fault)
     }
 
     /// Makes a majority unavailable for a while, without loss of data.
     pub(super) async fn outage(&mut self) {
         self.phase("majority unavailable");
-        let (stop, first) = (self.dice.roll(2) == 0, self.dice.index(self.world.servers.len()));
-        for fault in majority_unavailable(stop, first, OUTAGE) {
+        let servers = self.world.servers.len();
+        let (stop, first) = (self.dice.roll(2) == 0, self.dice.index(servers));
+        for fault in majority_unavailable(servers, stop, first, OUTAGE) {
             self.begin(fault).await;
         }
         sleep(OUTAGE).await;
@@ -188,7 +191,7 @@ impl<'a, 'b> Nemesis<'a, 'b> {
     /// Whether a fault that was ended has no more effect.
     async fn has_recovered(&self, fault: &Fault) -> bool {
         match (fault.server, fault.service) {
-            (Some(server), None) => self.world.votes(server).await,
+            (Some(server), None) => self.world.servers[server].votes().await,
             _ => true,
         }
     }

@@ -23,6 +23,7 @@ impl ServiceProcess {
         command.args(flag("--service", args.service as u64)).args(flag("--generation", args.generation.into()));
         command.args(flag("--seed", args.seed)).args(flag("--lifetime", args.lifetime));
         command.args(flag("--resources", args.resources as u64)).args(flag("--tasks", args.tasks as u64));
+        command.args(["--store", &args.store.name()]);
         command.args(args.masters.iter().flat_map(|master| ["--master", master]));
         command.arg("--ledger").arg(&args.ledger).arg("--history").arg(&args.history);
         if args.unfenced {

@@ -19,6 +19,7 @@ use super::masters::builder;
 use super::operator::operate;
 use super::probe::{probe, watch_for_stalls};
 use super::race::race;
+use super::store::Store;
 use super::worker::{MAX_CYCLES, Worker};
 use super::{PERMIT_TASKS, PERMITS, TASKS, resource};
 use lock_support::Dice;
@@ -38,6 +39,9 @@ pub struct ServiceArgs {
     /// The seed of its work.
     #[arg(long)]
     pub seed: u64,
+    /// What the masters are.
+    #[arg(long)]
+    pub store: Store,
     /// The URL of a master; once for each.
     #[arg(long = "master")]
     pub masters: Vec<String>,
@@ -101,7 +105,7 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
     tracing::subscriber::set_global_default(Log::new(Arc::clone(&journal)))?;
     let ledger = Ledger::open(&args.ledger, !args.unfenced)?;
     // Not `connect`: a service must be able to start while masters are unavailable.
-    let locks = builder(&args.masters, args.no_quarantine).connect_lazy()?;
+    let locks = builder(args.store, &args.masters, args.no_quarantine).connect_lazy()?;
 
     let (stop, stopped) = watch::channel(false);
     let stop_at_eof = stop.clone();

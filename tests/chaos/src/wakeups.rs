@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::PREFIX;
 use super::link::Mode;
+use super::store::Store;
 
 /// Counters of the wake-ups that went through the links, and of the connections that were cut.
 #[derive(Default)]
@@ -39,14 +40,13 @@ pub struct Wakeups {
 /// What a connection carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
-    /// The service sent a `SUBSCRIBE`, which it does on no other.
     Wakeups,
-    /// The service loaded its script, which it does on no other.
     Requests,
 }
 
 /// Observes one connection.
 pub(super) struct Tap {
+    store: Store,
     traffic: OnceLock<Traffic>,
     /// The last line of the server, as far as it has arrived, if the connection carries wake-ups.
     line: Mutex<Vec<u8>>,
@@ -82,8 +82,8 @@ impl Counters {
 }
 
 impl Tap {
-    pub(super) fn new(counters: &Arc<Counters>) -> Self {
-        Self { traffic: OnceLock::new(), line: Mutex::default(), counters: Arc::clone(counters) }
+    pub(super) fn new(store: Store, counters: &Arc<Counters>) -> Self {
+        Self { store, traffic: OnceLock::new(), line: Mutex::default(), counters: Arc::clone(counters) }
     }
 
     /// What the connection carries, if that is known already.
@@ -96,8 +96,7 @@ impl Tap {
         if self.traffic().is_some() {
             return;
         }
-        let known = [("SUBSCRIBE", Traffic::Wakeups), ("SCRIPT", Traffic::Requests)];
-        if let Some((_, traffic)) = known.into_iter().find(|(command, _)| contains(sent, command)) {
+        if let Some((_, traffic)) = self.store.signs().into_iter().find(|(sign, _)| contains(sent, sign)) {
             // A connection has one reader, so nobody else has set it.
             _ = self.traffic.set(traffic);
         }
@@ -154,7 +153,7 @@ mod tests {
     }
 
     fn subscribed(counters: &Arc<Counters>) -> Tap {
-        let tap = Tap::new(counters);
+        let tap = Tap::new(Store::Redis, counters);
         tap.observe_request(b"*2\r\n$9\r\nSUBSCRIBE\r\n");
         tap
     }
@@ -182,7 +181,7 @@ mod tests {
     #[test]
     fn what_a_connection_carries_is_recognized_by_its_requests() {
         let carries = |requests: &[&str]| {
-            let tap = Tap::new(&Arc::default());
+            let tap = Tap::new(Store::Redis, &Arc::default());
             requests.iter().for_each(|request| tap.observe_request(request.as_bytes()));
             tap.traffic()
         };
@@ -195,7 +194,7 @@ mod tests {
     fn cut_connections_are_counted_by_what_they_carry() {
         let counters = Arc::default();
         subscribed(&counters).cut();
-        let requests = Tap::new(&counters);
+        let requests = Tap::new(Store::Redis, &counters);
         requests.cut();
         requests.observe_request(b"SCRIPT");
         requests.cut();

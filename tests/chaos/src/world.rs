@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::timeout;
 
 use super::crowd::{CROWD, CROWD_RESOURCE, MEMBERS};
 use super::fault::{Fault, Kind};
@@ -16,20 +15,18 @@ use super::link::{Link, Mode};
 use super::probe::watch_for_stalls;
 use super::process::ServiceProcess;
 use super::service::ServiceArgs;
+use super::store::Server;
 use super::wakeups::{Counters, Traffic};
-use super::{Broken, PREFIX, Plan, RESOURCES, SERVERS, SERVICES, TASKS, protected, resource};
-use lock_support::{RedisCluster, RedisServer};
+use super::{Broken, Plan, RESOURCES, SERVICES, TASKS, protected, resource};
 
-/// How long a server has to reply to the nemesis.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a service has to end; more than it needs.
 const END_TIMEOUT: Duration = Duration::from_secs(40);
 
 pub(super) struct World<'a> {
-    plan: &'a Plan,
+    pub(super) plan: &'a Plan,
     pub(super) journal: Arc<Journal>,
     pub(super) ledger: Ledger,
-    pub(super) servers: Vec<RedisServer>,
+    pub(super) servers: Vec<Server>,
     services: Vec<Service>,
     pub(super) wakeups: Arc<Counters>,
     pub(super) histories: Vec<PathBuf>,
@@ -53,10 +50,10 @@ impl<'a> World<'a> {
         let ledger = Ledger::open(&plan.directory.join("ledger.sqlite"), true).unwrap();
         let crowd = CROWD_RESOURCE.to_owned();
         ledger.add_counters(protected().iter().chain([&crowd])).unwrap();
-        let servers = RedisCluster::start(SERVERS).await.servers;
+        let servers = plan.store.start(plan.servers()).await;
         let (mut services, wakeups) = (Vec::new(), Arc::default());
         for _ in 0..SERVICES + CROWD {
-            let open = |server: &RedisServer| Link::open(server.address(), Arc::clone(&wakeups));
+            let open = |server: &Server| Link::open(plan.store, server.address(), Arc::clone(&wakeups));
             let links = join_all(servers.iter().map(open)).await;
             services.push(Service { links, process: None, starts: 0 });
         }
@@ -76,6 +73,7 @@ impl<'a> World<'a> {
             service: index,
             generation,
             seed: self.plan.seed.wrapping_mul(1_000).wrapping_add(index as u64 * 100 + u64::from(generation)),
+            store: self.plan.store,
             masters: service.links.iter().map(Link::url).collect(),
             ledger: self.plan.directory.join("ledger.sqlite"),
             history: history.clone(),
@@ -97,43 +95,23 @@ impl<'a> World<'a> {
         let Fault { kind, server, service, duration } = *fault;
         // Recorded before a service is stopped or killed, so that it is certainly alive until then.
         self.journal.write(Event::Fault { kind: kind.name().to_owned(), server, service, generation });
-        let pause = format!("CLIENT PAUSE {} ALL", duration.as_millis());
-        match kind {
-            Kind::KillServer => self.server(fault).kill(),
-            Kind::RestartServer => self.server(fault).restart_empty().await,
-            Kind::StopServer => self.server(fault).stop(),
-            Kind::ReloadServer => self.server(fault).restart_with_data().await,
-            Kind::FlushServer => self.query(fault, "FLUSHALL").await,
-            Kind::FlushScripts => self.query(fault, "SCRIPT FLUSH").await,
-            Kind::PauseClients => self.query(fault, &pause).await,
-            Kind::KillService | Kind::StopService => self.signal(fault),
-            link => self.set(fault, link.mode(duration).unwrap_or(Mode::Pass)),
+        match (kind.mode(duration), server) {
+            (Some(mode), _) => self.set(fault, mode),
+            (None, Some(server)) => self.problems.extend(self.servers[server].inject(kind, duration).await.err()),
+            (None, None) => self.signal(fault),
         }
     }
 
     /// Ends a fault. Its effects may last longer.
     pub(super) async fn heal(&mut self, fault: &Fault) {
-        let Fault { kind, server, service, .. } = *fault;
+        let Fault { kind, server, service, duration } = *fault;
         self.journal.write(Event::Healed { kind: kind.name().to_owned(), server, service });
-        match kind {
-            Kind::KillServer => self.server(fault).restart_empty().await,
-            Kind::StopServer => self.server(fault).cont(),
-            // They end on their own.
-            Kind::RestartServer | Kind::ReloadServer | Kind::FlushServer | Kind::FlushScripts | Kind::PauseClients => {}
-            Kind::KillService => self.start_service(fault.service.unwrap()),
-            Kind::StopService => self.services[fault.service.unwrap()].process.iter().for_each(ServiceProcess::cont),
-            _ => self.set(fault, Mode::Pass),
-        }
-    }
-
-    fn server(&mut self, fault: &Fault) -> &mut RedisServer {
-        &mut self.servers[fault.server.unwrap()]
-    }
-
-    async fn query(&mut self, fault: &Fault, command: &str) {
-        let reply = timeout(REPLY_TIMEOUT * 5, self.server(fault).try_query::<String>(command)).await;
-        if !matches!(reply, Ok(Ok(_))) {
-            self.problems.push(format!("{command} got no reply: {reply:?}"));
+        match (kind.mode(duration), server, service) {
+            (Some(_), _, _) => self.set(fault, Mode::Pass),
+            (None, Some(server), _) => self.servers[server].heal(kind).await,
+            (None, None, Some(service)) if kind == Kind::KillService => self.start_service(service),
+            (None, None, Some(service)) => self.services[service].process.iter().for_each(ServiceProcess::cont),
+            (None, None, None) => {}
         }
     }
 
@@ -171,19 +149,6 @@ impl<'a> World<'a> {
         history::holds(&self.plan.directory.join(history_name(service, generation))).unwrap_or(false)
     }
 
-    /// Whether a server votes: its record is for this run of the server, and has an epoch.
-    pub(super) async fn votes(&self, server: usize) -> bool {
-        let asked = async {
-            let server = &self.servers[server];
-            let record =
-                server.try_query::<[Option<String>; 2]>(&format!("HMGET {PREFIX}{{node}} epoch run_id")).await?;
-            let info = server.try_query::<String>("INFO server").await?;
-            let [epoch, run_id] = record.map(Option::unwrap_or_default);
-            redis::RedisResult::Ok(!epoch.is_empty() && info.contains(&format!("run_id:{run_id}")))
-        };
-        matches!(timeout(REPLY_TIMEOUT, asked).await, Ok(Ok(true)))
-    }
-
     /// How many writes each resource has.
     pub(super) fn written(&self) -> Vec<i64> {
         (0..RESOURCES).map(|index| self.ledger.written(&resource(index)).unwrap()).collect()
@@ -215,8 +180,7 @@ impl<'a> World<'a> {
 
     /// The lock keys that are left on all servers.
     pub(super) async fn keys(&self) -> Vec<String> {
-        let pattern = format!("{PREFIX}[^{{]*");
-        join_all(self.servers.iter().map(|server| server.keys(&pattern))).await.concat()
+        join_all(self.servers.iter().map(Server::lock_keys)).await.concat()
     }
 }
 

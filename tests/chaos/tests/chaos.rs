@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use lock_chaos::membership::{self, MembershipReport};
-use lock_chaos::{Broken, Plan, Report, run};
+use lock_chaos::{Broken, Plan, Report, Store, run};
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -39,7 +39,8 @@ async fn membership_chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (M
 fn plan(seed: u64, seconds: u64, broken: Option<Broken>) -> (Plan, TempDir) {
     let directory = TempDir::new().expect("a temporary directory can be created");
     let program = Path::new(env!("CARGO_BIN_EXE_chaos")).to_owned();
-    (Plan { seed, seconds, program, directory: directory.path().to_owned(), broken }, directory)
+    let path = directory.path().to_owned();
+    (Plan { store: Store::Redis, alone: false, seed, seconds, program, directory: path, broken }, directory)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

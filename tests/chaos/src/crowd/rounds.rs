@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::super::SERVERS;
 use super::super::SERVICES;
+use super::super::budget::minority;
 use super::super::fault::{Fault, Kind};
 use super::super::history::Standing;
 use super::super::nemesis::Nemesis;
@@ -34,12 +34,13 @@ enum Strike {
 #[derive(Clone, Copy)]
 enum Trouble {
     None,
+    /// If a majority is left.
     MasterLost,
     /// To all masters, of the first in line that is not hit.
     WakeupsCut,
-    /// To two masters, of the first in line that is not hit.
+    /// To a minority of the masters, of the first in line that is not hit.
     RequestsCut,
-    /// Both kinds of connections, to two masters.
+    /// Both kinds of connections, to a minority.
     LinksCut,
 }
 
@@ -117,11 +118,14 @@ impl Nemesis<'_, '_> {
 
     /// The faults besides those of the processes in line.
     fn trouble(&mut self, trouble: Trouble, service: Option<usize>) -> Vec<Fault> {
-        let first = self.dice.index(SERVERS);
+        let servers = self.world.servers.len();
+        let first = self.dice.index(servers);
         let fault = |kind, server, service| Fault { kind, server, service, duration: ROUND };
-        let links = |kind| [first, (first + 1) % SERVERS].map(|server| fault(kind, Some(server), service)).to_vec();
+        let minority = minority(servers);
+        let links = |kind| (0..minority).map(|more| fault(kind, Some((first + more) % servers), service)).collect();
         match trouble {
             Trouble::None => Vec::new(),
+            Trouble::MasterLost if minority == 0 => Vec::new(),
             Trouble::MasterLost => vec![fault(Kind::KillServer, Some(first), None)],
             _ if service.is_none() => Vec::new(),
             Trouble::WakeupsCut => vec![fault(Kind::CutWakeups, None, service)],

@@ -9,6 +9,7 @@ use tokio::sync::MutexGuard;
 
 use super::super::process::ServiceProcess;
 use super::super::service::ServiceArgs;
+use super::super::store::Store;
 use super::super::{Broken, Plan, RESOURCES, SERVICES, TASKS};
 
 /// How long a service has to end; more than it needs.
@@ -88,6 +89,7 @@ impl<'a> Fleet<'a> {
             service: index,
             generation,
             seed: self.plan.seed.wrapping_mul(1_000).wrapping_add(index as u64 * 100 + u64::from(generation)),
+            store: Store::Redis,
             masters: service.masters.clone(),
             ledger: self.plan.directory.join("ledger.sqlite"),
             history: history.clone(),

@@ -1,0 +1,67 @@
+use std::time::Duration;
+
+use lock_support::RedisServer;
+use tokio::time::timeout;
+
+use super::super::PREFIX;
+use super::super::fault::Kind;
+use super::super::wakeups::Traffic;
+
+/// How long a server has to say whether it votes, and to carry out a command.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) const FAULTS: [Kind; 7] = [
+    Kind::KillServer,
+    Kind::RestartServer,
+    Kind::ReloadServer,
+    Kind::StopServer,
+    Kind::FlushServer,
+    Kind::FlushScripts,
+    Kind::PauseClients,
+];
+
+pub(super) const SIGNS: [(&str, Traffic); 2] = [("SUBSCRIBE", Traffic::Wakeups), ("SCRIPT", Traffic::Requests)];
+
+pub(super) async fn inject(server: &mut RedisServer, kind: Kind, duration: Duration) -> Result<(), String> {
+    match kind {
+        Kind::KillServer => server.kill(),
+        Kind::RestartServer => server.restart_empty().await,
+        Kind::ReloadServer => server.restart_with_data().await,
+        Kind::StopServer => server.stop(),
+        Kind::FlushServer => command(server, "FLUSHALL").await?,
+        Kind::FlushScripts => command(server, "SCRIPT FLUSH").await?,
+        Kind::PauseClients => command(server, &format!("CLIENT PAUSE {} ALL", duration.as_millis())).await?,
+        other => return Err(format!("{other:?} is no fault of Redis")),
+    }
+    Ok(())
+}
+
+pub(super) async fn heal(server: &mut RedisServer, kind: Kind) {
+    match kind {
+        Kind::KillServer => server.restart_empty().await,
+        Kind::StopServer => server.cont(),
+        _ => {}
+    }
+}
+
+pub(super) async fn votes(server: &RedisServer) -> bool {
+    let asked = async {
+        let record = server.try_query::<[Option<String>; 2]>(&format!("HMGET {PREFIX}{{node}} epoch run_id")).await?;
+        let info = server.try_query::<String>("INFO server").await?;
+        let [epoch, run_id] = record.map(Option::unwrap_or_default);
+        redis::RedisResult::Ok(!epoch.is_empty() && info.contains(&format!("run_id:{run_id}")))
+    };
+    matches!(timeout(REPLY_TIMEOUT, asked).await, Ok(Ok(true)))
+}
+
+pub(super) async fn lock_keys(server: &RedisServer) -> Vec<String> {
+    server.keys(&format!("{PREFIX}[^{{]*")).await
+}
+
+async fn command(server: &RedisServer, command: &str) -> Result<(), String> {
+    match timeout(COMMAND_TIMEOUT, server.try_query::<String>(command)).await {
+        Ok(Ok(_)) => Ok(()),
+        reply => Err(format!("{command} got no reply: {reply:?}")),
+    }
+}
