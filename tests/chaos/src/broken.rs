@@ -22,7 +22,7 @@ impl Nemesis<'_, '_> {
     pub(super) async fn stranger(&mut self, length: Duration) {
         self.phase(QUIET);
         let take = format!("SET {PREFIX}{} stranger PX {}", resource(QUICK_RESOURCE), length.as_millis());
-        for Server::Redis(server) in &self.world.servers {
+        for server in self.world.servers.iter().filter_map(Server::redis) {
             server.query::<String>(&take).await;
         }
         sleep(length).await;
@@ -30,7 +30,7 @@ impl Nemesis<'_, '_> {
 
     /// Lets the crowd work while somebody listens on the channels of all waiters, of dead ones as well.
     pub(super) async fn ghosts(&mut self) {
-        let listening = self.world.servers.iter().map(async |Server::Redis(server)| {
+        let listening = self.world.servers.iter().filter_map(Server::redis).map(async |server| {
             let client = redis::Client::open(format!("redis://{}", server.address()))?;
             let mut listener = client.get_async_pubsub().await?;
             listener.psubscribe(format!("{PREFIX}{{node}}:wakeups:*")).await?;
@@ -51,7 +51,7 @@ impl Nemesis<'_, '_> {
             delete.arg(format!("{keys}:queue")).arg(format!("{keys}:reserved"));
         }
         let began = Instant::now();
-        let deleting = self.world.servers.iter().map(async |Server::Redis(server)| {
+        let deleting = self.world.servers.iter().filter_map(Server::redis).map(async |server| {
             let mut connection = server.connect().await?;
             while began.elapsed() < length {
                 delete.query_async::<()>(&mut connection).await?;

@@ -22,9 +22,9 @@ pub(super) struct Fault {
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `SIGKILL`; later a restart without data.
+    /// `SIGKILL`; later a restart, without data or with what it recovers.
     KillServer,
-    /// `SIGKILL`, and at once a restart without data.
+    /// `SIGKILL`, and at once such a restart.
     RestartServer,
     /// `SIGKILL`, and at once a restart with the data of a moment before.
     ReloadServer,
@@ -36,6 +36,14 @@ pub(super) enum Kind {
     FlushScripts,
     /// `CLIENT PAUSE`.
     PauseClients,
+    /// `pg_ctl stop -m immediate`; later a restart with what it recovers.
+    CrashServer,
+    /// `pg_ctl stop -m fast`; later a restart with its data.
+    ShutDownServer,
+    /// `pg_terminate_backend` of all.
+    EndSessions,
+    /// `CHECKPOINT`.
+    Checkpoint,
     /// `SIGKILL`; later a restart.
     KillService,
     /// `SIGSTOP`, later `SIGCONT`.
@@ -84,6 +92,10 @@ impl Kind {
             Self::FlushServer => "flush_server",
             Self::FlushScripts => "flush_scripts",
             Self::PauseClients => "pause_clients",
+            Self::CrashServer => "crash_server",
+            Self::ShutDownServer => "shut_down_server",
+            Self::EndSessions => "end_sessions",
+            Self::Checkpoint => "checkpoint",
             Self::KillService => "kill_service",
             Self::StopService => "stop_service",
             Self::CutLink => "cut_link",
@@ -101,7 +113,10 @@ impl Kind {
 
     /// Whether the server loses data, and so does not vote until its quarantine is over.
     pub(super) fn forgets(self) -> bool {
-        matches!(self, Self::KillServer | Self::RestartServer | Self::ReloadServer | Self::FlushServer)
+        matches!(
+            self,
+            Self::KillServer | Self::RestartServer | Self::ReloadServer | Self::FlushServer | Self::CrashServer
+        )
     }
 
     /// The mode of the link under this fault, if it is a fault of a link.
@@ -123,7 +138,11 @@ impl Fault {
     pub(super) fn draw(kind: Kind, servers: usize, dice: &mut Dice) -> Self {
         let (server, service) = (Some(dice.index(servers)), Some(dice.index(SERVICES)));
         let (from, to) = match kind {
-            Kind::RestartServer | Kind::ReloadServer | Kind::FlushServer | Kind::FlushScripts => (0, 1),
+            Kind::RestartServer | Kind::ReloadServer | Kind::FlushServer | Kind::FlushScripts | Kind::Checkpoint => {
+                (0, 1)
+            }
+            // Until all have connected again, few others may be away.
+            Kind::EndSessions => (300, 600),
             // Often longer than the time to live of a lock.
             Kind::StopService => (300, 2_500),
             Kind::KillService => (50, 800),

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {
-    /// The servers: five of Redis.
+    /// The servers: five of Redis, or three of PostgreSQL.
     #[arg(long, default_value = "redis")]
     store: Store,
     /// One server, instead of a quorum.
@@ -26,7 +26,7 @@ struct Options {
     #[arg(long)]
     seed: Option<u64>,
     /// How many seconds to inject faults for, at least. Phases that have begun are completed, which takes up to half a
-    /// minute more.
+    /// minute more. In less than four seconds there are faults, but no phases of other kinds, and not all faults.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Print the report as JSON.
@@ -68,6 +68,11 @@ async fn main() -> ExitCode {
 }
 
 async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let is_membership = options.membership || options.broken == Some(Broken::NoQuarantine);
+    let needs_redis = is_membership || options.broken.is_some_and(|broken| broken != Broken::Unfenced);
+    if needs_redis && options.store != Store::Redis {
+        return Err("--membership and all of --broken but `unfenced` are for --store redis".into());
+    }
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let random_seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.subsec_nanos();
     let seed = options.seed.unwrap_or_else(|| random_seed.into());
@@ -85,7 +90,6 @@ async fn chaos(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>>
     let (seconds, broken, program) = (options.seconds, options.broken, std::env::current_exe()?);
     let broken_flag = broken.as_ref().and_then(ValueEnum::to_possible_value);
     let broken_flag = broken_flag.map(|value| format!(" --broken {}", value.get_name())).unwrap_or_default();
-    let is_membership = options.membership || broken == Some(Broken::NoQuarantine);
     let flags = if options.membership { " --membership" } else { &broken_flag };
     let (store, alone) = (options.store, if options.alone { " --alone" } else { "" });
     let rerun = format!("{alone} --seed {seed} --seconds {seconds}{flags}");

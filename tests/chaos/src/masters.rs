@@ -7,14 +7,16 @@ use lock_core::node::{Keyspace, NodeFuture, NodeRecord, RecordWrite};
 use lock_core::{LockManager, LockManagerBuilder, LockNode, NodeError, RedisNode};
 
 use super::store::Store;
-use super::{MAX_TTL, NODE_TIMEOUT, PREFIX};
+use super::{MAX_TTL, PREFIX};
 
 /// A builder of managers over these masters. Without quarantines, these are Redis servers.
 pub(super) fn builder(store: Store, masters: &[String], no_quarantine: bool) -> LockManagerBuilder {
-    let builder = LockManager::builder().prefix(PREFIX).ttl(MAX_TTL).max_ttl(MAX_TTL).node_timeout(NODE_TIMEOUT);
+    let builder =
+        LockManager::builder().prefix(PREFIX).ttl(MAX_TTL).max_ttl(MAX_TTL).node_timeout(store.node_timeout());
     match store {
         _ if no_quarantine => builder.nodes(masters.iter().map(|url| NoQuarantine(RedisNode::from_url(url).unwrap()))),
         Store::Redis => builder.redis(masters),
+        Store::Postgres => builder.postgres(masters),
     }
 }
 

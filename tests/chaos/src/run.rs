@@ -42,12 +42,14 @@ pub async fn run(plan: &Plan) -> Report {
     let mut nemesis = Nemesis::new(&mut world, plan.seed);
     nemesis.first_start().await;
     nemesis.quiet(SHORT_QUIET).await;
+    let length = Duration::from_secs(plan.seconds);
     match plan.broken {
-        Some(Broken::Unfenced | Broken::NoQuarantine) => nemesis.inject_faults(Duration::from_secs(plan.seconds)).await,
+        Some(Broken::Unfenced | Broken::NoQuarantine) => nemesis.inject_faults(length).await,
         Some(Broken::Stranger) => nemesis.stranger(TAMPERING).await,
         Some(Broken::NoQueues) => nemesis.no_queues(TAMPERING).await,
         Some(Broken::Ghosts) => nemesis.ghosts().await,
-        None => all_phases(&mut nemesis, Duration::from_secs(plan.seconds)).await,
+        None if length < FAULTS_LENGTH / 2 => nemesis.inject_faults(length).await,
+        None => all_phases(&mut nemesis, length).await,
     }
     nemesis.recover().await;
     nemesis.quiet(SHORT_QUIET).await;

@@ -48,7 +48,7 @@ pub(super) enum Traffic {
 pub(super) struct Tap {
     store: Store,
     traffic: OnceLock<Traffic>,
-    /// The last line of the server, as far as it has arrived, if the connection carries wake-ups.
+    /// The last line or string of the server, as far as it has arrived, if the connection carries wake-ups.
     line: Mutex<Vec<u8>>,
     counters: Arc<Counters>,
 }
@@ -66,7 +66,7 @@ impl Counters {
         }
     }
 
-    /// Counts a line that the server sent, if it is the payload of a wake-up.
+    /// Counts a line or string that the server sent, if it is the payload of a wake-up.
     fn count(&self, line: &[u8], mode: Mode) {
         let Some(before) = reservations_before(line) else { return };
         let counter = if before == 0 { &self.reserved } else { &self.next };
@@ -110,7 +110,8 @@ impl Tap {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         for byte in sent {
             match byte {
-                b'\n' => {
+                // The end of a line of Redis, and of a string of PostgreSQL.
+                b'\n' | 0 => {
                     self.counters.count(&line, mode);
                     line.clear();
                 }
@@ -168,6 +169,19 @@ mod tests {
         tap.observe_reply(&wakeup("0 lock:account-0"), Mode::Lose(Direction::ToService));
         let Wakeups { reserved, next, late, lost, .. } = counters.read();
         assert_eq!((reserved, next, late, lost), (2, 1, 1, 1));
+    }
+
+    #[test]
+    fn notifications_are_counted_as_wakeups() {
+        let counters = Arc::default();
+        let tap = Tap::new(Store::Postgres, &counters);
+        tap.observe_request(b"Q\0\0\0\x31LISTEN \"locks_7\"; SELECT pg_advisory_lock_shared(7)\0");
+        for payload in ["0 lock:account-0", "2 lock:account-0", "what others say"] {
+            let length = u32::try_from(4 + 4 + 8 + payload.len() + 1).unwrap().to_be_bytes();
+            let notification = [b"A", &length[..], b"\0\0\x12\x0a", b"locks_7\0", payload.as_bytes(), b"\0"].concat();
+            tap.observe_reply(&notification, Mode::Pass);
+        }
+        assert_eq!((counters.read().reserved, counters.read().next), (1, 1));
     }
 
     #[test]

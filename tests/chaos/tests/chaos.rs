@@ -18,13 +18,26 @@ async fn machine(broken: Option<Broken>) -> SemaphorePermit<'static> {
     MACHINE.acquire_many(share).await.expect("nobody closes it")
 }
 
-/// Runs chaos for `seconds`. The histories are kept until the report has been checked.
+/// Runs chaos on redis-servers for `seconds`. The histories are kept until the report has been checked.
 async fn chaos(seed: u64, seconds: u64, broken: Option<Broken>) -> (Report, TempDir) {
-    let _machine = machine(broken).await;
     let (plan, directory) = plan(seed, seconds, broken);
-    let report = run(&plan).await;
+    (run_alone(&plan).await, directory)
+}
+
+async fn run_alone(plan: &Plan) -> Report {
+    let _machine = machine(plan.broken).await;
+    let report = run(plan).await;
     eprintln!("{report}");
-    (report, directory)
+    report
+}
+
+/// Runs chaos on PostgreSQL for `seconds`, and wants no violation.
+async fn no_guarantee_is_broken_on_postgresql(alone: bool, seconds: u64) -> Report {
+    let (plan, directory) = plan(1, seconds, None);
+    let plan = Plan { store: Store::Postgres, alone, ..plan };
+    let report = run_alone(&plan).await;
+    assert!(report.violations.is_empty(), "the histories are in {}\n{report}", directory.keep().display());
+    report
 }
 
 /// Runs chaos about who the masters are.
@@ -51,6 +64,27 @@ async fn no_guarantee_is_broken_while_faults_hit_a_minority() {
         let rerun = format!("cargo run --release -p lock-chaos -- --seed {seed} --seconds {seconds}");
         panic!("the histories are in {}; to run this again: {rerun}\n{report}", histories.keep().display());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_guarantee_is_broken_while_faults_hit_postgresql() {
+    // It is too short for every kind of fault.
+    let report = no_guarantee_is_broken_on_postgresql(false, 2).await;
+    assert!(report.grants > 0 && !report.faults.is_empty(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_postgresql() {
+    let report = no_guarantee_is_broken_on_postgresql(false, 60).await;
+    assert!(report.is_clean(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn no_guarantee_is_broken_while_faults_hit_postgresql_alone() {
+    let report = no_guarantee_is_broken_on_postgresql(true, 60).await;
+    assert!(report.is_clean(), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -127,15 +127,24 @@ impl PostgresServer {
 
     /// Kills all processes of the server (`SIGKILL`).
     pub fn kill(&mut self) {
-        let workers = format!("/proc/{0}/task/{0}/children", self.child.id());
-        let workers = fs::read_to_string(workers).unwrap_or_default();
+        let workers = self.workers();
         // First the one that would start others in the place of those that end.
         self.child.kill().unwrap();
-        for worker in workers.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
-            // It may have ended already, because the first one is gone.
-            _ = kill_process(worker, Signal::KILL);
-        }
+        signal(&workers, Signal::KILL);
         self.child.wait().unwrap();
+    }
+
+    /// Stops all processes of the server (`SIGSTOP`): its connections stay open, and nothing is answered.
+    pub fn stop(&self) {
+        // First the one that would start others meanwhile.
+        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+        signal(&self.workers(), Signal::STOP);
+    }
+
+    /// Resumes a stopped server (`SIGCONT`).
+    pub fn cont(&self) {
+        signal(&self.workers(), Signal::CONT);
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
     /// Starts a server that was stopped or killed again, at the same address and with the data that it had.
@@ -160,6 +169,13 @@ impl PostgresServer {
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap()
+    }
+
+    /// The processes that the first one has started.
+    fn workers(&self) -> Vec<Pid> {
+        let workers = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let workers = fs::read_to_string(workers).unwrap_or_default();
+        workers.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
     }
 
     async fn end_with(&mut self, signal: Signal) {
@@ -189,9 +205,18 @@ impl Drop for PostgresServer {
         // With `SIGQUIT`, it ends its other processes and frees its shared memory. It does so by itself, after five seconds at most.
         // For a client that has connected by now and says nothing, it waits as long as a login may take.
         if matches!(self.child.try_wait(), Ok(None)) {
+            // A stopped one does nothing before it goes on.
+            self.cont();
             _ = kill_process(Pid::from_child(&self.child), Signal::QUIT);
             _ = self.child.wait();
         }
+    }
+}
+
+fn signal(processes: &[Pid], signal: Signal) {
+    for process in processes {
+        // It may have ended by now.
+        _ = kill_process(*process, signal);
     }
 }
 
@@ -264,7 +289,10 @@ fn program(name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::time::Instant;
+
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -310,5 +338,18 @@ mod tests {
         server.restart().await;
         assert_eq!(server.query("SHOW max_connections").await, "7");
         assert!(server.url().contains(&server.port().to_string()));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_was_stopped_answers_when_it_goes_on_and_can_be_dropped_before() {
+        let server = PostgresServer::start().await;
+        server.stop();
+        {
+            let mut answer = pin!(server.query("SELECT 1"));
+            assert!(timeout(Duration::from_millis(50), &mut answer).await.is_err());
+            server.cont();
+            assert_eq!(answer.await, "1");
+        }
+        server.stop();
     }
 }

@@ -1,12 +1,15 @@
 //! The stores: the kinds of servers in which locks are kept. What a run needs of each is in a file of its own.
 
+mod postgres;
 mod redis;
 
 use std::time::Duration;
 
 use clap::ValueEnum;
-use lock_support::{RedisCluster, RedisServer};
+use futures_util::future::join_all;
+use lock_support::{PostgresServer, RedisCluster, RedisServer};
 
+use super::NODE_TIMEOUT;
 use super::fault::Kind;
 use super::wakeups::Traffic;
 
@@ -15,6 +18,8 @@ use super::wakeups::Traffic;
 pub enum Store {
     /// redis-servers.
     Redis,
+    /// PostgreSQL servers.
+    Postgres,
 }
 
 impl Store {
@@ -22,12 +27,26 @@ impl Store {
     pub(super) fn quorum(self) -> usize {
         match self {
             Self::Redis => 5,
+            Self::Postgres => 3,
+        }
+    }
+
+    /// How long a service waits for a server to reply. Whoever is slower is held to the same times all the same.
+    pub(super) fn node_timeout(self) -> Duration {
+        match self {
+            Self::Redis => NODE_TIMEOUT,
+            // The default for these locks. A server does more for a vote, on a busy machine.
+            Self::Postgres => NODE_TIMEOUT * 2,
         }
     }
 
     pub(super) async fn start(self, servers: usize) -> Vec<Server> {
         match self {
             Self::Redis => RedisCluster::start(servers).await.servers.into_iter().map(Server::Redis).collect(),
+            Self::Postgres => {
+                let start = async || Server::Postgres(PostgresServer::start_with(&postgres::ARGUMENTS).await);
+                join_all((0..servers).map(|_| start())).await
+            }
         }
     }
 
@@ -35,6 +54,7 @@ impl Store {
     pub(super) fn faults(self) -> &'static [Kind] {
         match self {
             Self::Redis => &redis::FAULTS,
+            Self::Postgres => &postgres::FAULTS,
         }
     }
 
@@ -42,6 +62,7 @@ impl Store {
     pub(super) fn url(self, port: u16) -> String {
         match self {
             Self::Redis => format!("redis://127.0.0.1:{port}"),
+            Self::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
         }
     }
 
@@ -49,6 +70,7 @@ impl Store {
     pub(super) fn signs(self) -> [(&'static str, Traffic); 2] {
         match self {
             Self::Redis => redis::SIGNS,
+            Self::Postgres => postgres::SIGNS,
         }
     }
 
@@ -62,12 +84,22 @@ impl Store {
 /// One server, into which faults can be injected.
 pub(super) enum Server {
     Redis(RedisServer),
+    Postgres(PostgresServer),
 }
 
 impl Server {
+    /// The server, if it is a redis-server.
+    pub(super) fn redis(&self) -> Option<&RedisServer> {
+        match self {
+            Self::Redis(server) => Some(server),
+            Self::Postgres(_) => None,
+        }
+    }
+
     pub(super) fn address(&self) -> String {
         match self {
             Self::Redis(server) => server.address(),
+            Self::Postgres(server) => format!("127.0.0.1:{}", server.port()),
         }
     }
 
@@ -75,6 +107,7 @@ impl Server {
     pub(super) async fn inject(&mut self, kind: Kind, duration: Duration) -> Result<(), String> {
         match self {
             Self::Redis(server) => redis::inject(server, kind, duration).await,
+            Self::Postgres(server) => postgres::inject(server, kind).await,
         }
     }
 
@@ -82,6 +115,7 @@ impl Server {
     pub(super) async fn heal(&mut self, kind: Kind) {
         match self {
             Self::Redis(server) => redis::heal(server, kind).await,
+            Self::Postgres(server) => postgres::heal(server, kind).await,
         }
     }
 
@@ -89,6 +123,7 @@ impl Server {
     pub(super) async fn votes(&self) -> bool {
         match self {
             Self::Redis(server) => redis::votes(server).await,
+            Self::Postgres(server) => postgres::votes(server).await,
         }
     }
 
@@ -96,6 +131,7 @@ impl Server {
     pub(super) async fn lock_keys(&self) -> Vec<String> {
         match self {
             Self::Redis(server) => redis::lock_keys(server).await,
+            Self::Postgres(server) => postgres::lock_keys(server).await,
         }
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn votes(server: &RedisServer) -> bool {
         let record = server.try_query::<[Option<String>; 2]>(&format!("HMGET {PREFIX}{{node}} epoch run_id")).await?;
         let info = server.try_query::<String>("INFO server").await?;
         let [epoch, run_id] = record.map(Option::unwrap_or_default);
-        redis::RedisResult::Ok(!epoch.is_empty() && info.contains(&format!("run_id:{run_id}")))
+        ::redis::RedisResult::Ok(!epoch.is_empty() && info.contains(&format!("run_id:{run_id}")))
     };
     matches!(timeout(REPLY_TIMEOUT, asked).await, Ok(Ok(true)))
 }

@@ -1,0 +1,89 @@
+use std::time::Duration;
+
+use lock_support::PostgresServer;
+use tokio::time::timeout;
+use tokio_postgres::{Error, NoTls, SimpleQueryMessage};
+
+use super::super::PREFIX;
+use super::super::fault::Kind;
+use super::super::wakeups::Traffic;
+
+/// How long a server has to say whether it votes, and to carry out a command.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client that has connected and says nothing, as behind a link that holds its requests back, keeps a server from stopping
+/// for this long.
+pub(super) const ARGUMENTS: [&str; 2] = ["-c", "authentication_timeout=1s"];
+
+pub(super) const FAULTS: [Kind; 7] = [
+    Kind::KillServer,
+    Kind::RestartServer,
+    Kind::CrashServer,
+    Kind::ShutDownServer,
+    Kind::StopServer,
+    Kind::EndSessions,
+    Kind::Checkpoint,
+];
+
+/// The functions for votes are made in the session.
+pub(super) const SIGNS: [(&str, Traffic); 2] = [("LISTEN", Traffic::Wakeups), ("pg_temp.", Traffic::Requests)];
+
+pub(super) async fn inject(server: &mut PostgresServer, kind: Kind) -> Result<(), String> {
+    match kind {
+        Kind::KillServer => server.kill(),
+        Kind::RestartServer => {
+            server.kill();
+            server.start_again().await;
+        }
+        Kind::CrashServer => server.shut_down_immediately().await,
+        Kind::ShutDownServer => server.shut_down().await,
+        Kind::StopServer => server.stop(),
+        Kind::EndSessions => {
+            let others = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+            command(server, &format!("SELECT pg_terminate_backend(pid) {others}")).await?;
+        }
+        Kind::Checkpoint => command(server, "CHECKPOINT").await?,
+        other => return Err(format!("{other:?} is no fault of PostgreSQL")),
+    }
+    Ok(())
+}
+
+pub(super) async fn heal(server: &mut PostgresServer, kind: Kind) {
+    match kind {
+        Kind::KillServer | Kind::CrashServer | Kind::ShutDownServer => server.start_again().await,
+        Kind::StopServer => server.cont(),
+        _ => {}
+    }
+}
+
+/// The marker is gone after a crash, and another one is in the record of what it remembers.
+pub(super) async fn votes(server: &PostgresServer) -> bool {
+    let votes = "SELECT n.epoch <> '' AND n.run_id LIKE '%/' || r.id FROM locks.node n, locks.run r";
+    matches!(timeout(REPLY_TIMEOUT, query(server, votes)).await, Ok(Ok(rows)) if rows == ["t"])
+}
+
+pub(super) async fn lock_keys(server: &PostgresServer) -> Vec<String> {
+    let held = format!("SELECT key FROM locks.lock WHERE starts_with(key, '{PREFIX}') AND expires > clock_timestamp()");
+    query(server, &held).await.unwrap()
+}
+
+async fn command(server: &PostgresServer, command: &str) -> Result<(), String> {
+    match timeout(COMMAND_TIMEOUT, query(server, command)).await {
+        Ok(Ok(_)) => Ok(()),
+        reply => Err(format!("{command} got no reply: {reply:?}")),
+    }
+}
+
+/// The first column of what a query returns, on a connection of its own.
+async fn query(server: &PostgresServer, query: &str) -> Result<Vec<String>, Error> {
+    let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await?;
+    // The connection ends when its client is dropped.
+    let asked = async move { client.simple_query(query).await };
+    let (answer, _) = tokio::join!(asked, connection);
+    let column = |message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    Ok(answer?.into_iter().filter_map(column).collect())
+}
