@@ -78,7 +78,7 @@ pub(super) enum Event {
     /// Its token has claimed the fence.
     Claimed { attempt: u64, resource: String, token: u64 },
     /// The engine logged an event.
-    Logged { name: String },
+    Logged { name: String, fields: String },
     /// A probe acquired a lock that nobody else wanted.
     Probed,
     /// A probe failed to.

@@ -1,7 +1,9 @@
-//! Records the names of the events that the engine logs.
+//! Records the events that the engine logs.
 
+use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 
+use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Metadata, Subscriber};
@@ -26,7 +28,9 @@ impl Subscriber for Log {
     }
 
     fn event(&self, event: &tracing::Event<'_>) {
-        self.0.write(Event::Logged { name: event.metadata().name().to_owned() });
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.0.write(Event::Logged { name: event.metadata().name().to_owned(), fields: fields.0 });
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -40,4 +44,14 @@ impl Subscriber for Log {
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
+}
+
+/// The fields of an event, as text.
+#[derive(Default)]
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        _ = write!(self.0, "{field}={value:?} ");
+    }
 }

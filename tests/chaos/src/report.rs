@@ -98,7 +98,7 @@ impl Report {
                 Event::Rejected { kind, .. } => add(|report| &mut report.rejections, kind),
                 Event::Lost { reason, .. } => add(|report| &mut report.losses, reason),
                 Event::Released { outcome, .. } => add(|report| &mut report.releases, outcome),
-                Event::Logged { name } => add(|report| &mut report.events, name),
+                Event::Logged { name, .. } => add(|report| &mut report.events, name),
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use super::nemesis::Nemesis;
 use super::queue_stats::{Findings, QueueStats};
 use super::report::Report;
 use super::waits::waits;
-use super::windows::{NO_WAKEUPS, QUIET, windows};
+use super::windows::{NO_WAKEUPS, QUIET, SETTLE, windows};
 use super::world::World;
 use super::{
     Broken, MAX_TTL, Plan, SERVICES, crowd, fairness, grants, handovers, history, liveness, operator, safety, sets,
@@ -29,6 +29,10 @@ const NO_WAKEUPS_LENGTH: Duration = Duration::from_secs(3);
 const TAMPERING: Duration = Duration::from_secs(5);
 /// After the last service ended, all locks must be gone within this time: they expire after their time to live.
 const GONE: Duration = MAX_TTL.saturating_add(Duration::from_millis(500));
+
+/// The longest pause between two looks of a service at a server that it cannot use. With one server alone, it may see so
+/// late that it can.
+const LATE: Duration = Duration::from_secs(2);
 
 /// Runs the plan and checks the histories. All processes are ended and reaped when the future completes or is dropped.
 ///
@@ -74,7 +78,7 @@ async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
     loop {
         nemesis.inject_faults(FAULTS_LENGTH.min(length.saturating_sub(began.elapsed())).max(FAULTS_LENGTH / 2)).await;
         nemesis.recover().await;
-        nemesis.quiet(LONG_QUIET).await;
+        nemesis.quiet(LONG_QUIET + late(nemesis.world.plan)).await;
         nemesis.without_wakeups(NO_WAKEUPS_LENGTH).await;
         nemesis.outage().await;
         nemesis.recover().await;
@@ -84,6 +88,10 @@ async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
         }
         nemesis.quiet(SHORT_QUIET).await;
     }
+}
+
+fn late(plan: &Plan) -> Duration {
+    if plan.alone { LATE } else { Duration::ZERO }
 }
 
 /// Reads the histories and the database, counts, and checks.
@@ -105,7 +113,8 @@ fn judge(world: &World<'_>, report: &mut Report) {
         }
     }
     let nemesis = histories.first().map_or(&[][..], Vec::as_slice);
-    let (quiet, healthy) = (windows(nemesis, &[QUIET]), windows(nemesis, &[QUIET, NO_WAKEUPS]));
+    let settle = SETTLE + late(world.plan);
+    let (quiet, healthy) = (windows(nemesis, &[QUIET], settle), windows(nemesis, &[QUIET, NO_WAKEUPS], settle));
     let gathering: Vec<_> = histories.iter().flat_map(|history| sets::gathering(history)).collect();
     let evictions: Vec<_> = histories.iter().flat_map(|history| operator::evictions(history)).collect();
     let seen: Vec<_> = histories.iter().flat_map(|history| sets::sets(history)).collect();
@@ -118,7 +127,7 @@ fn judge(world: &World<'_>, report: &mut Report) {
         writers: liveness::writers_are_served_beside_readers(&all, &waiting, &quiet),
     };
     let queues = QueueStats::count(nemesis, &all, &waiting, &findings, world.wakeups.read());
-    let (crowd, crowd_violations) = crowd::judge(&histories, &all, &waiting);
+    let (crowd, crowd_violations) = crowd::judge(&histories, &all, &waiting, world.plan.store.slack());
     report.count(&histories, &all, Mix::count(&histories, &all, &breaches), queues, crowd);
     let (counters, rows) = (world.ledger.counters().unwrap(), world.ledger.rows().unwrap());
     let checks = [

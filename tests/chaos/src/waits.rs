@@ -93,7 +93,7 @@ mod tests {
             (5, Event::Granted { attempt: 1, resource: "r".into(), token: 1, until: Moment(99), reads: false }),
             (6, attempt(4, 6)),
             (7, Event::Dropped { attempt: 4 }),
-            (8, Event::Logged { name: "lock.lost".into() }),
+            (8, Event::Logged { name: "lock.lost".into(), fields: String::new() }),
         ];
         let waits = waits(&events.map(|(at, event)| Record { at: Moment(at), event }));
         let of = |wait: &Wait| (wait.began.0, wait.ended.0, wait.killed, wait.granted, wait.dropped);

@@ -18,7 +18,7 @@ pub(super) const NO_WAKEUPS: &str = "no wake-ups";
 /// How long a fault has effects after it has healed. A key that nobody will release lives for its time to live: of a
 /// holder that was killed, or of a request that was held back. Then each reservation for a killed process has to
 /// expire: there are a few. And services that have just started must connect to the servers.
-const SETTLE: Duration = MAX_TTL.saturating_add(RESERVATION_TTL.saturating_mul(6));
+pub(super) const SETTLE: Duration = MAX_TTL.saturating_add(RESERVATION_TTL.saturating_mul(6));
 
 /// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,13 +79,13 @@ pub(super) fn stalls(history: &[Record]) -> Vec<(Option<Process>, Window)> {
     history.iter().filter_map(stall).collect()
 }
 
-/// The spans that consist of such phases only, after the effects of earlier faults are over. From the history of the
-/// nemesis.
-pub(super) fn windows(nemesis: &[Record], phases: &[&str]) -> Vec<Window> {
+/// The spans that consist of such phases only, after the effects of earlier faults are over: so long after they healed. From
+/// the history of the nemesis.
+pub(super) fn windows(nemesis: &[Record], phases: &[&str], settle: Duration) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
     let mut began = None;
     // Everything has just been started.
-    let mut settled = nemesis.first().map_or(Moment(0), |first| first.at.plus(SETTLE));
+    let mut settled = nemesis.first().map_or(Moment(0), |first| first.at.plus(settle));
     let of_wakeups = |name: &str| Kind::OF_WAKEUPS.iter().any(|kind| kind.name() == name);
     for Record { at, event } in nemesis {
         match event {
@@ -94,7 +94,7 @@ pub(super) fn windows(nemesis: &[Record], phases: &[&str]) -> Vec<Window> {
                 let window = began.take().map(|began| Window { from: settled.max(began), to: *at });
                 windows.extend(window.filter(|window| window.from < window.to));
             }
-            Event::Fault { kind, .. } | Event::Healed { kind, .. } if !of_wakeups(kind) => settled = at.plus(SETTLE),
+            Event::Fault { kind, .. } | Event::Healed { kind, .. } if !of_wakeups(kind) => settled = at.plus(settle),
             _ => {}
         }
     }
@@ -126,14 +126,20 @@ mod tests {
             phase(10_000_000, "end"),
         ];
         let settled = |moment: u64, to: u64| Window { from: Moment(moment).plus(SETTLE), to: Moment(to) };
-        assert_eq!(windows(&history, &[QUIET]), [settled(0, 4_000_000), settled(4_500_000, 9_000_000)]);
-        assert_eq!(windows(&history, &[QUIET, NO_WAKEUPS]), [settled(0, 4_000_000), settled(4_500_000, 10_000_000)]);
-        assert_eq!(windows(&history, &[NO_WAKEUPS]), [Window { from: Moment(9_000_000), to: Moment(10_000_000) }]);
+        assert_eq!(windows(&history, &[QUIET], SETTLE), [settled(0, 4_000_000), settled(4_500_000, 9_000_000)]);
+        assert_eq!(
+            windows(&history, &[QUIET, NO_WAKEUPS], SETTLE),
+            [settled(0, 4_000_000), settled(4_500_000, 10_000_000)]
+        );
+        assert_eq!(
+            windows(&history, &[NO_WAKEUPS], SETTLE),
+            [Window { from: Moment(9_000_000), to: Moment(10_000_000) }]
+        );
     }
 
     #[test]
     fn a_phase_that_is_too_short_is_no_window() {
         let history = [healed(9, Kind::CutLink), phase(10, QUIET), phase(1_000, "faults")];
-        assert_eq!(windows(&history, &[QUIET]), []);
+        assert_eq!(windows(&history, &[QUIET], SETTLE), []);
     }
 }

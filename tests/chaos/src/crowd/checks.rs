@@ -37,6 +37,8 @@ struct Crowd<'a> {
     windows: Vec<Window>,
     /// When the lock was free.
     free: Vec<Window>,
+    /// What a free lock may cost beside what is expected.
+    margin: Duration,
     /// When a process stood still. Those of the nemesis hit every connection.
     stalls: Vec<(Option<Process>, Window)>,
 }
@@ -46,18 +48,20 @@ pub(in super::super) fn judge(
     histories: &[Vec<Record>],
     grants: &[Grant],
     waits: &[Wait],
+    slack: Duration,
 ) -> (CrowdStats, Vec<String>) {
     let nemesis = histories.first().map_or(&[][..], Vec::as_slice);
     let grants: Vec<Grant> = grants.iter().filter(|grant| grant.resource == CROWD_RESOURCE).cloned().collect();
     let waits: Vec<&Wait> = waits.iter().filter(|wait| wait.resource == CROWD_RESOURCE).collect();
     let absences = absences(nemesis);
     let windows = phases(nemesis, CROWD_PHASE);
-    let free = certainly_free(&grants, &waits, &absences);
+    let free = certainly_free(&grants, &waits, &absences, slack);
     let crowd = Crowd {
         waits,
         absences,
         windows,
         free,
+        margin: MARGIN + 2 * slack,
         stalls: histories.iter().flat_map(|history| stalls(history)).collect(),
     };
     let unhit: Vec<Wait> = crowd.unhit().cloned().collect();
@@ -99,7 +103,7 @@ impl Crowd<'_> {
             let expected = RESERVATION_TTL * passing + self.stalled(within);
             let margin = length.saturating_sub(expected);
             found.worst = (found.worst.0.max(length), found.worst.1.max(margin));
-            if margin > MARGIN {
+            if margin > self.margin {
                 found.violations.push(format!(
                     "{CROWD_RESOURCE} was free for {length:?} while one waited that was not hit, {expected:?} expected: {within:?}, {wait:?}"
                 ));
@@ -166,14 +170,16 @@ pub(super) fn in_line<'a>(waits: &[&'a Wait], absence: &Absence) -> Option<&'a W
 
 /// The times in which no master can have had a key of the lock: a process that was hit while nobody else had held the lock for a
 /// while may have been about to take it.
-fn certainly_free(grants: &[Grant], waits: &[&Wait], absences: &[Absence]) -> Vec<Window> {
+fn certainly_free(grants: &[Grant], waits: &[&Wait], absences: &[Absence], slack: Duration) -> Vec<Window> {
     let mut sorted: Vec<&Grant> = grants.iter().collect();
     sorted.sort_by_key(|grant| grant.granted);
     let mut spans = free(&sorted);
     for absence in absences.iter().filter(|absence| absence.kind != Kind::Cut && in_line(waits, absence).is_some()) {
         let at = absence.window.from;
         let holds = |grant: &&Grant| {
-            grant.holder.process != absence.process && grant.granted.plus(ESTABLISHED) <= at && at < grant.ends()
+            grant.holder.process != absence.process
+                && grant.granted.plus(ESTABLISHED + slack) <= at
+                && at < grant.ends()
         };
         if !grants.iter().any(|grant| holds(&grant)) {
             let (before, after) =
@@ -236,7 +242,8 @@ mod tests {
         let mut nemesis = vec![phase(500, CROWD_PHASE), fault(member(0).0)];
         nemesis.extend(stall.map(|(from, to)| record(to, Event::Stalled { from: at(from) })));
         nemesis.push(phase(9_500, "end"));
-        judge(&[nemesis], &grants(next), &[wait(0, 9_000, false), wait(1, next, true)])
+        let waits = [wait(0, 9_000, false), wait(1, next, true)];
+        judge(&[nemesis], &grants(next), &waits, Duration::ZERO)
     }
 
     #[test]
@@ -247,7 +254,8 @@ mod tests {
         let nemesis = vec![phase(500, CROWD_PHASE), fault, phase(9_500, "end")];
         let frozen = |began| Wait { began: at(began), ..wait(0, 9_000, false) };
         let found = |began| {
-            judge(std::slice::from_ref(&nemesis), &grants(2_290), &[frozen(began), wait(1, 2_290, true)]).1.len()
+            let waits = [frozen(began), wait(1, 2_290, true)];
+            judge(std::slice::from_ref(&nemesis), &grants(2_290), &waits, Duration::ZERO).1.len()
         };
         assert_eq!((found(1_100), found(1_400)), (0, 1));
     }
@@ -282,7 +290,7 @@ mod tests {
             let phase = |millis, name: &str| record(millis, Event::Phase { name: name.to_owned() });
             vec![phase(500, CROWD_PHASE), phase(9_500, "end")]
         };
-        let found = |wait: Wait| judge(&[nemesis()], &grants(2_010), &[wait]).1.len();
+        let found = |wait: Wait| judge(&[nemesis()], &grants(2_010), &[wait], Duration::ZERO).1.len();
         assert_eq!((found(wait(0, 8_000, true)), found(wait(0, 8_000, false))), (0, 1));
         assert_eq!(found(wait(0, 3_000, false)), 0, "it was told that no majority replied");
         assert_eq!(found(wait(0, 9_900, false)), 0, "the crowd was asked to leave");

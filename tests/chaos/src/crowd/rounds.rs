@@ -97,12 +97,12 @@ impl Nemesis<'_, '_> {
 
     /// Waits until one of the crowd holds the lock for a while. Returns those that wait meanwhile, the first in line first.
     async fn line_behind_a_holder(&self) -> Vec<usize> {
-        let began = Instant::now();
+        let (began, established) = (Instant::now(), ESTABLISHED + self.world.plan.store.slack());
         while began.elapsed() < LOOK.0 {
             let (now, mut held, mut line) = (Moment::now(), false, Vec::new());
             for service in MEMBERS {
                 match self.world.standing(service) {
-                    Standing::Holds { since } => held |= now.since(since) > ESTABLISHED,
+                    Standing::Holds { since } => held |= now.since(since) > established,
                     Standing::Waits { since } => line.push((since, service)),
                     Standing::Neither => {}
                 }

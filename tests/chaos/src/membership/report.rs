@@ -87,7 +87,7 @@ impl MembershipReport {
                 Event::Lost { reason, .. } => add(&mut self.losses, reason),
                 Event::Probed => self.probes += 1,
                 Event::ProbeFailed { kind } => add(&mut self.failed_probes, kind),
-                Event::Logged { name } => add(&mut self.events, name),
+                Event::Logged { name, .. } => add(&mut self.events, name),
                 _ => {}
             }
         }
