@@ -140,10 +140,12 @@ pub use self::manager::{
     ShutdownReport, Waiting,
 };
 pub use self::mode::Mode;
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 pub use self::node::InvalidUrl;
 #[cfg(feature = "postgres")]
 pub use self::node::PostgresNode;
+#[cfg(feature = "zookeeper")]
+pub use self::node::ZooKeeperNode;
 pub use self::node::{HolderTag, LockNode, MemoryNode};
 #[cfg(feature = "redis")]
 pub use self::node::{InvalidReplication, RedisNode};

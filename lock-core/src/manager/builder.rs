@@ -54,7 +54,8 @@ pub struct LockManagerBuilder {
     set_name: String,
     defaults: LockOptions,
     ttl: Option<Duration>,
-    max_ttl: Duration,
+    pub(super) default_max_ttl: Duration,
+    max_ttl: Option<Duration>,
     max_waiters: usize,
     max_buffered_bytes: usize,
     audience: Option<String>,
@@ -76,7 +77,8 @@ impl Default for LockManagerBuilder {
             set_name: String::new(),
             defaults: LockOptions::default(),
             ttl: None,
-            max_ttl: Duration::from_secs(60),
+            default_max_ttl: Duration::from_secs(60),
+            max_ttl: None,
             max_waiters: 1024,
             max_buffered_bytes: 64 * 1024 * 1024,
             audience: None,
@@ -164,9 +166,9 @@ impl LockManagerBuilder {
     /// Sets the longest time to live that any lock of this manager may ask for. A master that joins the set, or lost its data,
     /// grants no locks for as long as the longest `max_ttl` that any client of the set had.
     ///
-    /// From 100 ms to one day. Defaults to 60 s.
+    /// From 100 ms to one day. Defaults to 60 s; for a ZooKeeper ensemble that is named by its address, to 30 s.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
-        self.max_ttl = max_ttl;
+        self.max_ttl = Some(max_ttl);
         self
     }
 
@@ -203,7 +205,7 @@ impl LockManagerBuilder {
     /// Sets how long a node is given to reply, from when the request is written to the connection.
     ///
     /// From 1 ms to 10 s. Defaults to what the slowest kind of node in the set needs: for Redis, a twentieth of the time to live, but
-    /// at least 5 ms and at most 50 ms; for PostgreSQL, a fifth, but at least 50 ms and at most 2 s.
+    /// at least 5 ms and at most 50 ms; for PostgreSQL, a fifth, but at least 50 ms and at most 2 s; for ZooKeeper, 2 s.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.node_timeout = Some(node_timeout);
         self
@@ -272,9 +274,10 @@ impl LockManagerBuilder {
     /// [`ConfigError`] if a setting is wrong. Problems that only a connection can show are reported when locks are acquired, by
     /// [`health`](LockManager::health), and in the log.
     pub fn connect_lazy(mut self) -> Result<LockManager, ConfigError> {
-        OutOfRange::check("max_ttl", self.max_ttl, MIN_TTL, MAX_TTL)?;
-        self.defaults.ttl = self.ttl.unwrap_or(self.defaults.ttl.min(self.max_ttl));
-        check_options(&self.defaults, self.max_ttl)?;
+        let max_ttl = self.longest_ttl();
+        OutOfRange::check("max_ttl", max_ttl, MIN_TTL, MAX_TTL)?;
+        self.defaults.ttl = self.ttl.unwrap_or(self.defaults.ttl.min(max_ttl));
+        check_options(&self.defaults, max_ttl)?;
         if let Some(node_timeout) = self.node_timeout {
             OutOfRange::check("node_timeout", node_timeout, Duration::from_millis(1), Duration::from_secs(10))?;
         }
@@ -296,14 +299,21 @@ impl LockManagerBuilder {
         Ok(self.assemble(nodes))
     }
 
+    fn longest_ttl(&self) -> Duration {
+        self.max_ttl.unwrap_or(self.default_max_ttl)
+    }
+
     /// Builds the manager over these nodes. All settings have been checked.
     pub(super) fn assemble(self, nodes: Vec<Arc<dyn LockNode>>) -> LockManager {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
+        let max_ttl = self.longest_ttl();
+        nodes.iter().for_each(|node| node.set_max_ttl(max_ttl));
+
         let config = MembershipConfig {
             names: nodes.iter().map(|node| node.name().to_owned()).collect(),
             // In whole milliseconds, as the nodes' records keep it.
-            max_ttl: Duration::from_millis(u64::try_from(self.max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
+            max_ttl: Duration::from_millis(u64::try_from(max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
             set_name: self.set_name,
             form_with_missing: self.form_with_missing,
             assume_durable: self.assume_durable,
@@ -323,7 +333,7 @@ impl LockManagerBuilder {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
             defaults: self.defaults,
-            max_ttl: self.max_ttl,
+            max_ttl,
             audience: self.audience,
             buffers: BufferBudget::new(self.max_buffered_bytes),
             queues,

@@ -21,11 +21,15 @@ pub(super) fn check_options(options: &LockOptions, max_ttl: Duration) -> Result<
     OutOfRange::check("min_validity", options.min_validity, Duration::ZERO, max_validity)
 }
 
-/// Checks the masters of a manager: an odd number of them, each named once.
+/// Checks the masters of a manager: an odd number of them, each named once. One that has to be alone is.
 pub(super) fn check_nodes(nodes: Vec<Arc<dyn LockNode>>) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
     let mut names = HashSet::new();
     if let Some(node) = nodes.iter().find(|node| !names.insert(node.name())) {
         return Err(ConfigError::DuplicateNode { node: node.name().to_owned() });
+    }
+    if let Some(alone) = nodes.iter().position(|node| node.is_alone()).filter(|_| nodes.len() > 1) {
+        let mut others: Vec<String> = nodes.iter().map(|node| node.name().to_owned()).collect();
+        return Err(ConfigError::NotAlone { node: others.remove(alone), others });
     }
     match nodes.len() {
         0 => Err(ConfigError::NoNodes),

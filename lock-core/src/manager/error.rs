@@ -4,7 +4,7 @@ use crate::delegation::InvalidAudience;
 use crate::error::{NodeError, Refusal};
 #[cfg(feature = "redis")]
 use crate::node::InvalidReplication;
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 use crate::node::InvalidUrl;
 use crate::options::OutOfRange;
 use crate::quorum::majority;
@@ -15,7 +15,7 @@ use crate::resource::InvalidName;
 #[non_exhaustive]
 pub enum ConfigError {
     /// A URL is not valid.
-    #[cfg(any(feature = "redis", feature = "postgres"))]
+    #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
     #[error(transparent)]
     InvalidUrl(#[from] InvalidUrl),
     /// What `replicated` was given is out of range.
@@ -54,6 +54,18 @@ pub enum ConfigError {
     DuplicateNode {
         /// Its name.
         node: String,
+    },
+    /// A master that has to be alone in its set was named beside others.
+    #[error(
+        "the master {node} has to be the only one, and {} {} named beside it: it decides alone, and is replicated by itself; name it \
+         alone, or give the others a manager of their own",
+        others.join(", "), if others.len() == 1 { "is" } else { "are" }
+    )]
+    NotAlone {
+        /// Its name.
+        node: String,
+        /// The names of the others.
+        others: Vec<String>,
     },
     /// A duration is out of range.
     #[error(transparent)]

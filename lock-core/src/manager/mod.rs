@@ -27,6 +27,8 @@ mod set_request;
 mod shutdown;
 mod slots;
 mod waiting;
+#[cfg(feature = "zookeeper")]
+mod zookeeper_master;
 
 pub use self::buffered_bytes::BufferedBytes;
 pub use self::builder::LockManagerBuilder;

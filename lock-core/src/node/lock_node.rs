@@ -104,6 +104,14 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///     fn node_timeout(&self, ttl: Duration) -> Duration {
 ///         self.node.node_timeout(ttl)
 ///     }
+///
+///     fn is_alone(&self) -> bool {
+///         self.node.is_alone()
+///     }
+///
+///     fn set_max_ttl(&self, max_ttl: Duration) {
+///         self.node.set_max_ttl(max_ttl);
+///     }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -228,6 +236,18 @@ pub trait LockNode: Send + Sync + 'static {
         in_memory_timeout(ttl)
     }
 
+    /// Whether the node has to be the only one of its set, because it keeps rules of its own. A manager with others beside it is
+    /// [not built](crate::ConfigError::NotAlone). The default implementation says no.
+    fn is_alone(&self) -> bool {
+        false
+    }
+
+    /// Says how long the longest lock of the manager may live, once, before the node is inspected. For a store that has to know it in
+    /// advance. The default implementation does nothing.
+    fn set_max_ttl(&self, max_ttl: Duration) {
+        _ = max_ttl;
+    }
+
     /// Submits several requests at once, in this order: those of one caller about locks of different names. A node that can sends
     /// them in one command. The default implementation submits one after another.
     fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
@@ -320,6 +340,16 @@ macro_rules! forward_to_node {
             $node.node_timeout(ttl)
         }
     };
+    (@is_alone $this:ident $node:expr) => {
+        fn is_alone(&$this) -> bool {
+            $node.is_alone()
+        }
+    };
+    (@set_max_ttl $this:ident $node:expr) => {
+        fn set_max_ttl(&$this, max_ttl: std::time::Duration) {
+            $node.set_max_ttl(max_ttl);
+        }
+    };
     (@disconnect $this:ident $node:expr) => {
         fn disconnect(&$this) {
             $node.disconnect();
@@ -332,7 +362,7 @@ macro_rules! delegate {
         impl<T: LockNode + ?Sized> LockNode for $pointer<T> {
             forward_to_node!(self => (**self);
                 name inspect write_record read_fences submit submit_all look evict wakeups disconnected disconnect
-                node_timeout);
+                node_timeout is_alone set_max_ttl);
         }
     };
 }

@@ -7,7 +7,7 @@
 
 mod evict;
 mod inspection;
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod invalid_url;
 mod keyspace;
 mod limits;
@@ -17,7 +17,7 @@ mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod record_fields;
 #[cfg(feature = "redis")]
 mod redis;
@@ -25,15 +25,17 @@ mod replies;
 mod reply;
 mod request;
 mod roster;
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres", feature = "zookeeper")))]
 mod tls;
 mod vote_timer;
 mod wakeup;
 pub mod writing;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use self::evict::{Evict, Eviction};
 pub use self::inspection::{FormerRecord, FoundRecord, Inspection};
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 pub use self::invalid_url::InvalidUrl;
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};
@@ -57,5 +59,7 @@ pub use self::request::{Operation, QueuePosition, Request};
 pub use self::roster::{Ballot, MemberId, Roster, Seat, SetId};
 pub(crate) use self::vote_timer::VoteReporter;
 pub use self::wakeup::{RESERVATION_TTL, Wakeup, Wakeups};
+#[cfg(feature = "zookeeper")]
+pub use self::zookeeper::ZooKeeperNode;
 pub use crate::error::{NodeError, NotMember, Refusal};
 pub use crate::random::{Epoch, OwnerId, WaiterId};

@@ -63,6 +63,7 @@ pub(super) fn decode_fields(fields: &[Option<String>; FIELDS.len()]) -> Option<N
 }
 
 /// What was written, of the member id and the quarantines that the node completed.
+#[cfg(any(feature = "redis", feature = "postgres"))]
 pub(super) fn written(write: &RecordWrite, member: &str, quarantines: &str) -> Option<NodeRecord> {
     Some(NodeRecord {
         member: MemberId::parse(member)?,

@@ -1,4 +1,4 @@
-//! What the tests share: real Redis and PostgreSQL servers and their faults, in-memory nodes, an HTTP client, and waiting for conditions.
+//! What the tests share: real Redis, PostgreSQL and ZooKeeper servers and their faults, in-memory nodes, an HTTP client, and waiting for conditions.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
@@ -15,6 +15,7 @@ mod stalled_runtime;
 mod statistics;
 mod traces;
 mod wait;
+mod zookeeper;
 
 pub use self::dice::Dice;
 pub use self::events::{Event, Events};
@@ -28,3 +29,4 @@ pub use self::stalled_runtime::{Fate, StalledRuntime, ends_in_time, on_one_threa
 pub use self::statistics::executed;
 pub use self::traces::{Trace, Traces};
 pub use self::wait::{all_nodes_vote, eventually, eventually_async, median};
+pub use self::zookeeper::{ZooKeeperEnsemble, ZooKeeperServer};

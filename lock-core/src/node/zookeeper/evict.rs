@@ -1,0 +1,132 @@
+use tokio::time::timeout;
+use zookeeper_client::{CreateMode, Error};
+
+use super::classify::node_error;
+use super::look::LOOK_TIMEOUT;
+use super::paths::Paths;
+use super::session::{Session, number};
+use super::transaction::{Failed, Part};
+use crate::node::limits::MAX_EVICTED;
+use crate::node::{Evict, Eviction, Holder, NodeError};
+use crate::random::OwnerId;
+
+/// How often an eviction is sent again that found something changed since it looked.
+const MAX_TRIES: usize = 16;
+
+/// What an eviction found.
+struct Seen {
+    /// The version of the lock's znode, with its holder.
+    lock: Option<(Holder, i32)>,
+    fence: u64,
+    fence_version: Option<i32>,
+    /// The version of each owner's znode: 0 if the owner has the lock, 1 for a tombstone.
+    owners: Vec<(OwnerId, Option<i32>)>,
+}
+
+impl Session {
+    /// Evicts holders from a lock, in one transaction, if everything is still as it was read.
+    ///
+    /// The tombstone of an owner is its znode, with another version: a late attempt of the owner cannot create it, and neither a
+    /// renewal nor a release takes it for a lock that is held.
+    pub(super) async fn evict(&self, evict: &Evict) -> Result<Eviction, NodeError> {
+        timeout(LOOK_TIMEOUT, self.evict_now(evict)).await.unwrap_or(Err(NodeError::TimedOut))
+    }
+
+    async fn evict_now(&self, evict: &Evict) -> Result<Eviction, NodeError> {
+        self.check_connected()?;
+        self.admission(evict.epoch)?;
+        let paths = self.paths(evict.keys.keyspace());
+        let now = self.forget_tombstones(&paths).await?;
+        for _ in 0..MAX_TRIES {
+            let seen = self.see(&paths, evict).await?;
+            if seen.lock.as_ref().is_some_and(|(holder, _)| !evict.holders.contains(holder)) {
+                return Ok(Eviction::Superseded);
+            }
+            if seen.fence >= evict.token {
+                return Ok(Eviction::Refused { fence: seen.fence });
+            }
+            let barred_for = u64::try_from(evict.barred_for.as_millis()).unwrap_or(u64::MAX);
+            match self.bury(&paths, evict, &seen, now.saturating_add(barred_for)).await {
+                Ok(()) => return Ok(Eviction::Evicted { deleted: seen.lock.is_some() }),
+                Err(Failed::Part(0, Error::NoNode)) => {
+                    self.forget_admission(evict.epoch);
+                    return Err(NodeError::Unadmitted);
+                }
+                // Something changed since it was read.
+                Err(Failed::Part(_, Error::BadVersion | Error::NoNode | Error::NodeExists)) => {}
+                Err(failed) => return Err(failed.into()),
+            }
+        }
+        Err(NodeError::Overloaded)
+    }
+
+    async fn see(&self, paths: &Paths, evict: &Evict) -> Result<Seen, NodeError> {
+        let keys = &evict.keys;
+        let lock = self.read(&paths.lock(keys)).await?.map(|(value, version)| (Holder::from_value(&value), version));
+        let fence = self.read_fence(paths, keys.fence()).await?;
+        let floor = self.read_admission(paths, evict.epoch).await?.floor;
+        let mut owners = Vec::new();
+        for owner in evict.holders.iter().filter_map(Holder::owner) {
+            let found = self.read(&paths.owner(keys, owner)).await?;
+            owners.push((owner, found.map(|(_, version)| version)));
+        }
+        Ok(Seen { lock, fence: fence.value.max(floor), fence_version: fence.version, owners })
+    }
+
+    /// Deletes the lock, leaves tombstones, and raises the fence.
+    async fn bury(&self, paths: &Paths, evict: &Evict, seen: &Seen, until: u64) -> Result<(), Failed> {
+        let keys = &evict.keys;
+        let (epoch, lock, fence) = (paths.epoch(evict.epoch), paths.lock(keys), paths.fence(keys.fence()));
+        let (token, until) = (evict.token.to_string(), until.to_string());
+        let buried: Vec<_> = seen.owners.iter().filter(|(_, version)| *version != Some(1)).collect();
+        let graves: Vec<_> =
+            buried.iter().map(|(owner, _)| (paths.owner(keys, *owner), paths.evicted(keys, *owner))).collect();
+        let mut parts = vec![Part::Check(&epoch, None)];
+        for ((_, version), (owner, evicted)) in buried.iter().zip(&graves) {
+            parts.extend(version.map(|_| Part::Delete(owner, *version)));
+            parts.push(Part::Create(owner, b"", CreateMode::Persistent));
+            parts.push(Part::Set(owner, b"evicted", Some(0)));
+            parts.push(Part::Create(evicted, until.as_bytes(), CreateMode::Persistent));
+        }
+        match &seen.lock {
+            // The znode of a lock is never changed, so it is told from its successor by the owners'. That of a stranger may be another one.
+            Some((_, version)) => parts.push(Part::Delete(&lock, Some(*version))),
+            // It is still free: what exists cannot be created.
+            None => {
+                parts.push(Part::Create(&lock, b"", CreateMode::Ephemeral));
+                parts.push(Part::Delete(&lock, None));
+            }
+        }
+        parts.push(match seen.fence_version {
+            Some(version) => Part::Set(&fence, token.as_bytes(), Some(version)),
+            None => Part::Create(&fence, token.as_bytes(), CreateMode::Persistent),
+        });
+        self.known().fences.forget(keys.fence());
+        self.commit(&parts).await.map(drop)
+    }
+
+    /// Deletes the tombstones whose time is over. Returns the leader's time, in milliseconds.
+    async fn forget_tombstones(&self, paths: &Paths) -> Result<u64, NodeError> {
+        let (clock, entries) =
+            (self.client.set_data(&paths.clock(), b"", None), self.client.list_children(&paths.all_evicted()));
+        let clock = clock.await.map_err(|error| node_error(&error))?;
+        let entries = entries.await.map_err(|error| node_error(&error))?;
+        let now = u64::try_from(clock.mtime).unwrap_or_default();
+        let mut left = 0;
+        for entry in &entries {
+            let path = paths.evicted_entry(entry);
+            let Some((until, _)) = self.read(&path).await? else { continue };
+            if number(&until)? > now {
+                left += 1;
+                continue;
+            }
+            let tombstone = paths.tombstone(entry);
+            // Another client may have been faster.
+            _ = self.commit(&[Part::Delete(&tombstone, Some(1)), Part::Delete(&path, None)]).await;
+        }
+        if left >= MAX_EVICTED {
+            return Err(NodeError::Rejected { code: "ERR".into(), detail: "too many owners were evicted".into() });
+        }
+        Ok(now)
+    }
+}

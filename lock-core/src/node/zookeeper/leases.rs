@@ -1,0 +1,94 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The locks that this session has, or may have, by the znode of their owner: one for each attempt that is under way, and each
+/// lease.
+///
+/// To ZooKeeper, a lock lives as long as the session, and so as long as this process. It is from here that a lock ends whose time to
+/// live has passed, or whose release was lost.
+#[derive(Default)]
+pub(super) struct Leases(HashMap<String, Lease>);
+
+struct Lease {
+    lock: String,
+    /// When it ends, unless it is extended.
+    ends: Instant,
+    /// It was released, or its time is over.
+    released: bool,
+    /// The request that may end it is under way.
+    ending: bool,
+    /// The attempt to take it is under way.
+    beginning: bool,
+}
+
+/// A lock that has to be ended, by its znodes.
+pub(super) struct Ended {
+    pub(super) owner: String,
+    pub(super) lock: String,
+}
+
+impl Leases {
+    /// An attempt to take the lock begins.
+    pub(super) fn begins(&mut self, owner: &str, lock: &str, ttl: Duration) {
+        let (lock, ends) = (lock.to_owned(), Instant::now() + ttl);
+        let lease = Lease { lock, ends, released: false, ending: false, beginning: true };
+        self.0.entry(owner.to_owned()).or_insert(lease);
+    }
+
+    /// The attempt is over, and took the lock, or may have.
+    pub(super) fn begun(&mut self, owner: &str, ttl: Duration) {
+        if let Some(lease) = self.0.get_mut(owner) {
+            (lease.ends, lease.beginning) = (lease.ends.max(Instant::now() + ttl), false);
+        }
+    }
+
+    /// A request is being sent that may extend the lock. False if it was released, is over, or is not this session's.
+    pub(super) fn extends(&mut self, owner: &str, ttl: Duration) -> bool {
+        let now = Instant::now();
+        let Some(lease) = self.0.get_mut(owner).filter(|lease| !lease.released && lease.ends > now) else {
+            return false;
+        };
+        lease.ends = lease.ends.max(now + ttl);
+        true
+    }
+
+    /// It is to be released.
+    pub(super) fn releases(&mut self, owner: &str) {
+        if let Some(lease) = self.0.get_mut(owner) {
+            lease.released = true;
+        }
+    }
+
+    /// The release is being sent.
+    pub(super) fn is_ending(&mut self, owner: &str) {
+        if let Some(lease) = self.0.get_mut(owner) {
+            lease.ending = true;
+        }
+    }
+
+    /// What was sent to end the lock was lost.
+    pub(super) fn still_there(&mut self, owner: &str) {
+        if let Some(lease) = self.0.get_mut(owner) {
+            lease.ending = false;
+        }
+    }
+
+    /// The session does not have the lock.
+    pub(super) fn gone(&mut self, owner: &str) {
+        self.0.remove(owner);
+    }
+
+    /// What has to be ended now: those whose time is over, and those whose release was lost.
+    pub(super) fn take_ended(&mut self) -> Vec<Ended> {
+        let now = Instant::now();
+        let is_over = |lease: &Lease| !lease.ending && (lease.released || !lease.beginning && lease.ends <= now);
+        let over = self.0.iter_mut().filter(|(_, lease)| is_over(lease));
+        over.map(|(owner, lease)| {
+            (lease.released, lease.ending) = (true, true);
+            Ended { owner: owner.clone(), lock: lease.lock.clone() }
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,222 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::address::Address;
+use super::link::Link;
+use super::wakeups::listen;
+use super::worker::Message;
+use crate::node::{
+    Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
+    NodeRecord, RecordWrite, ReplySender, Request, Wakeups,
+};
+use crate::random::WaiterId;
+
+/// How long a reply may take: the members of an ensemble write to their disks before they acknowledge.
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The default `tickTime` of ZooKeeper.
+const TICK_TIME: Duration = Duration::from_secs(2);
+
+/// A ZooKeeper ensemble (3.6 or newer) as the only master.
+///
+/// It is one node, and alone in its set: it survives what the ensemble survives, and grants nothing where that has no majority.
+/// Everything is kept in znodes below the path of the address, which is created.
+///
+/// # Time
+///
+/// A lock is an ephemeral znode, and ends with the session at the latest. So the session has to be longer than the longest lock:
+/// [`max_ttl`](crate::LockManagerBuilder::max_ttl) and two ticks. The servers allow 20 ticks, 40 s by default; with less than is
+/// needed, [`connect`](crate::LockManagerBuilder::connect) fails and says so. The locks of a process that dies are free when its session
+/// ends, not when their `ttl` is over. While the process lives, it ends each at its `ttl` itself, give or take half a tick.
+///
+/// When the session ends, because the process was stopped for too long, all its locks end with it.
+///
+/// # What is different
+///
+/// - Readers of one process share a lock; those of several exclude each other, as writers do.
+/// - Waiters are served in turn; one that is stopped costs those behind it 0.1 s for each lock.
+/// - [`delegations`](crate::Delegate) are not adopted: nobody but the holder's session knows how long the lock lives.
+///
+/// A `ZooKeeperNode` is for one [`LockManager`](crate::LockManager).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lock_core::{LockManager, ZooKeeperNode};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = ZooKeeperNode::from_address("zk-1:2181,zk-2:2181,zk-3:2181/locks")?.tick_time(Duration::from_secs(3));
+/// let locks = LockManager::builder().nodes([node]).max_ttl(Duration::from_secs(20)).connect_lazy()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ZooKeeperNode {
+    shared: Arc<Shared>,
+    tick_time: Duration,
+}
+
+struct Shared {
+    address: Address,
+    max_ttl: OnceLock<Duration>,
+    link: Mutex<Option<Link>>,
+    /// Held while a session is opened, so that there are never two.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl ZooKeeperNode {
+    /// Creates a node for an ensemble: `[user:password@]host[:port][,host[:port]…][/path]`. Does not connect: the first inspection
+    /// does.
+    ///
+    /// With a login, the session authenticates with the `digest` scheme, and all znodes are created for this user alone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_core::{LockNode as _, ZooKeeperNode};
+    ///
+    /// let node = ZooKeeperNode::from_address("app:secret@zk-1,zk-2:2182/locks")?;
+    /// assert_eq!(node.name(), "zk-1:2181,zk-2:2182/locks");
+    /// # Ok::<(), lock_core::InvalidUrl>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`] if the address does not parse.
+    pub fn from_address(address: &str) -> Result<Self, InvalidUrl> {
+        let (max_ttl, link, opening) = (OnceLock::new(), Mutex::new(None), tokio::sync::Mutex::default());
+        let shared = Shared { address: Address::parse(address)?, max_ttl, link, opening };
+        Ok(Self { shared: Arc::new(shared), tick_time: TICK_TIME })
+    }
+
+    /// Sets the `tickTime` of the servers, or a longer one. With a shorter one, a server that dies right after it passed a request on
+    /// may take a lock with it before its time.
+    ///
+    /// Defaults to 2 s, as that of the servers does.
+    #[must_use]
+    pub fn tick_time(mut self, tick_time: Duration) -> Self {
+        self.tick_time = tick_time.max(Duration::from_millis(1));
+        self
+    }
+}
+
+impl Shared {
+    /// The present session if it is not over, otherwise a new one.
+    async fn open(&self, tick_time: Duration) -> Result<Link, NodeError> {
+        let _opening = self.opening.lock().await;
+        if let Some(link) = self.present_link() {
+            link.connected().await?;
+            if !link.gone().is_cancelled() {
+                return Ok(link);
+            }
+        }
+        // Without a manager, for a test of the node alone, as long as a lock of the default length needs.
+        let max_ttl = *self.max_ttl.get_or_init(|| Duration::from_secs(10));
+        let link = Link::open(&self.address, max_ttl, tick_time).await?;
+        *self.link() = Some(link.clone());
+        Ok(link)
+    }
+
+    /// The session of the inspection that led here.
+    fn inspected_link(&self) -> Result<Link, NodeError> {
+        self.present_link().ok_or_else(|| NodeError::Unreachable { reason: "the session is over".into() })
+    }
+
+    fn present_link(&self) -> Option<Link> {
+        self.link().clone().filter(|link| !link.gone().is_cancelled())
+    }
+
+    fn link(&self) -> MutexGuard<'_, Option<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LockNode for ZooKeeperNode {
+    fn name(&self) -> &str {
+        &self.shared.address.name
+    }
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        let (shared, tick_time, keyspace) = (Arc::clone(&self.shared), self.tick_time, Arc::clone(keyspace));
+        Box::pin(async move { shared.open(tick_time).await?.session.inspect(&keyspace).await })
+    }
+
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        let (link, keyspace) = (self.shared.inspected_link(), Arc::clone(keyspace));
+        Box::pin(async move { link?.session.write_record(&keyspace, &write).await })
+    }
+
+    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        let (link, keyspace) = (self.shared.inspected_link(), Arc::clone(keyspace));
+        Box::pin(async move { link?.session.read_fences(&keyspace).await })
+    }
+
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        // Taken out first: submitting may drop a request, and the lock must not be held meanwhile.
+        match self.shared.inspected_link() {
+            Ok(link) => link.submit(Message { request, reply_to }),
+            Err(error) => reply_to.send(Err(error)),
+        }
+    }
+
+    fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
+        let link = self.shared.inspected_link();
+        Box::pin(async move { link?.session.look(&look).await })
+    }
+
+    fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
+        let link = self.shared.inspected_link();
+        Box::pin(async move { link?.session.evict(&evict).await })
+    }
+
+    fn wakeups(&self, _: &Arc<Keyspace>, _: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
+        let link = self.shared.inspected_link();
+        Box::pin(async move { link.map(|link| listen(&link.session, link.gone().clone())) })
+    }
+
+    fn disconnected(&self) -> NodeFuture<()> {
+        match self.shared.inspected_link() {
+            Ok(link) => link.disconnected(),
+            Err(_) => Box::pin(async {}),
+        }
+    }
+
+    fn disconnect(&self) {
+        // Taken out first: to end its worker drops requests, and the lock must not be held meanwhile.
+        let link = self.shared.link().take();
+        if let Some(link) = link {
+            link.close();
+        }
+    }
+
+    fn node_timeout(&self, _: Duration) -> Duration {
+        NODE_TIMEOUT
+    }
+
+    fn is_alone(&self) -> bool {
+        true
+    }
+
+    fn set_max_ttl(&self, max_ttl: Duration) {
+        // A node is for one manager, so it is set once.
+        _ = self.shared.max_ttl.set(max_ttl);
+    }
+}
+
+/// Nobody uses the node any more: its session is closed, and its locks with it.
+impl Drop for ZooKeeperNode {
+    fn drop(&mut self) {
+        self.disconnect();
+    }
+}
+
+impl fmt::Debug for ZooKeeperNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeperNode").field("name", &self.shared.address.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use zookeeper_client::{Acls, Client, Error, SessionState};
+
+use super::address::Address;
+use super::classify::{inspection_error, node_error};
+use super::fences::{Fence, Fences};
+use super::heard::Heard;
+use super::leases::Leases;
+use super::order::Order;
+use super::paths::Paths;
+use super::queue::Waits;
+use super::transaction::{Committed, Part, commit};
+use crate::node::limits::parse_number;
+use crate::node::{Keyspace, NodeError, Refusal, Wakeup};
+use crate::random::Epoch;
+
+/// How long it may take to open a session, or to have it back.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A connection on which nothing arrives for this long is lost. The client pings more often than that, and then tries another
+/// server. It must be well below the shortest session.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A session with an ensemble, and what is known over it. When it is over, all of that is.
+pub(super) struct Session {
+    pub(super) client: Client,
+    acls: Acls<'static>,
+    pub(super) root: String,
+    known: Mutex<Known>,
+}
+
+/// What is known over a session.
+pub(super) struct Known {
+    pub(super) heard: Heard,
+    /// The memory that was inspected.
+    pub(super) run_id: Option<String>,
+    /// If its record was written for it.
+    pub(super) admission: Option<Admission>,
+    pub(super) fences: Fences,
+    pub(super) leases: Leases,
+    pub(super) order: Order,
+    pub(super) waits: Waits,
+    pub(super) listener: Option<mpsc::Sender<Wakeup>>,
+}
+
+/// An epoch, the version of its znode, and the floor of all fences that is its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Admission {
+    pub(super) epoch: Epoch,
+    pub(super) version: i32,
+    pub(super) floor: u64,
+}
+
+impl Session {
+    /// Opens a session that is long enough for locks of this time to live.
+    pub(super) async fn open(address: &Address, max_ttl: Duration, tick: Duration) -> Result<Self, NodeError> {
+        let wanted = Heard::timeout_for(max_ttl, tick);
+        let connection = CONNECTION_TIMEOUT.min(wanted * 2 / 5);
+        let mut connector =
+            Client::connector().with_session_timeout(wanted).with_connection_timeout(connection).with_fail_eagerly();
+        if let Some(login) = &address.login {
+            connector = connector.with_auth("digest", login.as_bytes());
+        }
+        let asked = Instant::now();
+        let connected = timeout(CONNECT_TIMEOUT, connector.connect(&address.servers)).await;
+        let client = match connected.unwrap_or(Err(Error::Timeout)) {
+            Ok(client) => client,
+            Err(Error::AuthFailed) => return Err(inspection_error(&Error::AuthFailed, &address.root)),
+            Err(error) => {
+                let reason = format!("no server of the ensemble opened a session: {error}");
+                return Err(NodeError::Unreachable { reason });
+            }
+        };
+        let negotiated = client.session_timeout();
+        if negotiated < wanted {
+            return Err(too_short(max_ttl, tick, negotiated).into());
+        }
+        let known = Known {
+            heard: Heard::new(negotiated, tick, asked),
+            run_id: None,
+            admission: None,
+            fences: Fences::default(),
+            leases: Leases::default(),
+            order: Order::default(),
+            waits: Waits::default(),
+            listener: None,
+        };
+        let acls = if address.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() };
+        Ok(Self { client, acls, root: address.root.clone(), known: Mutex::new(known) })
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn acls(&self) -> Acls<'static> {
+        self.acls
+    }
+
+    pub(super) fn paths(&self, keyspace: &Keyspace) -> Paths {
+        Paths::new(&self.root, keyspace)
+    }
+
+    /// Whether requests can be sent. What is sent while there is no connection would be sent later, in the same session.
+    pub(super) fn check_connected(&self) -> Result<(), NodeError> {
+        match self.client.state() {
+            SessionState::SyncConnected => Ok(()),
+            state => Err(NodeError::Unreachable { reason: format!("the session is {state}") }),
+        }
+    }
+
+    /// The epoch, if it is the one in which the node was admitted.
+    pub(super) fn admission(&self, epoch: Epoch) -> Result<Admission, NodeError> {
+        self.known().admission.filter(|admission| admission.epoch == epoch).ok_or(NodeError::Unadmitted)
+    }
+
+    /// Sends a transaction. It has its place in the order of the session when this returns.
+    pub(super) fn commit(&self, parts: &[Part<'_>]) -> BoxFuture<'_, Committed> {
+        commit(&self.client, self.acls, parts)
+    }
+
+    /// Reads a znode as it is now, or later: `None` if there is none.
+    ///
+    /// A server may lag behind. It answers when it has what the leader had when this was sent.
+    pub(super) async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>, NodeError> {
+        let (synced, read) = (self.client.sync(path), self.client.get_data(path));
+        synced.await.map_err(|error| node_error(&error))?;
+        match read.await {
+            Ok((value, stat)) => Ok(Some((value, stat.version))),
+            Err(Error::NoNode) => Ok(None),
+            Err(error) => Err(node_error(&error)),
+        }
+    }
+
+    /// Reads the epoch's znode, which was found to have changed.
+    pub(super) async fn read_admission(&self, paths: &Paths, epoch: Epoch) -> Result<Admission, NodeError> {
+        let Some((value, version)) = self.read(&paths.epoch(epoch)).await? else {
+            self.forget_admission(epoch);
+            return Err(NodeError::Unadmitted);
+        };
+        let admission = Admission { epoch, version, floor: number(&value)? };
+        let mut known = self.known();
+        if known.admission.is_some_and(|known| known.epoch == epoch) {
+            known.admission = Some(admission);
+        }
+        Ok(admission)
+    }
+
+    /// The znode of the epoch is gone: another client wrote the record, or everything was deleted.
+    pub(super) fn forget_admission(&self, epoch: Epoch) {
+        let mut known = self.known();
+        if known.admission.is_some_and(|known| known.epoch == epoch) {
+            known.admission = None;
+            known.fences.clear();
+        }
+    }
+
+    /// The fence as it was seen last; read if it was not.
+    pub(super) async fn fence(&self, paths: &Paths, fence: u16) -> Result<Fence, NodeError> {
+        let seen = self.known().fences.get(fence);
+        match seen {
+            Some(seen) => Ok(seen),
+            None => self.read_fence(paths, fence).await,
+        }
+    }
+
+    pub(super) async fn read_fence(&self, paths: &Paths, fence: u16) -> Result<Fence, NodeError> {
+        let read = self.read(&paths.fence(fence)).await?;
+        let seen = match read {
+            Some((value, version)) => Fence { value: number(&value)?, version: Some(version) },
+            None => Fence::default(),
+        };
+        self.known().fences.set(fence, seen);
+        Ok(seen)
+    }
+}
+
+/// Reads a number that a znode has as its value.
+pub(super) fn number(value: &[u8]) -> Result<u64, NodeError> {
+    let parsed = std::str::from_utf8(value).ok().and_then(parse_number);
+    parsed.ok_or_else(|| NodeError::Protocol { reply: format!("{:?} as a number", String::from_utf8_lossy(value)) })
+}
+
+fn too_short(max_ttl: Duration, tick: Duration, negotiated: Duration) -> Refusal {
+    let wanted = Heard::timeout_for(max_ttl, tick);
+    let longest = negotiated.saturating_sub(tick * 2);
+    let remedy = match longest >= crate::options::MIN_TTL {
+        true => {
+            format!("lower .max_ttl({max_ttl:?}) to {longest:?} or less, or raise maxSessionTimeout on the servers")
+        }
+        false => "raise maxSessionTimeout on the servers".to_owned(),
+    };
+    let reason = format!(
+        "a lock lives as long as the session, and the servers allow {negotiated:?} for one: with max_ttl {max_ttl:?}, {wanted:?} \
+         are needed; {remedy}"
+    );
+    Refusal::Unusable { reason }
+}

@@ -1,0 +1,73 @@
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, select_all};
+use tokio::time::sleep;
+use zookeeper_client::Error;
+
+use super::queue::Watched;
+use super::session::Session;
+use crate::node::Wakeup;
+
+/// How many of those at the head of a queue watch the lock itself. Each of the others watches the one before it, so that a release
+/// wakes few. If the first is stopped, the others come after it.
+const AT_HEAD: usize = 3;
+/// How long to wait before watching again after the connection was lost.
+const AFTER_ERROR: Duration = Duration::from_millis(200);
+
+impl Session {
+    /// Watches what a manager waits for, and wakes it, until it leaves the queue, or the session is over. Callers come again after a
+    /// while also if they are not woken.
+    pub(super) async fn watch(&self, watched: &Watched) {
+        let watching = async {
+            while self.watch_queue(watched).await.is_err() && !self.client.state().is_terminated() {
+                sleep(AFTER_ERROR).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = watched.left.cancelled() => {}
+            () = watching => {}
+        }
+    }
+
+    /// Watches until the own znode is gone.
+    async fn watch_queue(&self, watched: &Watched) -> Result<(), Error> {
+        loop {
+            let mut names = self.client.list_children(&watched.queue).await?;
+            names.sort_unstable();
+            let Ok(ahead) = names.binary_search(&watched.name) else { return Ok(()) };
+            let mut events: Vec<BoxFuture<'_, ()>> = vec![Box::pin(watched.changed.notified())];
+            if let Some(before) = ahead.checked_sub(1) {
+                let (stat, watcher) =
+                    self.client.check_and_watch_stat(&format!("{}/{}", watched.queue, names[before])).await?;
+                if stat.is_none() {
+                    continue;
+                }
+                events.push(Box::pin(async move { drop(watcher.changed().await) }));
+            }
+            if ahead < AT_HEAD {
+                let locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                for (lock_key, path) in locks {
+                    let (stat, watcher) = self.client.check_and_watch_stat(&path).await?;
+                    if stat.is_none() {
+                        self.wake(lock_key, ahead);
+                    }
+                    events.push(Box::pin(async move { drop(watcher.changed().await) }));
+                }
+            }
+            select_all(events).await;
+        }
+    }
+
+    /// Says that a lock is free, and how many are before this manager.
+    fn wake(&self, lock_key: String, ahead: usize) {
+        let mut known = self.known();
+        known.waits.seen_free(&lock_key);
+        let before = u32::try_from(ahead).unwrap_or(u32::MAX);
+        if let Some(listener) = &known.listener {
+            // With so many that were not heard, this one is not missed either: it only saves time.
+            _ = listener.try_send(Wakeup { lock_key, before });
+        }
+    }
+}

@@ -1,0 +1,129 @@
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+use tokio::task::unconstrained;
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::session::Session;
+use crate::node::{ReplySender, Request};
+
+/// The most submissions that are taken at once.
+const MAX_TAKEN: usize = 128;
+
+/// A request, and where its reply goes.
+pub(super) struct Message {
+    pub(super) request: Request,
+    pub(super) reply_to: ReplySender,
+}
+
+/// Carries requests out, in the order in which they were submitted, and whatever else a session has to do meanwhile: signs of life,
+/// the end of locks whose time is over, and watches. All of it ends with the worker.
+pub(super) struct Worker {
+    session: Arc<Session>,
+    gone: CancellationToken,
+    /// Cancels `gone` also when a runtime that is shut down drops the worker.
+    _ended: DropGuard,
+    /// Requests, of which callers have only so many under way; the ends of locks, at most one for each; a watch for each queue in which
+    /// this manager waits; and a sign of life.
+    under_way: FuturesUnordered<BoxFuture<'static, ()>>,
+    sign_under_way: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Worker {
+    pub(super) fn new(session: Arc<Session>, gone: CancellationToken) -> Self {
+        let (under_way, sign_under_way) = (FuturesUnordered::new(), Arc::default());
+        Self { session, _ended: gone.clone().drop_guard(), gone, under_way, sign_under_way }
+    }
+
+    /// Works until the session is over, or until every link was dropped and everything is answered.
+    pub(super) async fn run(mut self, mut submissions: mpsc::Receiver<Message>, signs: Duration) {
+        let gone = self.gone.clone();
+        let mut state = self.session.client.state_watcher();
+        let mut taken = Vec::with_capacity(MAX_TAKEN);
+        let mut signs = interval(signs);
+        signs.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut over = pin!(async move { while !state.changed().await.is_terminated() {} });
+        if self.session.client.state().is_terminated() {
+            return;
+        }
+        loop {
+            tokio::select! {
+                biased;
+                () = gone.cancelled() => return,
+                () = &mut over => return,
+                Some(()) = self.under_way.next() => self.watch(),
+                count = submissions.recv_many(&mut taken, MAX_TAKEN) => {
+                    if count == 0 {
+                        return;
+                    }
+                    for message in taken.drain(..) {
+                        self.start(message);
+                    }
+                }
+                _ = signs.tick() => {
+                    self.give_sign();
+                    self.end_leases();
+                }
+            }
+        }
+    }
+
+    /// Begins to carry a request out. It has its place in the order of the session when this returns.
+    fn start(&mut self, Message { request, reply_to }: Message) {
+        let session = Arc::clone(&self.session);
+        reply_to.written();
+        self.poll_once(Box::pin(async move { reply_to.send(session.execute(&request).await) }));
+    }
+
+    /// Shows the servers that the session lives, over the connection that also carries the requests.
+    fn give_sign(&mut self) {
+        use std::sync::atomic::Ordering::Relaxed;
+
+        if self.session.check_connected().is_err() || self.sign_under_way.swap(true, Relaxed) {
+            return;
+        }
+        let (session, under_way, sent) = (Arc::clone(&self.session), Arc::clone(&self.sign_under_way), Instant::now());
+        self.poll_once(Box::pin(async move {
+            let answered = session.client.check_stat("/").await;
+            under_way.store(false, Relaxed);
+            if answered.is_ok() {
+                session.known().heard.answered(sent);
+            }
+        }));
+    }
+
+    /// Ends locks whose time is over, or whose release was lost.
+    fn end_leases(&mut self) {
+        if self.session.check_connected().is_err() {
+            return;
+        }
+        let ended = self.session.known().leases.take_ended();
+        for lease in ended {
+            let session = Arc::clone(&self.session);
+            self.poll_once(Box::pin(async move { session.end(lease).await }));
+        }
+    }
+
+    /// Begins to watch the queues that were entered.
+    fn watch(&mut self) {
+        let unwatched = self.session.known().waits.take_unwatched();
+        for watched in unwatched {
+            let session = Arc::clone(&self.session);
+            self.under_way.push(Box::pin(async move { session.watch(&watched).await }));
+        }
+    }
+
+    /// Polls a future for the first time, which sends its first request, and keeps it if it is not done.
+    fn poll_once(&mut self, future: BoxFuture<'static, ()>) {
+        // Unconstrained: if tokio's budget were spent, a later one could overtake.
+        let mut future: BoxFuture<'static, ()> = Box::pin(unconstrained(future));
+        if futures_util::FutureExt::now_or_never(&mut future).is_none() {
+            self.under_way.push(future);
+        }
+    }
+}
