@@ -2,5 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
+mod ensemble;
+mod forgetting;
 mod locks;
+mod queue;
+mod refusals;
+mod rules;
+mod sessions;
 mod set;

@@ -17,7 +17,8 @@ pub(crate) fn builder(address: &str) -> LockManagerBuilder {
 
 /// A manager that may lock.
 pub(crate) async fn connect(address: &str) -> LockManager {
-    let locks = builder(address).connect().await.unwrap();
+    // A server that has just started may take longer than `connect` waits.
+    let locks = builder(address).connect_lazy().unwrap();
     all_nodes_vote(&locks).await;
     locks
 }

@@ -1,0 +1,105 @@
+use std::time::Duration;
+
+use lock_core::node::RESERVATION_TTL;
+use lock_support::{Fate, StalledRuntime, ZooKeeperServer, eventually_async, median};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::set::connect;
+
+/// Waits until so many managers wait for a lock.
+async fn waiters(locks: &lock_core::LockManager, count: u32) {
+    eventually_async("managers wait", async || locks.inspect("r").await.unwrap().nodes[0].waiters == count).await;
+}
+
+#[tokio::test]
+async fn those_that_wait_are_served_in_the_order_in_which_they_came() {
+    let address = ZooKeeperServer::shared().await;
+    let first = connect(&address).await;
+    let guard = first.lock("r").acquire().await.unwrap();
+    let (sender, mut served) = mpsc::channel(8);
+    let mut managers = Vec::new();
+    for number in 0..5 {
+        let (locks, sender) = (connect(&address).await, sender.clone());
+        let waiting = locks.lock("r");
+        tokio::spawn(async move {
+            let guard = waiting.acquire().await.unwrap();
+            sender.send((number, Instant::now())).await.unwrap();
+            guard.release().await.unwrap();
+        });
+        waiters(&first, number + 1).await;
+        managers.push(locks);
+    }
+    // Whoever does not wait does not overtake them.
+    assert!(first.lock("r").try_acquire().await.is_err());
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    assert!(first.lock("r").try_acquire().await.is_err());
+    let (mut times, mut last) = (Vec::new(), released);
+    for expected in 0..5 {
+        let (number, at) = served.recv().await.unwrap();
+        assert_eq!(number, expected);
+        times.push(at - last);
+        last = at;
+    }
+    // They are woken: who is not comes again after a second, or when its turn came without being woken.
+    assert!(median(times.clone()) < RESERVATION_TTL, "{times:?}");
+    eventually_async("nobody waits, so it is free", async || first.lock("r").try_acquire().await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_stopped_holds_up_those_behind_it_for_a_moment_only() {
+    let address = ZooKeeperServer::shared().await;
+    let first = connect(&address).await;
+    let guard = first.lock("r").acquire().await.unwrap();
+    let stalled = {
+        let address = address.clone();
+        std::thread::spawn(move || {
+            let ((locks, _waiting), stalled) = StalledRuntime::after(Fate::Blocked, async move {
+                let locks = connect(&address).await;
+                let waiting = tokio::spawn(locks.lock("r").acquire());
+                waiters(&locks, 1).await;
+                (locks, waiting)
+            });
+            (locks, stalled)
+        })
+    };
+    waiters(&first, 1).await;
+    let stalled = tokio::task::spawn_blocking(move || stalled.join().unwrap()).await.unwrap();
+    let second = connect(&address).await;
+    let waiting = tokio::spawn(second.lock("r").acquire());
+    waiters(&first, 2).await;
+    let began = Instant::now();
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(1200), "{took:?}: it waited for a session to end");
+    next.release().await.unwrap();
+    drop(stalled);
+}
+
+#[tokio::test]
+async fn many_managers_that_want_one_lock_all_get_it_and_never_two_at_once() {
+    let address = ZooKeeperServer::shared().await;
+    let referee = std::sync::Arc::new(lock_history::Referee::default());
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        let (locks, referee) = (connect(&address).await, std::sync::Arc::clone(&referee));
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..5 {
+                let guard = locks.lock("r").acquire().await.unwrap();
+                if referee.enter(&guard) {
+                    sleep(Duration::from_millis(1)).await;
+                    referee.leave(&guard);
+                }
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    let began = Instant::now();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!((referee.entered(), referee.violations()), (40, Vec::<String>::new()));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
