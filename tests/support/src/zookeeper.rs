@@ -85,8 +85,14 @@ impl ZooKeeperServer {
 
     /// Starts a server that was killed again, at the same address and with the data that it had.
     pub async fn start_again(&mut self) {
-        self.run();
-        assert!(self.comes_up().await, "zookeeper does not start again");
+        for _ in 0..20 {
+            self.run();
+            if self.comes_up().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("zookeeper does not start again: {}", self.log());
     }
 
     /// Deletes all data of a server that was killed.
@@ -105,6 +111,10 @@ impl ZooKeeperServer {
         answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
     }
 
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
     fn create(port: u16, configuration: &str, id: usize) -> Self {
         let directory = TempDir::new().unwrap();
         let data = directory.path().join("data");
@@ -121,13 +131,15 @@ impl ZooKeeperServer {
 
     fn run(&mut self) {
         // When this process ends, however it does, the shell's input ends, and the shell ends the server.
-        let script = r#""$@" </dev/null >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $! ; wait"#;
+        let log = self.directory.path().join("log");
+        let script = r#"log=$1; shift; "$@" </dev/null >"$log" 2>&1 & echo $!; cat >/dev/null; kill -9 $!; wait"#;
         let java =
             ["java", "-Xmx256m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"];
         let settings = ["-Dreadonlymode.enabled=true", "-Dzookeeper.forceSync=no", "-Dzookeeper.cnxTimeout=500"];
         let main = ["-cp", "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.server.quorum.QuorumPeerMain"];
         let mut shell = Command::new("sh")
             .args(["-c", script, "sh"])
+            .arg(log)
             .args(java)
             .args(settings)
             .args(main)

@@ -48,7 +48,7 @@ impl Session {
     pub(super) async fn acquire(&self, request: &Request, wanted: Wanted<'_>) -> Result<Reply, NodeError> {
         let paths = self.paths(request.keys.keyspace());
         let (owner, lock) = (paths.owner(wanted.keys, wanted.owner), paths.lock(wanted.keys));
-        self.known().leases.begins(&owner, &lock, wanted.ttl);
+        let is_first = self.known().leases.begins(&owner, &lock, wanted.ttl);
         let reply = self.acquire_or_wait(&paths, &wanted, &owner, &lock).await;
         let may_hold = match &reply {
             Ok(reply) => matches!(reply, Reply::Granted { .. }),
@@ -56,7 +56,7 @@ impl Session {
         };
         if may_hold {
             self.known().leases.begun(&owner, wanted.ttl);
-        } else {
+        } else if is_first {
             self.known().leases.gone(&owner);
         }
         reply

@@ -30,11 +30,14 @@ pub(super) struct Ended {
 }
 
 impl Leases {
-    /// An attempt to take the lock begins.
-    pub(super) fn begins(&mut self, owner: &str, lock: &str, ttl: Duration) {
+    /// An attempt to take the lock begins. False if it is one that has, or may have, taken it already.
+    pub(super) fn begins(&mut self, owner: &str, lock: &str, ttl: Duration) -> bool {
+        if self.0.contains_key(owner) {
+            return false;
+        }
         let (lock, ends) = (lock.to_owned(), Instant::now() + ttl);
-        let lease = Lease { lock, ends, released: false, ending: false, beginning: true };
-        self.0.entry(owner.to_owned()).or_insert(lease);
+        self.0.insert(owner.to_owned(), Lease { lock, ends, released: false, ending: false, beginning: true });
+        true
     }
 
     /// The attempt is over, and took the lock, or may have.

@@ -29,7 +29,7 @@ impl Session {
     /// A reader is one more that writes: one that holds a lock excludes the others, and a downgrade is a renewal.
     async fn carry_out(&self, request: &Request) -> Result<Reply, NodeError> {
         if let Operation::Release { owner, .. } = request.operation {
-            // Also if it cannot be sent: then it is later.
+            // Also if it cannot be sent, or the epoch is another one: whoever releases a lock wants it no more, and it ends later.
             let owner = self.paths(request.keys.keyspace()).owner(&request.keys, owner);
             self.known().leases.releases(&owner);
         }

@@ -124,7 +124,8 @@ async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
                     let (owner, token) = (OwnerId::from_bits(u128::from(dice.roll(3)) + 1), dice.roll(400));
                     let [real, memory] =
                         [&real, &memory].map(async |side: &Side| side.evict(lock, asked, owner, token).await);
-                    assert_eq!(real.await, memory.await, "{case}: evict {owner} from {lock} with {token}");
+                    let (real, memory) = (real.await, memory.await);
+                    assert_eq!(real, memory, "{case}: evict {owner} from {lock} with {token}");
                 }
                 2 => {
                     if dice.roll(2) == 0 {
@@ -139,9 +140,13 @@ async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
                 }
                 _ => {
                     let operation = operation(&mut dice);
+                    // Whoever releases a lock wants it no more: this node ends it, whatever the epoch.
+                    let is_release = matches!(operation, Operation::Release { .. });
+                    let asked = if is_release { epoch } else { asked };
                     let [real, memory] =
                         [&real, &memory].map(async |side: &Side| side.send(lock, asked, operation).await);
-                    assert_eq!(real.await, memory.await, "{case}: {lock} {operation:?}");
+                    let (real, memory) = (real.await, memory.await);
+                    assert_eq!(real, memory, "{case}: {lock} {operation:?}");
                 }
             }
         }

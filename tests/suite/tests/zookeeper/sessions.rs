@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lock_support::{Fate, StalledRuntime, ZooKeeperServer, eventually};
+use lock_support::{Fate, StalledRuntime, ZooKeeperServer, all_nodes_vote, eventually};
 use tokio::time::Instant;
 
 use crate::set::{MAX_TTL, connect};
@@ -17,11 +17,13 @@ async fn a_lease_is_lost_in_time_when_the_server_is_gone_for_longer_than_the_ses
     // The sessions end, and the managers open new ones.
     tokio::time::sleep(MAX_TTL).await;
     server.start_again().await;
+    all_nodes_vote(&theirs).await;
     let next = theirs.lock("r").acquire().await.unwrap();
     assert!(next.token() > guard.token());
     assert!(!guard.release().await.unwrap_or(false));
     assert!(next.is_valid());
     next.release().await.unwrap();
+    all_nodes_vote(&ours).await;
     ours.lock("r").acquire().await.unwrap().release().await.unwrap();
 }
 
