@@ -206,12 +206,15 @@ mod signature;
 #[path = "macro_support.rs"]
 pub mod __private;
 
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 #[doc(inline)]
 pub use lock_core::InvalidUrl;
 #[cfg(feature = "postgres")]
 #[doc(inline)]
 pub use lock_core::PostgresNode;
+#[cfg(feature = "zookeeper")]
+#[doc(inline)]
+pub use lock_core::ZooKeeperNode;
 #[cfg(feature = "tls")]
 #[doc(inline)]
 pub use lock_core::rustls;

@@ -27,9 +27,10 @@ pub(super) fn check_nodes(nodes: Vec<Arc<dyn LockNode>>) -> Result<Vec<Arc<dyn L
     if let Some(node) = nodes.iter().find(|node| !names.insert(node.name())) {
         return Err(ConfigError::DuplicateNode { node: node.name().to_owned() });
     }
-    if let Some(alone) = nodes.iter().position(|node| node.is_alone()).filter(|_| nodes.len() > 1) {
-        let mut others: Vec<String> = nodes.iter().map(|node| node.name().to_owned()).collect();
-        return Err(ConfigError::NotAlone { node: others.remove(alone), others });
+    if let Some(alone) = nodes.iter().find(|node| node.is_alone() && nodes.len() > 1) {
+        let others = nodes.iter().filter(|other| !Arc::ptr_eq(other, alone));
+        let others = others.map(|other| other.name().to_owned()).collect();
+        return Err(ConfigError::NotAlone { node: alone.name().to_owned(), others });
     }
     match nodes.len() {
         0 => Err(ConfigError::NoNodes),

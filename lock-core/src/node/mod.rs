@@ -25,7 +25,7 @@ mod replies;
 mod reply;
 mod request;
 mod roster;
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres", feature = "zookeeper")))]
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 mod tls;
 mod vote_timer;
 mod wakeup;

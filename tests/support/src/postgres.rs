@@ -2,6 +2,7 @@ mod programs;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
