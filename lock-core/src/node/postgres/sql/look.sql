@@ -29,9 +29,10 @@ RETURNS TABLE (
   ORDER BY a.place
 $$;
 
-CREATE FUNCTION pg_temp.lock_is_evicted(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE sql AS $$
-  SELECT EXISTS (SELECT FROM locks.evicted e WHERE e.key = lock_key AND e.until > moment AND owner_id = ANY (e.owners))
-$$;
+CREATE FUNCTION pg_temp.lock_is_evicted(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM locks.evicted e WHERE e.key = lock_key AND e.until > moment AND owner_id = ANY (e.owners));
+END $$;
 
 -- Evicts holders of a lock: see `Evict`.
 CREATE FUNCTION pg_temp.lock_evict(

@@ -28,17 +28,20 @@ $$;
 
 -- Ends the reservations of a lock, of which `count` have passed. Removes those who knew of theirs and did not come: they are frozen, or
 -- do not want the lock.
-CREATE FUNCTION pg_temp.lock_end_reservations(of_queue text, lock_key text, count integer) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION pg_temp.lock_end_reservations(of_queue text, lock_key text, count integer) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
   WITH ended AS (DELETE FROM locks.reservation r WHERE r.queue = of_queue AND r.key = lock_key RETURNING r.*)
   DELETE FROM locks.waiter w USING ended e, unnest(e.waiters[:count], e.knows[:count]) AS passed (waiter, knew)
-    WHERE w.key = of_queue AND w.waiter = passed.waiter AND passed.knew AND w.waiter <> ALL (e.late)
-$$;
+    WHERE w.key = of_queue AND w.waiter = passed.waiter AND passed.knew AND w.waiter <> ALL (e.late);
+END $$;
 
 -- A queue in which nobody waits would be looked at in vain.
-CREATE FUNCTION pg_temp.lock_drop_queue(of_queue text) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION pg_temp.lock_drop_queue(of_queue text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
   DELETE FROM locks.queue q WHERE q.key = of_queue AND NOT EXISTS (SELECT FROM locks.waiter w WHERE w.key = of_queue)
-    AND NOT EXISTS (SELECT FROM locks.reservation r WHERE r.queue = of_queue)
-$$;
+    AND NOT EXISTS (SELECT FROM locks.reservation r WHERE r.queue = of_queue);
+END $$;
 
 -- Drops what has expired, and those that let their reservation of this lock pass. False if nothing is left.
 CREATE FUNCTION pg_temp.lock_expire_queue(of_queue text, lock_key text, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -157,8 +160,8 @@ END $$;
 -- Nothing if the caller can have the lock. Otherwise the reply: for how many microseconds the lock is held, or kept for those before
 -- the caller, and which position the caller has in the queue. A caller that waits, and has to, enters the queue.
 CREATE FUNCTION pg_temp.lock_blocked(
-  space text, of_queue text, lock_key text, owner_id uuid, held_until timestamptz, is_shared boolean, caller uuid, polling boolean, since_us bigint,
-  is_reader boolean, moment timestamptz, OUT reply text, OUT number bigint, OUT ahead integer, OUT behind integer
+  space text, of_queue text, lock_key text, owner_id uuid, held_until timestamptz, is_shared boolean, caller uuid, polling boolean,
+  since_us bigint, is_reader boolean, moment timestamptz, OUT reply text, OUT number bigint, OUT ahead integer, OUT behind integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
   waits boolean := since_us > 0; is_held boolean := held_until IS NOT NULL;

@@ -1,14 +1,16 @@
 -- The locks themselves, and the readers of a lock. While readers hold it, the lock has no owner, and lives for as long as the longest of
 -- them. Readers whose lock has an owner, or is gone, count for nothing, and whoever begins to read deletes them.
 
-CREATE FUNCTION pg_temp.lock_is_read_by(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE sql AS $$
-  SELECT EXISTS (SELECT FROM locks.reader r WHERE r.key = lock_key AND r.owner = owner_id AND r.expires > moment)
-$$;
+CREATE FUNCTION pg_temp.lock_is_read_by(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM locks.reader r WHERE r.key = lock_key AND r.owner = owner_id AND r.expires > moment);
+END $$;
 
-CREATE FUNCTION pg_temp.lock_count(space text, fence_id integer, last_token bigint) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION pg_temp.lock_count(space text, fence_id integer, last_token bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
   INSERT INTO locks.fence AS f VALUES (space, fence_id, last_token)
-    ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token WHERE f.token <> excluded.token
-$$;
+    ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token WHERE f.token <> excluded.token;
+END $$;
 
 -- Gives the owner a lock that is free, or one that readers hold and it reads, too. Counts its fence.
 CREATE FUNCTION pg_temp.lock_hold(
@@ -46,11 +48,12 @@ BEGIN
 END $$;
 
 -- The writer becomes the first reader.
-CREATE FUNCTION pg_temp.lock_downgrade(lock_key text, owner_id uuid, held_until timestamptz) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION pg_temp.lock_downgrade(lock_key text, owner_id uuid, held_until timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
   UPDATE locks.lock l SET owner = NULL WHERE l.key = lock_key;
   DELETE FROM locks.reader r WHERE r.key = lock_key;
-  INSERT INTO locks.reader VALUES (lock_key, owner_id, held_until)
-$$;
+  INSERT INTO locks.reader VALUES (lock_key, owner_id, held_until);
+END $$;
 
 -- Removes a reader. Returns whether any is left; the lock then lives for as long as the longest of them.
 CREATE FUNCTION pg_temp.lock_remove_reader(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -87,17 +90,19 @@ BEGIN
 END $$;
 
 -- A writer waits, and readers hold the lock.
-CREATE FUNCTION pg_temp.lock_hear(lock_key text, writer uuid, moment timestamptz) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION pg_temp.lock_hear(lock_key text, writer uuid, moment timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
   DELETE FROM locks.heard h WHERE h.key = lock_key AND h.at < moment - interval '@WRITER_HEARD@ ms';
-  INSERT INTO locks.heard VALUES (lock_key, writer, moment) ON CONFLICT (key, waiter) DO UPDATE SET at = excluded.at
-$$;
+  INSERT INTO locks.heard VALUES (lock_key, writer, moment) ON CONFLICT (key, waiter) DO UPDATE SET at = excluded.at;
+END $$;
 
 -- Whether a writer waits that was heard lately: before a reader that waits since then; or any, if that is not given.
 CREATE FUNCTION pg_temp.lock_writer_waits(lock_key text, reader uuid, since_us bigint, moment timestamptz) RETURNS boolean
-LANGUAGE sql AS $$
-  SELECT EXISTS (
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (
     SELECT FROM locks.waiter w JOIN locks.heard h ON h.key = w.key AND h.waiter = w.waiter
       WHERE w.key = lock_key AND NOT w.reads AND h.at >= moment - interval '@WRITER_HEARD@ ms'
       AND (since_us IS NULL OR w.since < since_us OR w.since = since_us AND w.waiter <> reader)
-  )
-$$;
+  );
+END $$;

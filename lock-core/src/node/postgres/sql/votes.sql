@@ -1,6 +1,8 @@
 -- Executes a batch of requests, in order, and replies to each of them with a row. The rules are those of `Operation`.
 --
 
+-- A function in SQL is parsed and planned again at every call, unless it is one expression without a query. All others are in PL/pgSQL.
+
 -- Checks that this is still the session in which these functions were made, which it need not be behind a pool of connections.
 CREATE FUNCTION pg_temp.lock_check_session(session text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -23,9 +25,10 @@ BEGIN
 END $$;
 
 -- Has the transaction wait for the disk, and for synchronous standbys, as far as the node was told to.
-CREATE FUNCTION pg_temp.lock_sync() RETURNS void LANGUAGE sql AS $$
-  SELECT set_config('synchronous_commit', current_setting('locks.commit'), true)
-$$;
+CREATE FUNCTION pg_temp.lock_sync() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM set_config('synchronous_commit', current_setting('locks.commit'), true);
+END $$;
 
 CREATE FUNCTION pg_temp.lock_micros(length interval) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
   SELECT ceil(extract(epoch FROM length) * 1000000)::bigint
@@ -34,8 +37,8 @@ $$;
 -- Of a request, `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait.
 CREATE FUNCTION pg_temp.lock_votes(
   session text, space text, of_epoch text, caller uuid, polling boolean, all_fences integer[],
-  kinds text[], keys text[], queues text[], fences integer[], owners uuid[], ttls bigint[], numbers bigint[], tokens integer[], sinces bigint[],
-  reading boolean[]
+  kinds text[], keys text[], queues text[], fences integer[], owners uuid[], ttls bigint[], numbers bigint[], tokens integer[],
+  sinces bigint[], reading boolean[]
 ) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer) LANGUAGE plpgsql AS $$
 DECLARE
   moment timestamptz; least_token bigint; is_durable boolean := false;
