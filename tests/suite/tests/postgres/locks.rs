@@ -142,6 +142,29 @@ async fn locks_that_share_a_batch_are_granted_without_a_deadlock() {
     assert!(!servers[0].log().contains("deadlock"), "{}", servers[0].log());
 }
 
+#[tokio::test]
+async fn permits_are_held_by_no_more_than_their_number_and_leave_no_queue() {
+    let servers = [PostgresServer::start().await];
+    let managers = join_all((0..3).map(|_| builder(&servers).connect())).await;
+    let (referees, callers) = ([Referee::default(), Referee::default()], managers.iter().flat_map(|locks| [locks; 4]));
+    join_all(callers.map(async |locks| {
+        for _ in 0..8 {
+            let permit = locks.as_ref().unwrap().permits("r", 2).acquire().await.unwrap();
+            let referee = &referees[permit.slot() as usize];
+            assert!(referee.enter(&permit));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            referee.leave(&permit);
+            permit.release().await.unwrap();
+        }
+    }))
+    .await;
+    assert_eq!(referees.iter().map(Referee::entered).sum::<usize>(), 3 * 4 * 8);
+    referees.iter().for_each(Referee::assert_no_violations);
+    let left = "SELECT (SELECT count(*) FROM locks.lock) + (SELECT count(*) FROM locks.waiter) + (SELECT count(*) FROM locks.queue)";
+    eventually_async("no permit is held, and there is no queue", async || servers[0].query(left).await == "0").await;
+    assert!(!servers[0].log().contains("deadlock"), "{}", servers[0].log());
+}
+
 async fn eventually_queued(locks: &LockManager, waiters: u32) {
     eventually_async("they wait in the queue", async || {
         locks.inspect("r").await.unwrap().nodes.iter().all(|node| node.waiters == waiters)
