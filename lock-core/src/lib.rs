@@ -50,6 +50,7 @@
 //! | `lock.node_away` | warn | a node is not reachable |
 //! | `lock.node_cannot_vote` | error | a node is admitted, but would not grant or renew a lock; once for each cause, which the event names with the remedy |
 //! | `lock.node_votes_again` | info | that cause is gone |
+//! | `lock.old_snapshot` | warn | a transaction that has been open for a minute slows a PostgreSQL node down; once for each connection |
 //! | `lock.node_does_not_call` | warn | no majority of the nodes can wake this process, which polls instead; the event names the nodes and the reason |
 //! | `lock.roster_changed` | info | the members of the set changed, or its `max_ttl`; debug when they are first known |
 //! | `lock.member_replaced` | warn | a node joined the set, and grants no locks for a while |

@@ -58,7 +58,8 @@ impl Link {
         let session = timeout(CONNECT_TIMEOUT, preparing).await.unwrap_or(Err(NodeError::TimedOut))?;
         let (session, gone) = (Arc::new(session), CancellationToken::new());
         let (submissions, receiver) = mpsc::channel(CAPACITY);
-        let worker = unconstrained(Worker::new(Arc::clone(&session), gone.clone()).run(wire, receiver));
+        let worker =
+            unconstrained(Worker::new(Arc::clone(&session), address.name.clone(), gone.clone()).run(wire, receiver));
         let worker = Task::spawn_on(&Handle::current(), worker);
         Ok(Self { session, submissions, worker, gone, found: Arc::default() })
     }

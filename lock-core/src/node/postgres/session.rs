@@ -20,6 +20,7 @@ pub(super) struct Session {
     pub(super) read_fences: Statement,
     pub(super) look: Statement,
     pub(super) evict: Statement,
+    pub(super) sweep: Statement,
 }
 
 /// Settings that do not depend on those of user and database. Statements that are held up must not be executed later, when nobody
@@ -58,6 +59,7 @@ impl Session {
             write_record: prepare("lock_write_record($1, $2, $3, $4, $5, $6, $7, $8, $9)").await?,
             read_fences: prepare("lock_read_fences($1, $2)").await?,
             look: prepare("lock_look($1, $2, $3, $4, $5, $6)").await?,
+            sweep: prepare("lock_sweep()").await?,
             evict: prepare("lock_evict($1, $2, $3, $4, $5, $6, $7, $8::text[]::uuid[], $9, $10)").await?,
             client,
             id,

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(super) struct Message {
 /// written when it is dropped is never written.
 pub(super) struct Worker {
     session: Arc<Session>,
+    /// Of the node, for events.
+    name: String,
     gone: CancellationToken,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
@@ -44,6 +47,8 @@ pub(super) struct Worker {
     in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
     /// Requests that were taken and have not been written. At most those of [`MAX_BATCH`] submissions.
     waiting: VecDeque<Message>,
+    /// Whether it was said that an old snapshot slows the server down. Once is enough for a connection.
+    has_warned: Arc<AtomicBool>,
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
 }
@@ -55,9 +60,19 @@ struct BatchReply {
 }
 
 impl Worker {
-    pub(super) fn new(session: Arc<Session>, gone: CancellationToken) -> Self {
+    pub(super) fn new(session: Arc<Session>, name: String, gone: CancellationToken) -> Self {
         let (in_flight, waiting) = (VecDeque::new(), VecDeque::new());
-        Self { session, _ended: gone.clone().drop_guard(), gone, in_flight, waiting, moved: Instant::now() }
+        let has_warned = Arc::default();
+        Self {
+            session,
+            name,
+            _ended: gone.clone().drop_guard(),
+            gone,
+            in_flight,
+            waiting,
+            has_warned,
+            moved: Instant::now(),
+        }
     }
 
     /// Writes requests and distributes replies until the connection is lost or stalls, or until every link was dropped and everything
@@ -91,7 +106,7 @@ impl Worker {
                 }
                 () = &mut sweep, if self.in_flight.is_empty() => {
                     sweep.as_mut().reset(Instant::now() + SWEEP_INTERVAL);
-                    self.sweep().await;
+                    self.sweep();
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
                     if self.moved.elapsed() >= STALLED_AFTER {
@@ -153,11 +168,17 @@ impl Worker {
     }
 
     /// Removes expired rows. Nobody waits for that.
-    async fn sweep(&mut self) {
-        let session = Arc::clone(&self.session);
+    fn sweep(&mut self) {
+        let (session, has_warned, node) = (Arc::clone(&self.session), Arc::clone(&self.has_warned), self.name.clone());
         let statement: BoxFuture<'static, BatchReply> = Box::pin(async move {
-            let swept = session.client.batch_execute("SELECT pg_temp.lock_sweep()").await;
-            BatchReply { messages: Vec::new(), replies: swept.map(|()| Vec::new()) }
+            let swept = session.client.query_one(&session.sweep, &[]).await;
+            if swept.as_ref().is_ok_and(|row| row.get(0)) && !has_warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!(name: "lock.old_snapshot", node,
+                    "a transaction of the database has been open for a minute; locks become slower until it ends, because rows of \
+                     released ones cannot be removed. Find it in pg_stat_activity (backend_xmin); idle_in_transaction_session_timeout \
+                     ends such transactions");
+            }
+            BatchReply { messages: Vec::new(), replies: swept.map(|_| Vec::new()) }
         });
         self.in_flight.push_back(statement);
         self.moved = Instant::now();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{LockError, LockManager, LockManagerBuilder, MemoryNode, PostgresNode};
 use lock_history::Referee;
-use lock_support::{PostgresServer, RedisServer, eventually_async};
+use lock_support::{Events, PostgresServer, RedisServer, eventually_async};
 use tokio::time::{Instant, timeout};
 
 const TTL: Duration = Duration::from_secs(3);
@@ -163,6 +163,30 @@ async fn permits_are_held_by_no_more_than_their_number_and_leave_no_queue() {
     let left = "SELECT (SELECT count(*) FROM locks.lock) + (SELECT count(*) FROM locks.waiter) + (SELECT count(*) FROM locks.queue)";
     eventually_async("no permit is held, and there is no queue", async || servers[0].query(left).await == "0").await;
     assert!(!servers[0].log().contains("deadlock"), "{}", servers[0].log());
+}
+
+#[tokio::test]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn a_transaction_that_stays_open_is_warned_of_once() {
+    let (servers, events) = ([PostgresServer::start().await], Events::record());
+    let locks = builder(&servers).connect().await.unwrap();
+    let warned = || events.named("lock.old_snapshot").len();
+    // Rows are removed every minute. Short transactions that overlap that are no reason to warn.
+    for _ in 0..62 {
+        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+        servers[0].query("SELECT pg_sleep(1)").await;
+    }
+    let reads = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SELECT pg_sleep(190)";
+    let reading = servers[0].query(reads);
+    let working = async {
+        for _ in 0..185 {
+            locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(warned(), 1);
+    };
+    assert_eq!(warned(), 0);
+    tokio::join!(reading, working);
 }
 
 async fn eventually_queued(locks: &LockManager, waiters: u32) {

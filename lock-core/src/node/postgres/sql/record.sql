@@ -58,8 +58,11 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Removes what has expired for a minute, and that nobody asked for since. It waits for nobody: what is locked, others use or remove.
-CREATE FUNCTION pg_temp.lock_sweep() RETURNS void LANGUAGE plpgsql AS $$
-DECLARE long_ago timestamptz := clock_timestamp() - interval '1 minute';
+-- Returns whether a snapshot is as old as the sweep before. Rows that were deleted or replaced since then cannot be removed.
+CREATE FUNCTION pg_temp.lock_sweep() RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  long_ago timestamptz := clock_timestamp() - interval '1 minute';
+  last_sweep text := current_setting('locks.last_sweep', true); next_transaction bigint := txid_snapshot_xmax(txid_current_snapshot());
 BEGIN
   DELETE FROM locks.lock d WHERE d.ctid = ANY (ARRAY(
     SELECT l.ctid FROM locks.lock l WHERE l.expires < long_ago FOR UPDATE SKIP LOCKED));
@@ -75,4 +78,8 @@ BEGIN
     SELECT q.ctid FROM locks.queue q WHERE q.expires < long_ago FOR UPDATE SKIP LOCKED));
   DELETE FROM locks.heard d WHERE d.ctid = ANY (ARRAY(
     SELECT h.ctid FROM locks.heard h WHERE h.at < long_ago FOR UPDATE SKIP LOCKED));
+  PERFORM set_config('locks.last_sweep', (next_transaction % 4294967296)::text, false);
+  RETURN EXISTS (
+    SELECT FROM pg_stat_activity a JOIN pg_database d ON d.oid = a.datid
+      WHERE d.datname = current_database() AND a.backend_type <> 'autovacuum worker' AND age(a.backend_xmin) > age(last_sweep::xid));
 END $$;
