@@ -6,7 +6,7 @@ use lock_core::node::{
     OwnerId, QueuePosition, RecordWrite, Reply, Request, WaiterId,
 };
 use lock_core::{LockNode, MemoryNode, Mode, NodeError};
-use lock_support::{Dice, ZooKeeperServer, ask};
+use lock_support::{Dice, ZooKeeperServer, ask, eventually_async};
 
 use crate::set::node;
 
@@ -80,8 +80,19 @@ impl Side {
     }
 
     async fn evict(&self, lock: usize, epoch: Epoch, owner: OwnerId, token: u64) -> Result<Eviction, NodeError> {
+        self.evict_for(TTL * 100, lock, epoch, owner, token).await
+    }
+
+    async fn evict_for(
+        &self,
+        barred_for: Duration,
+        lock: usize,
+        epoch: Epoch,
+        owner: OwnerId,
+        token: u64,
+    ) -> Result<Eviction, NodeError> {
         let (keys, holders) = (self.locks[lock].clone(), vec![Holder::Owner(owner)]);
-        self.node.evict(Evict { keys, epoch, holders, token, barred_for: TTL * 100 }).await
+        self.node.evict(Evict { keys, epoch, holders, token, barred_for }).await
     }
 }
 
@@ -106,7 +117,7 @@ fn operation(dice: &mut Dice) -> Operation {
 
 #[tokio::test]
 async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
-    for seed in 0..6 {
+    for seed in 0..4 {
         let mut dice = Dice::new(seed);
         let address = ZooKeeperServer::shared().await;
         let (real, memory) = (Side::new(node(&address)).await, Side::new(MemoryNode::new()).await);
@@ -151,4 +162,46 @@ async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_late_attempt_of_an_evicted_owner_is_refused_until_its_tombstone_is_over() {
+    let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
+    let [owner, other] = [1, 2].map(OwnerId::from_bits);
+    let acquire = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    assert_eq!(side.send(0, EPOCH, acquire).await, Ok(Reply::Granted { token: 1 }));
+    let evicted = side.evict_for(Duration::from_millis(300), 0, EPOCH, owner, 50).await;
+    assert_eq!(evicted, Ok(Eviction::Evicted { deleted: true }));
+    assert!(matches!(side.send(0, EPOCH, acquire).await, Ok(Reply::Held { .. })));
+    assert_eq!(side.send(0, EPOCH, Operation::Extend { owner, ttl: TTL }).await, Ok(Reply::Gone));
+    let release = Operation::Release { owner, position: QueuePosition::None };
+    assert_eq!(side.send(0, EPOCH, release).await, Ok(Reply::NotOwner));
+    assert_eq!(side.look(None).await.unwrap()[0].evicted, vec![owner]);
+    // The next eviction on the node, of whatever lock, clears away those that are over.
+    let mut token = 50;
+    eventually_async("the tombstone is over", async || {
+        token += 1;
+        side.evict(1, EPOCH, other, token).await.unwrap();
+        side.look(None).await.unwrap()[0].evicted.is_empty()
+    })
+    .await;
+    assert_eq!(side.send(0, EPOCH, acquire).await, Ok(Reply::Granted { token: 51 }));
+}
+
+#[tokio::test]
+async fn requests_about_one_owner_take_effect_in_the_order_in_which_they_were_submitted() {
+    let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
+    for number in 1..30 {
+        let owner = OwnerId::from_bits(number);
+        // The fence is not known yet in the first of them, so the acquire takes two round trips.
+        let operations = [
+            Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write },
+            Operation::Extend { owner, ttl: TTL },
+            Operation::Release { owner, position: QueuePosition::None },
+        ];
+        let replies = futures_util::future::join_all(operations.map(|operation| side.send(0, EPOCH, operation))).await;
+        let token = u64::try_from(number).unwrap();
+        assert_eq!(replies, [Ok(Reply::Granted { token }), Ok(Reply::Kept), Ok(Reply::Released)]);
+    }
+    assert_eq!(side.look(Some(EPOCH)).await.unwrap()[0].holder, None);
 }
