@@ -16,6 +16,7 @@
 //! | I use another lock today. What changes? | [`migrating`] |
 //! | What do I run, and what do I watch? | [`masters`] |
 //! | Can the masters be PostgreSQL? | [`postgresql`] |
+//! | Can the master be ZooKeeper? | [`zookeeper`] |
 //! | Who holds a lock, and how do I take it from them? | [`stuck_locks`] |
 //! | Do I need a distributed lock at all? | [`when_not`] |
 //!
@@ -38,3 +39,4 @@ pub mod stuck_locks;
 pub mod testing;
 pub mod transactions;
 pub mod when_not;
+pub mod zookeeper;

@@ -2,6 +2,8 @@ use crate::node::InvalidUrl;
 
 /// The port of a server that is named without one.
 const PORT: u16 = 2181;
+/// Where everything is kept if no path is named.
+const ROOT: &str = "/locks";
 
 /// Where an ensemble is: for connections, and for people.
 #[derive(Clone)]
@@ -10,7 +12,7 @@ pub(super) struct Address {
     pub(super) name: String,
     /// `host:port,host:port`.
     pub(super) servers: String,
-    /// The path below which everything is kept: empty, or `/path`.
+    /// The path below which everything is kept.
     pub(super) root: String,
     /// `user:password`.
     pub(super) login: Option<String>,
@@ -39,7 +41,12 @@ impl Address {
         let servers: Option<Vec<String>> = hosts.split(',').map(server).collect();
         let servers = servers.ok_or_else(|| invalid("expected host:port,host:port, such as zk-1:2181,zk-2:2181"))?;
         let servers = servers.join(",");
-        Ok(Self { name: format!("{servers}{root}"), servers, root: root.to_owned(), login: login.map(str::to_owned) })
+        Ok(Self {
+            name: format!("{servers}{root}"),
+            servers,
+            root: if root.is_empty() { ROOT } else { root }.to_owned(),
+            login: login.map(str::to_owned),
+        })
     }
 }
 
@@ -65,7 +72,8 @@ mod tests {
         assert_eq!(address.root, "/locks/shop");
         assert_eq!(address.login.as_deref(), Some("app:s@c/ret"));
         let bare = Address::parse("zk").unwrap();
-        assert_eq!((bare.servers.as_str(), bare.root.as_str(), bare.login), ("zk:2181", "", None));
+        assert_eq!((bare.servers.as_str(), bare.root.as_str(), bare.login), ("zk:2181", "/locks", None));
+        assert_eq!(bare.name, "zk:2181");
     }
 
     #[test]

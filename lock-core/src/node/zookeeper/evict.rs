@@ -88,15 +88,8 @@ impl Session {
             parts.push(Part::Set(owner, b"evicted", Some(0)));
             parts.push(Part::Create(evicted, until.as_bytes(), CreateMode::Persistent));
         }
-        match &seen.lock {
-            // The znode of a lock is never changed, so it is told from its successor by the owners'. That of a stranger may be another one.
-            Some((_, version)) => parts.push(Part::Delete(&lock, Some(*version))),
-            // It is still free: what exists cannot be created.
-            None => {
-                parts.push(Part::Create(&lock, b"", CreateMode::Ephemeral));
-                parts.push(Part::Delete(&lock, None));
-            }
-        }
+        parts.extend(seen.lock.as_ref().map(|(_, version)| Part::Delete(&lock, Some(*version))));
+        // Whoever took the lock since it was read has raised the fence.
         parts.push(match seen.fence_version {
             Some(version) => Part::Set(&fence, token.as_bytes(), Some(version)),
             None => Part::Create(&fence, token.as_bytes(), CreateMode::Persistent),

@@ -16,7 +16,7 @@ impl Session {
     /// Inspects the node, and creates what is missing.
     pub(super) async fn inspect(&self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
         let paths = self.paths(keyspace);
-        let refused = |error: Error| inspection_error(&error, if self.root.is_empty() { "/" } else { &self.root });
+        let refused = |error: Error| inspection_error(&error, &self.root);
         let inspection = match self.look_at_set(&paths).await {
             Err(Error::NoNode) => {
                 self.create_set(&paths).await.map_err(refused)?;

@@ -66,8 +66,8 @@ struct Shared {
 }
 
 impl ZooKeeperNode {
-    /// Creates a node for an ensemble: `[user:password@]host[:port][,host[:port]…][/path]`. Does not connect: the first inspection
-    /// does.
+    /// Creates a node for an ensemble: `[user:password@]host[:port][,host[:port]…][/path]`. The port is 2181, and the path `/locks`,
+    /// unless they are named. Does not connect: the first inspection does.
     ///
     /// With a login, the session authenticates with the `digest` scheme, and all znodes are created for this user alone.
     ///

@@ -8,16 +8,20 @@ use tokio::time::{Instant, timeout};
 const MAX_TTL: Duration = Duration::from_secs(4);
 
 async fn connect(address: &str) -> LockManager {
+    connect_for(address, MAX_TTL).await
+}
+
+async fn connect_for(address: &str, max_ttl: Duration) -> LockManager {
     let node = ZooKeeperNode::from_address(&format!("{address}/locks")).unwrap();
     let node = node.tick_time(ZooKeeperEnsemble::TICK_TIME);
-    let locks = LockManager::builder().nodes([node]).max_ttl(MAX_TTL).wait(Duration::from_secs(20)).connect_lazy();
+    let locks = LockManager::builder().nodes([node]).max_ttl(max_ttl).wait(Duration::from_secs(20)).connect_lazy();
     let locks = locks.unwrap();
     all_nodes_vote(&locks).await;
     locks
 }
 
 #[tokio::test]
-async fn locks_survive_the_leader_and_a_follower_that_lags_extends_nothing() {
+async fn no_lock_rests_on_one_server_whether_it_lags_or_dies() {
     let mut ensemble = ZooKeeperEnsemble::start().await;
     let leader = ensemble.leader().await;
     let follower = (leader + 1) % 3;
@@ -34,6 +38,18 @@ async fn locks_survive_the_leader_and_a_follower_that_lags_extends_nothing() {
     assert!(lease.token() < forced.token && forced.token < next.token());
     assert!(next.is_valid());
     assert!(next.release().await.unwrap());
+
+    // A follower that dies right after it passed a request on takes no lock with it before its time.
+    let ttl = Duration::from_millis(1500);
+    let (passing, waiting) = (connect_for(&ensemble.servers[follower].address(), ttl).await, ahead.lock("passed on"));
+    let sent = Instant::now();
+    let orphan = passing.lock("passed on").ttl(ttl).renew(false).acquire().await.unwrap();
+    ensemble.servers[follower].kill();
+    let next = waiting.acquire().await.unwrap();
+    assert!(sent.elapsed() >= ttl && !orphan.is_valid(), "{:?}", sent.elapsed());
+    next.release().await.unwrap();
+    ensemble.servers[follower].start_again().await;
+    ensemble.all_serve().await;
 
     // What is granted is granted by a majority: the leader may die.
     let locks = connect(&ensemble.address()).await;
