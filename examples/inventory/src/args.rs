@@ -3,13 +3,13 @@
 use std::{net::SocketAddr, ops::RangeInclusive};
 
 use clap::{Args, Parser, Subcommand, builder::RangedI64ValueParser, value_parser};
-use inventory::{Config, Database, Mode};
+use inventory::{Config, Database, LockStore, Mode};
 
 /// Sell one product to many buyers through several instances of a shop, with and without
 /// distributed locks, and print how many units were oversold.
 ///
-/// Nothing needs to be installed. The lock masters are in memory unless --redis is given, and the
-/// database is a temporary SQLite file unless --database is given.
+/// Nothing needs to be installed. The lock masters are in memory unless --redis or --postgres is given,
+/// and the database is a temporary SQLite file unless --database is given.
 ///
 /// Exit status: 0 if every guarded mode sold exactly what it could; 1 if one oversold or left units
 /// unsold; 2 if the run failed or an argument is invalid; 130 after Ctrl-C; 143 after SIGTERM.
@@ -76,14 +76,74 @@ pub(crate) struct DatabaseArgs {
 #[derive(Args)]
 pub(crate) struct MasterArgs {
     /// URL of a Redis master, such as `redis://127.0.0.1:6379`; repeat for each one, an odd number in total.
-    #[arg(long, value_name = "URL")]
-    pub(crate) redis: Vec<String>,
-    /// Prefix of the keys on Redis; always use a prefix with the same set of masters.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", value_parser = redis_url)]
+    redis: Vec<String>,
+    /// URL of a PostgreSQL master, such as `postgres://user@127.0.0.1/database`; repeat for each one, an odd number in
+    /// total. One is enough. The tables are in the schema `locks`.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", value_parser = postgres_url)]
+    #[arg(conflicts_with = "redis")]
+    postgres: Vec<String>,
+    /// Prefix of the keys of the locks; always use a prefix with the same set of masters.
     #[arg(long, value_name = "PREFIX", default_value = "inventory:")]
     pub(crate) prefix: String,
+}
+
+impl MasterArgs {
+    /// Where the locks are kept.
+    pub(crate) fn store(self) -> LockStore {
+        match (self.redis, self.postgres) {
+            (redis, _) if !redis.is_empty() => LockStore::Redis(redis),
+            (_, postgres) if !postgres.is_empty() => LockStore::Postgres(postgres),
+            _ => LockStore::InMemory,
+        }
+    }
+}
+
+fn redis_url(url: &str) -> Result<String, String> {
+    named(url, "redis-server --port 6379", "redis://127.0.0.1:6379")
+}
+
+fn postgres_url(url: &str) -> Result<String, String> {
+    let start = "docker run --rm -p 5432:5432 -e POSTGRES_HOST_AUTH_METHOD=trust postgres";
+    named(url, start, "postgres://postgres@127.0.0.1/postgres")
+}
+
+/// The URL, if there is one. Nothing is started here.
+fn named(url: &str, start: &str, example: &str) -> Result<String, String> {
+    if url.is_empty() {
+        return Err(format!("no master is named; start one with `{start}`, and name it: {example}"));
+    }
+    Ok(url.to_owned())
 }
 
 fn within(range: RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
     let (from, to) = range.into_inner();
     value_parser!(u32).range(i64::from(from)..=i64::from(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &str) -> Result<LockStore, String> {
+        let cli = Cli::try_parse_from(arguments.split(' ')).map_err(|error| error.to_string())?;
+        Ok(cli.bench.masters.store())
+    }
+
+    #[test]
+    fn the_locks_are_in_memory_unless_masters_are_named() {
+        assert_eq!(parse("inventory --json"), Ok(LockStore::InMemory));
+        let two = vec!["redis://a".to_owned(), "redis://b".to_owned()];
+        assert_eq!(parse("inventory --redis redis://a --redis redis://b"), Ok(LockStore::Redis(two)));
+        let one = vec!["postgres://a@b/c".to_owned()];
+        assert_eq!(parse("inventory --postgres postgres://a@b/c --json"), Ok(LockStore::Postgres(one)));
+    }
+
+    #[test]
+    fn a_store_without_a_master_is_an_error_that_says_how_to_start_one() {
+        for (store, start) in [("redis", "redis-server"), ("postgres", "docker run")] {
+            let error = parse(&format!("inventory --{store} --json")).unwrap_err();
+            assert!(error.contains("start one with") && error.contains(start), "{error}");
+        }
+    }
 }

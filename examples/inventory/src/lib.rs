@@ -32,5 +32,5 @@ mod proof;
 mod shop;
 
 pub use page::{ServeConfig, install_recorder, serve};
-pub use proof::{Answers, Config, Mode, Progress, Report, Row, RunError, Signal, SignalWatcher, run};
+pub use proof::{Answers, Config, LockStore, Mode, Progress, Report, Row, RunError, Signal, SignalWatcher, run};
 pub use shop::Database;

@@ -67,8 +67,8 @@ async fn benchmark(args: BenchArgs, stop: &CancellationToken) -> Result<bool, Ru
         stock: args.stock,
         buyers: args.buyers,
         instances: args.instances,
-        redis: args.masters.redis,
-        prefix: args.masters.prefix,
+        prefix: args.masters.prefix.clone(),
+        locks: args.masters.store(),
         database: args.database.database,
         modes,
         ..Config::default()
@@ -111,8 +111,8 @@ async fn serve_shop(args: ServeArgs, stop: CancellationToken) -> Result<(), RunE
     let metrics = install_recorder()?;
     let config = ServeConfig {
         listen: args.listen,
-        redis: args.masters.redis,
-        prefix: args.masters.prefix,
+        prefix: args.masters.prefix.clone(),
+        locks: args.masters.store(),
         database: args.database.database,
         public: args.public,
         metrics,

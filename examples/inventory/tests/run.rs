@@ -1,6 +1,6 @@
 //! How a run ends: stopped early, or without masters.
 
-use inventory::{Config, Mode, Progress, RunError, run};
+use inventory::{Config, LockStore, Mode, Progress, RunError, run};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
@@ -41,8 +41,8 @@ async fn a_mode_that_is_stopped_at_once_sells_nothing_and_fails_nothing() {
 #[tokio::test]
 async fn unreachable_masters_are_an_error_not_a_table() {
     // Nothing listens on port 1 of the loopback interface.
-    let redis = vec!["redis://127.0.0.1:1".to_owned()];
-    let config = Config { redis, modes: vec![Mode::DistributedLock], ..Config::default() };
+    let locks = LockStore::Redis(vec!["redis://127.0.0.1:1".to_owned()]);
+    let config = Config { locks, modes: vec![Mode::DistributedLock], ..Config::default() };
     let outcome = run(&config, &CancellationToken::new(), |_| {}).await;
     assert!(matches!(outcome, Err(RunError::Connect(_))), "{outcome:?}");
 }

@@ -96,11 +96,13 @@ Examples:
 /// The set, and how to report about it.
 #[derive(Args)]
 pub(crate) struct SetArgs {
-    /// URL of a master, such as `redis://10.0.0.1:6379`; repeat it for each one, an odd number in total.
+    /// URL of a master, such as `redis://10.0.0.1:6379`; repeat it for each one, an odd number in total. One that begins with
+    /// `postgres://` is a PostgreSQL master.
     ///
     /// Other users of the machine can see the arguments of a process: put passwords in the variable.
     #[arg(
         long = "redis",
+        visible_alias = "postgres",
         env = "LOCK_URLS",
         value_name = "URL",
         value_delimiter = ',',
@@ -156,7 +158,7 @@ impl Cli {
         let cli = Self::parse();
         // clap does not let an argument be both required and accepted on either side of the command.
         if cli.set.urls.is_empty() {
-            let missing = "no masters: name each with --redis, or all of them in LOCK_URLS";
+            let missing = "no masters: name each with --redis or --postgres, or all of them in LOCK_URLS";
             Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
         }
         cli

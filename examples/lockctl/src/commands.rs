@@ -40,8 +40,9 @@ fn connect(set: &SetArgs) -> Result<LockManager, ConfigError> {
 }
 
 fn builder(set: &SetArgs) -> lock_core::LockManagerBuilder {
-    let builder = LockManager::builder().redis(&set.urls).prefix(&set.prefix).set_name(&set.set_name);
-    builder.assume_durable(set.assume_durable)
+    let (postgres, redis): (Vec<_>, Vec<_>) = set.urls.iter().partition(|url| url.starts_with("postgres"));
+    let builder = LockManager::builder().redis(redis).postgres(postgres);
+    builder.prefix(&set.prefix).set_name(&set.set_name).assume_durable(set.assume_durable)
 }
 
 async fn show(set: &SetArgs, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {

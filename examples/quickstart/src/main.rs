@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run -p quickstart                                    # five in-memory masters
 //! LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379 cargo run -p quickstart
+//! LOCK_URLS=postgres://user@host/database cargo run -p quickstart
 //! curl -X POST http://127.0.0.1:3000/stock/42/deduct
 //! ```
 //!
@@ -29,7 +30,11 @@ async fn deduct(Path(sku): Path<String>, token: FencingToken) -> Json<Value> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let locks = match env::var("LOCK_URLS") {
-        Ok(urls) => LockManager::builder().redis(urls.split(',')).connect().await?,
+        Ok(urls) => {
+            let (postgres, redis): (Vec<&str>, Vec<&str>) =
+                urls.split(',').partition(|url| url.starts_with("postgres"));
+            LockManager::builder().redis(redis).postgres(postgres).connect().await?
+        }
         Err(_) => LockManager::in_memory(),
     };
     let mut app = Router::new()

@@ -2,7 +2,7 @@
 //! transaction covers.
 //!
 //! ```text
-//! export LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379
+//! export LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379     # or postgres://user@host/database
 //! cargo run -p saga -- records warehouse warehouse.sqlite     # each prints its address
 //! cargo run -p saga -- records shipping shipping.sqlite
 //! cargo run -p saga -- payments payments.sqlite
@@ -55,7 +55,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Runs a service with locks until it is stopped. Delegations to it are made for its name.
 async fn serve(service: Router, name: &str) -> Result<(), Box<dyn Error>> {
     let urls = env::var("LOCK_URLS")?;
-    let locks = LockManager::builder().redis(urls.split(',')).audience(name).connect().await?;
+    let (postgres, redis): (Vec<&str>, Vec<&str>) = urls.split(',').partition(|url| url.starts_with("postgres"));
+    let locks = LockManager::builder().redis(redis).postgres(postgres).audience(name).connect().await?;
     let service = service.layer(Extension(locks.clone()));
     axum::serve(listen().await?, service).with_graceful_shutdown(locks.close_on(ctrl_c())).await?;
     locks.shutdown(Duration::from_secs(10)).await;

@@ -1,7 +1,7 @@
 //! A scheduled job that runs once in each period, whichever of its instances are alive.
 //!
 //! ```text
-//! export LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379
+//! export LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379     # or postgres://user@host/database
 //! cargo run -p worker -- report.sqlite     # in several terminals; then kill, freeze and stop some
 //! ```
 //!
@@ -37,7 +37,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let database = env::args().nth(1).ok_or("usage: worker DATABASE")?;
     let locks = match env::var("LOCK_URLS") {
-        Ok(urls) => LockManager::builder().redis(urls.split(',')).connect().await?,
+        Ok(urls) => {
+            let (postgres, redis): (Vec<&str>, Vec<&str>) =
+                urls.split(',').partition(|url| url.starts_with("postgres"));
+            LockManager::builder().redis(redis).postgres(postgres).connect().await?
+        }
         Err(_) => LockManager::in_memory(), // other instances do not see these locks
     };
     let report = Report::open(&database)?;

@@ -16,7 +16,7 @@ const HANGS: Duration = Duration::from_secs(24 * 60 * 60);
 /// The masters as the page shows them, and as its buttons break them.
 #[derive(Debug)]
 pub(crate) struct Tiles {
-    /// In-memory masters, with what was done to each. Empty if the masters are Redis servers.
+    /// In-memory masters, with what was done to each. Empty if the masters are servers.
     nodes: Vec<MemoryNode>,
     faults: Mutex<Vec<Option<Fault>>>,
     health: Mutex<Option<Health>>,
@@ -69,7 +69,7 @@ impl Tiles {
     pub(crate) fn new(masters: &Masters) -> Self {
         let nodes = match masters {
             Masters::InMemory(nodes) => nodes.clone(),
-            Masters::Redis(_) => Vec::new(),
+            Masters::Redis(_) | Masters::Postgres(_) => Vec::new(),
         };
         let faults = Mutex::new(vec![None; nodes.len()]);
         Self { nodes, faults, health: Mutex::new(None) }

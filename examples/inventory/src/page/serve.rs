@@ -19,7 +19,7 @@ use super::{
     switches::Switches,
 };
 use crate::{
-    proof::{Blueprint, Instance, Masters, RunError},
+    proof::{Blueprint, Instance, LockStore, Masters, RunError},
     shop::{Database, Shop, Store, serve_until},
 };
 
@@ -31,9 +31,9 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct ServeConfig {
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// URLs of Redis masters. If empty, there are five in-memory masters, private to this process.
-    pub redis: Vec<String>,
-    /// Prefix of the keys on Redis, as in [`Config::prefix`](crate::Config::prefix).
+    /// Where the locks are kept.
+    pub locks: LockStore,
+    /// Prefix of the keys of the locks, as in [`Config::prefix`](crate::Config::prefix).
     pub prefix: String,
     /// The database. If `None`, a temporary SQLite file that is removed at the end.
     pub database: Option<Database>,
@@ -64,7 +64,7 @@ pub struct ServeConfig {
 /// | `POST /control/rush`, `/freeze`, `/slow` | 202, and buyers come; 409 |
 /// | `POST /control/refill` | 204, and the stock is full and all orders are gone; 409 while there are buyers |
 /// | `POST /control/lock/{on,off}`, `/fence/{on,off}` | 204 |
-/// | `POST /control/masters/{1..5}/{kill,hang,empty,revive}` | 204; 404 for Redis masters |
+/// | `POST /control/masters/{1..5}/{kill,hang,empty,revive}` | 204; 404 unless the masters are in memory |
 ///
 /// Controls answer 403 to other sites, and to everybody if `listen` is not a loopback address and
 /// [`public`](ServeConfig::public) is not set. With the lock or the fence off, the answer to a
@@ -94,7 +94,7 @@ pub async fn serve(
     let store = Store::open(&database).await?;
     books::open(&store).await?;
 
-    let masters = Masters::new(&config.redis);
+    let masters = Masters::new(&config.locks);
     let (switches, board) = (Arc::new(Switches::new()), Arc::new(Board::new()));
     let blueprint = |instance| {
         let (switches, board) = (Arc::clone(&switches), Arc::clone(&board));

@@ -1,6 +1,6 @@
 use std::{ops::RangeInclusive, time::Duration};
 
-use super::{Mode, RunError};
+use super::{LockStore, Mode, RunError};
 use crate::shop::Database;
 
 /// The configuration of [`run`](crate::run). [`Config::default`] gives the table of the README.
@@ -17,9 +17,9 @@ pub struct Config {
     /// How long the simulated payment takes, at most 100 ms: a fraction of the shortest TTL.
     /// Defaults to 15 ms.
     pub payment: Duration,
-    /// URLs of Redis masters. Defaults to none, which means five in-memory masters.
-    pub redis: Vec<String>,
-    /// Prefix of the keys on Redis. Defaults to `inventory:`. All clients that share masters and
+    /// Where the locks are kept. Defaults to five masters in memory.
+    pub locks: LockStore,
+    /// Prefix of the keys of the locks. Defaults to `inventory:`. All clients that share masters and
     /// prefix must be configured with the same set of masters.
     pub prefix: String,
     /// The database. Defaults to none, which means a temporary SQLite file.
@@ -68,7 +68,7 @@ impl Default for Config {
             instances: 3,
             concurrency: 60,
             payment: Duration::from_millis(15),
-            redis: Vec::new(),
+            locks: LockStore::default(),
             prefix: "inventory:".to_owned(),
             database: None,
             modes: Mode::ALL.to_vec(),

@@ -14,30 +14,44 @@ const MAX_TTL: Duration = Duration::from_secs(10);
 /// and masters may share two cores, where a reply can be later than that although nothing is wrong.
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
+/// Where the locks are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LockStore {
+    /// Five masters in the memory of this process, and private to it.
+    #[default]
+    InMemory,
+    /// Redis masters, by their URLs.
+    Redis(Vec<String>),
+    /// PostgreSQL masters, by their URLs. One is enough for a set.
+    Postgres(Vec<String>),
+}
+
 /// The lock masters that all instances share.
 #[derive(Clone)]
 pub(crate) enum Masters {
     InMemory(Vec<MemoryNode>),
     Redis(Vec<String>),
+    Postgres(Vec<String>),
 }
 
 impl Masters {
-    /// The Redis masters at `urls`, or new in-memory ones if there are no URLs.
-    pub(crate) fn new(urls: &[String]) -> Self {
-        if urls.is_empty() {
-            Self::InMemory((0..IN_MEMORY).map(|_| MemoryNode::new()).collect())
-        } else {
-            Self::Redis(urls.to_vec())
+    /// The masters of a store. In memory, these are new ones.
+    pub(crate) fn new(store: &LockStore) -> Self {
+        match store {
+            LockStore::InMemory => Self::InMemory((0..IN_MEMORY).map(|_| MemoryNode::new()).collect()),
+            LockStore::Redis(urls) => Self::Redis(urls.clone()),
+            LockStore::Postgres(urls) => Self::Postgres(urls.clone()),
         }
     }
 
     /// How many masters of which kind, for the report.
     pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::InMemory(nodes) => format!("{} in-memory masters", nodes.len()),
-            Self::Redis(urls) if urls.len() == 1 => "1 Redis master".to_owned(),
-            Self::Redis(urls) => format!("{} Redis masters", urls.len()),
-        }
+        let (count, kind) = match self {
+            Self::InMemory(nodes) => (nodes.len(), "in-memory"),
+            Self::Redis(urls) => (urls.len(), "Redis"),
+            Self::Postgres(urls) => (urls.len(), "PostgreSQL"),
+        };
+        format!("{count} {kind} {}", if count == 1 { "master" } else { "masters" })
     }
 
     /// Connects a new lock manager to the shared masters.
@@ -45,10 +59,12 @@ impl Masters {
     /// Masters compare some settings of their clients: the number of masters, the longest TTL and
     /// the set name. These are the same for every mode and for the service.
     pub(crate) async fn connect(&self, prefix: &str) -> Result<LockManager, RunError> {
-        let builder = LockManager::builder().prefix(prefix).node_timeout(NODE_TIMEOUT);
+        let builder = LockManager::builder().prefix(prefix);
         let builder = match self {
-            Self::InMemory(nodes) => builder.nodes(nodes.iter().cloned()).max_ttl(MAX_TTL),
-            Self::Redis(urls) => builder.redis(urls),
+            Self::InMemory(nodes) => builder.nodes(nodes.iter().cloned()).node_timeout(NODE_TIMEOUT).max_ttl(MAX_TTL),
+            Self::Redis(urls) => builder.redis(urls).node_timeout(NODE_TIMEOUT),
+            // Their default is as long, or longer.
+            Self::Postgres(urls) => builder.postgres(urls),
         };
         builder.connect().await.map_err(RunError::Connect)
     }

@@ -35,6 +35,7 @@ pub use config::Config;
 pub use error::RunError;
 pub(crate) use instance::{Blueprint, Instance};
 pub(crate) use load::{Load, drive};
+pub use masters::LockStore;
 pub(crate) use masters::Masters;
 pub use mode::Mode;
 pub use report::{Answers, Report, Row};

@@ -65,7 +65,7 @@ pub async fn run(
     let directory = tempfile::tempdir().map_err(database_failed)?;
     let file = Database::Sqlite(directory.path().join("shop.sqlite"));
     let database = config.database.as_ref().unwrap_or(&file);
-    let masters = Masters::new(&config.redis);
+    let masters = Masters::new(&config.locks);
     if config.modes.iter().any(|mode| mode.takes_lock()) {
         masters.clone().check(&config.prefix).await?;
     }

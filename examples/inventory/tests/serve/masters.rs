@@ -1,6 +1,7 @@
 //! The buttons of the masters.
 
 use axum::http::StatusCode;
+use inventory::LockStore;
 use lock_support::{RedisCluster, RedisServer};
 use serde_json::Value;
 
@@ -64,7 +65,8 @@ async fn an_emptied_master_joins_again_and_the_shop_sells_meanwhile() {
 #[tokio::test]
 async fn real_masters_have_no_buttons_and_everything_else_works() {
     let cluster = RedisCluster::start(3).await;
-    let service = Service::with_masters(cluster.servers.iter().map(RedisServer::url).collect()).await;
+    let urls = cluster.servers.iter().map(RedisServer::url).collect();
+    let service = Service::with_masters(LockStore::Redis(urls)).await;
     let state = service.until("the masters", |state| states(state) == ["up"; 3]).await;
     assert_eq!(state["switches"], false);
     assert_eq!(service.press("masters/1/kill").await, StatusCode::NOT_FOUND);

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, ops::Deref, time::Duration};
 
-use inventory::{Database, RunError, ServeConfig, serve};
+use inventory::{Database, LockStore, RunError, ServeConfig, serve};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rusqlite::Connection;
 use serde_json::Value;
@@ -37,29 +37,29 @@ impl Books {
 
 impl Service {
     pub(crate) async fn start() -> Self {
-        Self::with_masters(Vec::new()).await
+        Self::with_masters(LockStore::InMemory).await
     }
 
-    pub(crate) async fn with_masters(redis: Vec<String>) -> Self {
-        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), redis, tempfile::tempdir().unwrap(), None).await
+    pub(crate) async fn with_masters(locks: LockStore) -> Self {
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), locks, tempfile::tempdir().unwrap(), None).await
     }
 
     /// A service that other machines can reach, too.
     pub(crate) async fn on_every_interface() -> Self {
-        Self::at(SocketAddr::from(([0, 0, 0, 0], 0)), Vec::new(), tempfile::tempdir().unwrap(), None).await
+        Self::at(SocketAddr::from(([0, 0, 0, 0], 0)), LockStore::InMemory, tempfile::tempdir().unwrap(), None).await
     }
 
     /// A service whose stock is elsewhere than in its file.
     pub(crate) async fn with_database(database: Database) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self::at(listen, Vec::new(), tempfile::tempdir().unwrap(), Some(database)).await
+        Self::at(listen, LockStore::InMemory, tempfile::tempdir().unwrap(), Some(database)).await
     }
 
-    async fn at(listen: SocketAddr, redis: Vec<String>, directory: TempDir, database: Option<Database>) -> Self {
+    async fn at(listen: SocketAddr, locks: LockStore, directory: TempDir, database: Option<Database>) -> Self {
         let file = Database::Sqlite(directory.path().join("shop.sqlite"));
         let config = ServeConfig {
             listen,
-            redis,
+            locks,
             prefix: "inventory:".to_owned(),
             database: Some(database.unwrap_or(file)),
             public: false,
@@ -78,7 +78,7 @@ impl Service {
         self.stop.cancel();
         timeout(LIMIT, self.task).await.unwrap().unwrap().unwrap();
         meanwhile();
-        Self::at(self.client.address, Vec::new(), self.directory, None).await
+        Self::at(self.client.address, LockStore::InMemory, self.directory, None).await
     }
 
     pub(crate) fn books(&self) -> Books {

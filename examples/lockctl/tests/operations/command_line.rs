@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use lock_support::{RedisCluster, RedisServer};
+use lock_support::{PostgresServer, RedisCluster, RedisServer};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
@@ -19,6 +19,13 @@ async fn the_status_says_whether_all_masters_vote() {
     servers[0].kill();
     lockctl(&list, "health").await.expect_not_done();
     lockctl(&list, "members").await.expect_not_done();
+}
+
+#[tokio::test]
+async fn masters_in_postgresql_are_named_by_their_urls() {
+    let server = PostgresServer::start().await;
+    let out = lockctl(&[server.url()], "replace --timeout 30s").await.expect_done();
+    assert!(out.contains(&format!("127.0.0.1:{}/postgres", server.port())), "{out}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The table of the inventory example, as a test: the guarded modes never oversell, and the others show why that matters.
 
-use inventory::{Config, Mode, Report, run};
+use inventory::{Config, LockStore, Mode, Report, run};
 use lock_support::{PostgresServer, RedisCluster, RedisServer, alone};
 use tokio_util::sync::CancellationToken;
 
@@ -45,9 +45,21 @@ async fn the_guarded_modes_never_oversell_and_the_others_do_by_default() {
 async fn lock_and_fence_never_oversell_on_real_servers() {
     let _alone = alone().await;
     let cluster = RedisCluster::start(5).await;
-    let redis = cluster.servers.iter().map(RedisServer::url).collect();
+    let locks = LockStore::Redis(cluster.servers.iter().map(RedisServer::url).collect());
+    lock_and_fence_never_oversell(Config { locks, ..Config::default() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_and_fence_never_oversell_with_locks_in_postgresql() {
+    let _alone = alone().await;
+    let server = PostgresServer::start().await;
+    let locks = LockStore::Postgres(vec![server.url()]);
+    lock_and_fence_never_oversell(Config { stock: 40, buyers: 120, locks, ..Config::default() }).await;
+}
+
+async fn lock_and_fence_never_oversell(config: Config) {
     let modes = vec![Mode::DistributedLock, Mode::PauseFenceClaimed];
-    let report = run_table(Config { redis, modes, ..Config::default() }).await;
+    let report = run_table(Config { modes, ..config }).await;
     assert_sold_exactly(&report, Mode::DistributedLock);
     assert_sold_exactly(&report, Mode::PauseFenceClaimed);
     let claimed = report.row(Mode::PauseFenceClaimed).unwrap();
