@@ -8,8 +8,8 @@ use inventory::{Config, Database, LockStore, Mode};
 /// Sell one product to many buyers through several instances of a shop, with and without
 /// distributed locks, and print how many units were oversold.
 ///
-/// Nothing needs to be installed. The lock masters are in memory unless --redis or --postgres is given,
-/// and the database is a temporary SQLite file unless --database is given.
+/// Nothing needs to be installed. The lock masters are in memory unless --redis, --postgres or --zookeeper is
+/// given, and the database is a temporary SQLite file unless --database is given.
 ///
 /// Exit status: 0 if every guarded mode sold exactly what it could; 1 if one oversold or left units
 /// unsold; 2 if the run failed or an argument is invalid; 130 after Ctrl-C; 143 after SIGTERM.
@@ -83,6 +83,10 @@ pub(crate) struct MasterArgs {
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", value_parser = postgres_url)]
     #[arg(conflicts_with = "redis")]
     postgres: Vec<String>,
+    /// Address of a ZooKeeper ensemble, such as `zk-1:2181,zk-2:2181,zk-3:2181/locks`.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "", value_parser = zookeeper_address)]
+    #[arg(conflicts_with_all = ["redis", "postgres"])]
+    zookeeper: Option<String>,
     /// Prefix of the keys of the locks; always use a prefix with the same set of masters.
     #[arg(long, value_name = "PREFIX", default_value = "inventory:")]
     pub(crate) prefix: String,
@@ -91,9 +95,10 @@ pub(crate) struct MasterArgs {
 impl MasterArgs {
     /// Where the locks are kept.
     pub(crate) fn store(self) -> LockStore {
-        match (self.redis, self.postgres) {
-            (redis, _) if !redis.is_empty() => LockStore::Redis(redis),
-            (_, postgres) if !postgres.is_empty() => LockStore::Postgres(postgres),
+        match (self.redis, self.postgres, self.zookeeper) {
+            (_, _, Some(address)) => LockStore::ZooKeeper(address),
+            (redis, ..) if !redis.is_empty() => LockStore::Redis(redis),
+            (_, postgres, _) if !postgres.is_empty() => LockStore::Postgres(postgres),
             _ => LockStore::InMemory,
         }
     }
@@ -106,6 +111,10 @@ fn redis_url(url: &str) -> Result<String, String> {
 fn postgres_url(url: &str) -> Result<String, String> {
     let start = "docker run --rm -p 5432:5432 -e POSTGRES_HOST_AUTH_METHOD=trust postgres";
     named(url, start, "postgres://postgres@127.0.0.1/postgres")
+}
+
+fn zookeeper_address(address: &str) -> Result<String, String> {
+    named(address, "docker run --rm -p 2181:2181 zookeeper", "127.0.0.1:2181")
 }
 
 /// The URL, if there is one. Nothing is started here.
@@ -137,11 +146,12 @@ mod tests {
         assert_eq!(parse("inventory --redis redis://a --redis redis://b"), Ok(LockStore::Redis(two)));
         let one = vec!["postgres://a@b/c".to_owned()];
         assert_eq!(parse("inventory --postgres postgres://a@b/c --json"), Ok(LockStore::Postgres(one)));
+        assert_eq!(parse("inventory --zookeeper a,b/locks"), Ok(LockStore::ZooKeeper("a,b/locks".to_owned())));
     }
 
     #[test]
     fn a_store_without_a_master_is_an_error_that_says_how_to_start_one() {
-        for (store, start) in [("redis", "redis-server"), ("postgres", "docker run")] {
+        for (store, start) in [("redis", "redis-server"), ("postgres", "docker run"), ("zookeeper", "docker run")] {
             let error = parse(&format!("inventory --{store} --json")).unwrap_err();
             assert!(error.contains("start one with") && error.contains(start), "{error}");
         }

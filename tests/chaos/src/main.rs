@@ -16,7 +16,8 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {
-    /// The servers: five of Redis, or three of PostgreSQL.
+    /// The servers: five of Redis, or three of PostgreSQL. Those write to files, so that a disk that others keep busy slows
+    /// them down beyond what the checks allow: set TMPDIR to a directory in memory then, such as /dev/shm.
     #[arg(long, default_value = "redis")]
     store: Store,
     /// One server, instead of a quorum.

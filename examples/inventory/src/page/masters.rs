@@ -69,7 +69,7 @@ impl Tiles {
     pub(crate) fn new(masters: &Masters) -> Self {
         let nodes = match masters {
             Masters::InMemory(nodes) => nodes.clone(),
-            Masters::Redis(_) | Masters::Postgres(_) => Vec::new(),
+            Masters::Redis(_) | Masters::Postgres(_) | Masters::ZooKeeper(_) => Vec::new(),
         };
         let faults = Mutex::new(vec![None; nodes.len()]);
         Self { nodes, faults, health: Mutex::new(None) }

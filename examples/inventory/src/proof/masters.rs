@@ -24,6 +24,8 @@ pub enum LockStore {
     Redis(Vec<String>),
     /// PostgreSQL masters, by their URLs. One is enough for a set.
     Postgres(Vec<String>),
+    /// A ZooKeeper ensemble, by its address.
+    ZooKeeper(String),
 }
 
 /// The lock masters that all instances share.
@@ -32,6 +34,7 @@ pub(crate) enum Masters {
     InMemory(Vec<MemoryNode>),
     Redis(Vec<String>),
     Postgres(Vec<String>),
+    ZooKeeper(String),
 }
 
 impl Masters {
@@ -41,6 +44,7 @@ impl Masters {
             LockStore::InMemory => Self::InMemory((0..IN_MEMORY).map(|_| MemoryNode::new()).collect()),
             LockStore::Redis(urls) => Self::Redis(urls.clone()),
             LockStore::Postgres(urls) => Self::Postgres(urls.clone()),
+            LockStore::ZooKeeper(address) => Self::ZooKeeper(address.clone()),
         }
     }
 
@@ -50,6 +54,7 @@ impl Masters {
             Self::InMemory(nodes) => (nodes.len(), "in-memory"),
             Self::Redis(urls) => (urls.len(), "Redis"),
             Self::Postgres(urls) => (urls.len(), "PostgreSQL"),
+            Self::ZooKeeper(_) => return "a ZooKeeper ensemble".to_owned(),
         };
         format!("{count} {kind} {}", if count == 1 { "master" } else { "masters" })
     }
@@ -63,8 +68,9 @@ impl Masters {
         let builder = match self {
             Self::InMemory(nodes) => builder.nodes(nodes.iter().cloned()).node_timeout(NODE_TIMEOUT).max_ttl(MAX_TTL),
             Self::Redis(urls) => builder.redis(urls).node_timeout(NODE_TIMEOUT),
-            // Their default is as long, or longer.
+            // The default of these is as long, or longer.
             Self::Postgres(urls) => builder.postgres(urls),
+            Self::ZooKeeper(address) => builder.zookeeper(address),
         };
         builder.connect().await.map_err(RunError::Connect)
     }

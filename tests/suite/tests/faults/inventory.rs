@@ -1,7 +1,7 @@
 //! The table of the inventory example, as a test: the guarded modes never oversell, and the others show why that matters.
 
 use inventory::{Config, LockStore, Mode, Report, run};
-use lock_support::{PostgresServer, RedisCluster, RedisServer, alone};
+use lock_support::{PostgresServer, RedisCluster, RedisServer, ZooKeeperServer, alone};
 use tokio_util::sync::CancellationToken;
 
 async fn run_table(config: Config) -> Report {
@@ -55,6 +55,15 @@ async fn lock_and_fence_never_oversell_with_locks_in_postgresql() {
     let server = PostgresServer::start().await;
     let locks = LockStore::Postgres(vec![server.url()]);
     lock_and_fence_never_oversell(Config { stock: 40, buyers: 120, locks, ..Config::default() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_in_zookeeper_never_oversells() {
+    let _alone = alone().await;
+    let locks = LockStore::ZooKeeper(ZooKeeperServer::shared().await);
+    let modes = vec![Mode::NoLock, Mode::DistributedLock];
+    let report = run_table(Config { stock: 40, buyers: 120, locks, modes, ..Config::default() }).await;
+    assert_sold_exactly(&report, Mode::DistributedLock);
 }
 
 async fn lock_and_fence_never_oversell(config: Config) {
