@@ -7,6 +7,8 @@ use lock_core::LockManager;
 use tokio::time::timeout;
 
 use super::BoxError;
+use super::advisory::{AdvisoryLock, AdvisoryLocks};
+use super::recipe::{HeldZnode, Recipe};
 
 /// The time to live of every lock.
 pub(super) const TTL: Duration = Duration::from_secs(10);
@@ -87,12 +89,16 @@ impl Contender {
 pub(super) enum Locks {
     Ours(LockManager),
     Rslock(rslock::LockManager),
+    Advisory(AdvisoryLocks),
+    Recipe(Recipe),
 }
 
 /// A held lock.
 pub(super) enum Held {
     Ours(lock_core::LockGuard),
     Rslock(rslock::LockGuard),
+    Advisory(AdvisoryLock),
+    Recipe(HeldZnode),
 }
 
 impl Locks {
@@ -101,15 +107,17 @@ impl Locks {
         Ok(match self {
             Self::Ours(locks) => Held::Ours(locks.lock(resource).acquire().await?),
             Self::Rslock(locks) => Held::Rslock(locks.acquire(resource, TTL).await?),
+            Self::Advisory(locks) => Held::Advisory(locks.lock(resource).await?),
+            Self::Recipe(locks) => Held::Recipe(locks.lock(resource).await?),
         })
     }
 
     /// Takes a lock, waiting for it for a limited time.
     pub(super) async fn lock_within(&self, resource: &str, wait: Duration) -> Result<Held, BoxError> {
-        Ok(match self {
-            Self::Ours(locks) => Held::Ours(locks.lock(resource).wait(wait).acquire().await?),
-            Self::Rslock(locks) => Held::Rslock(timeout(wait, locks.acquire(resource, TTL)).await??),
-        })
+        if let Self::Ours(locks) = self {
+            return Ok(Held::Ours(locks.lock(resource).wait(wait).acquire().await?));
+        }
+        timeout(wait, self.lock(resource)).await?
     }
 }
 
@@ -119,15 +127,17 @@ impl Held {
         match self {
             Self::Ours(guard) => _ = guard.release().await?,
             Self::Rslock(guard) => guard.release().await,
+            Self::Advisory(lock) => lock.release().await?,
+            Self::Recipe(znode) => znode.release().await?,
         }
         Ok(())
     }
 
-    /// Releases the lock in the background. The peer cannot: a task awaits its release.
+    /// Releases the lock in the background. The peers cannot: a task awaits the release.
     pub(super) fn release_in_background(self) {
         match self {
             Self::Ours(guard) => drop(guard),
-            Self::Rslock(guard) => drop(tokio::spawn(guard.release())),
+            peer => drop(tokio::spawn(peer.release())),
         }
     }
 }

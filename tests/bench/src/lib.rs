@@ -3,11 +3,12 @@
 //! | file | |
 //! |---|---|
 //! | `contender` | the engine and its peer, behind one interface |
+//! | `advisory`, `recipe` | what users of PostgreSQL and ZooKeeper have: `pg_advisory_lock`, and sequential znodes |
 //! | `raw_quorum` | the floor: what one fan-out to a quorum costs without any lock |
 //! | `load`, `commands` | many tasks that lock and unlock; the commands that the servers count meanwhile |
 //! | `link` | a proxy that makes a master distant |
 //! | `roles`, `child` | child processes that play a role in a part |
-//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `readers`, `hung`, `memory`, `layer`, `held`, `metrics` | the parts: one question each |
+//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `readers`, `stores`, `hung`, `memory`, `layer`, `held`, `metrics` | the parts: one question each |
 //! | `scaling`, `plots` | how the cost scales, and its plots |
 //! | `spread`, `row`, `table`, `machine`, `run` | figures, their targets, and a run from end to end |
 //!
@@ -17,6 +18,7 @@
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
+mod advisory;
 mod burst;
 mod child;
 mod commands;
@@ -39,11 +41,13 @@ mod plots;
 mod processes;
 mod raw_quorum;
 mod readers;
+mod recipe;
 mod roles;
 mod row;
 mod run;
 mod scaling;
 mod spread;
+mod stores;
 mod table;
 mod uncontended;
 mod waiters;

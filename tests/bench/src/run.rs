@@ -11,7 +11,7 @@ use super::metrics;
 use super::{BoxError, Curve, Machine, Plan, Row};
 use super::{
     burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, processes, readers, scaling,
-    uncontended, waiters, wakeup,
+    stores, uncontended, waiters, wakeup,
 };
 
 /// A part of the benchmarks: one question.
@@ -39,6 +39,8 @@ pub enum Part {
     Waiters,
     /// One key that many read and one writes.
     Readers,
+    /// Redis, PostgreSQL and ZooKeeper, each beside what its users would take instead.
+    Stores,
     /// One of five masters hangs.
     Hung,
     /// The engine without Redis.
@@ -119,6 +121,7 @@ impl Part {
             Self::Wakeup => wakeup::measure(plan).await?,
             Self::Waiters => waiters::measure(plan).await?,
             Self::Readers => readers::measure(plan).await?,
+            Self::Stores => stores::measure(plan).await?,
             Self::Hung => hung::measure(plan).await?,
             Self::Memory => memory::measure(plan).await?,
             Self::Layer => layer::measure(plan).await?,
