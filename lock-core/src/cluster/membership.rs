@@ -39,11 +39,16 @@ impl Cluster {
     /// Inspects one node again and again.
     async fn maintain_member(&self, node: usize) {
         let member = &self.members[node];
-        let mut backoff = BACKOFF.0;
+        let (mut backoff, mut is_away) = (BACKOFF.0, true);
         loop {
             let inspected = Instant::now();
             self.inspect(node).await;
             let standing = self.membership().standing(node, self.now());
+            let was_away = std::mem::replace(&mut is_away, matches!(standing, Standing::Unreachable));
+            if was_away && !is_away {
+                // It answers again. What it has become, or what others make of it, is soon known.
+                backoff = BACKOFF.0;
+            }
             // Jitter, so that the clients of a node that comes back do not all come at once.
             let mut pause = self.random.jitter(backoff);
             backoff = (backoff * 2).min(BACKOFF.1);
@@ -55,7 +60,7 @@ impl Cluster {
             }
             tokio::select! {
                 biased;
-                () = member.node.disconnected(), if !matches!(standing, Standing::Unreachable) => {
+                () = member.node.disconnected(), if !is_away => {
                     self.unreachable(node, NodeError::Unreachable { reason: "connection lost".into() });
                 }
                 () = member.recheck.notified() => {}

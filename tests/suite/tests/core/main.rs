@@ -11,6 +11,7 @@ mod exclusion_and_fencing;
 mod extreme_numbers;
 mod failing_test_votes;
 mod force_release;
+mod inspections;
 mod lease_lifecycle;
 mod local_queue;
 mod metrics;

@@ -1,0 +1,71 @@
+//! How soon a manager finds out what a node has become.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::node::{Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request};
+use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
+use lock_support::{MemoryCluster, eventually_async};
+use tokio::time::{Instant, sleep};
+
+/// A node behind an address that leads to another one later, and the times at which it answered an inspection.
+#[derive(Clone)]
+struct Address {
+    node: MemoryNode,
+    leads_to: Arc<Mutex<MemoryNode>>,
+    answered: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl LockNode for Address {
+    lock_core::forward_to_node!(self => self.node; name read_fences look evict);
+
+    fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
+        let (inspecting, answered) = (self.leads_to.lock().unwrap().inspect(keyspace), Arc::clone(&self.answered));
+        Box::pin(async move {
+            let found = inspecting.await;
+            if found.is_ok() {
+                answered.lock().unwrap().push(Instant::now());
+            }
+            found
+        })
+    }
+
+    fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        self.node.write_record(keyspace, write)
+    }
+
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        self.node.submit(request, reply_to);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_answers_again_is_inspected_at_short_intervals() {
+    let (cluster, others) = (MemoryCluster::new(3), MemoryCluster::new(3));
+    LockManager::builder().nodes(others.nodes.clone()).connect().await.unwrap();
+    let addresses = [0, 1, 2].map(|index: usize| Address {
+        node: cluster.nodes[index].clone(),
+        leads_to: Arc::new(Mutex::new(cluster.nodes[index].clone())),
+        answered: Arc::default(),
+    });
+    let locks = LockManager::builder().nodes(addresses.clone()).connect().await.unwrap();
+    let [moved, ..] = &addresses;
+    cluster.nodes[0].set_down(true);
+    // By now, the pauses between two attempts to reach it have their full length of two seconds.
+    sleep(Duration::from_secs(60)).await;
+
+    // It belongs to another set, for which this manager can do nothing but look again.
+    let back = Instant::now();
+    *moved.leads_to.lock().unwrap() = others.nodes[0].clone();
+    cluster.nodes[0].set_down(false);
+    let answers = || moved.answered.lock().unwrap().iter().copied().filter(|at| *at > back).collect::<Vec<_>>();
+    eventually_async("it was inspected several times", async || answers().len() > 3).await;
+    let pauses: Vec<_> = answers().windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(pauses[0] < Duration::from_millis(100), "{pauses:?}");
+    assert!(pauses[2] > pauses[0], "and at longer ones as nothing changes: {pauses:?}");
+    assert!(locks.lock("r").try_acquire().await.is_ok());
+}
