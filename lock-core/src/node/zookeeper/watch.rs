@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, select_all};
 use tokio::time::sleep;
-use zookeeper_client::Error;
+use zookeeper_client::{Error, EventType};
 
 use super::queue::Watched;
 use super::session::Session;
@@ -33,30 +33,46 @@ impl Session {
 
     /// Watches until the own znode is gone.
     async fn watch_queue(&self, watched: &Watched) -> Result<(), Error> {
+        // The lock that was woken for already.
+        let mut woken = None;
         loop {
             let mut names = self.client.list_children(&watched.queue).await?;
             names.sort_unstable();
             let Ok(ahead) = names.binary_search(&watched.name) else { return Ok(()) };
-            let mut events: Vec<BoxFuture<'_, ()>> = vec![Box::pin(watched.changed.notified())];
+            let mut events: Vec<BoxFuture<'_, Option<String>>> = vec![Box::pin(async {
+                watched.changed.notified().await;
+                None
+            })];
             if let Some(before) = ahead.checked_sub(1) {
                 let (stat, watcher) =
                     self.client.check_and_watch_stat(&format!("{}/{}", watched.queue, names[before])).await?;
                 if stat.is_none() {
                     continue;
                 }
-                events.push(Box::pin(async move { drop(watcher.changed().await) }));
+                events.push(Box::pin(async move {
+                    watcher.changed().await;
+                    None
+                }));
             }
             if ahead < AT_HEAD {
                 let locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 for (lock_key, path) in locks {
                     let (stat, watcher) = self.client.check_and_watch_stat(&path).await?;
-                    if stat.is_none() {
-                        self.wake(lock_key, ahead);
+                    if stat.is_none() && woken.as_ref() != Some(&lock_key) {
+                        self.wake(lock_key.clone(), ahead);
                     }
-                    events.push(Box::pin(async move { drop(watcher.changed().await) }));
+                    events.push(Box::pin(async move {
+                        let event = watcher.changed().await.event_type;
+                        (event == EventType::NodeDeleted).then_some(lock_key)
+                    }));
                 }
             }
-            select_all(events).await;
+            (woken, _, _) = select_all(events).await;
+            // At once: to look at the queue again takes two round trips.
+            if let Some(lock_key) = &woken {
+                self.known().waits.seen_held(lock_key);
+                self.wake(lock_key.clone(), ahead);
+            }
         }
     }
 
