@@ -25,6 +25,11 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// server. It must be well below the shortest session.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// How many addresses the client is given, by repeating those of the servers. It tries all of them at once when a connection is lost,
+/// and then pauses between two for a time that grows with their number in the list: so up to 2 s in the first half minute. With few, it
+/// would double its pauses, and still wait for a good part of a lock's time when the servers are there again.
+const ADDRESSES: usize = 24;
+
 /// A session with an ensemble, and what is known over it. When it is over, all of that is.
 pub(super) struct Session {
     pub(super) client: Client,
@@ -66,7 +71,7 @@ impl Session {
             connector = connector.with_auth("digest", login.as_bytes());
         }
         let asked = Instant::now();
-        let connected = timeout(CONNECT_TIMEOUT, connector.connect(&address.servers)).await;
+        let connected = timeout(CONNECT_TIMEOUT, connector.connect(&repeated(&address.servers))).await;
         let client = match connected.unwrap_or(Err(Error::Timeout)) {
             Ok(client) => client,
             Err(Error::AuthFailed) => return Err(inspection_error(&Error::AuthFailed, &address.root)),
@@ -177,6 +182,12 @@ impl Session {
         self.known().fences.set(fence, seen);
         Ok(seen)
     }
+}
+
+/// The servers, several times over.
+fn repeated(servers: &str) -> String {
+    let count = servers.split(',').count();
+    vec![servers; ADDRESSES.div_ceil(count)].join(",")
 }
 
 /// Reads a number that a znode has as its value.

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use crate::set::{MAX_TTL, connect, node};
 
 #[tokio::test]
+#[ignore = "long: bash tests/run.sh --long"]
 async fn a_server_that_lost_its_data_is_another_memory_and_its_tokens_go_on() {
     let mut server = ZooKeeperServer::start().await;
     let locks = connect(&server.address()).await;
