@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -47,7 +47,7 @@ pub(super) struct Watched {
     /// The name of the own znode in it.
     pub(super) name: String,
     /// The znodes of the locks that are waited for, by lock key: several if they are slots.
-    pub(super) locks: std::sync::Mutex<BTreeMap<String, String>>,
+    pub(super) locks: Mutex<BTreeMap<String, String>>,
     /// Another lock is waited for.
     pub(super) changed: Notify,
     /// Cancelled when nothing is waited for any more.
@@ -176,7 +176,7 @@ impl Session {
         {
             let mut known = self.known();
             if let Some(waiting) = known.waits.waiting.get(keys.queue()).filter(|waiting| waiting.own == own) {
-                let mut locks = waiting.watched.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut locks = waiting.watched.locks.lock().unwrap_or_else(PoisonError::into_inner);
                 if locks.insert(keys.lock_key().to_owned(), lock).is_none() {
                     waiting.watched.changed.notify_one();
                 }
@@ -203,7 +203,7 @@ impl Session {
         let watched = Arc::new(Watched {
             queue,
             name,
-            locks: std::sync::Mutex::new(BTreeMap::from([(keys.lock_key().to_owned(), lock)])),
+            locks: Mutex::new(BTreeMap::from([(keys.lock_key().to_owned(), lock)])),
             changed: Notify::new(),
             left: CancellationToken::new(),
         });

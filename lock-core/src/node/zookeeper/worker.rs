@@ -1,12 +1,14 @@
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
-use tokio::time::{Duration, Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::session::Session;
@@ -31,7 +33,7 @@ pub(super) struct Worker {
     /// Requests, of which callers have only so many under way; the ends of locks, at most one for each; a watch for each queue in which
     /// this manager waits; and a sign of life.
     under_way: FuturesUnordered<BoxFuture<'static, ()>>,
-    sign_under_way: Arc<std::sync::atomic::AtomicBool>,
+    sign_under_way: Arc<AtomicBool>,
 }
 
 impl Worker {
@@ -56,6 +58,11 @@ impl Worker {
                 biased;
                 () = gone.cancelled() => return,
                 () = &mut over => return,
+                // Before the requests: however many there are, the session has to live.
+                _ = signs.tick() => {
+                    self.give_sign();
+                    self.end_leases();
+                }
                 Some(()) = self.under_way.next() => self.watch(),
                 count = submissions.recv_many(&mut taken, MAX_TAKEN) => {
                     if count == 0 {
@@ -64,10 +71,6 @@ impl Worker {
                     for message in taken.drain(..) {
                         self.start(message);
                     }
-                }
-                _ = signs.tick() => {
-                    self.give_sign();
-                    self.end_leases();
                 }
             }
         }
@@ -82,15 +85,13 @@ impl Worker {
 
     /// Shows the servers that the session lives, over the connection that also carries the requests.
     fn give_sign(&mut self) {
-        use std::sync::atomic::Ordering::Relaxed;
-
-        if self.session.check_connected().is_err() || self.sign_under_way.swap(true, Relaxed) {
+        if self.session.check_connected().is_err() || self.sign_under_way.swap(true, Ordering::Relaxed) {
             return;
         }
         let (session, under_way, sent) = (Arc::clone(&self.session), Arc::clone(&self.sign_under_way), Instant::now());
         self.poll_once(Box::pin(async move {
             let answered = session.client.check_stat("/").await;
-            under_way.store(false, Relaxed);
+            under_way.store(false, Ordering::Relaxed);
             if answered.is_ok() {
                 session.known().heard.answered(sent);
             }

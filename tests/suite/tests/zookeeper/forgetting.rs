@@ -1,5 +1,7 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::node::Keyspace;
 use lock_core::{LockError, LockNode as _};
 use lock_support::{ZooKeeperServer, eventually_async};
 use tokio::time::Instant;
@@ -14,7 +16,7 @@ async fn a_server_that_lost_its_data_is_another_memory_and_its_tokens_go_on() {
     let guard = locks.lock("r").ttl(MAX_TTL).acquire().await.unwrap();
     let granted = Instant::now();
     let token = guard.token();
-    let keyspace = std::sync::Arc::new(lock_core::node::Keyspace::new("lock:"));
+    let keyspace = Arc::new(Keyspace::new("lock:"));
     let before = node(&server.address()).inspect(&keyspace).await.unwrap().run_id;
 
     server.kill();

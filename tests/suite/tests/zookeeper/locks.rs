@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lock_core::{LockError, LockVerdict};
+use lock_core::{AdoptError, LockError, LockVerdict};
 use lock_support::{ZooKeeperServer, eventually, eventually_async};
 use tokio::time::Instant;
 
@@ -128,4 +128,15 @@ async fn names_of_any_kind_are_locks_of_their_own() {
         guards.push(locks.lock(name).acquire().await.unwrap());
     }
     assert!(guards.iter().all(|guard| guard.is_valid()));
+}
+
+#[tokio::test]
+async fn a_delegation_is_not_adopted_because_the_other_session_may_end_at_any_time() {
+    let address = ZooKeeperServer::shared().await;
+    let (ours, theirs) = (connect(&address).await, connect(&address).await);
+    let guard = ours.lock("r").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let refused = theirs.adopt(delegation.as_str()).await;
+    assert!(matches!(refused, Err(AdoptError::Refused { .. })), "{:?}", refused.err());
+    assert!(guard.is_valid());
 }

@@ -1,6 +1,9 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::LockManager;
 use lock_core::node::RESERVATION_TTL;
+use lock_history::Referee;
 use lock_support::{Fate, StalledRuntime, ZooKeeperServer, eventually_async, median};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -8,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::set::connect;
 
 /// Waits until so many managers wait for a lock.
-async fn waiters(locks: &lock_core::LockManager, count: u32) {
+async fn waiters(locks: &LockManager, count: u32) {
     eventually_async("managers wait", async || locks.inspect("r").await.unwrap().nodes[0].waiters == count).await;
 }
 
@@ -81,10 +84,10 @@ async fn a_waiter_that_is_stopped_holds_up_those_behind_it_for_a_moment_only() {
 #[tokio::test]
 async fn many_managers_that_want_one_lock_all_get_it_and_never_two_at_once() {
     let address = ZooKeeperServer::shared().await;
-    let referee = std::sync::Arc::new(lock_history::Referee::default());
+    let referee = Arc::new(Referee::default());
     let mut tasks = Vec::new();
     for _ in 0..8 {
-        let (locks, referee) = (connect(&address).await, std::sync::Arc::clone(&referee));
+        let (locks, referee) = (connect(&address).await, Arc::clone(&referee));
         tasks.push(tokio::spawn(async move {
             for _ in 0..5 {
                 let guard = locks.lock("r").acquire().await.unwrap();
