@@ -3,6 +3,9 @@ use std::collections::HashMap;
 /// The fences as this session saw them last: their value, and the version of their znode; `None` for one that was not there. At most
 /// as many as there are fences.
 ///
+/// The version could count the tokens, in one round trip always. But it has 32 bits, which a busy lock uses up in a month; and hints,
+/// floors and evictions set a fence to any number.
+///
 /// What is known here may be old. A transaction that raises a fence names the version, so it fails if the fence was raised meanwhile,
 /// and is sent again with the present value.
 #[derive(Default)]

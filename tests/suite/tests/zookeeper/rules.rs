@@ -7,6 +7,7 @@ use lock_core::node::{
 };
 use lock_core::{LockNode, MemoryNode, Mode, NodeError};
 use lock_support::{Dice, ZooKeeperServer, ask, eventually_async};
+use tokio::time::Instant;
 
 use crate::set::node;
 
@@ -204,4 +205,28 @@ async fn requests_about_one_owner_take_effect_in_the_order_in_which_they_were_su
         assert_eq!(replies, [Ok(Reply::Granted { token }), Ok(Reply::Kept), Ok(Reply::Released)]);
     }
     assert_eq!(side.look(Some(EPOCH)).await.unwrap()[0].holder, None);
+}
+
+#[tokio::test]
+async fn a_release_that_was_lost_is_repeated_and_a_lock_that_nobody_renews_ends_with_its_ttl() {
+    let mut server = ZooKeeperServer::start().await;
+    let side = Side::new(node(&server.address())).await;
+    let [released, forgotten] = [1, 2].map(OwnerId::from_bits);
+    let acquire = |owner, ttl| Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    let began = Instant::now();
+    assert_eq!(side.send(0, EPOCH, acquire(released, TTL)).await, Ok(Reply::Granted { token: 1 }));
+    let ttl = Duration::from_millis(300);
+    assert_eq!(side.send(1, EPOCH, acquire(forgotten, ttl)).await, Ok(Reply::Granted { token: 1 }));
+    let holder = async |lock: usize| side.look(Some(EPOCH)).await.map(|states| states[lock].holder.clone());
+    assert_eq!(holder(1).await, Ok(Some(Holder::Owner(forgotten))));
+    eventually_async("it ends with its ttl", async || holder(1).await == Ok(None)).await;
+    assert!(began.elapsed() >= ttl);
+
+    server.kill();
+    let release = Operation::Release { owner: released, position: QueuePosition::None };
+    side.node.disconnected().await;
+    assert!(matches!(side.send(0, EPOCH, release).await, Err(NodeError::Unreachable { .. })));
+    server.start_again().await;
+    eventually_async("it is released", async || holder(0).await == Ok(None)).await;
+    assert!(began.elapsed() < TTL, "{:?}: it ended with its ttl, or the session", began.elapsed());
 }
