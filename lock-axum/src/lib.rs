@@ -107,6 +107,21 @@
 //! (features `rusqlite`, `tokio-postgres` and `sqlx`), the same SQL statement for other libraries ([`fence::CLAIM`]), and
 //! scripts for data in Redis.
 //!
+//! # Features
+//!
+//! | Feature | What it brings | Crates more than by default |
+//! |---|---|---|
+//! | `redis`, on by default | Redis and Valkey servers as masters | without it: 37 less, of 90 |
+//! | `postgres` | PostgreSQL servers as masters: [the guide](guide::postgresql) | 33 |
+//! | `zookeeper` | a ZooKeeper ensemble as the master: [the guide](guide::zookeeper) | 68 |
+//! | `tls` | `rediss://`, and `sslmode=require` for PostgreSQL, with rustls | 11 |
+//! | `rusqlite`, `tokio-postgres`, `sqlx` | claims in these databases: [`fence`] | 5, 33, 58 |
+//! | `metrics` | [metrics](#metrics) through the facade of that name | 3 |
+//! | `dashboard` | a page that shows the locks of a process | none |
+//! | `serde` | `Serialize` and `Deserialize` for [`FencingToken`] | 2 |
+//!
+//! The crates are those of `cargo tree -e normal`, this one and procedural macros included.
+//!
 //! # HTTP responses
 //!
 //! Macro and layer answer in place of the handler if it cannot run, or if its lock is lost:

@@ -2,7 +2,7 @@
 //!
 //! # How many, and which
 //!
-//! Three or five Redis servers, 6.2 or newer, or Valkey, on machines that do not fail together. An even number is
+//! Three or five servers, as a rule Redis 6.2 or newer, or Valkey, on machines that do not fail together. An even number is
 //! refused. One works, too, for development or where a restart may stop all locks for a while: it survives no failure.
 //!
 //! They must be *independent*: no replica of each other, no cluster, no proxy that spreads commands over servers. A
@@ -17,7 +17,11 @@
 //! | one Redis | `redis` with one URL | a restart stops all locks for a quarantine |
 //! | a master with replicas and Sentinel | [`sentinel`](crate::LockManagerBuilder::sentinel), perhaps with [`replicated`](crate::LockManagerBuilder::replicated) | a failover stops all locks for a quarantine; two holders in a split brain |
 //! | a Redis Cluster | small servers beside it: a cluster is refused | three servers |
+//! | PostgreSQL | [`postgres`](super::postgresql), one database or three servers | slower; a crash stops all locks for a quarantine, if there is one |
+//! | ZooKeeper | [`zookeeper`](super::zookeeper) | slower; locks live as long as sessions, readers exclude each other |
 //! | another store | [a node of your own](crate::node::writing) | you write it |
+//!
+//! Redis and PostgreSQL may be in one set, because they keep the same rules. A ZooKeeper ensemble is always alone in its own.
 //!
 //! # Settings
 //!

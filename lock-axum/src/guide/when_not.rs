@@ -13,7 +13,6 @@
 //! | protect what a single process has in memory | `tokio::sync::Mutex` |
 //! | limit the load on something | `tokio::sync::Semaphore`, tower's `ConcurrencyLimit`, a rate limiter; for a few across all instances, [`permits`](super::permits) |
 //! | own something for days | a row with its owner |
-//! | survive the loss of most of its servers | a consensus store, such as etcd |
 //!
 //! The first row is the most frequent. It needs no lock, no token and no transaction:
 //!
