@@ -7,7 +7,7 @@
 //! # One store or several
 //!
 //! Every node has weight one. N independent stores are a set of N nodes, of which a majority decides. A store that replicates by
-//! consensus is **one** node, alone in its set: it survives what its consensus survives. Its members must not be nodes of their own;
+//! consensus is **one** node, [alone](super::LockNode::is_alone) in its set: it survives what its consensus survives. Its members must not be nodes of their own;
 //! they would not be independent.
 //!
 //! A node has to be linearizable: what it acknowledged, each later request finds. A store that may answer from a replica that lags,
@@ -27,7 +27,8 @@
 //! # Time
 //!
 //! A lock expires on the store's clock, `ttl` after the store carried out the request, or later. Never earlier: the holder counts from
-//! before it sent the request. Only the rate of the clock matters. A store with leases in whole seconds rounds up.
+//! before it sent the request. Only the rate of the clock matters. A store with leases in whole seconds rounds up; one whose locks live as long as a session
+//! learns from [`set_max_ttl`](super::LockNode::set_max_ttl) how long that has to be.
 //!
 //! [`Inspection::clock_micros`](super::Inspection::clock_micros) is a wall clock, for the end of quarantines and as a hint for
 //! tokens.

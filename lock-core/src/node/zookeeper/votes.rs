@@ -29,9 +29,8 @@ impl Session {
     /// A reader is one more that writes: one that holds a lock excludes the others, and a downgrade is a renewal.
     async fn carry_out(&self, request: &Request) -> Result<Reply, NodeError> {
         if let Operation::Release { owner, .. } = request.operation {
-            // Also if it cannot be sent, or the epoch is another one: whoever releases a lock wants it no more, and it ends later.
-            let owner = self.paths(request.keys.keyspace()).owner(&request.keys, owner);
-            self.known().leases.releases(&owner);
+            // Also if it cannot be sent, or the epoch is another one: whoever releases a lock wants it no more.
+            self.mark_released(&request.keys, owner);
         }
         self.check_connected()?;
         self.admission(request.epoch)?;
@@ -135,6 +134,19 @@ impl Session {
             }
             failed => Err(failed.into()),
         }
+    }
+
+    /// A lock was granted so late that nobody waits for it any more: the request was sent when the connection was there again.
+    pub(super) fn give_back(&self, request: &Request) {
+        if let Some(owner) = request.operation.owner() {
+            self.mark_released(&request.keys, owner);
+        }
+    }
+
+    /// The lock is ended with the next sign of life, unless its release succeeds before.
+    fn mark_released(&self, keys: &LockKeys, owner: OwnerId) {
+        let owner = self.paths(keys.keyspace()).owner(keys, owner);
+        self.known().leases.releases(&owner);
     }
 
     /// Ends a lock whose time is over, or whose release was lost. In whatever epoch: it is this session's.

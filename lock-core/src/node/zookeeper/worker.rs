@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::session::Session;
-use crate::node::{ReplySender, Request};
+use crate::node::{Reply, ReplySender, Request};
 
 /// The most submissions that are taken at once.
 const MAX_TAKEN: usize = 128;
@@ -80,7 +80,13 @@ impl Worker {
     fn start(&mut self, Message { request, reply_to }: Message) {
         let session = Arc::clone(&self.session);
         reply_to.written();
-        self.poll_once(Box::pin(async move { reply_to.send(session.execute(&request).await) }));
+        self.poll_once(Box::pin(async move {
+            let reply = session.execute(&request).await;
+            if matches!(reply, Ok(Reply::Granted { .. })) && !reply_to.is_awaited() {
+                session.give_back(&request);
+            }
+            reply_to.send(reply);
+        }));
     }
 
     /// Shows the servers that the session lives, over the connection that also carries the requests.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use lock_core::node::{
     Epoch, Evict, Eviction, FoundRecord, Holder, Keyspace, LockKeys, LockState, Look, MemberId, NodeRecord, Operation,
-    OwnerId, QueuePosition, RecordWrite, Reply, Request, WaiterId,
+    OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId,
 };
 use lock_core::{LockNode, MemoryNode, Mode, NodeError};
 use lock_support::{Dice, ZooKeeperServer, ask, eventually_async};
@@ -229,4 +229,22 @@ async fn a_release_that_was_lost_is_repeated_and_a_lock_that_nobody_renews_ends_
     server.start_again().await;
     eventually_async("it is released", async || holder(0).await == Ok(None)).await;
     assert!(began.elapsed() < TTL, "{:?}: it ended with its ttl, or the session", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_lock_that_is_granted_when_nobody_waits_for_it_any_more_is_given_back() {
+    let server = ZooKeeperServer::start().await;
+    let side = Side::new(node(&server.address())).await;
+    let owner = OwnerId::from_bits(1);
+    let operation = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    let (keys, waiter) = (side.locks[0].clone(), WaiterId::from_bits(1));
+    let (reply_to, reply) = ReplySender::channel();
+    server.pause();
+    side.node.submit(Request { keys, epoch: EPOCH, waiter, polls: false, operation }, reply_to);
+    // Sent, and not answered.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    drop(reply);
+    server.resume();
+    let state = async || side.look(Some(EPOCH)).await.map(|states| (states[0].holder.clone(), states[0].fence));
+    eventually_async("it was granted, and given back", async || state().await == Ok((None, 1))).await;
 }
