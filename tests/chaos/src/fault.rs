@@ -63,21 +63,21 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The faults of services and links. Those of servers depend on the [store](Store::faults).
-    const OF_EVERY_STORE: [Self; 12] = [
+    /// The faults of services and links. Others depend on the [store](Store::faults).
+    const OF_EVERY_STORE: [Self; 8] = [
         Self::KillService,
         Self::StopService,
         Self::CutLink,
-        Self::CutRequests,
         Self::DelayLink,
         Self::HoldRequests,
         Self::HoldReplies,
         Self::LoseRequests,
         Self::LoseReplies,
-        Self::CutWakeups,
-        Self::HoldWakeups,
-        Self::LoseWakeups,
     ];
+
+    /// The faults of connections that carry requests, or wake-ups, alone.
+    pub(super) const OF_ONE_TRAFFIC: [Self; 4] =
+        [Self::CutRequests, Self::CutWakeups, Self::HoldWakeups, Self::LoseWakeups];
 
     /// The faults after which a service gets no wake-ups. They cost time but break nothing, so all services may have
     /// them at once.
@@ -173,7 +173,7 @@ impl Deck {
     pub(super) fn draw(&mut self, dice: &mut Dice) -> Kind {
         if self.kinds.is_empty() {
             let services = [Kind::KillService, Kind::KillService, Kind::StopService, Kind::StopService];
-            self.kinds = [self.store.faults(), &Kind::OF_EVERY_STORE, &services].concat();
+            self.kinds = [&self.store.faults()[..], &Kind::OF_EVERY_STORE, &services].concat();
         }
         self.kinds.swap_remove(dice.index(self.kinds.len()))
     }
@@ -189,7 +189,7 @@ mod tests {
     fn every_kind_that_a_store_has_is_drawn() {
         for store in Store::value_variants() {
             let (mut dice, mut deck) = (Dice::new(1), Deck::new(*store));
-            let all: Vec<Kind> = store.faults().iter().copied().chain(Kind::OF_EVERY_STORE).collect();
+            let all: Vec<Kind> = store.faults().into_iter().chain(Kind::OF_EVERY_STORE).collect();
             let drawn: Vec<Kind> = (0..all.len() + 4).map(|_| deck.draw(&mut dice)).collect();
             assert!(all.iter().all(|kind| drawn.contains(kind)), "{store:?}");
         }

@@ -104,6 +104,11 @@ impl Plan {
     fn servers(&self) -> usize {
         if self.alone { 1 } else { self.store.quorum() }
     }
+
+    /// How many nodes vote. An ensemble is one.
+    fn nodes(&self) -> usize {
+        if self.store == Store::Zookeeper { 1 } else { self.servers() }
+    }
 }
 
 /// A variant that is broken on purpose, which the checks must catch.

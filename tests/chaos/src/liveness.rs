@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::grants::Grant;
 use super::waits::Wait;
 use super::windows::Window;
-use super::{MAX_TTL, NODE_TIMEOUT, QUICK_RESOURCE, RESOURCES, SERVICES, TASKS, resource};
+use super::{NODE_TIMEOUT, QUICK_RESOURCE, RESOURCES, SERVICES, TASKS, resource};
 use lock_history::{Moment, by_resource};
 
 /// The engine's: a waiter that gets no wake-up, and does not know when to try again, tries after this.
@@ -40,12 +40,13 @@ pub(super) fn free_locks_are_taken(
     gathering: &[Grant],
     waits: &[Wait],
     windows: &[Window],
+    outlives: Duration,
 ) -> Finding<Duration> {
     let mut found = Finding::<Duration>::default();
     let by_resource = by_resource(grants.iter().chain(gathering), |grant| grant.granted);
     for index in 0..RESOURCES {
         let resource = resource(index);
-        let free = free(by_resource.get(resource.as_str()).map_or(&[], Vec::as_slice));
+        let free = free(by_resource.get(resource.as_str()).map_or(&[], Vec::as_slice), outlives);
         for wait in waits.iter().filter(|wait| wait.resource == resource) {
             for window in windows {
                 found.exercised += u64::from(wait.longest_within(*window).is_some_and(|most| most.length() > MAX_FREE));
@@ -65,15 +66,16 @@ pub(super) fn free_locks_are_taken(
     found
 }
 
-/// The spans in which nobody could hold a resource, by its grants in the order in which they were granted.
-pub(super) fn free(grants: &[&Grant]) -> Vec<Window> {
+/// The spans in which nobody could hold a resource, by its grants in the order in which they were granted. A lock that nobody
+/// releases lives for so long.
+pub(super) fn free(grants: &[&Grant], outlives: Duration) -> Vec<Window> {
     let (mut free, mut from) = (Vec::new(), Moment(0));
     for grant in grants {
         free.extend((from < grant.granted).then_some(Window { from, to: grant.granted }));
         // A new writer shows that the previous lock was gone. A lease that was over before it was seen shows nothing
         // about later times.
         let is_alone = grant.was_held() && !grant.reads() && !grant.is_adopted;
-        from = if is_alone { grant.gone_by(MAX_TTL) } else { from.max(grant.gone_by(MAX_TTL)) };
+        from = if is_alone { grant.gone_by(outlives) } else { from.max(grant.gone_by(outlives)) };
     }
     free.push(Window { from, to: Moment::MAX });
     free
@@ -126,8 +128,8 @@ pub(super) fn the_quick_resource_is_served(waits: &[Wait], windows: &[Window]) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::LONG_WAIT;
     use super::super::grants::Holder;
+    use super::super::{LONG_WAIT, MAX_TTL};
     use super::*;
 
     const HEALTHY: Window = Window { from: Moment(1_000_000), to: Moment(20_000_000) };
@@ -157,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_resource_that_stays_free_is_found() {
-        let stuck = |grants: &[Grant], wait| free_locks_are_taken(grants, &[], &[wait], &[HEALTHY]).violations.len();
+        let stuck =
+            |grants: &[Grant], wait| free_locks_are_taken(grants, &[], &[wait], &[HEALTHY], MAX_TTL).violations.len();
         let grants = [held(500, 2_000), held(5_000, 6_000)];
         assert_eq!(stuck(&grants, wait(1_500, 5_000, true)), 1, "free from 2 s to 5 s");
         assert_eq!(stuck(&grants, wait(3_500, 5_000, true)), 0, "it waited for less");
@@ -170,7 +173,7 @@ mod tests {
         assert_eq!(stuck(&grants, wait(17_500, 99_000, false)), 1, "up to the end of the window");
         assert_eq!(stuck(&grants, wait(18_500, 99_000, false)), 0, "nobody knows what happened later");
         assert_eq!(
-            free_locks_are_taken(&grants, &[], &[wait(1_500, 5_000, true)], &[]).violations,
+            free_locks_are_taken(&grants, &[], &[wait(1_500, 5_000, true)], &[], MAX_TTL).violations,
             Vec::<String>::new()
         );
     }
@@ -183,7 +186,7 @@ mod tests {
         );
         let grants = [held(500, 2_000), held(5_000, 6_000)];
         let free = |gathering: &[Grant]| {
-            free_locks_are_taken(&grants, gathering, std::slice::from_ref(&waiting), &[HEALTHY]).violations
+            free_locks_are_taken(&grants, gathering, std::slice::from_ref(&waiting), &[HEALTHY], MAX_TTL).violations
         };
         assert_eq!((free(&[]).len(), free(&[gathered]).len()), (1, 0));
     }
@@ -191,7 +194,8 @@ mod tests {
     #[test]
     fn a_resource_is_not_free_while_any_reader_has_it() {
         let read = |from, to| Grant { mode: lock_core::Mode::Read, ..held(from, to) };
-        let free = |grants: &[&Grant]| free(grants).iter().map(|free| (free.from, free.to)).collect::<Vec<_>>();
+        let free =
+            |grants: &[&Grant]| free(grants, MAX_TTL).iter().map(|free| (free.from, free.to)).collect::<Vec<_>>();
         let (long, short, writer) = (read(500, 3_000), read(600, 1_000), held(4_000, 5_000));
         assert_eq!(free(&[&long, &short, &writer])[1..], [(at(3_000), at(4_000)), (at(5_000), Moment::MAX)]);
     }
@@ -218,7 +222,7 @@ mod tests {
     #[test]
     fn only_waits_that_could_be_reported_are_counted() {
         let exercised = |wait: Wait| {
-            let free = free_locks_are_taken(&[], &[], std::slice::from_ref(&wait), &[HEALTHY]);
+            let free = free_locks_are_taken(&[], &[], std::slice::from_ref(&wait), &[HEALTHY], MAX_TTL);
             (free.exercised, the_quick_resource_is_served(&[wait], &[HEALTHY]).exercised)
         };
         assert_eq!(exercised(wait(2_000, 2_010, true)), (1, 1), "it would have waited longer");

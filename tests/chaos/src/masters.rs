@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::node::{Keyspace, NodeFuture, NodeRecord, RecordWrite};
 use lock_core::{LockManager, LockManagerBuilder, LockNode, NodeError, RedisNode};
 
-use super::store::Store;
+use super::store::{Store, zookeeper};
 use super::{MAX_TTL, PREFIX};
 
 /// A builder of managers over these masters. Without quarantines, these are Redis servers.
@@ -17,6 +17,7 @@ pub(super) fn builder(store: Store, masters: &[String], no_quarantine: bool) -> 
         _ if no_quarantine => builder.nodes(masters.iter().map(|url| NoQuarantine(RedisNode::from_url(url).unwrap()))),
         Store::Redis => builder.redis(masters),
         Store::Postgres => builder.postgres(masters),
+        Store::Zookeeper => builder.nodes([zookeeper::node(masters)]),
     }
 }
 

@@ -79,7 +79,9 @@ async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
         nemesis.inject_faults(FAULTS_LENGTH.min(length.saturating_sub(began.elapsed())).max(FAULTS_LENGTH / 2)).await;
         nemesis.recover().await;
         nemesis.quiet(LONG_QUIET + late(nemesis.world.plan)).await;
-        nemesis.without_wakeups(NO_WAKEUPS_LENGTH).await;
+        if !nemesis.world.plan.store.signs().is_empty() {
+            nemesis.without_wakeups(NO_WAKEUPS_LENGTH).await;
+        }
         nemesis.outage().await;
         nemesis.recover().await;
         nemesis.crowd().await;
@@ -90,8 +92,9 @@ async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
     }
 }
 
+/// How much longer the effects of faults last than in a quorum of Redis.
 fn late(plan: &Plan) -> Duration {
-    if plan.alone { LATE } else { Duration::ZERO }
+    plan.store.settle() + if plan.nodes() == 1 { LATE } else { Duration::ZERO }
 }
 
 /// Reads the histories and the database, counts, and checks.
@@ -120,15 +123,16 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let seen: Vec<_> = histories.iter().flat_map(|history| sets::sets(history)).collect();
     let breaches = safety::grants_keep_the_guarantees(&all, &evictions);
     let findings = Findings {
-        free: liveness::free_locks_are_taken(&all, &gathering, &waiting, &healthy),
+        free: liveness::free_locks_are_taken(&all, &gathering, &waiting, &healthy, world.plan.store.outlives()),
         served: liveness::the_quick_resource_is_served(&waiting, &quiet),
         passed: fairness::no_process_starves(&all, &waiting, &quiet, SERVICES),
         order: fairness::local_queues_are_fifo(&waiting, &quiet),
         writers: liveness::writers_are_served_beside_readers(&all, &waiting, &quiet),
     };
     let queues = QueueStats::count(nemesis, &all, &waiting, &findings, world.wakeups.read());
-    let (crowd, crowd_violations) = crowd::judge(&histories, &all, &waiting, world.plan.store.slack());
+    let (crowd, crowd_violations) = crowd::judge(&histories, &all, &waiting, world.plan.store);
     report.count(&histories, &all, Mix::count(&histories, &all, &breaches), queues, crowd);
+    report.without_effect.retain(|missing| !world.plan.store.lacks().contains(&missing.as_str()));
     let (counters, rows) = (world.ledger.counters().unwrap(), world.ledger.rows().unwrap());
     let checks = [
         breaches.into_iter().map(|(breach, _)| breach).collect(),

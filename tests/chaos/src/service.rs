@@ -77,6 +77,7 @@ pub struct ServiceArgs {
 /// What the tasks of a service share.
 pub(super) struct Shared {
     pub(super) service: usize,
+    pub(super) store: Store,
     pub(super) locks: LockManager,
     pub(super) ledger: Mutex<Ledger>,
     pub(super) journal: Arc<Journal>,
@@ -113,7 +114,8 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
         _ = std::io::stdin().read(&mut [0]);
         stop_at_eof.send_replace(true);
     });
-    let shared = Arc::new(Shared { service: args.service, locks: locks.clone(), ledger: Mutex::new(ledger), journal });
+    let (service, store, ledger) = (args.service, args.store, Mutex::new(ledger));
+    let shared = Arc::new(Shared { service, store, locks: locks.clone(), ledger, journal });
     let mut dice = Dice::new(args.seed);
     let mut tasks = JoinSet::new();
     let wanted = if args.crowd { vec![CROWD_RESOURCE.to_owned()] } else { (0..args.resources).map(resource).collect() };
@@ -132,7 +134,9 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
             let worker = Worker::new(Arc::clone(&shared), resource(index), task, number, dice);
             tasks.spawn(worker.work(stopped.clone()));
         }
-        tasks.spawn(adopt(Arc::clone(&shared), adopter.0, adopter.1, stopped.clone()));
+        if store.adopts() {
+            tasks.spawn(adopt(Arc::clone(&shared), adopter.0, adopter.1, stopped.clone()));
+        }
         tasks.spawn(operate(Arc::clone(&shared), operator.0, operator.1, stopped.clone()));
     }
     if args.probes || args.crowd {

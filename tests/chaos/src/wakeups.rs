@@ -96,9 +96,9 @@ impl Tap {
         if self.traffic().is_some() {
             return;
         }
-        if let Some((_, traffic)) = self.store.signs().into_iter().find(|(sign, _)| contains(sent, sign)) {
+        if let Some((_, traffic)) = self.store.signs().iter().find(|(sign, _)| contains(sent, sign)) {
             // A connection has one reader, so nobody else has set it.
-            _ = self.traffic.set(traffic);
+            _ = self.traffic.set(*traffic);
         }
     }
 

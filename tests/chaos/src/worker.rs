@@ -57,7 +57,10 @@ impl Worker {
             return Cycle::draw_in_crowd(&mut self.dice);
         }
         let index = (0..RESOURCES).find(|index| resource(*index) == self.resource).unwrap_or(QUICK_RESOURCE);
-        let kind = Kind::draw(&mut self.dice, index, self.number);
+        let kind = match Kind::draw(&mut self.dice, index, self.number) {
+            Kind::Delegate if !self.shared.store.adopts() => Kind::Write,
+            kind => kind,
+        };
         Cycle::draw(&mut self.dice, kind, index == QUICK_RESOURCE)
     }
 

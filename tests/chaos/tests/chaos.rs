@@ -31,10 +31,10 @@ async fn run_alone(plan: &Plan) -> Report {
     report
 }
 
-/// Runs chaos on PostgreSQL for `seconds`, and wants no violation.
-async fn no_guarantee_is_broken_on_postgresql(alone: bool, seconds: u64) -> Report {
+/// Runs chaos on another store for `seconds`, and wants no violation.
+async fn no_guarantee_is_broken_on(store: Store, alone: bool, seconds: u64) -> Report {
     let (plan, directory) = plan(1, seconds, None);
-    let plan = Plan { store: Store::Postgres, alone, ..plan };
+    let plan = Plan { store, alone, ..plan };
     let report = run_alone(&plan).await;
     assert!(report.violations.is_empty(), "the histories are in {}\n{report}", directory.keep().display());
     report
@@ -69,21 +69,42 @@ async fn no_guarantee_is_broken_while_faults_hit_a_minority() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_guarantee_is_broken_while_faults_hit_postgresql() {
     // It is too short for every kind of fault.
-    let report = no_guarantee_is_broken_on_postgresql(false, 2).await;
+    let report = no_guarantee_is_broken_on(Store::Postgres, false, 2).await;
     assert!(report.grants > 0 && !report.faults.is_empty(), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_postgresql() {
-    let report = no_guarantee_is_broken_on_postgresql(false, 60).await;
+    let report = no_guarantee_is_broken_on(Store::Postgres, false, 60).await;
     assert!(report.is_clean(), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_guarantee_is_broken_while_faults_hit_postgresql_alone() {
-    let report = no_guarantee_is_broken_on_postgresql(true, 60).await;
+    let report = no_guarantee_is_broken_on(Store::Postgres, true, 60).await;
+    assert!(report.is_clean(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_guarantee_is_broken_while_faults_hit_zookeeper() {
+    // It is too short for every kind of fault.
+    let report = no_guarantee_is_broken_on(Store::Zookeeper, true, 2).await;
+    assert!(report.grants > 0 && !report.faults.is_empty(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_an_ensemble() {
+    let report = no_guarantee_is_broken_on(Store::Zookeeper, false, 60).await;
+    assert!(report.is_clean(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn no_guarantee_is_broken_while_faults_hit_zookeeper_alone() {
+    let report = no_guarantee_is_broken_on(Store::Zookeeper, true, 60).await;
     assert!(report.is_clean(), "{report}");
 }
 

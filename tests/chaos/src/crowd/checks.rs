@@ -7,9 +7,10 @@ use super::super::fairness::no_process_starves;
 use super::super::grants::{Grant, Process};
 use super::super::history::Record;
 use super::super::liveness::{Finding, free};
+use super::super::store::Store;
 use super::super::waits::Wait;
 use super::super::windows::{Window, phases, stalls};
-use super::super::{LONG_WAIT, MAX_TTL, NODE_TIMEOUT};
+use super::super::{LONG_WAIT, NODE_TIMEOUT};
 use super::absence::{Absence, Kind, absences};
 use super::rounds::ESTABLISHED;
 use super::stats::CrowdStats;
@@ -20,8 +21,6 @@ use lock_history::Moment;
 /// not reply (only the first time), the jitter of the next in line, the rounds of its attempt, and a second attempt if two came at
 /// once. Without load it is around 20 ms; the servers, whose stalls nobody records, need the rest.
 const MARGIN: Duration = NODE_TIMEOUT.saturating_add(Duration::from_millis(100));
-/// A key that a process left behind when it was hit lives for as long as this.
-const LEFT_BEHIND: Duration = MAX_TTL.saturating_add(NODE_TIMEOUT);
 /// How long a killed process may still be in line.
 const REMEMBERED: Duration = Duration::from_secs(2);
 /// Within this time, two waiters may enter the line in any order.
@@ -39,6 +38,8 @@ struct Crowd<'a> {
     free: Vec<Window>,
     /// What a free lock may cost beside what is expected.
     margin: Duration,
+    /// Whether each killed process has a turn, instead of one for all of them.
+    killed_in_turn: bool,
     /// When a process stood still. Those of the nemesis hit every connection.
     stalls: Vec<(Option<Process>, Window)>,
 }
@@ -48,20 +49,21 @@ pub(in super::super) fn judge(
     histories: &[Vec<Record>],
     grants: &[Grant],
     waits: &[Wait],
-    slack: Duration,
+    store: Store,
 ) -> (CrowdStats, Vec<String>) {
     let nemesis = histories.first().map_or(&[][..], Vec::as_slice);
     let grants: Vec<Grant> = grants.iter().filter(|grant| grant.resource == CROWD_RESOURCE).cloned().collect();
     let waits: Vec<&Wait> = waits.iter().filter(|wait| wait.resource == CROWD_RESOURCE).collect();
     let absences = absences(nemesis);
     let windows = phases(nemesis, CROWD_PHASE);
-    let free = certainly_free(&grants, &waits, &absences, slack);
+    let free = certainly_free(&grants, &waits, &absences, store);
     let crowd = Crowd {
         waits,
         absences,
         windows,
         free,
-        margin: MARGIN + 2 * slack,
+        margin: MARGIN + 2 * store.slack(),
+        killed_in_turn: store.keeps_the_killed_in_line(),
         stalls: histories.iter().flat_map(|history| stalls(history)).collect(),
     };
     let unhit: Vec<Wait> = crowd.unhit().cloned().collect();
@@ -122,8 +124,12 @@ impl Crowd<'_> {
             self.absences.iter().filter(|it| it.kind == Kind::Frozen && it.overlaps(free)).filter(before).count();
         let lately =
             Window { from: Moment(free.from.0.saturating_sub(u64::try_from(REMEMBERED.as_micros()).unwrap())), ..free };
-        let killed = self.absences.iter().any(|it| it.kind == Kind::Killed && lately.contains(it.window.from));
-        u32::try_from(frozen).unwrap() + u32::from(killed || frozen >= FIRST_UNWOKEN)
+        let killed = self.absences.iter().filter(|it| it.kind == Kind::Killed && lately.contains(it.window.from));
+        let passing = match self.killed_in_turn {
+            true => frozen + killed.filter(before).count(),
+            false => frozen + usize::from(killed.count() > 0 || frozen >= FIRST_UNWOKEN),
+        };
+        u32::try_from(passing).unwrap()
     }
 
     /// How much of a window at least one process stood still that takes part.
@@ -170,20 +176,22 @@ pub(super) fn in_line<'a>(waits: &[&'a Wait], absence: &Absence) -> Option<&'a W
 
 /// The times in which no master can have had a key of the lock: a process that was hit while nobody else had held the lock for a
 /// while may have been about to take it.
-fn certainly_free(grants: &[Grant], waits: &[&Wait], absences: &[Absence], slack: Duration) -> Vec<Window> {
+fn certainly_free(grants: &[Grant], waits: &[&Wait], absences: &[Absence], store: Store) -> Vec<Window> {
     let mut sorted: Vec<&Grant> = grants.iter().collect();
     sorted.sort_by_key(|grant| grant.granted);
-    let mut spans = free(&sorted);
+    let mut spans = free(&sorted, store.outlives());
     for absence in absences.iter().filter(|absence| absence.kind != Kind::Cut && in_line(waits, absence).is_some()) {
         let at = absence.window.from;
         let holds = |grant: &&Grant| {
             grant.holder.process != absence.process
-                && grant.granted.plus(ESTABLISHED + slack) <= at
+                && grant.granted.plus(ESTABLISHED + store.slack()) <= at
                 && at < grant.ends()
         };
         if !grants.iter().any(|grant| holds(&grant)) {
-            let (before, after) =
-                (Window { from: Moment(0), to: at }, Window { from: at.plus(LEFT_BEHIND), to: Moment::MAX });
+            let (before, after) = (
+                Window { from: Moment(0), to: at },
+                Window { from: at.plus(store.outlives() + NODE_TIMEOUT), to: Moment::MAX },
+            );
             spans = spans.iter().flat_map(|span| [span.within(before), span.within(after)]).flatten().collect();
         }
     }
@@ -243,7 +251,7 @@ mod tests {
         nemesis.extend(stall.map(|(from, to)| record(to, Event::Stalled { from: at(from) })));
         nemesis.push(phase(9_500, "end"));
         let waits = [wait(0, 9_000, false), wait(1, next, true)];
-        judge(&[nemesis], &grants(next), &waits, Duration::ZERO)
+        judge(&[nemesis], &grants(next), &waits, Store::Redis)
     }
 
     #[test]
@@ -255,7 +263,7 @@ mod tests {
         let frozen = |began| Wait { began: at(began), ..wait(0, 9_000, false) };
         let found = |began| {
             let waits = [frozen(began), wait(1, 2_290, true)];
-            judge(std::slice::from_ref(&nemesis), &grants(2_290), &waits, Duration::ZERO).1.len()
+            judge(std::slice::from_ref(&nemesis), &grants(2_290), &waits, Store::Redis).1.len()
         };
         assert_eq!((found(1_100), found(1_400)), (0, 1));
     }
@@ -290,7 +298,7 @@ mod tests {
             let phase = |millis, name: &str| record(millis, Event::Phase { name: name.to_owned() });
             vec![phase(500, CROWD_PHASE), phase(9_500, "end")]
         };
-        let found = |wait: Wait| judge(&[nemesis()], &grants(2_010), &[wait], Duration::ZERO).1.len();
+        let found = |wait: Wait| judge(&[nemesis()], &grants(2_010), &[wait], Store::Redis).1.len();
         assert_eq!((found(wait(0, 8_000, true)), found(wait(0, 8_000, false))), (0, 1));
         assert_eq!(found(wait(0, 3_000, false)), 0, "it was told that no majority replied");
         assert_eq!(found(wait(0, 9_900, false)), 0, "the crowd was asked to leave");

@@ -121,13 +121,14 @@ impl Nemesis<'_, '_> {
         let servers = self.world.servers.len();
         let first = self.dice.index(servers);
         let fault = |kind, server, service| Fault { kind, server, service, duration: ROUND };
-        let minority = minority(servers);
+        let minority = minority(self.world.plan.nodes());
         let links = |kind| (0..minority).map(|more| fault(kind, Some((first + more) % servers), service)).collect();
         match trouble {
             Trouble::None => Vec::new(),
             Trouble::MasterLost if minority == 0 => Vec::new(),
             Trouble::MasterLost => vec![fault(Kind::KillServer, Some(first), None)],
             _ if service.is_none() => Vec::new(),
+            Trouble::WakeupsCut if self.world.plan.store.signs().is_empty() => Vec::new(),
             Trouble::WakeupsCut => vec![fault(Kind::CutWakeups, None, service)],
             Trouble::RequestsCut => links(Kind::CutRequests),
             Trouble::LinksCut => links(Kind::CutLink),

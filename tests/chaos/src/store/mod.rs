@@ -2,16 +2,17 @@
 
 mod postgres;
 mod redis;
+pub(super) mod zookeeper;
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 use futures_util::future::join_all;
-use lock_support::{PostgresServer, RedisCluster, RedisServer};
+use lock_support::{PostgresServer, RedisCluster, RedisServer, ZooKeeperServer};
 
-use super::NODE_TIMEOUT;
 use super::fault::Kind;
 use super::wakeups::Traffic;
+use super::{MAX_TTL, NODE_TIMEOUT};
 
 /// A kind of server in which locks are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -20,6 +21,8 @@ pub enum Store {
     Redis,
     /// PostgreSQL servers.
     Postgres,
+    /// The servers of a ZooKeeper ensemble.
+    Zookeeper,
 }
 
 impl Store {
@@ -27,7 +30,7 @@ impl Store {
     pub(super) fn quorum(self) -> usize {
         match self {
             Self::Redis => 5,
-            Self::Postgres => 3,
+            Self::Postgres | Self::Zookeeper => 3,
         }
     }
 
@@ -37,7 +40,42 @@ impl Store {
             Self::Redis => NODE_TIMEOUT,
             // The default for these locks. A server does more for a vote, on a busy machine.
             Self::Postgres => NODE_TIMEOUT * 2,
+            Self::Zookeeper => zookeeper::NODE_TIMEOUT,
         }
+    }
+
+    /// How long a lock lives, at most, after its process was killed.
+    pub(super) fn outlives(self) -> Duration {
+        match self {
+            Self::Redis | Self::Postgres => MAX_TTL,
+            Self::Zookeeper => zookeeper::SESSION,
+        }
+    }
+
+    /// Whether a process that was killed while it waited stays in line for a while.
+    pub(super) fn keeps_the_killed_in_line(self) -> bool {
+        self == Self::Zookeeper
+    }
+
+    /// How much longer than elsewhere a fault has effects after it has healed.
+    pub(super) fn settle(self) -> Duration {
+        match self {
+            Self::Redis | Self::Postgres => Duration::ZERO,
+            Self::Zookeeper => zookeeper::SETTLE,
+        }
+    }
+
+    /// What a run on such servers cannot contain.
+    pub(super) fn lacks(self) -> &'static [&'static str] {
+        match self {
+            Self::Redis | Self::Postgres => &[],
+            Self::Zookeeper => &zookeeper::LACKS,
+        }
+    }
+
+    /// Whether a lock can be adopted.
+    pub(super) fn adopts(self) -> bool {
+        self != Self::Zookeeper
     }
 
     /// By how much a round of votes may be slower on a busy machine than in memory.
@@ -46,6 +84,7 @@ impl Store {
             Self::Redis => Duration::ZERO,
             // Every client has a process of its own on the server, and waits for a core.
             Self::Postgres => Duration::from_millis(100),
+            Self::Zookeeper => zookeeper::SLACK,
         }
     }
 
@@ -56,30 +95,34 @@ impl Store {
                 let start = async || Server::Postgres(PostgresServer::start_with(&postgres::ARGUMENTS).await);
                 join_all((0..servers).map(|_| start())).await
             }
+            Self::Zookeeper => zookeeper::start(servers).await.into_iter().map(Server::Zookeeper).collect(),
         }
     }
 
-    /// The faults of its servers.
-    pub(super) fn faults(self) -> &'static [Kind] {
+    /// The faults of its servers, and of connections that carry one kind of traffic alone.
+    pub(super) fn faults(self) -> Vec<Kind> {
         match self {
-            Self::Redis => &redis::FAULTS,
-            Self::Postgres => &postgres::FAULTS,
+            Self::Redis => [&redis::FAULTS[..], &Kind::OF_ONE_TRAFFIC].concat(),
+            Self::Postgres => [&postgres::FAULTS[..], &Kind::OF_ONE_TRAFFIC].concat(),
+            Self::Zookeeper => zookeeper::FAULTS.to_vec(),
         }
     }
 
-    /// The URL of a server behind this port of the machine.
+    /// Where a service finds a server that is behind this port of the machine.
     pub(super) fn url(self, port: u16) -> String {
         match self {
             Self::Redis => format!("redis://127.0.0.1:{port}"),
             Self::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+            Self::Zookeeper => format!("127.0.0.1:{port}"),
         }
     }
 
-    /// What a service sends on connections of one kind, and on no other.
-    pub(super) fn signs(self) -> [(&'static str, Traffic); 2] {
+    /// What a service sends on connections of one kind, and on no other. Nothing, if one connection carries everything.
+    pub(super) fn signs(self) -> &'static [(&'static str, Traffic)] {
         match self {
-            Self::Redis => redis::SIGNS,
-            Self::Postgres => postgres::SIGNS,
+            Self::Redis => &redis::SIGNS,
+            Self::Postgres => &postgres::SIGNS,
+            Self::Zookeeper => &[],
         }
     }
 
@@ -94,6 +137,7 @@ impl Store {
 pub(super) enum Server {
     Redis(RedisServer),
     Postgres(PostgresServer),
+    Zookeeper(ZooKeeperServer),
 }
 
 impl Server {
@@ -101,7 +145,7 @@ impl Server {
     pub(super) fn redis(&self) -> Option<&RedisServer> {
         match self {
             Self::Redis(server) => Some(server),
-            Self::Postgres(_) => None,
+            Self::Postgres(_) | Self::Zookeeper(_) => None,
         }
     }
 
@@ -109,6 +153,7 @@ impl Server {
         match self {
             Self::Redis(server) => server.address(),
             Self::Postgres(server) => format!("127.0.0.1:{}", server.port()),
+            Self::Zookeeper(server) => server.address(),
         }
     }
 
@@ -117,6 +162,7 @@ impl Server {
         match self {
             Self::Redis(server) => redis::inject(server, kind, duration).await,
             Self::Postgres(server) => postgres::inject(server, kind).await,
+            Self::Zookeeper(server) => zookeeper::inject(server, kind).await,
         }
     }
 
@@ -125,14 +171,17 @@ impl Server {
         match self {
             Self::Redis(server) => redis::heal(server, kind).await,
             Self::Postgres(server) => postgres::heal(server, kind).await,
+            Self::Zookeeper(server) => zookeeper::heal(server, kind).await,
         }
     }
 
-    /// Whether it votes: its record is for the memory that it has now, and has an epoch.
+    /// Whether it votes: its record is for the memory that it has now, and has an epoch. One of ZooKeeper: whether it is part of its
+    /// ensemble.
     pub(super) async fn votes(&self) -> bool {
         match self {
             Self::Redis(server) => redis::votes(server).await,
             Self::Postgres(server) => postgres::votes(server).await,
+            Self::Zookeeper(server) => server.mode().is_some(),
         }
     }
 
@@ -141,6 +190,7 @@ impl Server {
         match self {
             Self::Redis(server) => redis::lock_keys(server).await,
             Self::Postgres(server) => postgres::lock_keys(server).await,
+            Self::Zookeeper(server) => zookeeper::lock_keys(server).await,
         }
     }
 }
