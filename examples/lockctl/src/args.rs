@@ -97,12 +97,12 @@ Examples:
 #[derive(Args)]
 pub(crate) struct SetArgs {
     /// URL of a master, such as `redis://10.0.0.1:6379`; repeat it for each one, an odd number in total. One that begins with
-    /// `postgres://` is a PostgreSQL master.
+    /// `postgres://` is a PostgreSQL master. An ensemble of ZooKeeper is one master: `zookeeper://10.0.0.1:2181,10.0.0.2:2181/locks`.
     ///
     /// Other users of the machine can see the arguments of a process: put passwords in the variable.
     #[arg(
         long = "redis",
-        visible_alias = "postgres",
+        visible_aliases = ["postgres", "zookeeper"],
         env = "LOCK_URLS",
         value_name = "URL",
         value_delimiter = ',',
@@ -158,7 +158,8 @@ impl Cli {
         let cli = Self::parse();
         // clap does not let an argument be both required and accepted on either side of the command.
         if cli.set.urls.is_empty() {
-            let missing = "no masters: name each with --redis or --postgres, or all of them in LOCK_URLS";
+            let missing = "no masters: name each with --redis or --postgres, an ensemble with --zookeeper, or all in LOCK_URLS; \
+                           a URL begins with redis://, postgres:// or zookeeper://";
             Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
         }
         cli

@@ -40,8 +40,16 @@ fn connect(set: &SetArgs) -> Result<LockManager, ConfigError> {
 }
 
 fn builder(set: &SetArgs) -> lock_core::LockManagerBuilder {
-    let (postgres, redis): (Vec<_>, Vec<_>) = set.urls.iter().partition(|url| url.starts_with("postgres"));
-    let builder = LockManager::builder().redis(redis).postgres(postgres);
+    // The servers of an ensemble have commas between them, as masters do.
+    let urls = set.urls.join(",");
+    let builder = match urls.strip_prefix("zookeeper://") {
+        Some(ensemble) => LockManager::builder().zookeeper(ensemble),
+        None => {
+            let (postgres, redis): (Vec<&str>, Vec<&str>) =
+                urls.split(',').partition(|url| url.starts_with("postgres"));
+            LockManager::builder().redis(redis).postgres(postgres)
+        }
+    };
     builder.prefix(&set.prefix).set_name(&set.set_name).assume_durable(set.assume_durable)
 }
 

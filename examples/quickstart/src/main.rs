@@ -4,6 +4,7 @@
 //! cargo run -p quickstart                                    # five in-memory masters
 //! LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379 cargo run -p quickstart
 //! LOCK_URLS=postgres://user@host/database cargo run -p quickstart
+//! LOCK_URLS=zookeeper://a:2181,b:2181,c:2181/locks cargo run -p quickstart
 //! curl -X POST http://127.0.0.1:3000/stock/42/deduct
 //! ```
 //!
@@ -14,7 +15,7 @@ mod log_in;
 use std::{env, error::Error, time::Duration};
 
 use axum::{Extension, Json, Router, extract::Path, middleware, routing::post};
-use lock_axum::{FencingToken, LockManager, dashboard, distributed_lock, readyz};
+use lock_axum::{FencingToken, LockManager, LockManagerBuilder, dashboard, distributed_lock, readyz};
 use serde_json::{Value, json};
 
 #[distributed_lock(resource = "stock:{sku}", ttl = "10s", wait = "2s")]
@@ -30,11 +31,7 @@ async fn deduct(Path(sku): Path<String>, token: FencingToken) -> Json<Value> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let locks = match env::var("LOCK_URLS") {
-        Ok(urls) => {
-            let (postgres, redis): (Vec<&str>, Vec<&str>) =
-                urls.split(',').partition(|url| url.starts_with("postgres"));
-            LockManager::builder().redis(redis).postgres(postgres).connect().await?
-        }
+        Ok(urls) => masters(&urls)?.connect().await?,
         Err(_) => LockManager::in_memory(),
     };
     let mut app = Router::new()
@@ -54,6 +51,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Locks are released in the background, and `serve` does not wait for that.
     locks.shutdown(Duration::from_secs(10)).await;
     Ok(())
+}
+
+/// Where the locks are kept: on the masters that these URLs name, or in one ensemble.
+fn masters(urls: &str) -> Result<LockManagerBuilder, Box<dyn Error>> {
+    match urls.split_once("://") {
+        Some(("zookeeper", ensemble)) => Ok(LockManager::builder().zookeeper(ensemble)),
+        Some(("redis" | "rediss" | "postgres" | "postgresql", _)) => {
+            let (postgres, redis): (Vec<&str>, Vec<&str>) =
+                urls.split(',').partition(|url| url.starts_with("postgres"));
+            Ok(LockManager::builder().redis(redis).postgres(postgres))
+        }
+        _ => Err("LOCK_URLS: expected redis://.., postgres://.. or zookeeper://..".into()),
+    }
 }
 
 /// Completes on Ctrl-C and, on Unix, on SIGTERM.

@@ -55,6 +55,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Runs a service with locks until it is stopped. Delegations to it are made for its name.
 async fn serve(service: Router, name: &str) -> Result<(), Box<dyn Error>> {
     let urls = env::var("LOCK_URLS")?;
+    if !urls.starts_with("redis") && !urls.starts_with("postgres") {
+        return Err("LOCK_URLS: expected redis://.. or postgres://..; locks in ZooKeeper cannot be delegated".into());
+    }
     let (postgres, redis): (Vec<&str>, Vec<&str>) = urls.split(',').partition(|url| url.starts_with("postgres"));
     let locks = LockManager::builder().redis(redis).postgres(postgres).audience(name).connect().await?;
     let service = service.layer(Extension(locks.clone()));

@@ -1,7 +1,7 @@
 //! A scheduled job that runs once in each period, whichever of its instances are alive.
 //!
 //! ```text
-//! export LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379     # or postgres://user@host/database
+//! export LOCK_URLS=redis://a:6379,redis://b:6379,redis://c:6379     # or postgres://.. or zookeeper://..
 //! cargo run -p worker -- report.sqlite     # in several terminals; then kill, freeze and stop some
 //! ```
 //!
@@ -18,7 +18,7 @@ use std::env;
 use std::error::Error;
 use std::time::Duration;
 
-use lock_axum::{LockError, LockManager};
+use lock_axum::{LockError, LockManager, LockManagerBuilder};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::report::Report;
@@ -37,11 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let database = env::args().nth(1).ok_or("usage: worker DATABASE")?;
     let locks = match env::var("LOCK_URLS") {
-        Ok(urls) => {
-            let (postgres, redis): (Vec<&str>, Vec<&str>) =
-                urls.split(',').partition(|url| url.starts_with("postgres"));
-            LockManager::builder().redis(redis).postgres(postgres).connect().await?
-        }
+        Ok(urls) => masters(&urls)?.connect().await?,
         Err(_) => LockManager::in_memory(), // other instances do not see these locks
     };
     let report = Report::open(&database)?;
@@ -51,6 +47,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     locks.shutdown(GRACE).await; // waits for a run to end; after the grace it loses its lock, which cancels it
     working.await?;
     Ok(())
+}
+
+/// Where the locks are kept: on the masters that these URLs name, or in one ensemble.
+fn masters(urls: &str) -> Result<LockManagerBuilder, Box<dyn Error>> {
+    match urls.split_once("://") {
+        Some(("zookeeper", ensemble)) => Ok(LockManager::builder().zookeeper(ensemble)),
+        Some(("redis" | "rediss" | "postgres" | "postgresql", _)) => {
+            let (postgres, redis): (Vec<&str>, Vec<&str>) =
+                urls.split(',').partition(|url| url.starts_with("postgres"));
+            Ok(LockManager::builder().redis(redis).postgres(postgres))
+        }
+        _ => Err("LOCK_URLS: expected redis://.., postgres://.. or zookeeper://..".into()),
+    }
 }
 
 /// Runs the report whenever it is due and no other instance is at it, until the manager is closed.

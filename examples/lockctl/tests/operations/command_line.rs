@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use lock_support::{PostgresServer, RedisCluster, RedisServer};
+use lock_support::{PostgresServer, RedisCluster, RedisServer, ZooKeeperServer};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
@@ -26,6 +26,14 @@ async fn masters_in_postgresql_are_named_by_their_urls() {
     let server = PostgresServer::start().await;
     let out = lockctl(&[server.url()], "replace --timeout 30s").await.expect_done();
     assert!(out.contains(&format!("127.0.0.1:{}/postgres", server.port())), "{out}");
+}
+
+#[tokio::test]
+async fn an_ensemble_is_named_by_all_its_servers() {
+    let server = ZooKeeperServer::start().await;
+    let servers = format!("{0},{0}/locks", server.address());
+    let out = lockctl(&[format!("zookeeper://{servers}")], "replace --timeout 30s").await.expect_done();
+    assert!(out.contains(&servers), "{out}");
 }
 
 #[tokio::test]
