@@ -27,7 +27,8 @@ const TICK_TIME: Duration = Duration::from_secs(2);
 /// A lock is an ephemeral znode, and ends with the session at the latest. So the session has to be longer than the longest lock:
 /// [`max_ttl`](crate::LockManagerBuilder::max_ttl) and two ticks. The servers allow 20 ticks, 40 s by default; with less than is
 /// needed, [`connect`](crate::LockManagerBuilder::connect) fails and says so. The locks of a process that dies are free when its session
-/// ends, not when their `ttl` is over. While the process lives, it ends each at its `ttl` itself, give or take half a tick.
+/// ends, not when their `ttl` is over. While the process lives, it ends each itself, at its `ttl` or a
+/// quarter of a tick later.
 ///
 /// When the session ends, because the process was stopped for too long, all its locks end with it.
 ///

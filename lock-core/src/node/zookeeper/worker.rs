@@ -89,14 +89,15 @@ impl Worker {
         }));
     }
 
-    /// Shows the servers that the session lives, over the connection that also carries the requests.
+    /// Shows the servers that the session lives, over the connection that also carries the requests. Not a read, which a server that was
+    /// cut off from its leader would answer.
     fn give_sign(&mut self) {
         if self.session.check_connected().is_err() || self.sign_under_way.swap(true, Ordering::Relaxed) {
             return;
         }
         let (session, under_way, sent) = (Arc::clone(&self.session), Arc::clone(&self.sign_under_way), Instant::now());
         self.poll_once(Box::pin(async move {
-            let answered = session.client.check_stat("/").await;
+            let answered = session.client.sync("/").await;
             under_way.store(false, Ordering::Relaxed);
             if answered.is_ok() {
                 session.known().heard.answered(sent);
