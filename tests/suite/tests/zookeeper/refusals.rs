@@ -17,10 +17,10 @@ async fn a_session_that_is_shorter_than_the_longest_lock_is_refused_with_both_ti
     }
     let settings = LockManager::builder().nodes([node(&server.address())]).max_ttl(Duration::from_secs(5));
     let refused = settings.connect().await.unwrap_err().to_string();
-    assert!(refused.contains("lower .max_ttl(5s) to 1.8s or less"), "{refused}");
+    assert!(refused.contains("lower .max_ttl(5s) to 1.4s or less"), "{refused}");
     LockManager::builder()
         .nodes([node(&server.address())])
-        .max_ttl(Duration::from_millis(1800))
+        .max_ttl(Duration::from_millis(1400))
         .connect()
         .await
         .unwrap();
