@@ -1,6 +1,7 @@
 //! Requests as parameters of `lock_votes`, and its rows as replies.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::iter;
 use std::time::Duration;
 
 use tokio_postgres::Row;
@@ -26,6 +27,8 @@ pub(super) struct Batch {
     tokens: Vec<i32>,
     sinces: Vec<i64>,
     reads: Vec<bool>,
+    /// Which requests share no fence with another one.
+    alone: Vec<bool>,
 }
 
 /// What an operation has, besides its owner.
@@ -44,13 +47,14 @@ impl Batch {
     pub(super) fn of(messages: &[Message]) -> Option<Self> {
         let first = &messages.first()?.request;
         let requests = || messages.iter().map(|message| &message.request);
+        let uses = fence_uses(requests().map(|request| &request.keys));
         let arguments: Vec<Arguments> = requests().map(|request| arguments(request.operation)).collect();
         Some(Self {
             keyspace: first.keys.keyspace().record().to_owned(),
             epoch: first.epoch.to_string(),
             waiter: first.waiter.to_string(),
             polls: first.polls,
-            all_fences: all_fences(requests().map(|request| &request.keys)),
+            all_fences: uses.keys().copied().collect(),
             kinds: arguments.iter().map(|of| of.kind).collect(),
             keys: requests().map(|request| request.keys.lock_key().to_owned()).collect(),
             queues: requests().map(|request| request.keys.queue().to_owned()).collect(),
@@ -61,10 +65,11 @@ impl Batch {
             tokens: arguments.iter().map(|of| i32::try_from(of.tokens).unwrap_or(i32::MAX)).collect(),
             sinces: arguments.iter().map(|of| number(of.since)).collect(),
             reads: arguments.iter().map(|of| of.reads).collect(),
+            alone: requests().map(|request| fences(&request.keys).all(|fence| uses[&fence] == 1)).collect(),
         })
     }
 
-    pub(super) fn parameters<'a>(&'a self, session: &'a String) -> [&'a (dyn ToSql + Sync); 16] {
+    pub(super) fn parameters<'a>(&'a self, session: &'a String) -> [&'a (dyn ToSql + Sync); 17] {
         [
             session,
             &self.keyspace,
@@ -82,17 +87,29 @@ impl Batch {
             &self.tokens,
             &self.sinces,
             &self.reads,
+            &self.alone,
         ]
     }
 }
 
-/// The fences that are locked for these locks and their queues, in the order of all sessions.
-pub(super) fn all_fences<'a>(keys: impl Iterator<Item = &'a LockKeys>) -> Vec<i32> {
-    keys.flat_map(|keys| [keys.fence(), keys.queue_fence()])
-        .map(i32::from)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+/// The fences that are locked for a lock and its queue, in ascending order.
+pub(super) fn all_fences(keys: &LockKeys) -> Vec<i32> {
+    fence_uses(iter::once(keys)).into_keys().collect()
+}
+
+/// How many of these locks have each fence, for themselves or for their queues.
+fn fence_uses<'a>(all_keys: impl Iterator<Item = &'a LockKeys>) -> BTreeMap<i32, usize> {
+    let mut uses = BTreeMap::new();
+    for fence in all_keys.flat_map(fences) {
+        *uses.entry(fence).or_default() += 1;
+    }
+    uses
+}
+
+/// The fence of a lock, and that of its queue if it is another one.
+fn fences(keys: &LockKeys) -> impl Iterator<Item = i32> {
+    let (fence, queue_fence) = (keys.fence(), keys.queue_fence());
+    iter::once(fence).chain((queue_fence != fence).then_some(queue_fence)).map(i32::from)
 }
 
 fn arguments(operation: Operation) -> Arguments {

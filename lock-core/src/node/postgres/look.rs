@@ -1,6 +1,5 @@
 //! The statements that look at locks and evict their holders.
 
-use std::iter;
 use std::time::Duration;
 
 use tokio_postgres::Row;
@@ -60,7 +59,7 @@ pub(super) async fn evict(session: &Session, evict: &Evict) -> Result<Eviction, 
     let (record, epoch, fence) = (keys.keyspace().record(), epoch.to_string(), i32::from(keys.fence()));
     let named: Vec<String> = holders.iter().filter_map(Holder::owner).map(OwnerId::uuid).collect();
     let (token, barred_for) = (number(*token), micros(*barred_for));
-    let (all_fences, lock_key, queue) = (all_fences(iter::once(keys)), keys.lock_key(), keys.queue());
+    let (all_fences, lock_key, queue) = (all_fences(keys), keys.lock_key(), keys.queue());
     let parameters: [&(dyn ToSql + Sync); 10] =
         [&session.id, &record, &epoch, &all_fences, &lock_key, &queue, &fence, &named, &token, &barred_for];
     let row = session.client.query_one(&session.evict, &parameters).await;

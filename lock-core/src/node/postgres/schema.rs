@@ -25,6 +25,7 @@ pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
     let sources = [
         include_str!("sql/record.sql"),
         include_str!("sql/votes.sql"),
+        include_str!("sql/common.sql"),
         include_str!("sql/readers.sql"),
         include_str!("sql/queue.sql"),
         include_str!("sql/look.sql"),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::join_all;
 use lock_core::node::{
     Ballot, Epoch, Evict, Eviction, Holder, Inspection, Keyspace, LockKeys, LockState, Look, MemberId, NodeRecord,
-    Operation, OwnerId, Quarantine, QueuePosition, RESERVATION_TTL, RecordWrite, Reply, Request, Roster, Seat, SetId,
-    WaiterId, Wakeup, Wakeups,
+    Operation, OwnerId, Quarantine, QueuePosition, RESERVATION_TTL, RecordWrite, Reply, ReplySender, Request, Roster,
+    Seat, SetId, WaiterId, Wakeup, Wakeups,
 };
 use lock_core::{LockNode, MemoryNode, Mode, NodeError};
-use lock_support::{ask, eventually_async};
+use lock_support::eventually_async;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
@@ -20,12 +21,11 @@ const LONG: Duration = Duration::from_secs(1000);
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// A request about one of three resources or two slots, in the present epoch or in an unknown one.
-    Request {
-        resource: usize,
+    /// Requests that are submitted together, each about one of three resources or two slots, in the present epoch or in an unknown one.
+    Requests {
         present: bool,
         waiter: Waiter,
-        operation: Operation,
+        operations: Vec<(usize, Operation)>,
     },
     /// All locks are looked at, in the present epoch, in an unknown one, or in any.
     Look(Option<bool>),
@@ -115,12 +115,11 @@ const WAITERS: u128 = 5;
 
 fn action() -> impl Strategy<Value = Action> {
     let waiter = (1..=WAITERS, prop::bool::weighted(0.1)).prop_map(|(bits, polls)| (WaiterId::from_bits(bits), polls));
-    let request = (0..LOCKS, prop::bool::weighted(0.95), waiter, operation()).prop_map(
-        |(resource, present, waiter, operation)| {
-            let operation = if resource < FIRST_SLOT { operation } else { alone(operation) };
-            Action::Request { resource, present, waiter, operation }
-        },
-    );
+    let operation = (0..LOCKS, operation())
+        .prop_map(|(resource, operation)| (resource, if resource < FIRST_SLOT { operation } else { alone(operation) }));
+    let operations = prop::collection::vec(operation, 1..4);
+    let requests = (prop::bool::weighted(0.95), waiter, operations)
+        .prop_map(|(present, waiter, operations)| Action::Requests { present, waiter, operations });
     let floor = prop::option::weighted(0.2, 1_u64..20);
     let write = (prop::bool::weighted(0.8), any::<[bool; 3]>(), prop::bool::weighted(0.8), floor).prop_map(
         |(expects_present, [new_member, has_roster, begins_quarantine], votes, floor)| {
@@ -130,7 +129,7 @@ fn action() -> impl Strategy<Value = Action> {
     let look = prop::option::of(prop::bool::weighted(0.9)).prop_map(Action::Look);
     let evict = (0..LOCKS, prop::bool::weighted(0.95), prop::collection::vec(owner(), 0..3), token())
         .prop_map(|(resource, present, owners, token)| Action::Evict { resource, present, owners, token });
-    prop_oneof![60 => request, 4 => look, 6 => evict, 3 => write, 1 => Just(Action::ReadFences), 1 => Just(Action::Inspect)]
+    prop_oneof![60 => requests, 4 => look, 6 => evict, 3 => write, 1 => Just(Action::ReadFences), 1 => Just(Action::Inspect)]
 }
 
 /// One of the two nodes under comparison.
@@ -155,18 +154,23 @@ impl Side {
     }
 
     async fn send(&self, resource: usize, epoch: Epoch, operation: Operation) -> Result<Reply, NodeError> {
-        self.send_as((WaiterId::from_bits(1), false), resource, epoch, operation).await
+        self.send_together((WaiterId::from_bits(1), false), epoch, &[(resource, operation)]).await.remove(0)
     }
 
-    async fn send_as(
+    async fn send_together(
         &self,
         (waiter, polls): Waiter,
-        resource: usize,
         epoch: Epoch,
-        operation: Operation,
-    ) -> Result<Reply, NodeError> {
-        let keys = self.locks[resource].clone();
-        ask(&self.node, Request { keys, epoch, waiter, polls, operation }).await.map(without_time)
+        operations: &[(usize, Operation)],
+    ) -> Vec<Result<Reply, NodeError>> {
+        let requests = operations.iter().map(|&(resource, operation)| {
+            let (reply_to, reply) = ReplySender::channel();
+            let keys = self.locks[resource].clone();
+            ((Request { keys, epoch, waiter, polls, operation }, reply_to), reply)
+        });
+        let (requests, replies): (Vec<_>, Vec<_>) = requests.unzip();
+        self.node.submit_all(requests);
+        join_all(replies).await.into_iter().map(|reply| reply.map(without_time)).collect()
     }
 
     async fn look(&self, epoch: Option<Epoch>) -> Result<Vec<LockState>, NodeError> {
@@ -376,11 +380,11 @@ async fn difference(node: impl LockNode, case: usize, actions: &[Action]) -> Opt
                     return report(format!("{case}: {real:?}, not {ours:?}"));
                 }
             }
-            Action::Request { resource, present, waiter, operation } => {
+            Action::Requests { present, waiter, ref operations } => {
                 let epoch = epoch_if(present);
                 let (real, ours) = tokio::join!(
-                    server.send_as(waiter, resource, epoch, operation),
-                    memory.send_as(waiter, resource, epoch, operation)
+                    server.send_together(waiter, epoch, operations),
+                    memory.send_together(waiter, epoch, operations)
                 );
                 if real != ours {
                     return report(format!("{case}: {real:?}, not {ours:?}"));

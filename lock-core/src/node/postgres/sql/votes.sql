@@ -16,12 +16,9 @@ END $$;
 -- and those that locks with the keys of the queues would have, in ascending order: two batches that share several would otherwise
 -- wait for each other for ever.
 CREATE FUNCTION pg_temp.lock_fences(all_fences integer[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE fence_id integer;
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(@LOCKS@, @RECORDS@);
-  FOREACH fence_id IN ARRAY all_fences LOOP
-    PERFORM pg_advisory_xact_lock(@LOCKS@, fence_id);
-  END LOOP;
+  PERFORM pg_advisory_xact_lock(@LOCKS@, f.fence) FROM unnest(all_fences) f (fence);
 END $$;
 
 -- Has the transaction wait for the disk, and for synchronous standbys, as far as the node was told to.
@@ -34,17 +31,18 @@ CREATE FUNCTION pg_temp.lock_micros(length interval) RETURNS bigint LANGUAGE sql
   SELECT ceil(extract(epoch FROM length) * 1000000)::bigint
 $$;
 
--- Of a request, `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait.
+-- Of a request, `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait; `alone` is
+-- whether no other one has its fences: see `lock_common`.
 CREATE FUNCTION pg_temp.lock_votes(
   session text, space text, of_epoch text, caller uuid, polling boolean, all_fences integer[],
   kinds text[], keys text[], queues text[], fences integer[], owners uuid[], ttls bigint[], numbers bigint[], tokens integer[],
-  sinces bigint[], reading boolean[]
+  sinces bigint[], reading boolean[], alone boolean[]
 ) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer) LANGUAGE plpgsql AS $$
 DECLARE
   moment timestamptz; least_token bigint; is_durable boolean := false;
   kind text; lock_key text; of_queue text; fence_id integer; owner_id uuid; new_end timestamptz; since_us bigint; is_reader boolean;
   holder uuid; held_until timestamptz; last_token bigint; has_queue boolean; has_tombstone boolean;
-  is_shared boolean; is_ours boolean;
+  is_shared boolean; is_ours boolean; common record;
 BEGIN
   PERFORM pg_temp.lock_check_session(session);
   PERFORM pg_temp.lock_fences(all_fences);
@@ -54,9 +52,16 @@ BEGIN
     RETURN;
   END IF;
   moment := clock_timestamp();
+  common := pg_temp.lock_common(
+    space, least_token, moment, alone, kinds, keys, queues, fences, owners, ttls, numbers, tokens, reading);
 
   FOR i IN 1 .. cardinality(kinds) LOOP
     reply := NULL; number := NULL; ahead := NULL; behind := NULL;
+    IF common.replies[i] IS NOT NULL THEN
+      reply := common.replies[i]; number := common.numbers[i]; is_durable := is_durable OR reply <> 'released';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
     kind := kinds[i]; lock_key := keys[i]; of_queue := queues[i]; fence_id := fences[i]; owner_id := owners[i];
     new_end := moment + ttls[i] * interval '1 microsecond'; since_us := sinces[i]; is_reader := reading[i];
     SELECT l.owner, l.expires, greatest(f.token, least_token), q.key IS NOT NULL, e.key IS NOT NULL
