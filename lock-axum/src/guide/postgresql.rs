@@ -37,7 +37,9 @@
 //!
 //! A standby must be promoted only when the old primary is stopped for good. If both take writes, each with clients of its own, they may
 //! grant one lock to two holders. With `synchronous_standby_names` set and `synchronous_commit`, a primary that is cut off
-//! grants nothing.
+//! grants nothing: a grant that waits for a missing standby is no vote, and after five seconds, with the connection, it is cancelled on
+//! the server. If the service dies first, the wait stays there, and blocks its lock, until a standby is back, or somebody calls
+//! `pg_cancel_backend` (`wait_event = 'SyncRep'` in `pg_stat_activity`): no timeout of PostgreSQL ends it.
 //!
 //! # What it needs
 //!

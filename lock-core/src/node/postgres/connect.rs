@@ -35,16 +35,21 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 /// Connects to a server and logs in.
 pub(super) async fn connect(address: &Address) -> Result<(Client, Wire), NodeError> {
     let connecting = async {
-        let stream = stream(&address.host, address.port).await.map_err(|error| io_error(&error))?;
-        #[cfg(feature = "tls")]
-        let stream = match &address.tls {
-            Some(tls) => Box::new(tls.secure(stream).await?),
-            None => stream,
-        };
+        let stream = reach(address).await?;
         address.config.connect_raw(stream, NoTls).await.map_err(|error| connect_error(&error))
     };
     let timed_out = || NodeError::Unreachable { reason: "no answer while connecting".into() };
     timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| timed_out())?
+}
+
+/// Opens a connection to a server, over TLS if it is to be. Nothing is said on it yet.
+pub(super) async fn reach(address: &Address) -> Result<Box<dyn Io>, NodeError> {
+    let stream = stream(&address.host, address.port).await.map_err(|error| io_error(&error))?;
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &address.tls {
+        return Ok(Box::new(tls.secure(stream).await?));
+    }
+    Ok(stream)
 }
 
 async fn stream(host: &Host, port: u16) -> io::Result<Box<dyn Io>> {

@@ -10,7 +10,7 @@ use crate::node::{FenceReading, FoundRecord, Inspection, Keyspace, MemberId, Nod
 
 /// Reads everything that decides whether the node is admitted.
 pub(super) async fn inspect(session: &Session, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
-    let row = session.client.query_one(&session.inspect, &[&session.id, &keyspace.record()]).await;
+    let row = session.answer(session.client.query_one(&session.inspect, &[&session.id, &keyspace.record()])).await;
     let row = row.map_err(|error| node_error(&error))?;
     let run_id: Option<String> = row.get(0);
     let clock: i64 = row.get(1);
@@ -49,7 +49,7 @@ pub(super) async fn write_record(
     let (record, fields, floor) = (keyspace.record(), encode_fields(write).to_vec(), floor.map(number));
     let parameters: [&(dyn ToSql + Sync); 9] =
         [&session.id, &record, &member, &version, &fields, new_member, &floor, &begin_members, &begin_micros];
-    let row = session.client.query_opt(&session.write_record, &parameters).await;
+    let row = session.answer(session.client.query_opt(&session.write_record, &parameters)).await;
     let Some(row) = row.map_err(|error| node_error(&error))? else { return Ok(None) };
     let (member, quarantines): (String, String) = (row.get(0), row.get(1));
     let unexpected = || NodeError::Protocol { reply: format!("{member} {quarantines}") };
@@ -58,7 +58,7 @@ pub(super) async fn write_record(
 
 /// Reads the highest fence, if the record was written for this memory.
 pub(super) async fn read_fences(session: &Session, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
-    let row = session.client.query_opt(&session.read_fences, &[&session.id, &keyspace.record()]).await;
+    let row = session.answer(session.client.query_opt(&session.read_fences, &[&session.id, &keyspace.record()])).await;
     let Some(row) = row.map_err(|error| node_error(&error))? else { return Ok(None) };
     let (member, highest): (String, i64) = (row.get(0), row.get(1));
     let damaged = || NodeError::Protocol { reply: format!("damaged record of the node: {member} {highest}") };

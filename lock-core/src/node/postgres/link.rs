@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::address::Address;
+use super::cancel::cancel_unanswered;
 use super::classify::ends_session;
 use super::connect::{CONNECT_TIMEOUT, connect, next_message};
 use super::session::Session;
@@ -61,6 +62,8 @@ impl Link {
         let worker =
             unconstrained(Worker::new(Arc::clone(&session), address.name.clone(), gone.clone()).run(wire, receiver));
         let worker = Task::spawn_on(&Handle::current(), worker);
+        // Not ended with the link: its work begins then, and takes seconds at most.
+        Handle::current().spawn(cancel_unanswered(address.clone(), Arc::clone(&session), gone.clone()));
         Ok(Self { session, submissions, worker, gone, found: Arc::default() })
     }
 

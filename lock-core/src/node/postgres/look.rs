@@ -17,7 +17,8 @@ pub(super) async fn look(session: &Session, look: &Look) -> Result<Vec<LockState
     let fences: Vec<i32> = look.keys.iter().map(|keys| keys.fence().into()).collect();
     let epoch = look.epoch.map(|epoch| epoch.to_string()).unwrap_or_default();
     let record = first.keyspace().record();
-    let rows = session.client.query(&session.look, &[&session.id, &record, &epoch, &keys, &queues, &fences]).await;
+    let parameters: [&(dyn ToSql + Sync); 6] = [&session.id, &record, &epoch, &keys, &queues, &fences];
+    let rows = session.answer(session.client.query(&session.look, &parameters)).await;
     let rows = rows.map_err(|error| node_error(&error))?;
     if rows.is_empty() {
         return Err(NodeError::Unadmitted);
@@ -62,7 +63,7 @@ pub(super) async fn evict(session: &Session, evict: &Evict) -> Result<Eviction, 
     let (all_fences, lock_key, queue) = (all_fences(keys), keys.lock_key(), keys.queue());
     let parameters: [&(dyn ToSql + Sync); 10] =
         [&session.id, &record, &epoch, &all_fences, &lock_key, &queue, &fence, &named, &token, &barred_for];
-    let row = session.client.query_one(&session.evict, &parameters).await;
+    let row = session.answer(session.client.query_one(&session.evict, &parameters)).await;
     let row = row.map_err(|error| node_error(&error))?;
     let (reply, fence): (String, Option<i64>) = (row.get(0), row.get(1));
     match reply.as_str() {

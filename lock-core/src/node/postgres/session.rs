@@ -1,6 +1,8 @@
 //! Prepares a connection for votes: what the server must be, the tables, the functions, and the statements.
 
-use tokio_postgres::{Client, Statement};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio_postgres::{Client, Error, Statement};
 
 use super::classify::node_error;
 use super::schema::{FUNCTIONS, GRANTS, SCHEMA};
@@ -21,6 +23,7 @@ pub(super) struct Session {
     pub(super) look: Statement,
     pub(super) evict: Statement,
     pub(super) sweep: Statement,
+    unanswered: AtomicUsize,
 }
 
 /// Settings that do not depend on those of user and database. Statements that are held up must not be executed later, when nobody
@@ -64,7 +67,23 @@ impl Session {
             evict: prepare("lock_evict($1, $2, $3, $4, $5, $6, $7, $8::text[]::uuid[], $9, $10)").await?,
             client,
             id,
+            unanswered: AtomicUsize::new(0),
         })
+    }
+
+    /// The reply to a statement, which counts as unanswered until the server has answered: also if nobody waits for that any more.
+    pub(super) async fn answer<T>(&self, reply: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+        let reply = reply.await;
+        if reply.as_ref().err().is_none_or(|error| error.as_db_error().is_some()) {
+            self.unanswered.fetch_sub(1, Ordering::Relaxed);
+        }
+        reply
+    }
+
+    /// How many statements the server has not answered, and may still execute.
+    pub(super) fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Relaxed)
     }
 }
 

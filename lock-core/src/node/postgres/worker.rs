@@ -140,7 +140,7 @@ impl Worker {
         let session = Arc::clone(&self.session);
         // Unconstrained: the first poll hands it to the connection. If tokio's budget were spent, a later one could overtake.
         let mut statement: BoxFuture<'static, BatchReply> = Box::pin(unconstrained(async move {
-            let replies = session.client.query(&session.votes, &batch.parameters(&session.id)).await;
+            let replies = session.answer(session.client.query(&session.votes, &batch.parameters(&session.id))).await;
             BatchReply { messages, replies }
         }));
         match futures_util::poll!(&mut statement) {
@@ -171,7 +171,7 @@ impl Worker {
     fn sweep(&mut self) {
         let (session, has_warned, node) = (Arc::clone(&self.session), Arc::clone(&self.has_warned), self.name.clone());
         let statement: BoxFuture<'static, BatchReply> = Box::pin(async move {
-            let swept = session.client.query_one(&session.sweep, &[]).await;
+            let swept = session.answer(session.client.query_one(&session.sweep, &[])).await;
             if swept.as_ref().is_ok_and(|row| row.get(0)) && !has_warned.swap(true, Ordering::Relaxed) {
                 tracing::warn!(name: "lock.old_snapshot", node,
                     "a transaction of the database has been open for a minute; locks become slower until it ends, because rows of \

@@ -42,3 +42,21 @@ async fn a_grant_that_no_synchronous_standby_has_is_no_vote() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_grant_that_waits_for_a_standby_is_cancelled_when_its_connection_is_given_up() {
+    let server = PostgresServer::start().await;
+    let locks = LockManager::builder().postgres([server.url()]).connect().await.unwrap();
+    has_standby(&server, "ALTER SYSTEM SET synchronous_standby_names = 'standby'").await;
+    let waiting = async || {
+        server.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").await.parse::<u32>().unwrap()
+    };
+    let attempt = tokio::spawn(locks.lock("r").try_acquire());
+    eventually_async("the grant waits for the standby", async || waiting().await == 1).await;
+    // Nothing is answered: an inspection gives the connection up after a second.
+    assert!(!locks.health().await.quorum);
+    assert!(attempt.await.unwrap().is_err());
+    eventually_async("nothing waits on the server", async || waiting().await == 0).await;
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'";
+    eventually_async("nothing is locked on the server", async || server.query(held).await == "0").await;
+}
