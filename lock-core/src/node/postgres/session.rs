@@ -27,12 +27,11 @@ pub(super) struct Session {
 }
 
 /// Settings that do not depend on those of user and database. Statements that are held up must not be executed later, when nobody
-/// counts on them any more. Plans must not depend on how many rows there were at first: each row is looked up by its key.
+/// counts on them any more.
 const SETTINGS: &str = "
     SET client_min_messages = warning; SET search_path = pg_catalog; SET check_function_bodies = off;
     SET default_transaction_isolation = 'read committed'; SET statement_timeout = '5s'; SET lock_timeout = 0;
-    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off;
-    SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan;";
+    SET enable_seqscan = off; SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan;";
 
 impl Session {
     /// Prepares a session whose commits wait for the disk, or do not.

@@ -15,10 +15,11 @@ BEGIN
         a.kind NOT IN ('acquire', 'extend') AS ends, greatest(l.expires, moment + a.ttl * interval '1 microsecond') AS expires
       FROM unnest(alone, kinds, keys, queues, fences, owners, ttls, hints, tokens, reading)
         WITH ORDINALITY AS a (is_alone, kind, key, queue, fence, owner, ttl, hint, tokens, is_reader, place)
-      LEFT JOIN locks.lock l ON l.key = a.key AND l.expires > moment
-      LEFT JOIN locks.fence f ON f.keyspace = space AND f.fence = a.fence
-      LEFT JOIN locks.queue q ON q.key = a.queue
-      LEFT JOIN locks.evicted e ON e.key = a.key
+      -- Without the limits, tables that were empty when the plan was made would be read as a whole for each request.
+      LEFT JOIN LATERAL (SELECT * FROM locks.lock x WHERE x.key = a.key AND x.expires > moment LIMIT 1) l ON true
+      LEFT JOIN LATERAL (SELECT * FROM locks.fence x WHERE x.keyspace = space AND x.fence = a.fence LIMIT 1) f ON true
+      LEFT JOIN LATERAL (SELECT * FROM locks.queue x WHERE x.key = a.queue LIMIT 1) q ON true
+      LEFT JOIN LATERAL (SELECT * FROM locks.evicted x WHERE x.key = a.key LIMIT 1) e ON true
       WHERE a.is_alone AND CASE a.kind
         WHEN 'acquire' THEN NOT a.is_reader AND l.key IS NULL AND q.key IS NULL AND e.key IS NULL
           AND greatest(a.hint, f.token, least_token) < @MAX_TOKEN@ - a.tokens
