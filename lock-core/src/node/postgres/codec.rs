@@ -5,7 +5,7 @@ use std::iter;
 use std::time::Duration;
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{FromSql, ToSql};
 
 use super::worker::Message;
 use crate::node::{LockKeys, NodeError, Operation, OwnerId, Position, QueuePosition, Reply};
@@ -164,6 +164,11 @@ fn read(row: &Row) -> Option<Result<Reply, NodeError>> {
         }
         _ => return None,
     }))
+}
+
+/// A column of a row. Its type is another one if the server only speaks the protocol of PostgreSQL.
+pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, NodeError> {
+    row.try_get(column).map_err(|error| NodeError::Protocol { reply: error.to_string() })
 }
 
 /// A length in microseconds.

@@ -3,7 +3,7 @@
 use tokio_postgres::types::ToSql;
 
 use super::classify::node_error;
-use super::codec::{micros, number};
+use super::codec::{column, micros, number};
 use super::session::Session;
 use crate::node::record_fields::{FIELDS, decode_fields, encode_fields, text, written};
 use crate::node::{FenceReading, FoundRecord, Inspection, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite};
@@ -12,15 +12,15 @@ use crate::node::{FenceReading, FoundRecord, Inspection, Keyspace, MemberId, Nod
 pub(super) async fn inspect(session: &Session, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
     let row = session.answer(session.client.query_one(&session.inspect, &[&session.id, &keyspace.record()])).await;
     let row = row.map_err(|error| node_error(&error))?;
-    let run_id: Option<String> = row.get(0);
-    let clock: i64 = row.get(1);
+    let run_id: Option<String> = column(&row, 0)?;
+    let clock: i64 = column(&row, 1)?;
     Ok(Inspection {
         // The marker was written when the session began, and nothing but a crash removes it.
         run_id: run_id.ok_or_else(|| NodeError::Protocol { reply: "locks.run is empty".into() })?,
         // A crash may lose commits. The node finds out, but cannot tell whether it did.
         durable: false,
         clock_micros: u64::try_from(clock).unwrap_or_default(),
-        record: decode(row.get(2))?,
+        record: decode(column(&row, 2)?)?,
     })
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn write_record(
         [&session.id, &record, &member, &version, &fields, new_member, &floor, &begin_members, &begin_micros];
     let row = session.answer(session.client.query_opt(&session.write_record, &parameters)).await;
     let Some(row) = row.map_err(|error| node_error(&error))? else { return Ok(None) };
-    let (member, quarantines): (String, String) = (row.get(0), row.get(1));
+    let (member, quarantines): (String, String) = (column(&row, 0)?, column(&row, 1)?);
     let unexpected = || NodeError::Protocol { reply: format!("{member} {quarantines}") };
     written(write, &member, &quarantines).ok_or_else(unexpected).map(Some)
 }
@@ -60,7 +60,7 @@ pub(super) async fn write_record(
 pub(super) async fn read_fences(session: &Session, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
     let row = session.answer(session.client.query_opt(&session.read_fences, &[&session.id, &keyspace.record()])).await;
     let Some(row) = row.map_err(|error| node_error(&error))? else { return Ok(None) };
-    let (member, highest): (String, i64) = (row.get(0), row.get(1));
+    let (member, highest): (String, i64) = (column(&row, 0)?, column(&row, 1)?);
     let damaged = || NodeError::Protocol { reply: format!("damaged record of the node: {member} {highest}") };
     let member = MemberId::parse(&member).ok_or_else(damaged)?;
     Ok(Some(FenceReading { member, highest: u64::try_from(highest).map_err(|_| damaged())? }))

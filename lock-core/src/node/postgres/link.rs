@@ -56,7 +56,10 @@ impl Link {
                 session = Session::prepare(client, synchronous) => session,
             }
         };
-        let session = timeout(CONNECT_TIMEOUT, preparing).await.unwrap_or(Err(NodeError::TimedOut))?;
+        let session = timeout(CONNECT_TIMEOUT, preparing).await.unwrap_or_else(|_| {
+            let reason = format!("connected, but the session was not prepared within {CONNECT_TIMEOUT:?}");
+            Err(NodeError::Unreachable { reason })
+        })?;
         let (session, gone) = (Arc::new(session), CancellationToken::new());
         let (submissions, receiver) = mpsc::channel(CAPACITY);
         let worker =

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::classify::node_error;
-use super::codec::{all_fences, micros, number};
+use super::codec::{all_fences, column, micros, number};
 use super::session::Session;
 use crate::node::{Evict, Eviction, Holder, LockKeys, LockState, Look, NodeError, OwnerId, Reader};
 
@@ -65,7 +65,7 @@ pub(super) async fn evict(session: &Session, evict: &Evict) -> Result<Eviction, 
         [&session.id, &record, &epoch, &all_fences, &lock_key, &queue, &fence, &named, &token, &barred_for];
     let row = session.answer(session.client.query_one(&session.evict, &parameters)).await;
     let row = row.map_err(|error| node_error(&error))?;
-    let (reply, fence): (String, Option<i64>) = (row.get(0), row.get(1));
+    let (reply, fence): (String, Option<i64>) = (column(&row, 0)?, column(&row, 1)?);
     match reply.as_str() {
         "deleted" => Ok(Eviction::Evicted { deleted: true }),
         "free" => Ok(Eviction::Evicted { deleted: false }),

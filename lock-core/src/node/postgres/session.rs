@@ -1,8 +1,10 @@
 //! Prepares a connection for votes: what the server must be, the tables, the functions, and the statements.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use tokio_postgres::{Client, Error, Statement};
+use futures_util::try_join;
+use tokio_postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow, Statement};
 
 use super::classify::node_error;
 use super::schema::{FUNCTIONS, GRANTS, SCHEMA};
@@ -26,48 +28,61 @@ pub(super) struct Session {
     unanswered: AtomicUsize,
 }
 
-/// Settings that do not depend on those of user and database. Statements that are held up must not be executed later, when nobody
-/// counts on them any more.
+/// How long a statement may wait for the locks of others, and how long it may take. What is held up must not be executed later, when
+/// nobody counts on it any more. The server says so before [`STALLED_AFTER`], when the connection would be given up for it. Neither
+/// ends a commit that waits for the disk or for standbys.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(4);
+/// A connection on which nothing moves for this long, although replies are due, is given up. A disk may take its time.
+pub(super) const STALLED_AFTER: Duration = Duration::from_secs(5);
+
+/// Settings that do not depend on those of user and database. A server whose client went silent in the middle of a statement waits for
+/// the rest, and holds locks: so it probes the connection as the client does.
 const SETTINGS: &str = "
     SET client_min_messages = warning; SET search_path = pg_catalog; SET check_function_bodies = off;
-    SET default_transaction_isolation = 'read committed'; SET statement_timeout = '5s'; SET lock_timeout = 0;
-    SET enable_seqscan = off; SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan;";
+    SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
+    SET enable_seqscan = off; SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan;
+    SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2; SET tcp_user_timeout = 10000;";
 
 impl Session {
-    /// Prepares a session whose commits wait for the disk, or do not.
+    /// Prepares a session whose commits wait for the disk, or do not. What can be sent together is: a server may be far away.
     pub(super) async fn prepare(client: Client, synchronous: bool) -> Result<Self, NodeError> {
-        check_server(&client).await?;
         let id = random_id()?;
-        // Nothing but grants and records waits for the disk. What the server has for others applies to those, such as remote_apply.
-        let settings = format!(
-            "{SETTINGS} SET locks.session = '{id}';
-             SELECT set_config('locks.commit', {}, false); SET synchronous_commit = off;",
-            if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
-        );
-        client.batch_execute(&settings).await.map_err(|error| node_error(&error))?;
-        create_tables(&client).await?;
-        client.batch_execute(&FUNCTIONS).await.map_err(|error| functions_error(node_error(&error)))?;
-        let marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
-        client.batch_execute(&marker).await.map_err(|error| node_error(&error))?;
+        let has_tables = check_server(&client).await?;
+        let batch = async |sql: &str| client.batch_execute(sql).await.map_err(|error| node_error(&error));
         let prepare = async |call: &str| {
             let statement = format!("SELECT * FROM pg_temp.{call}");
             client.prepare(&statement).await.map_err(|error| node_error(&error))
         };
-        Ok(Self {
-            votes: prepare(
+        // Nothing but grants and records waits for the disk. What the server has for others applies to those, such as remote_apply.
+        let settings = format!(
+            "{SETTINGS} SET lock_timeout = {}; SET statement_timeout = {}; SET locks.session = '{id}';
+             SELECT set_config('locks.commit', {}, false); SET synchronous_commit = off;",
+            LOCK_TIMEOUT.as_millis(),
+            STATEMENT_TIMEOUT.as_millis(),
+            if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
+        );
+        let marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
+        if !has_tables {
+            batch(&settings).await?;
+            create_tables(&client).await?;
+        }
+        let ((), (), (), votes, inspect, write_record, read_fences, look, evict, sweep) = try_join!(
+            batch(&settings),
+            batch(&FUNCTIONS),
+            batch(&marker),
+            prepare(
                 "lock_votes($1, $2, $3, $4::text::uuid, $5, $6, $7, $8, $9, $10, $11::text[]::uuid[], $12, $13, $14, $15, $16, $17)",
-            )
-            .await?,
-            inspect: prepare("lock_inspect($1, $2)").await?,
-            write_record: prepare("lock_write_record($1, $2, $3, $4, $5, $6, $7, $8, $9)").await?,
-            read_fences: prepare("lock_read_fences($1, $2)").await?,
-            look: prepare("lock_look($1, $2, $3, $4, $5, $6)").await?,
-            sweep: prepare("lock_sweep()").await?,
-            evict: prepare("lock_evict($1, $2, $3, $4, $5, $6, $7, $8::text[]::uuid[], $9, $10)").await?,
-            client,
-            id,
-            unanswered: AtomicUsize::new(0),
-        })
+            ),
+            prepare("lock_inspect($1, $2)"),
+            prepare("lock_write_record($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
+            prepare("lock_read_fences($1, $2)"),
+            prepare("lock_look($1, $2, $3, $4, $5, $6)"),
+            prepare("lock_evict($1, $2, $3, $4, $5, $6, $7, $8::text[]::uuid[], $9, $10)"),
+            prepare("lock_sweep()"),
+        )?;
+        let unanswered = AtomicUsize::new(0);
+        Ok(Self { client, id, votes, inspect, write_record, read_fences, look, evict, sweep, unanswered })
     }
 
     /// The reply to a statement, which counts as unanswered until the server has answered: also if nobody waits for that any more.
@@ -86,37 +101,66 @@ impl Session {
     }
 }
 
-/// Refuses a server that cannot be a node.
-async fn check_server(client: &Client) -> Result<(), NodeError> {
-    let query = "SELECT current_setting('server_version_num')::int / 10000, pg_is_in_recovery(), current_setting('server_encoding')";
-    let row = client.query_one(query, &[]).await.map_err(|error| node_error(&error))?;
-    match unusable(row.get(0), row.get(1), row.get(2)) {
+/// What a server says about itself.
+struct Server<'a> {
+    version: i32,
+    is_standby: bool,
+    encoding: &'a str,
+    may_make_functions: bool,
+    /// Whether the table that a crash has to empty is logged, if it is there.
+    is_run_logged: Option<bool>,
+}
+
+/// Refuses a server that cannot be a node. Returns whether the tables are there.
+async fn check_server(client: &Client) -> Result<bool, NodeError> {
+    let query = "SELECT current_setting('server_version_num')::int / 10000, pg_is_in_recovery(), current_setting('server_encoding'),
+                   has_database_privilege(current_database(), 'TEMPORARY'),
+                   (SELECT c.relpersistence <> 'u' FROM pg_class c WHERE c.oid = to_regclass('locks.run'))";
+    let rows = client.simple_query(query).await.map_err(|error| node_error(&error))?;
+    let row = rows.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let unexpected = || NodeError::Protocol { reply: format!("the server does not describe itself: {rows:?}") };
+    let server = row.and_then(described).ok_or_else(unexpected)?;
+    match unusable(&server) {
         Some(reason) => Err(Refusal::Unusable { reason }.into()),
-        None => Ok(()),
+        None => Ok(server.is_run_logged.is_some()),
     }
 }
 
-fn unusable(version: i32, is_standby: bool, encoding: &str) -> Option<String> {
+fn described(row: &SimpleQueryRow) -> Option<Server<'_>> {
+    Some(Server {
+        version: row.try_get(0).ok()??.parse().ok()?,
+        is_standby: row.try_get(1).ok()?? == "t",
+        encoding: row.try_get(2).ok()??,
+        may_make_functions: row.try_get(3).ok()?? == "t",
+        is_run_logged: row.try_get(4).ok()?.map(|is_logged| is_logged == "t"),
+    })
+}
+
+fn unusable(server: &Server<'_>) -> Option<String> {
+    let Server { version, is_standby, encoding, may_make_functions, is_run_logged } = *server;
     if version < MIN_VERSION {
         return Some(format!("the version must be PostgreSQL {MIN_VERSION} or newer, got {version}"));
     }
     if is_standby {
         return Some("it is a standby, which takes no writes; name the address of the primary".into());
     }
-    (encoding != "UTF8").then(|| {
-        format!(
+    if encoding != "UTF8" {
+        return Some(format!(
             "the encoding of the database must be UTF8, got {encoding}; create one with ENCODING 'UTF8', and name it"
-        )
+        ));
+    }
+    if !may_make_functions {
+        return Some("the user may not create temporary functions: GRANT TEMPORARY ON DATABASE, to the user".into());
+    }
+    (is_run_logged == Some(true)).then(|| {
+        "the table locks.run is logged, so a crash would not be noticed: ALTER TABLE locks.run SET UNLOGGED".into()
     })
 }
 
-/// Creates the tables, if they are not there.
 async fn create_tables(client: &Client) -> Result<(), NodeError> {
-    let query = "SELECT to_regclass('locks.run') IS NOT NULL";
-    let found = client.query_one(query, &[]).await.map_err(|error| node_error(&error))?;
-    if found.get(0) {
-        return Ok(());
-    }
     // One client after another.
     let create = format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('locks.sql', 0)); {SCHEMA} COMMIT");
     let created = client.batch_execute(&create).await.map_err(|error| node_error(&error));
@@ -132,16 +176,6 @@ async fn create_tables(client: &Client) -> Result<(), NodeError> {
     })
 }
 
-fn functions_error(error: NodeError) -> NodeError {
-    match error {
-        NodeError::Refused(Refusal::Unusable { reason }) if reason.contains("temporary") => Refusal::Unusable {
-            reason: "the user may not create temporary functions: GRANT TEMPORARY ON DATABASE, to the user".into(),
-        }
-        .into(),
-        other => other,
-    }
-}
-
 /// 128 random bits, as a UUID.
 fn random_id() -> Result<String, NodeError> {
     let mut bytes = [0; 16];
@@ -155,14 +189,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_refused_for_its_version_as_a_standby_or_for_an_encoding() {
-        assert_eq!(unusable(12, false, "UTF8"), None);
-        for (version, is_standby, encoding, reason) in [
-            (11, false, "UTF8", "12 or newer, got 11"),
-            (15, true, "UTF8", "primary"),
-            (15, false, "LATIN1", "got LATIN1"),
+    fn a_server_is_refused_for_what_it_is_and_told_the_remedy() {
+        let usable = || Server {
+            version: 12,
+            is_standby: false,
+            encoding: "UTF8",
+            may_make_functions: true,
+            is_run_logged: Some(false),
+        };
+        assert_eq!(unusable(&usable()), None);
+        assert_eq!(unusable(&Server { is_run_logged: None, ..usable() }), None);
+        for (server, reason) in [
+            (Server { version: 11, ..usable() }, "12 or newer, got 11"),
+            (Server { is_standby: true, ..usable() }, "primary"),
+            (Server { encoding: "LATIN1", ..usable() }, "got LATIN1"),
+            (Server { may_make_functions: false, ..usable() }, "GRANT TEMPORARY"),
+            (Server { is_run_logged: Some(true), ..usable() }, "SET UNLOGGED"),
         ] {
-            let refused = unusable(version, is_standby, encoding).unwrap();
+            let refused = unusable(&server).unwrap();
             assert!(refused.contains(reason), "{refused}");
         }
     }

@@ -11,6 +11,7 @@ use tokio_postgres::{AsyncMessage, Client};
 
 use super::address::Address;
 use super::classify::node_error;
+use super::codec::column;
 use super::connect::{CONNECT_TIMEOUT, Wire, connect, next_message};
 use crate::node::{Keyspace, NodeError, Wakeup, Wakeups};
 use crate::random::WaiterId;
@@ -48,7 +49,7 @@ async fn begin(client: &Client, keyspace: &Keyspace, waiter: WaiterId) -> Result
     let error = |error: tokio_postgres::Error| node_error(&error);
     let number = "SELECT hashtextextended($1 || ' ' || $2::text::uuid, 0)";
     let row = client.query_one(number, &[&keyspace.record(), &waiter.to_string()]).await.map_err(error)?;
-    let number: i64 = row.get(0);
+    let number: i64 = column(&row, 0)?;
     let listen = format!("BEGIN; LISTEN \"locks_{number}\"; COMMIT; SELECT pg_advisory_lock_shared({number})");
     client.batch_execute(&listen).await.map_err(error)
 }

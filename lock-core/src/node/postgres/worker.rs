@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::classify::{ends_session, node_error};
 use super::codec::{Batch, decode};
 use super::connect::{Wire, drive};
-use super::session::Session;
+use super::session::{STALLED_AFTER, Session};
 use crate::node::{NodeError, Operation, ReplySender, Request};
 use crate::task::let_others_run;
 
@@ -23,8 +23,6 @@ use crate::task::let_others_run;
 const MAX_BATCH: usize = 128;
 /// The most statements without a reply. While they wait for the disk, what comes is collected for the next ones.
 const MAX_IN_FLIGHT: usize = 2;
-/// A connection on which nothing moves for this long, although replies are due, is given up. A disk may take its time.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// How often expired rows are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 

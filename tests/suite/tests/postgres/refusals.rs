@@ -50,6 +50,24 @@ async fn a_user_who_may_not_create_temporary_functions_is_told_so() {
 }
 
 #[tokio::test]
+async fn a_table_that_a_crash_would_not_empty_any_more_is_refused() {
+    let server = PostgresServer::start().await;
+    let locks = LockManager::builder().postgres([server.url()]).connect().await.unwrap();
+    drop(locks);
+    server.query("ALTER TABLE locks.run SET LOGGED").await;
+    let refusal = refusal_of(&server.url()).await;
+    assert!(refusal.contains("ALTER TABLE locks.run SET UNLOGGED"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_database_whose_transactions_only_read_by_default_can_be_a_node() {
+    let server = PostgresServer::start().await;
+    server.query("ALTER DATABASE postgres SET default_transaction_read_only = on").await;
+    let locks = LockManager::builder().postgres([server.url()]).connect().await.unwrap();
+    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+}
+
+#[tokio::test]
 async fn a_standby_is_refused() {
     let primary = PostgresServer::start().await;
     let standby = PostgresServer::standby_of(&primary).await;
