@@ -2,7 +2,7 @@
 //!
 //! [`paths`] says which znodes there are. Every operation is one transaction (`multi`), which goes through the leader and a majority:
 //! [`transaction`] builds it, and which part of it failed tells the reply. [`acquire`] takes locks, [`votes`] keeps and releases
-//! them, [`leases`] knows until when this session has each, [`fences`] the tokens, [`queue`] and [`watch`] who waits. One session
+//! them, [`leases`] knows until when this session has each, [`fences`] the tokens, [`queue`], [`waits`] and [`watch`] who waits. One session
 //! carries all of it: [`session`] opens it, [`heard`] knows whether it lives long enough, and [`worker`] owns what is under way.
 
 mod acquire;
@@ -23,6 +23,7 @@ mod record;
 mod session;
 mod transaction;
 mod votes;
+mod waits;
 mod wakeups;
 mod watch;
 mod worker;

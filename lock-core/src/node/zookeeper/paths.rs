@@ -17,7 +17,7 @@ use crate::random::{Epoch, OwnerId, WaiterId};
 /// | `PREFIX/owners/OWNER.LOCK` | ephemeral, version 0 | is there while the lock is this owner's |
 /// | `PREFIX/owners/OWNER.LOCK` | persistent, version 1 | a tombstone: the owner was evicted |
 /// | `PREFIX/evicted/OWNER.LOCK` | persistent | until when the owner is barred |
-/// | `PREFIX/queues/QUEUE` | persistent | is there while somebody waits |
+/// | `PREFIX/queues/QUEUE` | container | is there while somebody waits |
 /// | `PREFIX/queues/QUEUE/SINCE-WAITER` | ephemeral | a manager that waits |
 pub(super) struct Paths {
     set: String,

@@ -1,10 +1,10 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{CreateMode, Error};
 
@@ -13,48 +13,17 @@ use super::classify::node_error;
 use super::fences::Fence;
 use super::paths::{self, Paths};
 use super::session::{Session, number};
+use super::waits::Watched;
+use super::watch::AT_HEAD;
 use crate::node::limits::MAX_WAITERS;
 use crate::node::{LockKeys, MAX_RESERVATIONS, NodeError, Position, RESERVATION_TTL};
 use crate::random::WaiterId;
 
-/// For how long it is known that a key was seen free.
-const SEEN_FREE: Duration = Duration::from_secs(10);
-
-/// What this session waits for, and since when it sees locks free that others wait for.
+/// Those that wait for a lock, as a caller that wants it sees them.
 ///
 /// A key is offered to those that wait, one after another: who is `k`-th in line may take one that has been free for
 /// longer than `k` [`RESERVATION_TTL`]s. So a process that is dead or stopped costs those behind it one of these for each lock, and not
 /// its whole session. Only the order rests on it.
-#[derive(Default)]
-pub(super) struct Waits {
-    /// By queue. At most one for each that callers wait in.
-    waiting: HashMap<String, Waiting>,
-    /// By lock key. Those that were seen long ago are dropped.
-    free: HashMap<String, Instant>,
-    /// The queues whose watch has to begin.
-    unwatched: Vec<Arc<Watched>>,
-}
-
-struct Waiting {
-    own: String,
-    watched: Arc<Watched>,
-}
-
-/// What is watched for a queue.
-pub(super) struct Watched {
-    /// The znode of the queue.
-    pub(super) queue: String,
-    /// The name of the own znode in it.
-    pub(super) name: String,
-    /// The znodes of the locks that are waited for, by lock key: several if they are slots.
-    pub(super) locks: Mutex<BTreeMap<String, String>>,
-    /// Another lock is waited for.
-    pub(super) changed: Notify,
-    /// Cancelled when nothing is waited for any more.
-    pub(super) left: CancellationToken,
-}
-
-/// Those that wait for a lock, as a caller that wants it sees them.
 pub(super) struct Line {
     /// Whether nobody waits, as far as is known: the transaction finds out.
     pub(super) is_empty: bool,
@@ -62,8 +31,8 @@ pub(super) struct Line {
     pub(super) own: Option<String>,
     pub(super) position: Option<Position>,
     pub(super) turn: Turn,
-    /// The znodes of those before the caller.
-    ahead: Vec<String>,
+    /// The znodes of those before the caller that did not come in their turn.
+    passed: Vec<String>,
 }
 
 /// When it is the caller's turn.
@@ -77,87 +46,74 @@ pub(super) enum Turn {
 
 impl Line {
     pub(super) fn empty() -> Self {
-        Self { is_empty: true, own: None, position: None, turn: Turn::Now, ahead: Vec::new() }
-    }
-}
-
-impl Waits {
-    pub(super) fn has(&self, queue: &str) -> bool {
-        self.waiting.contains_key(queue)
-    }
-
-    /// The watches that have to begin.
-    pub(super) fn take_unwatched(&mut self) -> Vec<Arc<Watched>> {
-        std::mem::take(&mut self.unwatched)
-    }
-
-    pub(super) fn seen_held(&mut self, lock_key: &str) {
-        self.free.remove(lock_key);
-    }
-
-    /// For how long the key has been seen free.
-    pub(super) fn seen_free(&mut self, lock_key: &str) -> Duration {
-        let now = Instant::now();
-        self.free.retain(|_, since| *since + SEEN_FREE > now);
-        self.free.entry(lock_key.to_owned()).or_insert(now).elapsed()
-    }
-
-    /// The own znode is not there any more.
-    pub(super) fn forget(&mut self, queue: &str) -> Option<String> {
-        let waiting = self.waiting.remove(queue)?;
-        waiting.watched.left.cancel();
-        Some(waiting.own)
+        Self { is_empty: true, own: None, position: None, turn: Turn::Now, passed: Vec::new() }
     }
 }
 
 impl Session {
     /// Looks at the queue, and enters it if the caller waits.
     pub(super) async fn line(&self, paths: &Paths, wanted: &Wanted<'_>) -> Result<Line, NodeError> {
+        for _ in 0..2 {
+            if let Some(line) = self.look_at_line(paths, wanted).await? {
+                return Ok(line);
+            }
+        }
+        Ok(Line { is_empty: false, turn: Turn::In(RESERVATION_TTL), ..Line::empty() })
+    }
+
+    /// `None` if the caller's place is gone, because those behind it passed over it. The next look enters the queue again.
+    async fn look_at_line(&self, paths: &Paths, wanted: &Wanted<'_>) -> Result<Option<Line>, NodeError> {
         let (keys, queue, lock) = (wanted.keys, paths.queue(wanted.keys), paths.lock(wanted.keys));
         let own = match wanted.since {
             Some(since) => self.enter(keys, since, wanted.waiter).await?,
             None => None,
         };
-        let (names, holder) = (self.client.list_children(&queue), self.client.check_stat(&lock));
-        // Somebody else had the lock, and raised the fence.
+        // The fence before the lock: whoever took the lock between the two is noticed at the next look.
         let fence = paths.fence(keys.fence());
-        let fence = self.client.get_data(&fence);
+        let (names, fence) = (self.client.list_children(&queue), self.client.get_data(&fence));
+        let holder = self.client.check_stat(&lock);
         let mut names = match names.await {
             Ok(names) => names,
-            Err(Error::NoNode) => return Ok(Line::empty()),
+            Err(Error::NoNode) => {
+                self.known().waits.forget(keys.queue());
+                return Ok(Some(Line::empty()));
+            }
             Err(error) => return Err(node_error(&error)),
         };
-        let is_held = holder.await.map_err(|error| node_error(&error))?.is_some();
+        let mut fence_version = None;
         if let Ok((value, stat)) = fence.await {
-            let seen = Fence { value: number(&value)?, version: Some(stat.version) };
+            fence_version = Some(stat.version);
+            let seen = Fence { value: number(&value)?, version: fence_version };
             self.known().fences.set(keys.fence(), seen);
         }
+        let is_held = holder.await.map_err(|error| node_error(&error))?.is_some();
         names.sort_unstable();
-        let own = own.and_then(|own| {
-            let at = names.iter().position(|name| own.ends_with(name.as_str()))?;
-            Some((own, at))
-        });
-        let ahead = own.as_ref().map_or(names.len(), |(_, at)| *at);
-        let position = own
-            .as_ref()
-            .filter(|(_, at)| *at < MAX_WAITERS)
-            .map(|(_, at)| Position { ahead: count(*at), behind: count(names.len() - at - 1) });
-        if own.is_some() && position.is_none() {
-            self.leave(keys);
+        let at = own.as_ref().map(|own| names.iter().position(|name| own.ends_with(name.as_str())));
+        if at == Some(None) {
+            self.known().waits.forget(keys.queue());
+            return Ok(None);
         }
-        let turn = if is_held {
-            self.known().waits.seen_held(keys.lock_key());
-            Turn::Held
+        let at = at.flatten();
+        let ahead = at.unwrap_or(names.len());
+        let position = at.filter(|at| *at < MAX_WAITERS);
+        let position = position.map(|at| Position { ahead: count(at), behind: count(names.len() - at - 1) });
+        if own.is_some() && position.is_none() {
+            self.known().waits.leave(keys.queue());
+        }
+        let mut known = self.known();
+        let (turn, passed) = if is_held {
+            known.waits.seen_held(keys.lock_key());
+            (Turn::Held, 0)
         } else {
-            let pause = RESERVATION_TTL * count(ahead).min(MAX_RESERVATIONS);
-            match pause.saturating_sub(self.known().waits.seen_free(keys.lock_key())) {
-                Duration::ZERO => Turn::Now,
-                left => Turn::In(left),
+            let free = known.waits.seen_free(keys.lock_key(), fence_version);
+            match (RESERVATION_TTL * count(ahead).min(MAX_RESERVATIONS)).saturating_sub(free) {
+                Duration::ZERO => (Turn::Now, turns_in(free)),
+                left => (Turn::In(left), 0),
             }
         };
-        names.truncate(ahead);
-        let ahead = names.into_iter().map(|name| format!("{queue}/{name}")).collect();
-        Ok(Line { is_empty: false, own: own.map(|(own, _)| own), position, turn, ahead })
+        names.truncate(ahead.min(passed));
+        let passed = names.into_iter().map(|name| format!("{queue}/{name}")).collect();
+        Ok(Some(Line { is_empty: false, own, position, turn, passed }))
     }
 
     /// Enters the queue of a lock, unless the manager is in it since that time. Returns its znode.
@@ -175,22 +131,24 @@ impl Session {
         let lock = paths.lock(keys);
         {
             let mut known = self.known();
-            if let Some(waiting) = known.waits.waiting.get(keys.queue()).filter(|waiting| waiting.own == own) {
-                let mut locks = waiting.watched.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(watched) = known.waits.waits_on(keys.queue(), &own) {
+                let mut locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner);
                 if locks.insert(keys.lock_key().to_owned(), lock).is_none() {
-                    waiting.watched.changed.notify_one();
+                    watched.changed.notify_one();
                 }
                 return Ok(Some(own));
             }
-            if let Some(former) = known.waits.forget(keys.queue()) {
-                drop(self.client.delete(&former, None));
-            }
+            // The manager has one place in each queue.
+            known.waits.leave(keys.queue());
+            known.waits.not_left(&own);
         }
-        let acls = self.acls();
+        let (acls, left) = (self.acls(), self.delete_left());
+        // Servers delete a container in which nobody is left, if no client does.
         let (created, entered) = (
-            self.client.create(&queue, b"", &CreateMode::Persistent.with_acls(acls)),
+            self.client.create(&queue, b"", &CreateMode::Container.with_acls(acls)),
             self.client.create(&own, b"", &CreateMode::Ephemeral.with_acls(acls)),
         );
+        left.await;
         match created.await {
             Ok(_) | Err(Error::NodeExists) => {}
             Err(error) => return Err(node_error(&error)),
@@ -200,26 +158,33 @@ impl Session {
             Err(Error::NoNode) => return Ok(None),
             Err(error) => return Err(node_error(&error)),
         }
-        let watched = Arc::new(Watched {
+        let watched = Watched {
             queue,
             name,
             locks: Mutex::new(BTreeMap::from([(keys.lock_key().to_owned(), lock)])),
             changed: Notify::new(),
             left: CancellationToken::new(),
-        });
-        let mut known = self.known();
-        known.waits.unwatched.push(Arc::clone(&watched));
-        known.waits.waiting.insert(keys.queue().to_owned(), Waiting { own: own.clone(), watched });
+        };
+        self.known().waits.entered(keys.queue(), own.clone(), watched);
         Ok(Some(own))
     }
 
-    /// Leaves the queue of a lock. What is lost of it, those behind pass over.
-    pub(super) fn leave(&self, keys: &LockKeys) {
-        let own = self.known().waits.forget(keys.queue());
-        if let Some(own) = own {
-            drop(self.client.delete(&own, None));
-            self.delete_if_empty(&self.paths(keys.keyspace()).queue(keys));
-        }
+    /// Deletes the places that were left. The requests have their place in the order of the session when this returns. Those that are
+    /// lost are sent again the next time.
+    pub(super) fn delete_left(&self) -> impl Future<Output = ()> + '_ {
+        let left = self.known().waits.take_left();
+        let deleted = left.into_iter().map(|own| {
+            let deleted = self.client.delete(&own, None);
+            self.delete_if_empty(own.rsplit_once('/').map_or("", |(queue, _)| queue));
+            async move {
+                match deleted.await {
+                    Ok(()) | Err(Error::NoNode) => self.known().waits.not_left(&own),
+                    Err(_) => self.known().waits.still_there(&own),
+                }
+            }
+        });
+        let deleted = join_all(deleted);
+        async { _ = deleted.await }
     }
 
     /// The caller took the lock: it waits no more, and those that let their turn pass lose their place.
@@ -228,7 +193,7 @@ impl Session {
         if line.own.is_some() {
             self.known().waits.forget(wanted.keys.queue());
         }
-        for path in &line.ahead {
+        for path in &line.passed {
             drop(self.client.delete(path, None));
         }
         if !line.is_empty {
@@ -242,6 +207,23 @@ impl Session {
     }
 }
 
+/// How many of those at the head had their turn while the lock was free for so long, and knew it: the others do not watch the lock.
+fn turns_in(free: Duration) -> usize {
+    let turns = free.as_millis() / RESERVATION_TTL.as_millis();
+    usize::try_from(turns).unwrap_or(usize::MAX).min(AT_HEAD)
+}
+
 fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_whose_turn_has_not_passed_or_who_do_not_watch_keep_their_place() {
+        let turns = [0, 99, 100, 250, 300, 1000].map(|millis| turns_in(Duration::from_millis(millis)));
+        assert_eq!(turns, [0, 0, 1, 2, 3, 3]);
+    }
 }

@@ -28,6 +28,15 @@ impl Session {
 
     /// A reader is one more that writes: one that holds a lock excludes the others, and a downgrade is a renewal.
     async fn carry_out(&self, request: &Request) -> Result<Reply, NodeError> {
+        let leaves = match request.operation {
+            Operation::LeaveQueue => true,
+            Operation::Release { position, .. } => position == QueuePosition::Leave,
+            _ => false,
+        };
+        if leaves {
+            // Also if it cannot be sent: the place is deleted when there is a connection again.
+            self.known().waits.leave(request.keys.queue());
+        }
         if let Operation::Release { owner, .. } = request.operation {
             // Also if it cannot be sent, or the epoch is another one: whoever releases a lock wants it no more.
             self.mark_released(&request.keys, owner);
@@ -48,10 +57,9 @@ impl Session {
             Operation::Replace { owner, ttl, .. } => self.extend(keys, *epoch, owner, ttl).await,
             Operation::Release { owner, position } => {
                 let released = self.release(keys, *epoch, owner);
-                if position == QueuePosition::Leave {
-                    self.leave(keys);
-                }
+                let left = self.delete_left();
                 let released = released.await;
+                left.await;
                 if let QueuePosition::Keep { since, .. } = position {
                     // Whoever has no place comes again.
                     _ = self.enter(keys, since, *waiter).await;
@@ -59,7 +67,7 @@ impl Session {
                 released
             }
             Operation::LeaveQueue => {
-                self.leave(keys);
+                self.delete_left().await;
                 Ok(Reply::QueueLeft)
             }
         }

@@ -5,13 +5,13 @@ use futures_util::future::{BoxFuture, select_all};
 use tokio::time::sleep;
 use zookeeper_client::{Error, EventType};
 
-use super::queue::Watched;
 use super::session::Session;
+use super::waits::Watched;
 use crate::node::Wakeup;
 
 /// How many of those at the head of a queue watch the lock itself. Each of the others watches the one before it, so that a release
 /// wakes few. If the first is stopped, the others come after it.
-const AT_HEAD: usize = 3;
+pub(super) const AT_HEAD: usize = 3;
 /// How long to wait before watching again after the connection was lost.
 const AFTER_ERROR: Duration = Duration::from_millis(200);
 
@@ -33,10 +33,13 @@ impl Session {
 
     /// Watches until the own znode is gone.
     async fn watch_queue(&self, watched: &Watched) -> Result<(), Error> {
-        // The lock that was woken for already.
+        // The lock that was woken for already, and how many were said to be before this manager.
         let mut woken = None;
         loop {
-            let mut names = self.client.list_children(&watched.queue).await?;
+            let mut names = match self.client.list_children(&watched.queue).await {
+                Err(Error::NoNode) => return Ok(()),
+                names => names?,
+            };
             names.sort_unstable();
             let Ok(ahead) = names.binary_search(&watched.name) else { return Ok(()) };
             let mut events: Vec<BoxFuture<'_, Option<String>>> = vec![Box::pin(async {
@@ -58,7 +61,9 @@ impl Session {
                 let locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 for (lock_key, path) in locks {
                     let (stat, watcher) = self.client.check_and_watch_stat(&path).await?;
-                    if stat.is_none() && woken.as_ref() != Some(&lock_key) {
+                    if stat.is_some() {
+                        self.known().waits.seen_held(&lock_key);
+                    } else if woken.as_ref() != Some(&(lock_key.clone(), ahead)) {
                         self.wake(lock_key.clone(), ahead);
                     }
                     events.push(Box::pin(async move {
@@ -67,19 +72,19 @@ impl Session {
                     }));
                 }
             }
-            (woken, _, _) = select_all(events).await;
-            // At once: to look at the queue again takes two round trips.
-            if let Some(lock_key) = &woken {
+            let (deleted, _, _) = select_all(events).await;
+            // At once: to look at the queue again takes two round trips. If another number is before this manager then, it is told so.
+            if let Some(lock_key) = &deleted {
                 self.known().waits.seen_held(lock_key);
                 self.wake(lock_key.clone(), ahead);
             }
+            woken = deleted.map(|lock_key| (lock_key, ahead));
         }
     }
 
     /// Says that a lock is free, and how many are before this manager.
     fn wake(&self, lock_key: String, ahead: usize) {
-        let mut known = self.known();
-        known.waits.seen_free(&lock_key);
+        let known = self.known();
         let before = u32::try_from(ahead).unwrap_or(u32::MAX);
         if let Some(listener) = &known.listener {
             // With so many that were not heard, this one is not missed either: it only saves time.

@@ -62,6 +62,7 @@ impl Worker {
                 _ = signs.tick() => {
                     self.give_sign();
                     self.end_leases();
+                    self.leave_queues();
                 }
                 Some(()) = self.under_way.next() => self.watch(),
                 count = submissions.recv_many(&mut taken, MAX_TAKEN) => {
@@ -114,6 +115,15 @@ impl Worker {
         for lease in ended {
             let session = Arc::clone(&self.session);
             self.poll_once(Box::pin(async move { session.end(lease).await }));
+        }
+    }
+
+    /// Deletes places in queues that no caller waits in any more, if their leaving was lost.
+    fn leave_queues(&mut self) {
+        self.session.known().waits.leave_stale();
+        if self.session.check_connected().is_ok() {
+            let session = Arc::clone(&self.session);
+            self.poll_once(Box::pin(async move { session.delete_left().await }));
         }
     }
 

@@ -82,6 +82,46 @@ async fn a_waiter_that_is_stopped_holds_up_those_behind_it_for_a_moment_only() {
 }
 
 #[tokio::test]
+async fn a_waiter_that_was_passed_over_gets_the_lock_when_it_goes_on() {
+    let address = ZooKeeperServer::shared().await;
+    let first = connect(&address).await;
+    let guard = first.lock("r").acquire().await.unwrap();
+    let (sender, acquired) = std::sync::mpsc::channel();
+    let stalled = {
+        let address = address.clone();
+        std::thread::spawn(move || {
+            StalledRuntime::after(Fate::Blocked, async move {
+                let locks = connect(&address).await;
+                let waiting = locks.lock("r").acquire();
+                tokio::spawn(async move { sender.send(waiting.await.unwrap().release().await.unwrap()) });
+                waiters(&locks, 1).await;
+                locks
+            })
+        })
+    };
+    let (locks, mut stalled) = tokio::task::spawn_blocking(move || stalled.join().unwrap()).await.unwrap();
+    let mut others = Vec::new();
+    for number in 2..5 {
+        let other = connect(&address).await;
+        others.push(tokio::spawn(async move {
+            loop {
+                let guard = other.lock("r").acquire().await.unwrap();
+                sleep(Duration::from_millis(5)).await;
+                guard.release().await.unwrap();
+            }
+        }));
+        waiters(&first, number).await;
+    }
+    guard.release().await.unwrap();
+    // The others go on, and the place of the one that is stopped is deleted.
+    waiters(&first, 2).await;
+    tokio::task::spawn_blocking(move || stalled.run_again(Duration::from_millis(1500))).await.unwrap();
+    assert_eq!(acquired.try_recv(), Ok(true));
+    others.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(locks);
+}
+
+#[tokio::test]
 async fn many_managers_that_want_one_lock_all_get_it_and_never_two_at_once() {
     let address = ZooKeeperServer::shared().await;
     let referee = Arc::new(Referee::default());
