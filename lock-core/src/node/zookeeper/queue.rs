@@ -3,7 +3,7 @@ use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{CreateMode, Error};
@@ -18,6 +18,9 @@ use super::watch::AT_HEAD;
 use crate::node::limits::MAX_WAITERS;
 use crate::node::{LockKeys, MAX_RESERVATIONS, NodeError, Position, RESERVATION_TTL};
 use crate::random::WaiterId;
+
+/// How often a queue is created that somebody deletes before it can be entered. A busy lock is taken between the two.
+const MAX_ENTRIES: usize = 8;
 
 /// Those that wait for a lock, as a caller that wants it sees them.
 ///
@@ -118,7 +121,7 @@ impl Session {
 
     /// Enters the queue of a lock, unless the manager is in it since that time. Returns its znode.
     ///
-    /// `None` if the queue was just deleted, because it was empty. The next attempt creates it again.
+    /// `None` if the queue was deleted meanwhile, again and again. The next attempt creates it.
     pub(super) async fn enter(
         &self,
         keys: &LockKeys,
@@ -142,21 +145,9 @@ impl Session {
             known.waits.leave(keys.queue());
             known.waits.not_left(&own);
         }
-        let (acls, left) = (self.acls(), self.delete_left());
-        // Servers delete a container in which nobody is left, if no client does.
-        let (created, entered) = (
-            self.client.create(&queue, b"", &CreateMode::Container.with_acls(acls)),
-            self.client.create(&own, b"", &CreateMode::Ephemeral.with_acls(acls)),
-        );
-        left.await;
-        match created.await {
-            Ok(_) | Err(Error::NodeExists) => {}
-            Err(error) => return Err(node_error(&error)),
-        }
-        match entered.await {
-            Ok(_) | Err(Error::NodeExists) => {}
-            Err(Error::NoNode) => return Ok(None),
-            Err(error) => return Err(node_error(&error)),
+        let ((), has_place) = join(self.delete_left(), self.create_place(&queue, &own)).await;
+        if !has_place? {
+            return Ok(None);
         }
         let watched = Watched {
             queue,
@@ -167,6 +158,28 @@ impl Session {
         };
         self.known().waits.entered(keys.queue(), own.clone(), watched);
         Ok(Some(own))
+    }
+
+    /// Creates the own znode in a queue. False if the queue was deleted, because it was empty, each time.
+    async fn create_place(&self, queue: &str, own: &str) -> Result<bool, NodeError> {
+        let acls = self.acls();
+        for _ in 0..MAX_ENTRIES {
+            // Servers delete a container in which nobody is left, if no client does.
+            let (created, entered) = (
+                self.client.create(queue, b"", &CreateMode::Container.with_acls(acls)),
+                self.client.create(own, b"", &CreateMode::Ephemeral.with_acls(acls)),
+            );
+            match created.await {
+                Ok(_) | Err(Error::NodeExists) => {}
+                Err(error) => return Err(node_error(&error)),
+            }
+            match entered.await {
+                Ok(_) | Err(Error::NodeExists) => return Ok(true),
+                Err(Error::NoNode) => {}
+                Err(error) => return Err(node_error(&error)),
+            }
+        }
+        Ok(false)
     }
 
     /// Deletes the places that were left. The requests have their place in the order of the session when this returns. Those that are

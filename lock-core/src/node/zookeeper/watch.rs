@@ -37,11 +37,17 @@ impl Session {
         let mut woken = None;
         loop {
             let mut names = match self.client.list_children(&watched.queue).await {
-                Err(Error::NoNode) => return Ok(()),
+                // Deleted, as it was empty.
+                Err(Error::NoNode) => Vec::new(),
                 names => names?,
             };
             names.sort_unstable();
-            let Ok(ahead) = names.binary_search(&watched.name) else { return Ok(()) };
+            let Ok(ahead) = names.binary_search(&watched.name) else {
+                // It let its turn pass. Whoever is woken asks again, and enters again.
+                let locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                locks.into_keys().for_each(|lock_key| self.wake(lock_key, names.len()));
+                return Ok(());
+            };
             let mut events: Vec<BoxFuture<'_, Option<String>>> = vec![Box::pin(async {
                 watched.changed.notified().await;
                 None

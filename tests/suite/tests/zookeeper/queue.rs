@@ -146,3 +146,65 @@ async fn many_managers_that_want_one_lock_all_get_it_and_never_two_at_once() {
     assert_eq!((referee.entered(), referee.violations()), (40, Vec::<String>::new()));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
+
+#[tokio::test]
+async fn a_waiter_that_was_passed_over_has_its_place_again() {
+    let address = ZooKeeperServer::shared().await;
+    let first = connect(&address).await;
+    let guard = first.lock("r").acquire().await.unwrap();
+    let (second, third) = (connect(&address).await, connect(&address).await);
+    let (sender, mut served) = mpsc::channel(8);
+    let wait = |locks: &LockManager, number: u32| {
+        let (waiting, sender) = (locks.lock("r"), sender.clone());
+        tokio::spawn(async move {
+            let guard = waiting.acquire().await.unwrap();
+            sender.send(number).await.unwrap();
+            guard.release().await.unwrap();
+        })
+    };
+    wait(&second, 2);
+    waiters(&first, 1).await;
+    pass_over_all(&address).await;
+    wait(&third, 3);
+    waiters(&first, 2).await;
+    guard.release().await.unwrap();
+    assert_eq!([served.recv().await.unwrap(), served.recv().await.unwrap()], [2, 3]);
+}
+
+/// Deletes the znodes of all that wait, as one does that passed over them.
+async fn pass_over_all(address: &str) {
+    let (server, root) = address.split_once('/').unwrap();
+    let client = zookeeper_client::Client::connect(server).await.unwrap();
+    let queues = format!("/{root}/lock:/queues");
+    for queue in client.list_children(&queues).await.unwrap() {
+        for waiter in client.list_children(&format!("{queues}/{queue}")).await.unwrap() {
+            client.delete(&format!("{queues}/{queue}/{waiter}"), None).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn managers_that_want_one_lock_again_and_again_have_equal_shares() {
+    let address = ZooKeeperServer::shared().await;
+    let (mut managers, mut tasks) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        managers.push(connect(&address).await);
+    }
+    let until = Instant::now() + Duration::from_millis(1500);
+    for locks in managers {
+        tasks.push(tokio::spawn(async move {
+            let mut grants = 0;
+            while Instant::now() < until {
+                locks.lock("r").acquire().await.unwrap().release().await.unwrap();
+                grants += 1;
+            }
+            grants
+        }));
+    }
+    let mut grants = Vec::new();
+    for task in tasks {
+        grants.push(task.await.unwrap());
+    }
+    let (least, most) = (grants.iter().min().unwrap(), grants.iter().max().unwrap());
+    assert!(*most <= 3 * least + 3, "{grants:?}");
+}
