@@ -37,13 +37,15 @@ fn without_password(url: &str) -> String {
     if scheme.contains("unix") {
         return format!("{scheme}{login}{address}{query}");
     }
-    let (host, path) = address.split_at(address.find('/').unwrap_or(address.len()));
-    let port = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
-    match port {
-        // `user:password` without a host.
-        Some(colon) if !host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("{scheme}{login}{}:***", &host[..colon])
+    let (hosts, path) = address.split_at(address.find('/').unwrap_or(address.len()));
+    let mut start = 0;
+    for host in hosts.split(',') {
+        let port = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
+        // `user:password` in place of a host.
+        if let Some(colon) = port.filter(|colon| !host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit())) {
+            return format!("{scheme}{login}{}:***", &hosts[..start + colon]);
         }
-        _ => format!("{scheme}{login}{host}{path}{query}"),
+        start += host.len() + 1;
     }
+    format!("{scheme}{login}{hosts}{path}{query}")
 }

@@ -92,7 +92,11 @@ mod tests {
             let error = Address::parse(text).err().unwrap_or_else(|| panic!("{text} is accepted"));
             assert!(error.reason.contains(reason), "{text}: {error}");
         }
-        let error = Address::parse("app:secret@zk:port").err().unwrap().to_string();
-        assert!(!error.contains("secret"), "{error}");
+        for text in
+            ["app:secret@zk:port", "app:secret,zk-1:2181", "zk-1:2181,app:sec,secret,zk-2", "app:secret,zk/a//b"]
+        {
+            let error = Address::parse(text).err().unwrap_or_else(|| panic!("{text} is accepted")).to_string();
+            assert!(!error.contains("sec"), "{error}");
+        }
     }
 }
