@@ -8,14 +8,17 @@ use super::wakeups::listen;
 use super::worker::Message;
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
-    NodeRecord, RecordWrite, ReplySender, Request, Wakeups,
+    NodeRecord, RecordWrite, Refusal, ReplySender, Request, Wakeups,
 };
+use crate::options::OutOfRange;
 use crate::random::WaiterId;
 
 /// How long a reply may take: the members of an ensemble write to their disks before they acknowledge.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The default `tickTime` of ZooKeeper.
 const TICK_TIME: Duration = Duration::from_secs(2);
+const MIN_TICK_TIME: Duration = Duration::from_millis(100);
+const MAX_TICK_TIME: Duration = Duration::from_secs(60);
 
 /// A ZooKeeper ensemble (3.6 or newer) as the only master.
 ///
@@ -94,10 +97,11 @@ impl ZooKeeperNode {
     /// Sets the `tickTime` of the servers, or a longer one. With a shorter one, a server that dies right after it passed a request on
     /// may take a lock with it before its time.
     ///
-    /// Defaults to 2 s, as that of the servers does.
+    /// Defaults to 2 s, as that of the servers does. From 100 ms to 60 s: with another one, [`connect`](crate::LockManagerBuilder::connect)
+    /// fails and says so.
     #[must_use]
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
-        self.tick_time = tick_time.max(Duration::from_millis(1));
+        self.tick_time = tick_time;
         self
     }
 }
@@ -105,6 +109,9 @@ impl ZooKeeperNode {
 impl Shared {
     /// The present session if it is not over, otherwise a new one.
     async fn open(&self, tick_time: Duration) -> Result<Link, NodeError> {
+        if let Err(out_of_range) = OutOfRange::check("tick_time", tick_time, MIN_TICK_TIME, MAX_TICK_TIME) {
+            return Err(Refusal::Unusable { reason: out_of_range.to_string() }.into());
+        }
         let _opening = self.opening.lock().await;
         if let Some(link) = self.present_link() {
             link.connected().await?;

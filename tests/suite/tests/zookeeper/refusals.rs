@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lock_core::{ConfigError, ConnectError, LockManager, MemoryNode, Refusal};
+use lock_core::{ConfigError, ConnectError, LockManager, MemoryNode, Refusal, ZooKeeperNode};
 use lock_support::{ZooKeeperServer, free_port};
 
 use crate::set::{connect, node};
@@ -24,6 +24,21 @@ async fn a_session_that_is_shorter_than_the_longest_lock_is_refused_with_both_ti
         .connect()
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_tick_time_out_of_range_is_refused_with_the_range() {
+    for tick_time in [Duration::ZERO, Duration::from_millis(99), Duration::from_secs(61), Duration::MAX] {
+        let node = ZooKeeperNode::from_address("127.0.0.1:1/locks").unwrap().tick_time(tick_time);
+        let refused = LockManager::builder().nodes([node]).connect().await.unwrap_err();
+        let ConnectError::Config(ConfigError::RefusedNode { refusal: Refusal::Unusable { reason }, .. }) = refused
+        else {
+            panic!("{tick_time:?}: {refused}");
+        };
+        for part in ["tick_time", "100ms", "60s", &format!("{tick_time:?}")] {
+            assert!(reason.contains(part), "{part} is missing: {reason}");
+        }
+    }
 }
 
 #[tokio::test]
