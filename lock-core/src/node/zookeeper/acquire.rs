@@ -15,7 +15,7 @@ use crate::random::{Epoch, OwnerId, WaiterId};
 /// processes at once, need more than one.
 const MAX_TRIES: usize = 16;
 
-/// The parts of the transaction that takes a lock, by their number. The last one raises the fence.
+/// The parts of the transaction that takes a lock, by their number. The last ones raise the fence.
 const EPOCH: usize = 0;
 const OWNER: usize = 1;
 const LOCK: usize = 2;
@@ -55,7 +55,11 @@ impl Session {
             Err(error) => error.may_have_executed(),
         };
         if may_hold {
-            self.known().leases.begun(&owner, wanted.ttl);
+            let has_begun = self.known().leases.begun(&owner, wanted.ttl);
+            if reply.is_ok() && !has_begun {
+                // It ended, or is ending, while this was under way.
+                return Ok(Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position: None });
+            }
         } else if is_first {
             self.known().leases.gone(&owner);
         }
@@ -125,22 +129,19 @@ impl Session {
             ];
             match (&line.own, line.is_empty) {
                 (Some(own), _) => parts.push(Part::Delete(own, None)),
-                // That the queue is not there: what exists cannot be created.
+                // Only a queue that does not exist can be created.
                 (None, true) => {
                     parts.push(Part::Create(&queue, b"", CreateMode::Persistent));
                     parts.push(Part::Delete(&queue, None));
                 }
                 (None, false) => {}
             }
-            parts.push(match fence.version {
-                Some(version) => Part::Set(&fence_path, token_value.as_bytes(), Some(version)),
-                None => Part::Create(&fence_path, token_value.as_bytes(), CreateMode::Persistent),
-            });
-            let last = parts.len() - 1;
+            let raise = parts.len();
+            parts.extend(fence.raise(&fence_path, &token_value));
             self.check_outlives(wanted.ttl)?;
             let failed = match self.commit(&parts).await {
                 Ok(set) => {
-                    let version = set.first().map_or(0, |stat| stat.version);
+                    let version = set.last().map_or(0, |stat| stat.version);
                     self.known().fences.set(number, Fence { value: token, version: Some(version) });
                     return Ok(Ok(token));
                 }
@@ -154,11 +155,11 @@ impl Session {
                 Failed::Part(EPOCH, Error::BadVersion) => admission = self.read_admission(paths, wanted.epoch).await?,
                 Failed::Part(OWNER, Error::NodeExists) => return Ok(Err(Obstacle::Owner)),
                 Failed::Part(LOCK, Error::NodeExists) => return Ok(Err(Obstacle::Holder)),
-                Failed::Part(part, Error::NodeExists | Error::NoNode) if part == QUEUE && part != last => {
+                Failed::Part(part, Error::NodeExists | Error::NoNode) if part == QUEUE && part != raise => {
                     self.known().waits.forget(wanted.keys.queue());
                     return Ok(Err(Obstacle::Queue));
                 }
-                Failed::Part(part, Error::BadVersion | Error::NoNode | Error::NodeExists) if part == last => {
+                Failed::Part(part, Error::BadVersion | Error::NoNode | Error::NodeExists) if part == raise => {
                     fence = self.read_fence(paths, number).await?;
                 }
                 failed => {
@@ -184,8 +185,10 @@ impl Session {
 
     /// The owner's znode exists: this attempt was carried out already, or the owner was evicted.
     async fn same_attempt(&self, paths: &Paths, wanted: &Wanted<'_>, lock: &str) -> Result<Reply, NodeError> {
-        let holder = self.read(lock).await?;
-        if holder.is_some_and(|(value, _)| value == wanted.owner.to_string().as_bytes()) {
+        self.check_outlives(wanted.ttl)?;
+        let holder = self.read_stat(lock).await?;
+        let (owner, session) = (wanted.owner.to_string(), self.client.session_id().0);
+        if holder.is_some_and(|(value, stat)| value == owner.as_bytes() && stat.ephemeral_owner == session) {
             let fence = self.read_fence(paths, wanted.keys.fence()).await?.value;
             let floor = self.admission(wanted.epoch)?.floor;
             return Ok(Reply::Granted { token: fence.max(floor) });
@@ -204,4 +207,30 @@ fn next_token(fence: u64, wanted: &Wanted<'_>) -> Result<u64, NodeError> {
         return Err(NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() });
     }
     Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::node::Keyspace;
+
+    #[test]
+    fn a_fence_that_is_used_up_grants_no_token_beyond_the_highest() {
+        let keys = LockKeys::new(&Arc::new(Keyspace::new("shop:")), "r");
+        let token = |fence, hint, tokens| {
+            let (epoch, owner, waiter) = (Epoch::from_bits(1), OwnerId::from_bits(1), WaiterId::from_bits(1));
+            let ttl = Duration::from_secs(1);
+            next_token(fence, &Wanted { keys: &keys, epoch, owner, ttl, hint, tokens, waiter, since: None })
+        };
+        assert_eq!(token(7, 0, 1), Ok(8));
+        assert_eq!(token(7, 100, 10), Ok(109));
+        assert_eq!(token(MAX_TOKEN - 1, 0, 1), Ok(MAX_TOKEN));
+        for (fence, hint, tokens) in
+            [(MAX_TOKEN, 0, 1), (MAX_TOKEN - 1, 0, 2), (0, MAX_TOKEN, 2), (u64::MAX, 0, u32::MAX)]
+        {
+            assert!(matches!(token(fence, hint, tokens), Err(NodeError::Rejected { .. })), "{fence} {hint} {tokens}");
+        }
+    }
 }

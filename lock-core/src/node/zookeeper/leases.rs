@@ -40,11 +40,15 @@ impl Leases {
         true
     }
 
-    /// The attempt is over, and took the lock, or may have.
-    pub(super) fn begun(&mut self, owner: &str, ttl: Duration) {
-        if let Some(lease) = self.0.get_mut(owner) {
-            (lease.ends, lease.beginning) = (lease.ends.max(Instant::now() + ttl), false);
+    /// The attempt is over, and took the lock, or may have. False if the lock was released, or has ended, meanwhile.
+    #[must_use]
+    pub(super) fn begun(&mut self, owner: &str, ttl: Duration) -> bool {
+        let Some(lease) = self.0.get_mut(owner) else { return false };
+        lease.beginning = false;
+        if !lease.released {
+            lease.ends = lease.ends.max(Instant::now() + ttl);
         }
+        !lease.released
     }
 
     /// A request is being sent that may extend the lock. False if it was released, is over, or is not this session's.
@@ -93,5 +97,28 @@ impl Leases {
             Ended { owner: owner.clone(), lock: lease.lock.clone() }
         })
         .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_comes_again_does_not_have_a_lock_that_is_ending() {
+        let mut leases = Leases::default();
+        assert!(leases.begins("owner", "lock", TTL));
+        assert!(leases.begun("owner", TTL));
+        assert!(!leases.begins("owner", "lock", TTL), "it is the same one");
+        assert!(leases.begun("owner", TTL));
+        advance(TTL).await;
+        assert_eq!(leases.take_ended().len(), 1);
+        assert!(!leases.begun("owner", TTL), "it is being ended");
+        leases.gone("owner");
+        assert!(!leases.begun("owner", TTL), "it has ended");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-use zookeeper_client::{Acls, Client, Error, SessionState};
+use zookeeper_client::{Acls, Client, Error, SessionState, Stat};
 
 use super::address::Address;
 use super::classify::{inspection_error, node_error};
@@ -132,10 +132,15 @@ impl Session {
     ///
     /// A server may lag behind. It answers when it has what the leader had when this was sent.
     pub(super) async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>, NodeError> {
+        Ok(self.read_stat(path).await?.map(|(value, stat)| (value, stat.version)))
+    }
+
+    /// Reads a znode, with what the servers know of it.
+    pub(super) async fn read_stat(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, NodeError> {
         let (synced, read) = (self.client.sync(path), self.client.get_data(path));
         synced.await.map_err(|error| node_error(&error))?;
         match read.await {
-            Ok((value, stat)) => Ok(Some((value, stat.version))),
+            Ok(found) => Ok(Some(found)),
             Err(Error::NoNode) => Ok(None),
             Err(error) => Err(node_error(&error)),
         }

@@ -100,8 +100,9 @@ impl Session {
             return Ok(refused);
         }
         self.known().fences.forget(keys.fence());
-        let set = Part::Set(&path, value.as_bytes(), fence.version);
-        match self.commit(&[Part::Check(&epoch_path, None), Part::Check(&owner, HELD), set]).await {
+        let mut parts = vec![Part::Check(&epoch_path, None), Part::Check(&owner, HELD)];
+        parts.extend(fence.raise(&path, &value));
+        match self.commit(&parts).await {
             Ok(_) => Ok(Reply::Confirmed),
             Err(Failed::Part(2, Error::BadVersion)) => Ok(refused),
             Err(failed) => self.not_held(failed, epoch, &owner, refused),
