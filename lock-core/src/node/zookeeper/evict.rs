@@ -1,8 +1,11 @@
+use futures_util::future::join_all;
 use tokio::time::timeout;
 use zookeeper_client::{CreateMode, Error};
 
 use super::classify::node_error;
-use super::look::LOOK_TIMEOUT;
+use super::fences::Fence;
+use super::inspect::READ_AT_ONCE;
+use super::look::{LOOK_TIMEOUT, data};
 use super::paths::Paths;
 use super::session::{Session, number};
 use super::transaction::{Failed, Part};
@@ -17,8 +20,9 @@ const MAX_TRIES: usize = 16;
 struct Seen {
     /// The version of the lock's znode, with its holder.
     lock: Option<(Holder, i32)>,
-    fence: u64,
-    fence_version: Option<i32>,
+    fence: Fence,
+    /// The fence, or the floor if that is higher.
+    highest: u64,
     /// The version of each owner's znode: 0 if the owner has the lock, 1 for a tombstone.
     owners: Vec<(OwnerId, Option<i32>)>,
 }
@@ -42,8 +46,8 @@ impl Session {
             if seen.lock.as_ref().is_some_and(|(holder, _)| !evict.holders.contains(holder)) {
                 return Ok(Eviction::Superseded);
             }
-            if seen.fence >= evict.token {
-                return Ok(Eviction::Refused { fence: seen.fence });
+            if seen.highest >= evict.token {
+                return Ok(Eviction::Refused { fence: seen.highest });
             }
             let barred_for = u64::try_from(evict.barred_for.as_millis()).unwrap_or(u64::MAX);
             match self.bury(&paths, evict, &seen, now.saturating_add(barred_for)).await {
@@ -70,7 +74,7 @@ impl Session {
             let found = self.read(&paths.owner(keys, owner)).await?;
             owners.push((owner, found.map(|(_, version)| version)));
         }
-        Ok(Seen { lock, fence: fence.value.max(floor), fence_version: fence.version, owners })
+        Ok(Seen { lock, fence, highest: fence.value.max(floor), owners })
     }
 
     /// Deletes the lock, leaves tombstones, and raises the fence.
@@ -90,36 +94,53 @@ impl Session {
         }
         parts.extend(seen.lock.as_ref().map(|(_, version)| Part::Delete(&lock, Some(*version))));
         // Whoever took the lock since it was read has raised the fence.
-        parts.push(match seen.fence_version {
-            Some(version) => Part::Set(&fence, token.as_bytes(), Some(version)),
-            None => Part::Create(&fence, token.as_bytes(), CreateMode::Persistent),
-        });
+        parts.extend(seen.fence.raise(&fence, &token));
         self.known().fences.forget(keys.fence());
         self.commit(&parts).await.map(drop)
     }
 
     /// Deletes the tombstones whose time is over. Returns the leader's time, in milliseconds.
     async fn forget_tombstones(&self, paths: &Paths) -> Result<u64, NodeError> {
-        let (clock, entries) =
-            (self.client.set_data(&paths.clock(), b"", None), self.client.list_children(&paths.all_evicted()));
-        let clock = clock.await.map_err(|error| node_error(&error))?;
-        let entries = entries.await.map_err(|error| node_error(&error))?;
-        let now = u64::try_from(clock.mtime).unwrap_or_default();
-        let mut left = 0;
-        for entry in &entries {
-            let path = paths.evicted_entry(entry);
-            let Some((until, _)) = self.read(&path).await? else { continue };
-            if number(&until)? > now {
-                left += 1;
-                continue;
-            }
-            let tombstone = paths.tombstone(entry);
-            // Another client may have been faster.
-            _ = self.commit(&[Part::Delete(&tombstone, Some(1)), Part::Delete(&path, None)]).await;
-        }
-        if left >= MAX_EVICTED {
+        let now = self.leader_millis(paths).await?;
+        let entries = self.client.list_children(&paths.all_evicted()).await.map_err(|error| node_error(&error))?;
+        let barred = self.barred_until(paths, &entries).await?;
+        let (left, over): (Vec<_>, Vec<_>) = barred.into_iter().partition(|(_, until)| *until > now);
+        let deleted = over.iter().map(|(entry, _)| {
+            let (tombstone, entry) = (paths.tombstone(entry), paths.evicted_entry(entry));
+            self.commit(&[Part::Delete(&tombstone, Some(1)), Part::Delete(&entry, None)])
+        });
+        // Where one is gone, another client was faster.
+        join_all(deleted).await;
+        if left.len() >= MAX_EVICTED {
             return Err(NodeError::Rejected { code: "ERR".into(), detail: "too many owners were evicted".into() });
         }
         Ok(now)
+    }
+
+    /// The leader's time, in milliseconds.
+    pub(super) async fn leader_millis(&self, paths: &Paths) -> Result<u64, NodeError> {
+        let clock = self.client.set_data(&paths.clock(), b"", None).await.map_err(|error| node_error(&error))?;
+        Ok(u64::try_from(clock.mtime).unwrap_or_default())
+    }
+
+    /// Until when owners are barred, in the leader's time, for those of these entries that are there.
+    pub(super) async fn barred_until(
+        &self,
+        paths: &Paths,
+        entries: &[String],
+    ) -> Result<Vec<(String, u64)>, NodeError> {
+        let mut barred = Vec::with_capacity(entries.len());
+        for some in entries.chunks(READ_AT_ONCE) {
+            let mut reader = self.client.new_multi_reader();
+            let added = some.iter().try_for_each(|entry| reader.add_get_data(&paths.evicted_entry(entry)));
+            added.map_err(|error| node_error(&error))?;
+            let read = reader.commit().await.map_err(|error| node_error(&error))?;
+            for (entry, result) in some.iter().zip(&read) {
+                if let Some(until) = data(result)? {
+                    barred.push((entry.clone(), number(until)?));
+                }
+            }
+        }
+        Ok(barred)
     }
 }

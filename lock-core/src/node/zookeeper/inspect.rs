@@ -10,7 +10,7 @@ use crate::node::{FenceReading, FoundRecord, Inspection, Keyspace, NodeError, No
 use crate::random::{Epoch, Random};
 
 /// How many znodes are read at once.
-const READ_AT_ONCE: usize = 512;
+pub(super) const READ_AT_ONCE: usize = 512;
 
 impl Session {
     /// Inspects the node, and creates what is missing.

@@ -4,7 +4,7 @@ use tokio::time::timeout;
 use zookeeper_client::{Error, MultiReadResult};
 
 use super::classify::node_error;
-use super::paths::evicted_from;
+use super::paths::{Paths, evicted_from};
 use super::session::{Session, number};
 use super::transaction::{Failed, Part};
 use crate::node::{Holder, LockState, Look, NodeError};
@@ -58,7 +58,9 @@ impl Session {
         if results.len() != look.keys.len() * READ {
             return Err(too_few(results.len()));
         }
-        let entries = children(evicted)?;
+        let of_these = |entry: &&String| look.keys.iter().any(|keys| evicted_from(entry, keys).is_some());
+        let entries: Vec<String> = children(evicted)?.iter().filter(of_these).cloned().collect();
+        let entries = self.still_barred(&paths, entries).await?;
         let state = |(keys, read): (_, &[MultiReadResult])| {
             let [lock, fence, queue] = read else { return Err(too_few(read.len())) };
             Ok(LockState {
@@ -73,10 +75,20 @@ impl Session {
         };
         look.keys.iter().zip(results.chunks(READ)).map(state).collect()
     }
+
+    /// Those of these entries of which the tombstone is not over yet.
+    async fn still_barred(&self, paths: &Paths, entries: Vec<String>) -> Result<Vec<String>, NodeError> {
+        if entries.is_empty() {
+            return Ok(entries);
+        }
+        let now = self.leader_millis(paths).await?;
+        let barred = self.barred_until(paths, &entries).await?.into_iter();
+        Ok(barred.filter(|(_, until)| *until > now).map(|(entry, _)| entry).collect())
+    }
 }
 
 /// The value of a znode; `None` if there is none.
-fn data(result: &MultiReadResult) -> Result<Option<&[u8]>, NodeError> {
+pub(super) fn data(result: &MultiReadResult) -> Result<Option<&[u8]>, NodeError> {
     match result {
         MultiReadResult::Data { data, .. } => Ok(Some(data)),
         other => missing(other).map(|()| None),

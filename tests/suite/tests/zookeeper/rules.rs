@@ -178,14 +178,10 @@ async fn a_late_attempt_of_an_evicted_owner_is_refused_until_its_tombstone_is_ov
     let release = Operation::Release { owner, position: QueuePosition::None };
     assert_eq!(side.send(0, EPOCH, release).await, Ok(Reply::NotOwner));
     assert_eq!(side.look(None).await.unwrap()[0].evicted, vec![owner]);
+    let is_over = async || side.look(None).await.unwrap()[0].evicted.is_empty();
+    eventually_async("the tombstone is over, and not shown", is_over).await;
     // The next eviction on the node, of whatever lock, clears away those that are over.
-    let mut token = 50;
-    eventually_async("the tombstone is over", async || {
-        token += 1;
-        side.evict(1, EPOCH, other, token).await.unwrap();
-        side.look(None).await.unwrap()[0].evicted.is_empty()
-    })
-    .await;
+    side.evict(1, EPOCH, other, 51).await.unwrap();
     assert_eq!(side.send(0, EPOCH, acquire).await, Ok(Reply::Granted { token: 51 }));
 }
 
