@@ -1,3 +1,4 @@
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -243,4 +244,51 @@ async fn a_lock_that_is_granted_when_nobody_waits_for_it_any_more_is_given_back(
     server.resume();
     let state = async || side.look(Some(EPOCH)).await.map(|states| (states[0].holder.clone(), states[0].fence));
     eventually_async("it was granted, and given back", async || state().await == Ok((None, 1))).await;
+}
+
+#[tokio::test]
+async fn a_place_that_is_left_without_a_connection_is_deleted_when_there_is_one_again() {
+    let mut server = ZooKeeperServer::start().await;
+    let side = Side::new(node(&server.address())).await;
+    let acquire = |owner, since| {
+        let owner = OwnerId::from_bits(owner);
+        Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write }
+    };
+    assert_eq!(side.send(0, EPOCH, acquire(1, None)).await, Ok(Reply::Granted { token: 1 }));
+    assert!(matches!(side.send(0, EPOCH, acquire(2, NonZeroU64::new(1))).await, Ok(Reply::Held { .. })));
+    let waiters = async || side.look(Some(EPOCH)).await.map(|states| states[0].waiters);
+    assert_eq!(waiters().await, Ok(1));
+
+    server.kill();
+    side.node.disconnected().await;
+    let left = side.send(0, EPOCH, Operation::LeaveQueue).await;
+    assert!(matches!(left, Err(NodeError::Unreachable { .. })), "{left:?}");
+    server.start_again().await;
+    eventually_async("nobody waits", async || waiters().await == Ok(0)).await;
+}
+
+#[tokio::test]
+async fn a_waiter_whose_place_was_deleted_because_its_turn_passed_takes_the_same_place_again() {
+    let address = ZooKeeperServer::shared().await;
+    let first = Side::new(node(&address)).await;
+    let (keyspace, locks) = (Arc::clone(&first.keyspace), first.locks.clone());
+    let second = Side { node: Box::new(node(&address)), keyspace, locks };
+    second.node.inspect(&second.keyspace).await.unwrap();
+    let acquire = |owner, since| {
+        let owner = OwnerId::from_bits(owner);
+        Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write }
+    };
+    let (early, late) = (acquire(2, NonZeroU64::new(1)), acquire(3, NonZeroU64::new(2)));
+    let waiters = async || first.look(Some(EPOCH)).await.unwrap()[0].waiters;
+    assert_eq!(first.send(0, EPOCH, acquire(1, None)).await, Ok(Reply::Granted { token: 1 }));
+    assert!(matches!(first.send(0, EPOCH, early).await, Ok(Reply::Held { .. })));
+    assert!(matches!(second.send(0, EPOCH, late).await, Ok(Reply::Held { .. })));
+    assert_eq!(waiters().await, 2);
+    let release = Operation::Release { owner: OwnerId::from_bits(1), position: QueuePosition::None };
+    assert_eq!(first.send(0, EPOCH, release).await, Ok(Reply::Released));
+    let granted = async || second.send(0, EPOCH, late).await == Ok(Reply::Granted { token: 2 });
+    eventually_async("the turn of the first passes", granted).await;
+    eventually_async("its place is deleted", async || waiters().await == 0).await;
+    assert!(matches!(first.send(0, EPOCH, early).await, Ok(Reply::Held { .. })));
+    assert_eq!(waiters().await, 1);
 }
