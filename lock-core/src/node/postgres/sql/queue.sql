@@ -7,11 +7,12 @@ CREATE FUNCTION pg_temp.lock_listener(space text, who uuid) RETURNS bigint LANGU
   SELECT hashtextextended(space || ' ' || who, 0)
 $$;
 
--- Wakes a waiter: tells it how many come before it. False if nobody listens for it: whoever does shares an advisory lock.
+-- Wakes a waiter: tells it how many come before it. False if nobody listens for it: whoever does shares an advisory lock. The question is
+-- one expression, so that nothing comes between: the lock is not kept, and a waiter that begins to listen is not held up.
 CREATE FUNCTION pg_temp.lock_wake(space text, who uuid, lock_key text, before integer) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE listener bigint := pg_temp.lock_listener(space, who);
 BEGIN
-  IF pg_try_advisory_xact_lock(listener) THEN RETURN false; END IF;
+  IF pg_try_advisory_lock(listener) AND pg_advisory_unlock(listener) THEN RETURN false; END IF;
   PERFORM pg_notify('locks_' || listener, before || ' ' || lock_key);
   RETURN true;
 END $$;
