@@ -83,7 +83,7 @@ fn is_io(error: &Error) -> bool {
     error.source().is_some_and(<dyn StdError + 'static>::is::<io::Error>)
 }
 
-fn with_cause(error: &Error) -> String {
+pub(super) fn with_cause(error: &Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

@@ -14,7 +14,7 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
 use super::address::Address;
-use super::classify::{connect_error, io_error};
+use super::classify::{connect_error, io_error, with_cause};
 use crate::node::NodeError;
 
 /// How long connecting may take, and how long an inspection.
@@ -24,6 +24,10 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 /// How long written bytes may stay unacknowledged before the kernel gives up the connection.
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where the server warns of something that concerns no commit: that transactions must be frozen soon (which it repeats with each new
+/// one), or that its queue of notifications fills up. Unlike the message, the routine is not translated.
+const HARMLESS: [&str; 3] = ["GetNewTransactionId", "GetNewMultiXactId", "asyncQueueFillWarning"];
 
 /// The half of a connection that moves its bytes. Must be polled while its client is used.
 pub(super) type Wire = Connection<Box<dyn Io>, NoTlsStream>;
@@ -76,16 +80,20 @@ pub(super) async fn next_message(wire: &mut Wire) -> Option<AsyncMessage> {
     poll_fn(|cx| wire.poll_message(cx)).await?.ok()
 }
 
-/// Moves the bytes of a connection until it is lost, or the server sends a warning. After a warning, what it said to be committed may
-/// not be: a wait for standbys that was cancelled ends with one, and then with success.
-pub(super) async fn drive(wire: &mut Wire) {
-    while let Some(message) = next_message(wire).await {
-        if is_warning(&message) {
-            return;
+/// Moves the bytes of a connection until it is lost, or the server sends a warning: says which. After a warning, what it said to be
+/// committed may not be: a wait for standbys that was cancelled ends with one, and then with success.
+pub(super) async fn drive(wire: &mut Wire) -> String {
+    loop {
+        match poll_fn(|cx| wire.poll_message(cx)).await {
+            Some(Ok(AsyncMessage::Notice(notice))) => {
+                let is_warning = notice.parsed_severity() == Some(Severity::Warning);
+                if is_warning && !notice.routine().is_some_and(|routine| HARMLESS.contains(&routine)) {
+                    return format!("the server warned: {}", notice.message());
+                }
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return with_cause(&error),
+            None => return "the server closed it".into(),
         }
     }
-}
-
-fn is_warning(message: &AsyncMessage) -> bool {
-    matches!(message, AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning))
 }

@@ -63,12 +63,10 @@ impl Session {
             if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
         );
         let marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
-        if !has_tables {
-            batch(&settings).await?;
-            create_tables(&client).await?;
-        }
-        let ((), (), (), votes, inspect, write_record, read_fences, look, evict, sweep) = try_join!(
+        // In this order. If one fails, so do those behind it, and the first error is the one that says why.
+        let ((), (), (), (), votes, inspect, write_record, read_fences, look, evict, sweep) = try_join!(
             batch(&settings),
+            async { if has_tables { Ok(()) } else { create_tables(&client).await } },
             batch(&FUNCTIONS),
             batch(&marker),
             prepare(
@@ -79,7 +77,7 @@ impl Session {
             prepare("lock_read_fences($1, $2)"),
             prepare("lock_look($1, $2, $3, $4, $5, $6)"),
             prepare("lock_evict($1, $2, $3, $4, $5, $6, $7, $8::text[]::uuid[], $9, $10)"),
-            prepare("lock_sweep()"),
+            prepare("lock_sweep($1, $2)"),
         )?;
         let unanswered = AtomicUsize::new(0);
         Ok(Self { client, id, votes, inspect, write_record, read_fences, look, evict, sweep, unanswered })

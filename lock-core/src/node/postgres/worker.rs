@@ -2,7 +2,6 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,8 +12,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::classify::{ends_session, node_error};
-use super::codec::{Batch, decode};
+use super::codec::{Batch, column, decode};
 use super::connect::{Wire, drive};
+use super::link::refuse;
 use super::session::{STALLED_AFTER, Session};
 use crate::node::{NodeError, Operation, ReplySender, Request};
 use crate::task::let_others_run;
@@ -23,8 +23,9 @@ use crate::task::let_others_run;
 const MAX_BATCH: usize = 128;
 /// The most statements without a reply. While they wait for the disk, what comes is collected for the next ones.
 const MAX_IN_FLIGHT: usize = 2;
-/// How often expired rows are removed.
+/// How often expired rows are removed, and how long it is until the next part of large tables.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+const NEXT_PART: Duration = Duration::from_millis(100);
 
 /// A request on its way to the connection, and where its reply goes.
 pub(super) struct Message {
@@ -42,34 +43,41 @@ pub(super) struct Worker {
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
     /// In the order in which they were written, which is that of the replies.
-    in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
+    in_flight: VecDeque<InFlight>,
     /// Requests that were taken and have not been written. At most those of [`MAX_BATCH`] submissions.
     waiting: VecDeque<Message>,
+    /// When expired rows are removed next, and from which page of the tables on; `None` while that is under way.
+    sweep_at: Option<Instant>,
+    sweep_from: i64,
     /// Whether it was said that an old snapshot slows the server down. Once is enough for a connection.
-    has_warned: Arc<AtomicBool>,
+    has_warned: bool,
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
 }
 
-/// What came back for one statement.
-struct BatchReply {
+/// A statement that was written.
+struct InFlight {
+    /// Those that it answers: none if it is a sweep.
     messages: Vec<Message>,
-    replies: Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>,
+    replies: BoxFuture<'static, Replies>,
 }
+
+type Replies = Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>;
 
 impl Worker {
     pub(super) fn new(session: Arc<Session>, name: String, gone: CancellationToken) -> Self {
-        let (in_flight, waiting) = (VecDeque::new(), VecDeque::new());
-        let has_warned = Arc::default();
+        let now = Instant::now();
         Self {
             session,
             name,
             _ended: gone.clone().drop_guard(),
             gone,
-            in_flight,
-            waiting,
-            has_warned,
-            moved: Instant::now(),
+            in_flight: VecDeque::new(),
+            waiting: VecDeque::new(),
+            sweep_at: Some(now + SWEEP_INTERVAL),
+            sweep_from: 0,
+            has_warned: false,
+            moved: now,
         }
     }
 
@@ -85,11 +93,22 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = gone.cancelled() => return,
-                () = drive(&mut wire) => return,
-                reply = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
-                    self.in_flight.pop_front();
+                reason = drive(&mut wire) => {
+                    for InFlight { messages, .. } in self.in_flight.drain(..) {
+                        refuse(messages, &NodeError::ConnectionLost { reason: reason.clone() });
+                    }
+                    return;
+                }
+                // Also between statements without a pause. It comes seldom enough to hold up nothing.
+                () = &mut sweep, if self.sweep_at.is_some() => self.sweep(),
+                replies = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
+                    let messages = self.in_flight.pop_front().map(|done| done.messages).unwrap_or_default();
                     self.moved = Instant::now();
-                    self.distribute(reply);
+                    let was_sweep = messages.is_empty();
+                    self.distribute(messages, replies);
+                    if was_sweep && let Some(at) = self.sweep_at {
+                        sweep.as_mut().reset(at);
+                    }
                     self.write().await;
                 }
                 count = submissions.recv_many(&mut taken, MAX_BATCH), if open && self.waiting.is_empty() => {
@@ -101,10 +120,6 @@ impl Worker {
                     }
                     self.waiting.extend(taken.drain(..).flatten());
                     self.write().await;
-                }
-                () = &mut sweep, if self.in_flight.is_empty() => {
-                    sweep.as_mut().reset(Instant::now() + SWEEP_INTERVAL);
-                    self.sweep();
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
                     if self.moved.elapsed() >= STALLED_AFTER {
@@ -137,19 +152,19 @@ impl Worker {
         messages.iter().for_each(|message| message.reply_to.written());
         let session = Arc::clone(&self.session);
         // Unconstrained: the first poll hands it to the connection. If tokio's budget were spent, a later one could overtake.
-        let mut statement: BoxFuture<'static, BatchReply> = Box::pin(unconstrained(async move {
-            let replies = session.answer(session.client.query(&session.votes, &batch.parameters(&session.id))).await;
-            BatchReply { messages, replies }
+        let mut replies: BoxFuture<'static, Replies> = Box::pin(unconstrained(async move {
+            session.answer(session.client.query(&session.votes, &batch.parameters(&session.id))).await
         }));
-        match futures_util::poll!(&mut statement) {
-            Poll::Ready(reply) => self.distribute(reply),
-            Poll::Pending => self.in_flight.push_back(statement),
+        match futures_util::poll!(&mut replies) {
+            Poll::Ready(replies) => self.distribute(messages, replies),
+            Poll::Pending => self.in_flight.push_back(InFlight { messages, replies }),
         }
     }
 
     /// Gives every message of a batch its reply.
-    fn distribute(&mut self, BatchReply { messages, replies }: BatchReply) {
+    fn distribute(&mut self, messages: Vec<Message>, replies: Replies) {
         let error = match replies {
+            Ok(rows) if messages.is_empty() => return self.swept(rows.first()),
             Ok(rows) if rows.len() == messages.len() => {
                 for (message, row) in messages.into_iter().zip(&rows) {
                     message.reply_to.send(decode(row));
@@ -162,24 +177,35 @@ impl Worker {
         if ends_session(&error) {
             self.gone.cancel();
         }
-        super::link::refuse(messages, &error);
+        if messages.is_empty() {
+            self.swept(None);
+        }
+        refuse(messages, &error);
     }
 
-    /// Removes expired rows. Nobody waits for that.
+    /// Removes expired rows from a part of the tables. Nobody waits for that.
     fn sweep(&mut self) {
-        let (session, has_warned, node) = (Arc::clone(&self.session), Arc::clone(&self.has_warned), self.name.clone());
-        let statement: BoxFuture<'static, BatchReply> = Box::pin(async move {
-            let swept = session.answer(session.client.query_one(&session.sweep, &[])).await;
-            if swept.as_ref().is_ok_and(|row| row.get(0)) && !has_warned.swap(true, Ordering::Relaxed) {
-                tracing::warn!(name: "lock.old_snapshot", node,
-                    "a transaction of the database has been open for a minute; locks become slower until it ends, because rows of \
-                     released ones cannot be removed. Find it in pg_stat_activity (backend_xmin); idle_in_transaction_session_timeout \
-                     ends such transactions");
-            }
-            BatchReply { messages: Vec::new(), replies: swept.map(|_| Vec::new()) }
-        });
-        self.in_flight.push_back(statement);
-        self.moved = Instant::now();
+        self.sweep_at = None;
+        if self.in_flight.is_empty() {
+            self.moved = Instant::now();
+        }
+        let (session, from) = (Arc::clone(&self.session), self.sweep_from);
+        let replies =
+            Box::pin(async move { session.answer(session.client.query(&session.sweep, &[&session.id, &from])).await });
+        self.in_flight.push_back(InFlight { messages: Vec::new(), replies });
+    }
+
+    /// Goes on with the next part of the tables soon, or from the first one later.
+    fn swept(&mut self, row: Option<&tokio_postgres::Row>) {
+        self.sweep_from = row.and_then(|row| column(row, 0).ok()).unwrap_or(0);
+        self.sweep_at = Some(Instant::now() + if self.sweep_from > 0 { NEXT_PART } else { SWEEP_INTERVAL });
+        if row.is_some_and(|row| column(row, 1) == Ok(true)) && !self.has_warned {
+            self.has_warned = true;
+            tracing::warn!(name: "lock.old_snapshot", node = self.name,
+                "a transaction of the database has been open for a minute; locks become slower until it ends, because rows of \
+                 released ones cannot be removed. Find it in pg_stat_activity (backend_xmin); idle_in_transaction_session_timeout \
+                 ends such transactions");
+        }
     }
 }
 
@@ -205,10 +231,10 @@ fn releases_first(messages: impl Iterator<Item = Message>) -> [Vec<Message>; 2] 
     [releases, others]
 }
 
-/// The reply to the first of the statements; never resolves if there is none.
-async fn first(in_flight: &mut VecDeque<BoxFuture<'static, BatchReply>>) -> BatchReply {
+/// The replies to the first of the statements; never resolves if there is none.
+async fn first(in_flight: &mut VecDeque<InFlight>) -> Replies {
     match in_flight.front_mut() {
-        Some(first) => first.await,
+        Some(first) => (&mut first.replies).await,
         None => pending().await,
     }
 }

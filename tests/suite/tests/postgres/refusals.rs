@@ -68,6 +68,19 @@ async fn a_database_whose_transactions_only_read_by_default_can_be_a_node() {
 }
 
 #[tokio::test]
+async fn a_warning_that_may_concern_a_commit_is_the_reason_that_a_vote_failed() {
+    let server = PostgresServer::start().await;
+    let locks = LockManager::builder().postgres([server.url()]).connect().await.unwrap();
+    let warn = "CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE WARNING 'something is wrong'; RETURN NULL; END $$;
+                CREATE TRIGGER warn AFTER INSERT ON locks.lock FOR EACH ROW EXECUTE FUNCTION public.warn()";
+    server.query(warn).await;
+    let error = locks.lock("r").try_acquire().await.unwrap_err();
+    let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
+    assert!(format!("{votes:?}").contains("the server warned: something is wrong"), "{votes:?}");
+}
+
+#[tokio::test]
 async fn a_standby_is_refused() {
     let primary = PostgresServer::start().await;
     let standby = PostgresServer::standby_of(&primary).await;
