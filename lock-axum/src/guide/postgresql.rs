@@ -41,6 +41,11 @@
 //! the server. If the service dies first, the wait stays there, and blocks its lock, until a standby is back, or somebody calls
 //! `pg_cancel_backend` (`wait_event = 'SyncRep'` in `pg_stat_activity`): no timeout of PostgreSQL ends it.
 //!
+//! Locks end by the wall clock of the server (`clock_timestamp()`). When that is set forward, they end early, and nothing notices: one step
+//! by the `ttl`, as when a virtual machine is resumed and its clock is corrected, frees every lock of a database that is alone. Have the
+//! clock slewed (`chronyd` without `makestep`), and do not suspend the machine; of three servers, one clock may step. Fencing tokens
+//! keep their order all the same.
+//!
 //! # What it needs
 //!
 //! PostgreSQL 12 or newer, and a database with the encoding UTF8. The first connection creates the schema `locks`, if it may;

@@ -27,8 +27,9 @@
 //! # Time
 //!
 //! A lock expires on the store's clock, `ttl` after the store carried out the request, or later. Never earlier: the holder counts from
-//! before it sent the request. Only the rate of the clock matters. A store with leases in whole seconds rounds up; one whose locks live as long as a session
-//! learns from [`set_max_ttl`](super::LockNode::set_max_ttl) how long that has to be.
+//! before it sent the request. Best is a clock of which only the rate matters, one that is never set. With a wall clock, as in Redis and
+//! PostgreSQL, a step forward ends locks early, and the node says so in its docs. A store with leases in whole seconds rounds up; one
+//! whose locks live as long as a session learns from [`set_max_ttl`](super::LockNode::set_max_ttl) how long that has to be.
 //!
 //! [`Inspection::clock_micros`](super::Inspection::clock_micros) is a wall clock, for the end of quarantines and as a hint for
 //! tokens.

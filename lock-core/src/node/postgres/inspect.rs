@@ -15,7 +15,7 @@ pub(super) async fn inspect(session: &Session, keyspace: &Keyspace) -> Result<In
     let run_id: Option<String> = column(&row, 0)?;
     let clock: i64 = column(&row, 1)?;
     Ok(Inspection {
-        // The marker was written when the session began, and nothing but a crash removes it.
+        // The memory marker was written when the session began, and nothing but a crash removes it.
         run_id: run_id.ok_or_else(|| NodeError::Protocol { reply: "locks.run is empty".into() })?,
         // A crash may lose commits. The node finds out, but cannot tell whether it did.
         durable: false,

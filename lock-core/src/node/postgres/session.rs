@@ -62,13 +62,13 @@ impl Session {
             STATEMENT_TIMEOUT.as_millis(),
             if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
         );
-        let marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
+        let memory_marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
         // In this order. If one fails, so do those behind it, and the first error is the one that says why.
         let ((), (), (), (), votes, inspect, write_record, read_fences, look, evict, sweep) = try_join!(
             batch(&settings),
             async { if has_tables { Ok(()) } else { create_tables(&client).await } },
             batch(&FUNCTIONS),
-            batch(&marker),
+            batch(&memory_marker),
             prepare(
                 "lock_votes($1, $2, $3, $4::text::uuid, $5, $6, $7, $8, $9, $10, $11::text[]::uuid[], $12, $13, $14, $15, $16, $17)",
             ),

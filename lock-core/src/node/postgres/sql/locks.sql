@@ -51,7 +51,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS locks.waiter (
   PRIMARY KEY (key, waiter)
 ) WITH (fillfactor = 50, vacuum_truncate = false);
 CREATE INDEX IF NOT EXISTS waiter_order ON locks.waiter (key, since, reads, polls, waiter);
--- The waiters for which a free lock is reserved, one after another; whether each knows of it; and who let it pass and came later.
+-- The waiters for which a free lock is reserved, one after another; whether each knows of it; and those
+-- that let theirs pass, but were heard of later.
 CREATE UNLOGGED TABLE IF NOT EXISTS locks.reservation (
   queue text COLLATE "C", key text COLLATE "C", began timestamptz NOT NULL, waiters uuid[] NOT NULL, knows boolean[] NOT NULL,
   late uuid[] NOT NULL DEFAULT '{}',

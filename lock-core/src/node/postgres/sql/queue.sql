@@ -90,7 +90,7 @@ CREATE FUNCTION pg_temp.lock_enter(
 BEGIN
   INSERT INTO locks.queue VALUES (of_queue, moment + interval '@QUEUE_TTL@ ms')
     ON CONFLICT (key) DO UPDATE SET expires = excluded.expires;
-  -- Who comes after its reservation is alive, and keeps its position.
+  -- A waiter that is heard of after its reservation has passed is alive, and keeps its position.
   UPDATE locks.reservation r SET late = r.late || caller
     WHERE r.queue = of_queue AND r.key = lock_key AND caller = ANY (r.waiters[:pg_temp.lock_passed(r.began, moment)]);
   INSERT INTO locks.waiter AS w VALUES (of_queue, since_us, is_reader, polling, caller)

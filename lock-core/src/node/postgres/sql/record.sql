@@ -1,8 +1,8 @@
 -- The record of the node, and the memory that it is in.
 
 -- Names the memory: the cluster of databases and its timeline, which another one has after a promotion or a restored backup; the
--- database and the marker, which other ones have after a copy or a dump was restored. The marker is in an unlogged table, and so gone
--- after a crash. Nothing if there is no marker.
+-- database and the memory marker, which other ones have after a copy or a dump was restored. That marker is in an unlogged table, and so
+-- gone after a crash. Nothing if there is none.
 CREATE FUNCTION pg_temp.lock_run_id() RETURNS text LANGUAGE sql AS $$
   SELECT concat_ws('/', (SELECT c.system_identifier FROM pg_control_system() c),
     left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
@@ -10,8 +10,8 @@ CREATE FUNCTION pg_temp.lock_run_id() RETURNS text LANGUAGE sql AS $$
   FROM locks.run r
 $$;
 
--- Reads everything that decides whether the node is admitted. The time is that of before the record: a quarantine that begins in
--- between is not taken for over.
+-- Reads everything that decides whether the node is admitted. The record is of one snapshot, taken when the statement was bound. The time
+-- is that of its execution, a moment later: no quarantine of the record began after it.
 CREATE FUNCTION pg_temp.lock_inspect(session text, space text) RETURNS TABLE (run_id text, clock bigint, fields text[])
 LANGUAGE sql STABLE AS $$
   SELECT pg_temp.lock_run_id(), pg_temp.lock_micros(statement_timestamp() - 'epoch'::timestamptz),
