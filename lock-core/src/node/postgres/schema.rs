@@ -11,6 +11,16 @@ use crate::node::limits::{
 /// The tables that locks need in a database of PostgreSQL, as SQL. [`PostgresNode`](crate::PostgresNode) creates them if its user may.
 pub(super) const SCHEMA: &str = include_str!("sql/locks.sql");
 
+/// Fails if the tables have other columns: they are those of somebody else, or of another version.
+pub(super) const CHECK: &str = "
+    SELECT keyspace, member, version, run_id, format, was, roster, previous, promised, accepted, quarantines, epoch, floor
+      FROM locks.node LIMIT 0;
+    SELECT keyspace, fence, token FROM locks.fence LIMIT 0; SELECT key, owner, expires FROM locks.lock LIMIT 0;
+    SELECT key, owner, expires FROM locks.reader LIMIT 0; SELECT key, owners, until FROM locks.evicted LIMIT 0;
+    SELECT key, expires FROM locks.queue LIMIT 0; SELECT key, since, reads, polls, waiter FROM locks.waiter LIMIT 0;
+    SELECT queue, key, began, waiters, knows, late FROM locks.reservation LIMIT 0;
+    SELECT key, waiter, at FROM locks.heard LIMIT 0; SELECT one, id FROM locks.run LIMIT 0";
+
 /// What else a user needs who did not create the tables.
 pub(super) const GRANTS: &str = "GRANT USAGE ON SCHEMA locks TO app; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \
                                  locks TO app (with the name of the user)";

@@ -7,7 +7,7 @@ use futures_util::try_join;
 use tokio_postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow, Statement};
 
 use super::classify::node_error;
-use super::schema::{FUNCTIONS, GRANTS, SCHEMA};
+use super::schema::{CHECK, FUNCTIONS, GRANTS, SCHEMA};
 use crate::node::{NodeError, Refusal};
 
 /// The oldest version that has everything that the functions use.
@@ -64,9 +64,10 @@ impl Session {
         );
         let memory_marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
         // In this order. If one fails, so do those behind it, and the first error is the one that says why.
-        let ((), (), (), (), votes, inspect, write_record, read_fences, look, evict, sweep) = try_join!(
+        let ((), (), (), (), (), votes, inspect, write_record, read_fences, look, evict, sweep) = try_join!(
             batch(&settings),
             async { if has_tables { Ok(()) } else { create_tables(&client).await } },
+            async { batch(CHECK).await.map_err(foreign_tables) },
             batch(&FUNCTIONS),
             batch(&memory_marker),
             prepare(
@@ -170,8 +171,21 @@ async fn create_tables(client: &Client) -> Result<(), NodeError> {
             );
             Refusal::Unusable { reason }.into()
         }
-        other => other,
+        other => foreign_tables(other),
     })
+}
+
+/// Tables of these names without the columns that locks need, or without some of the others.
+fn foreign_tables(error: NodeError) -> NodeError {
+    match error {
+        NodeError::Rejected { code, detail } if matches!(code.as_str(), "42703" | "42P01") => Refusal::Unusable {
+            reason: format!(
+                "the tables in the schema locks are not those of this version ({detail}): name another database, or rename that schema"
+            ),
+        }
+        .into(),
+        other => other,
+    }
 }
 
 /// 128 random bits, as a UUID.

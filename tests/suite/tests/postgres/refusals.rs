@@ -81,6 +81,16 @@ async fn a_warning_that_may_concern_a_commit_is_the_reason_that_a_vote_failed() 
 }
 
 #[tokio::test]
+async fn a_schema_with_tables_of_somebody_else_is_refused() {
+    let server = PostgresServer::start().await;
+    server.query("CREATE SCHEMA locks; CREATE TABLE locks.lock (door text)").await;
+    for _ in 0..2 {
+        let refusal = refusal_of(&server.url()).await;
+        assert!(refusal.contains("not those of this version") && refusal.contains("rename"), "{refusal}");
+    }
+}
+
+#[tokio::test]
 async fn a_standby_is_refused() {
     let primary = PostgresServer::start().await;
     let standby = PostgresServer::standby_of(&primary).await;
