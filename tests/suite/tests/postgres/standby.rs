@@ -31,13 +31,13 @@ async fn a_grant_that_no_synchronous_standby_has_is_no_vote() {
     assert!(before.release().await.unwrap());
 
     let attempt = tokio::spawn(refused(locks.clone()));
-    eventually_async("the grant waits for the standby, and the wait is canceled", async || {
+    eventually_async("the grant waits for the standby, and the wait is cancelled", async || {
         // The server warns, and then commits: PostgreSQL takes that for a success.
         server
             .query("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
             .await
             .parse::<u32>()
-            .is_ok_and(|canceled| canceled > 0)
+            .is_ok_and(|cancelled| cancelled > 0)
     })
     .await;
     let error = attempt.await.unwrap();
