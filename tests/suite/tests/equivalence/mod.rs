@@ -424,6 +424,29 @@ pub(crate) fn compare<N: LockNode>(cases: u32, node: impl Fn() -> N) {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// Few random sequences have this: a lock is kept for a reader, another one is put back, and a third joins that one.
+pub(crate) async fn compare_joining_readers_of_a_kept_lock(node: impl LockNode) {
+    let since = NonZeroU64::MIN;
+    let release = |owner, position| Operation::Release { owner: OwnerId::from_bits(owner), position };
+    let (kept, mode) = (QueuePosition::Keep { since, mode: Mode::Read }, Mode::Read);
+    let put_back = Operation::Replace { owner: OwnerId::from_bits(1), ttl: LONG, token: 0, mode };
+    let owner = OwnerId::from_bits(4);
+    let joins = Operation::Acquire { owner, ttl: LONG, hint: 0, tokens: 1, since: Some(since), mode };
+    let steps = [
+        (1, release(1, kept)),
+        (2, put_back),
+        (2, joins),
+        (1, release(4, QueuePosition::None)),
+        (1, release(1, QueuePosition::None)),
+    ];
+    let actions = steps.map(|(waiter, operation)| Action::Requests {
+        present: true,
+        waiter: (WaiterId::from_bits(waiter), false),
+        operations: vec![(1, operation)],
+    });
+    assert_eq!(difference(node, 0, &actions).await, None);
+}
+
 /// A lock of a node ends with its ttl, and not before, as that of an in-memory one.
 pub(crate) async fn compare_ttls(node: impl LockNode) {
     let (short, long) = (Duration::from_millis(150), LONG);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lock_core::PostgresNode;
 use lock_support::PostgresServer;
 
-use crate::equivalence::{compare, compare_ttls};
+use crate::equivalence::{compare, compare_joining_readers_of_a_kept_lock, compare_ttls};
 
 #[test]
 fn the_functions_and_the_in_memory_node_reply_alike() {
@@ -30,4 +30,10 @@ fn compare_many(cases: u32) {
 async fn a_ttl_ends_alike_on_both() {
     let server = PostgresServer::start().await;
     compare_ttls(PostgresNode::from_url(&server.url()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn readers_that_join_while_the_lock_is_kept_for_another_end_that_alike() {
+    let server = PostgresServer::start().await;
+    compare_joining_readers_of_a_kept_lock(PostgresNode::from_url(&server.url()).unwrap()).await;
 }

@@ -3,7 +3,7 @@
 use lock_core::RedisNode;
 use lock_support::RedisServer;
 
-use crate::equivalence::{compare, compare_ttls};
+use crate::equivalence::{compare, compare_joining_readers_of_a_kept_lock, compare_ttls};
 
 #[test]
 fn the_scripts_and_the_in_memory_node_reply_alike() {
@@ -16,4 +16,10 @@ fn the_scripts_and_the_in_memory_node_reply_alike() {
 async fn a_ttl_ends_alike_on_both() {
     let server = RedisServer::start().await;
     compare_ttls(RedisNode::from_url(&server.url()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn readers_that_join_while_the_lock_is_kept_for_another_end_that_alike() {
+    let server = RedisServer::start().await;
+    compare_joining_readers_of_a_kept_lock(RedisNode::from_url(&server.url()).unwrap()).await;
 }

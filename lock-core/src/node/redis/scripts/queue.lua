@@ -341,7 +341,7 @@ end
 -- The lock is acquired. A caller that waited needs no position any longer, and those that let their reservation pass lose theirs.
 local function acquired(lock_key)
   if not waited[lock_key] or not marks[lock_key] then return end
-  local reserved = reservations[lock_key]
+  local reserved = reserved_for(lock_key)
   local passed = reserved and passed_of(reserved, reserved.now - 1) or {}
   try('ZREM', queue_key(lock_key), WOKEN, POLLING, READS, READS_POLLING, unpack(passed))
   if reserved then end_reservations(lock_key) end
