@@ -113,11 +113,12 @@ fn alone(operation: Operation) -> Operation {
 /// How many processes wait. The last does not listen.
 const WAITERS: u128 = 5;
 
-fn action() -> impl Strategy<Value = Action> {
+/// An action; so many requests are submitted together at most.
+fn action(together: usize) -> impl Strategy<Value = Action> {
     let waiter = (1..=WAITERS, prop::bool::weighted(0.1)).prop_map(|(bits, polls)| (WaiterId::from_bits(bits), polls));
     let operation = (0..LOCKS, operation())
         .prop_map(|(resource, operation)| (resource, if resource < FIRST_SLOT { operation } else { alone(operation) }));
-    let operations = prop::collection::vec(operation, 1..4);
+    let operations = prop::collection::vec(operation, 1..=together);
     let requests = (prop::bool::weighted(0.95), waiter, operations)
         .prop_map(|(present, waiter, operations)| Action::Requests { present, waiter, operations });
     let floor = prop::option::weighted(0.2, 1_u64..20);
@@ -327,7 +328,8 @@ impl Ears {
         Self(ears)
     }
 
-    /// The wake-ups of each process. Those that are expected and missing may still be on their way.
+    /// The wake-ups of each process, lock by lock: requests about different locks that are submitted together may take effect in
+    /// another order. Those that are expected and missing may still be on their way.
     async fn heard(&mut self, expected: &[Vec<Wakeup>]) -> Vec<Vec<Wakeup>> {
         let mut heard: Vec<Vec<Wakeup>> = Vec::new();
         for (ear, expected) in self.0.iter_mut().zip(expected) {
@@ -336,6 +338,7 @@ impl Ears {
             while let Ok(Some(wakeup)) = tokio::time::timeout(patience(wakeups.len()), ear.next()).await {
                 wakeups.push(wakeup);
             }
+            wakeups.sort_by(|one, other| one.lock_key.cmp(&other.lock_key));
             heard.push(wakeups);
         }
         heard
@@ -411,12 +414,13 @@ async fn difference(node: impl LockNode, case: usize, actions: &[Action]) -> Opt
     (in_time && real != ours).then(|| format!("wake-ups: {real:?}, not {ours:?}"))
 }
 
-/// Compares the nodes that `node` creates, one for each of so many sequences, with in-memory ones.
-pub(crate) fn compare<N: LockNode>(cases: u32, node: impl Fn() -> N) {
+/// Compares the nodes that `node` creates, one for each of so many sequences, with in-memory ones. So many requests are submitted
+/// together at most.
+pub(crate) fn compare<N: LockNode>(cases: u32, together: usize, node: impl Fn() -> N) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let case = std::cell::Cell::new(0);
-    let outcome = runner.run(&proptest::collection::vec(action(), 1..60), |actions| {
+    let outcome = runner.run(&proptest::collection::vec(action(together), 1..60), |actions| {
         case.set(case.get() + 1);
         let difference = runtime.block_on(difference(node(), case.get(), &actions));
         difference.map_or(Ok(()), |difference| Err(TestCaseError::fail(difference)))

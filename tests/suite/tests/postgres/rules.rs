@@ -23,7 +23,7 @@ fn compare_many(cases: u32) {
     let server = runtime.block_on(PostgresServer::start());
     // One for all sequences: each has keys of its own, and a session takes longer to prepare than a sequence.
     let node = Arc::new(PostgresNode::from_url(&server.url()).unwrap());
-    compare(cases, || Arc::clone(&node));
+    compare(cases, 3, || Arc::clone(&node));
 }
 
 #[tokio::test]

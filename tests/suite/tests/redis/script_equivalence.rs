@@ -7,9 +7,19 @@ use crate::equivalence::{compare, compare_joining_readers_of_a_kept_lock, compar
 
 #[test]
 fn the_scripts_and_the_in_memory_node_reply_alike() {
+    compare_many(300, 1);
+}
+
+#[test]
+#[ignore = "long: bash tests/run.sh --long"]
+fn the_scripts_and_the_in_memory_node_reply_alike_for_long() {
+    compare_many(600, 3);
+}
+
+fn compare_many(cases: u32, together: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = runtime.block_on(RedisServer::start());
-    compare(300, || RedisNode::from_url(&server.url()).unwrap());
+    compare(cases, together, || RedisNode::from_url(&server.url()).unwrap());
 }
 
 #[tokio::test]
