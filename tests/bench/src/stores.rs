@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::{LockManager, LockManagerBuilder, PostgresNode};
 use lock_support::{PostgresServer, RedisCluster, ZooKeeperServer};
 use tokio::time::sleep;
@@ -21,28 +22,33 @@ const WAIT: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(30);
 
 pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
-    let mut rows = redis(plan).await?;
-    rows.extend(postgres(plan, true).await?);
-    rows.extend(postgres(plan, false).await?);
+    let mut rows = redis(plan, MASTERS).await?;
+    rows.extend(redis(plan, 1).await?);
+    rows.extend(postgres(plan, 3, true).await?);
+    rows.extend(postgres(plan, 1, true).await?);
+    rows.extend(postgres(plan, 1, false).await?);
     rows.extend(zookeeper(plan).await?);
     Ok(rows)
 }
 
-async fn redis(plan: &Plan) -> Result<Vec<Row>, BoxError> {
-    let cluster = RedisCluster::start(MASTERS).await;
+async fn redis(plan: &Plan, masters: usize) -> Result<Vec<Row>, BoxError> {
+    let cluster = RedisCluster::start(masters).await;
     let urls = child::urls(&cluster);
     let ours = Contender::Ours.connect(&urls).await?;
-    Pair { store: format!("Redis × {MASTERS}"), ours, peer: Peer::Rslock(urls) }.rows(plan).await
+    Pair { store: format!("Redis × {masters}"), ours, peer: Peer::Rslock(urls) }.rows(plan).await
 }
 
-/// With `synchronous_commit` on or off: the setting of the node, not of the server.
-async fn postgres(plan: &Plan, synchronous: bool) -> Result<Vec<Row>, BoxError> {
+/// With `synchronous_commit` on or off: the setting of the nodes, not of the servers. The peer has the first server.
+async fn postgres(plan: &Plan, servers: usize, synchronous: bool) -> Result<Vec<Row>, BoxError> {
     // Room for a pool whose sessions are about to end, and the next one.
-    let server = PostgresServer::start_with(&["-c", "fsync=on", "-c", "max_connections=300"]).await;
-    let node = PostgresNode::from_url(&server.url())?.synchronous_commit(synchronous);
-    let ours = connect(LockManager::builder().nodes([node])).await?;
-    let store = format!("PostgreSQL, synchronous_commit {}", if synchronous { "on" } else { "off" });
-    Pair { store, ours, peer: Peer::AdvisoryLocks(server.url()) }.rows(plan).await
+    let start = || PostgresServer::start_with(&["-c", "fsync=on", "-c", "max_connections=300"]);
+    let servers = join_all((0..servers).map(|_| start())).await;
+    let nodes = servers.iter().map(|server| PostgresNode::from_url(&server.url()));
+    let nodes = nodes.map(|node| Ok(node?.synchronous_commit(synchronous))).collect::<Result<Vec<_>, BoxError>>()?;
+    let ours = connect(LockManager::builder().nodes(nodes)).await?;
+    let commit = if synchronous { "on" } else { "off" };
+    let store = format!("PostgreSQL × {}, synchronous_commit {commit}", servers.len());
+    Pair { store, ours, peer: Peer::AdvisoryLocks(servers[0].url()) }.rows(plan).await
 }
 
 async fn zookeeper(plan: &Plan) -> Result<Vec<Row>, BoxError> {

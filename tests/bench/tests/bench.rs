@@ -108,3 +108,14 @@ async fn curves_are_drawn() {
     let drawing = std::fs::read_to_string(Path::new(directory.path()).join("curve.svg")).expect("the file can be read");
     assert!(drawing.contains("A curve") && drawing.trim_end().ends_with("</svg>"), "{drawing}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_store_is_measured_beside_what_its_users_would_take_instead() {
+    let report = bench(&["stores"], &[]).await;
+    // Two sets of Redis, three of PostgreSQL, and ZooKeeper: alone, with a key for each task, and with one key.
+    assert_eq!(rows(&report).len(), 6 * 3);
+    for row in rows(&report) {
+        assert_spread(&row["ours"]);
+        assert_spread(&row["ratio"]);
+    }
+}
