@@ -6,6 +6,8 @@
 //! master inside this process. Both carry out the same [`Operation`]s by the same rules. [`writing`] says how to write another one.
 
 mod evict;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod found;
 mod inspection;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod invalid_url;
@@ -16,6 +18,8 @@ mod look;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
+mod present_link;
 mod record;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod record_fields;

@@ -14,6 +14,8 @@ use super::connect::{CONNECT_TIMEOUT, connect, next_message};
 use super::session::Session;
 use super::worker::{Message, Worker};
 use super::{inspect, look};
+use crate::node::found::Found;
+use crate::node::present_link;
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
 };
@@ -31,15 +33,6 @@ pub(super) struct Link {
     worker: Task,
     gone: CancellationToken,
     found: Arc<Mutex<Found>>,
-}
-
-/// What was found out over this very connection. Requests of any other epoch are not sent, and records for any other memory are not
-/// written: behind a new connection there may be a server that restarted, and forgot.
-#[derive(Default)]
-struct Found {
-    run_id: Option<String>,
-    /// If the record was written for this memory.
-    epoch: Option<Epoch>,
 }
 
 impl Link {
@@ -70,24 +63,15 @@ impl Link {
         Ok(Self { session, submissions, worker, gone, found: Arc::default() })
     }
 
-    /// Cancelled when the connection is known to be lost.
-    pub(super) fn gone(&self) -> &CancellationToken {
-        &self.gone
-    }
-
-    /// Gives the connection up. What was not written by now never is.
-    pub(super) fn close(&self) {
-        self.gone.cancel();
-        self.worker.end();
-    }
-
     /// Submits requests that are written together, if they are of the epoch that was found. They have their place in the order when
     /// this returns.
     pub(super) fn submit(&self, messages: Vec<Message>) {
-        let epoch = self.found().epoch;
-        let (sent, unsent): (Vec<_>, Vec<_>) =
-            messages.into_iter().partition(|message| epoch == Some(message.request.epoch));
-        refuse(unsent, &NodeError::Unadmitted);
+        let ((sent, unsent), not_admitted): ((Vec<_>, Vec<_>), _) = {
+            let found = self.found();
+            let is_admitted = |message: &Message| found.check_epoch(message.request.epoch).is_ok();
+            (messages.into_iter().partition(is_admitted), found.not_admitted())
+        };
+        refuse(unsent, &not_admitted);
         if sent.is_empty() {
             return;
         }
@@ -103,14 +87,9 @@ impl Link {
     pub(super) async fn inspect(&self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
         let inspection = timeout(CONNECT_TIMEOUT, inspect::inspect(&self.session, keyspace));
         let inspection = self.checked(inspection.await.unwrap_or(Err(NodeError::TimedOut)));
-        match &inspection {
-            Ok(found) => {
-                let own_record = found.record.get().filter(|record| record.run_id == found.run_id);
-                let epoch = own_record.and_then(|record| record.epoch);
-                *self.found() = Found { run_id: Some(found.run_id.clone()), epoch };
-            }
-            Err(NodeError::TimedOut) => self.gone.cancel(),
-            Err(_) => {}
+        self.found().inspected(&inspection);
+        if matches!(inspection, Err(NodeError::TimedOut)) {
+            self.gone.cancel();
         }
         inspection
     }
@@ -120,13 +99,11 @@ impl Link {
         keyspace: &Keyspace,
         write: &RecordWrite,
     ) -> Result<Option<NodeRecord>, NodeError> {
-        if self.found().run_id.as_ref() != Some(&write.record.run_id) {
+        if !self.found().is_memory_of(write) {
             return Ok(None);
         }
         let written = self.checked(inspect::write_record(&self.session, keyspace, write).await)?;
-        if let Some(record) = &written {
-            self.found().epoch = record.epoch;
-        }
+        self.found().written(written.as_ref());
         Ok(written)
     }
 
@@ -155,11 +132,24 @@ impl Link {
     }
 
     fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
-        if self.found().epoch == Some(epoch) { Ok(()) } else { Err(NodeError::Unadmitted) }
+        self.found().check_epoch(epoch)
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl present_link::Link for Link {
+    const LOST: &str = "connection lost";
+
+    fn gone(&self) -> &CancellationToken {
+        &self.gone
+    }
+
+    fn close(&self) {
+        self.gone.cancel();
+        self.worker.end();
     }
 }
 

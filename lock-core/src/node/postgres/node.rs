@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "tls")]
@@ -12,6 +12,7 @@ use super::schema::SCHEMA;
 use super::tls::Tls;
 use super::wakeups::listen;
 use super::worker::Message;
+use crate::node::present_link::PresentLink;
 #[cfg(feature = "tls")]
 use crate::node::tls::default_config;
 use crate::node::{
@@ -61,9 +62,7 @@ pub struct PostgresNode(Arc<Shared>);
 struct Shared {
     address: Address,
     synchronous_commit: bool,
-    link: Mutex<Option<Link>>,
-    /// Held while a connection is opened, so that there are never two.
-    opening: tokio::sync::Mutex<()>,
+    link: PresentLink<Link>,
 }
 
 impl PostgresNode {
@@ -156,34 +155,14 @@ impl PostgresNode {
     }
 
     fn new(address: Address, synchronous_commit: bool) -> Self {
-        let (link, opening) = (Mutex::new(None), tokio::sync::Mutex::default());
-        Self(Arc::new(Shared { address, synchronous_commit, link, opening }))
+        Self(Arc::new(Shared { address, synchronous_commit, link: PresentLink::default() }))
     }
 }
 
 impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
     async fn open(&self) -> Result<Link, NodeError> {
-        let _opening = self.opening.lock().await;
-        if let Some(link) = self.present_link() {
-            return Ok(link);
-        }
-        let link = Link::open(&self.address, self.synchronous_commit).await?;
-        *self.link() = Some(link.clone());
-        Ok(link)
-    }
-
-    /// The connection of the inspection that led here: behind a new one there may be another server.
-    fn inspected_link(&self) -> Result<Link, NodeError> {
-        self.present_link().ok_or_else(|| NodeError::Unreachable { reason: "connection lost".into() })
-    }
-
-    fn present_link(&self) -> Option<Link> {
-        self.link().clone().filter(|link| !link.gone().is_cancelled())
-    }
-
-    fn link(&self) -> MutexGuard<'_, Option<Link>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+        self.link.get_or_open(Link::open(&self.address, self.synchronous_commit)).await
     }
 }
 
@@ -202,12 +181,12 @@ impl LockNode for PostgresNode {
         keyspace: &Arc<Keyspace>,
         write: RecordWrite,
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (link, keyspace) = (self.0.inspected_link(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.0.link.inspected(), Arc::clone(keyspace));
         Box::pin(async move { link?.write_record(&keyspace, &write).await })
     }
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        let (link, keyspace) = (self.0.inspected_link(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.0.link.inspected(), Arc::clone(keyspace));
         Box::pin(async move { link?.read_fences(&keyspace).await })
     }
 
@@ -217,21 +196,19 @@ impl LockNode for PostgresNode {
 
     fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
         let messages = requests.into_iter().map(|(request, reply_to)| Message { request, reply_to }).collect();
-        // Taken out first: what is refused wakes its caller, and the lock must not be held meanwhile.
-        let link = self.0.link().clone();
-        match link {
-            Some(link) => link.submit(messages),
-            None => refuse(messages, &NodeError::Unreachable { reason: "not connected".into() }),
+        match self.0.link.read(|link| Ok(link.clone())) {
+            Ok(link) => link.submit(messages),
+            Err(error) => refuse(messages, &error),
         }
     }
 
     fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let link = self.0.inspected_link();
+        let link = self.0.link.inspected();
         Box::pin(async move { link?.look(&look).await })
     }
 
     fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let link = self.0.inspected_link();
+        let link = self.0.link.inspected();
         Box::pin(async move { link?.evict(&evict).await })
     }
 
@@ -241,20 +218,11 @@ impl LockNode for PostgresNode {
     }
 
     fn disconnected(&self) -> NodeFuture<()> {
-        let gone = self.0.link().as_ref().map(|link| link.gone().clone());
-        Box::pin(async move {
-            if let Some(gone) = gone {
-                gone.cancelled().await;
-            }
-        })
+        self.0.link.lost()
     }
 
     fn disconnect(&self) {
-        // Taken out first: to end its worker drops requests, and the lock must not be held meanwhile.
-        let link = self.0.link().take();
-        if let Some(link) = link {
-            link.close();
-        }
+        self.0.link.close();
     }
 
     /// A fifth of the `ttl`, but at least 50 ms and at most 2 s: a disk may take its time.

@@ -8,8 +8,10 @@ use super::connect::{CONNECT_TIMEOUT, Connected};
 use super::pipeline::Handle;
 use super::replication::Replication;
 use super::{inspect, look};
+use crate::node::found::Found;
 use crate::node::{
-    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite, Refusal,
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
+    present_link,
 };
 use crate::random::Epoch;
 use crate::task::Task;
@@ -22,20 +24,6 @@ pub(super) struct Link {
     worker: Task,
     gone: CancellationToken,
     found: Arc<Mutex<Found>>,
-}
-
-/// What was found out over this very connection. Requests of any other epoch are not sent, and records for any other run of the
-/// server are not written.
-///
-/// Otherwise either could be executed through a new connection before the server behind it is inspected. That server may have
-/// restarted from an old state, which has the record but not the locks.
-#[derive(Default)]
-struct Found {
-    run_id: Option<String>,
-    /// If the record was written for this run of the server.
-    epoch: Option<Epoch>,
-    /// Why the server must not be used.
-    refusal: Option<Refusal>,
 }
 
 impl Link {
@@ -51,33 +39,13 @@ impl Link {
         Ok(Self { connection, requests, worker, gone, found: Arc::default() })
     }
 
-    /// Cancelled when the connection is known to be lost.
-    pub(super) fn gone(&self) -> &CancellationToken {
-        &self.gone
-    }
-
-    /// Gives the connection up. What was not written by now never is.
-    pub(super) fn close(&self) {
-        self.gone.cancel();
-        self.worker.end();
-    }
-
     pub(super) async fn inspect(&mut self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
         let inspection = timeout(CONNECT_TIMEOUT, inspect::inspect(&mut self.connection, keyspace));
         let inspection = inspection.await.unwrap_or(Err(NodeError::TimedOut));
-        match &inspection {
-            Ok(found) => {
-                let own_record = found.record.get().filter(|record| record.run_id == found.run_id);
-                let epoch = own_record.and_then(|record| record.epoch);
-                *self.found() = Found { run_id: Some(found.run_id.clone()), epoch, refusal: None };
-            }
+        self.found().inspected(&inspection);
+        if matches!(inspection, Err(NodeError::TimedOut | NodeError::Unreachable { .. })) {
             // Not every connection notices that it was lost: one from a factory need not.
-            Err(NodeError::TimedOut | NodeError::Unreachable { .. }) => self.gone.cancel(),
-            // It must not be used any more, as what it was found to be before.
-            Err(NodeError::Refused(refusal)) => {
-                *self.found() = Found { refusal: Some(refusal.clone()), ..Found::default() };
-            }
-            Err(_) => {}
+            self.gone.cancel();
         }
         inspection
     }
@@ -87,13 +55,11 @@ impl Link {
         keyspace: &Keyspace,
         write: &RecordWrite,
     ) -> Result<Option<NodeRecord>, NodeError> {
-        if self.found().run_id.as_ref() != Some(&write.record.run_id) {
+        if !self.found().is_memory_of(write) {
             return Ok(None);
         }
         let written = inspect::write_record(&mut self.connection, keyspace, write).await?;
-        if let Some(record) = &written {
-            self.found().epoch = record.epoch;
-        }
+        self.found().written(written.as_ref());
         Ok(written)
     }
 
@@ -120,14 +86,23 @@ impl Link {
     }
 
     fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
-        let found = self.found();
-        if found.epoch == Some(epoch) {
-            return Ok(());
-        }
-        Err(found.refusal.clone().map_or(NodeError::Unadmitted, NodeError::Refused))
+        self.found().check_epoch(epoch)
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl present_link::Link for Link {
+    const LOST: &str = "connection lost";
+
+    fn gone(&self) -> &CancellationToken {
+        &self.gone
+    }
+
+    fn close(&self) {
+        self.gone.cancel();
+        self.worker.end();
     }
 }

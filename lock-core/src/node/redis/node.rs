@@ -1,6 +1,6 @@
 use std::fmt;
 use std::future::{Future, pending};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::RedisResult;
@@ -19,6 +19,7 @@ use super::server::Server;
 #[cfg(feature = "tls")]
 use super::tls::TlsServer;
 use super::wakeups::subscribe;
+use crate::node::present_link::{Link as _, PresentLink};
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
     NodeRecord, RecordWrite, ReplySender, Request, Wakeups, in_memory_timeout,
@@ -79,9 +80,7 @@ pub struct RedisNode {
 struct Shared {
     name: String,
     factory: Box<Factory>,
-    link: Mutex<Option<Link>>,
-    /// Held while a connection is opened, so that there are never two.
-    opening: tokio::sync::Mutex<()>,
+    link: PresentLink<Link>,
 }
 
 impl RedisNode {
@@ -224,7 +223,7 @@ impl RedisNode {
         Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
     {
         let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
-        let shared = Shared { name, factory, link: Mutex::new(None), opening: tokio::sync::Mutex::default() };
+        let shared = Shared { name, factory, link: PresentLink::default() };
         Self { shared: Arc::new(shared), replication: None, is_elected: false }
     }
 
@@ -260,14 +259,11 @@ impl RedisNode {
 impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
     async fn open(&self, replication: Option<Replication>) -> Result<Link, NodeError> {
-        let _opening = self.opening.lock().await;
-        if let Some(link) = self.present_link() {
-            return Ok(link);
-        }
-        let gone = CancellationToken::new();
-        let link = Link::open(self.connect(gone.clone()).await?, gone, replication).await?;
-        *self.link() = Some(link.clone());
-        Ok(link)
+        let opening = async {
+            let gone = CancellationToken::new();
+            Link::open(self.connect(gone.clone()).await?, gone, replication).await
+        };
+        self.link.get_or_open(opening).await
     }
 
     /// A new connection. One that can tell that it was lost cancels `gone`.
@@ -276,19 +272,6 @@ impl Shared {
             Ok(connected) => connected,
             Err(_) => Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
         }
-    }
-
-    /// The connection of the inspection that led here: behind a new one there may be another server.
-    fn inspected_link(&self) -> Result<Link, NodeError> {
-        self.present_link().ok_or_else(|| NodeError::Unreachable { reason: "connection lost".into() })
-    }
-
-    fn present_link(&self) -> Option<Link> {
-        self.link().clone().filter(|link| !link.gone().is_cancelled())
-    }
-
-    fn link(&self) -> MutexGuard<'_, Option<Link>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -317,22 +300,17 @@ impl LockNode for RedisNode {
         keyspace: &Arc<Keyspace>,
         write: RecordWrite,
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (link, keyspace) = (self.shared.inspected_link(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
         Box::pin(async move { link?.write_record(&keyspace, &write).await })
     }
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        let (link, keyspace) = (self.shared.inspected_link(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
         Box::pin(async move { link?.read_fences(&keyspace).await })
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
-        // Taken out first: submitting may write, and the lock must not be held meanwhile.
-        let requests = match &*self.shared.link() {
-            Some(link) => link.requests(request.epoch),
-            None => Err(NodeError::Unreachable { reason: "not connected".into() }),
-        };
-        match requests {
+        match self.shared.link.read(|link| link.requests(request.epoch)) {
             Ok(requests) => requests.submit(request, reply_to),
             Err(error) => reply_to.send(Err(error)),
         }
@@ -340,21 +318,21 @@ impl LockNode for RedisNode {
 
     fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
         let Some((first, _)) = requests.first() else { return };
-        let (epoch, link) = (first.epoch, self.shared.link().clone());
-        match link.and_then(|link| link.requests(epoch).ok()) {
-            Some(handle) if requests.iter().all(|(request, _)| request.epoch == epoch) => handle.submit_all(requests),
+        let epoch = first.epoch;
+        match self.shared.link.read(|link| link.requests(epoch)) {
+            Ok(handle) if requests.iter().all(|(request, _)| request.epoch == epoch) => handle.submit_all(requests),
             // The epoch changed, or there is no connection: each request has its own answer.
             _ => requests.into_iter().for_each(|(request, reply_to)| self.submit(request, reply_to)),
         }
     }
 
     fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let link = self.shared.inspected_link();
+        let link = self.shared.link.inspected();
         Box::pin(async move { link?.look(&look).await })
     }
 
     fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let link = self.shared.inspected_link();
+        let link = self.shared.link.inspected();
         Box::pin(async move { link?.evict(&evict).await })
     }
 
@@ -364,12 +342,7 @@ impl LockNode for RedisNode {
     }
 
     fn disconnected(&self) -> NodeFuture<()> {
-        let gone = self.shared.link().as_ref().map(|link| link.gone().clone());
-        Box::pin(async move {
-            if let Some(gone) = gone {
-                gone.cancelled().await;
-            }
-        })
+        self.shared.link.lost()
     }
 
     fn node_timeout(&self, ttl: Duration) -> Duration {
@@ -377,11 +350,7 @@ impl LockNode for RedisNode {
     }
 
     fn disconnect(&self) {
-        // Taken out first: to end its worker drops requests, and the lock must not be held meanwhile.
-        let link = self.shared.link().take();
-        if let Some(link) = link {
-            link.close();
-        }
+        self.shared.link.close();
     }
 }
 

@@ -12,6 +12,7 @@ use super::address::Address;
 use super::heard::Heard;
 use super::session::{CONNECT_TIMEOUT, Session};
 use super::worker::{Message, Worker};
+use crate::node::present_link;
 use crate::node::{NodeError, NodeFuture};
 use crate::task::Task;
 
@@ -35,17 +36,6 @@ impl Link {
         let worker = Worker::new(Arc::clone(&session), gone.clone()).run(receiver, Heard::interval(tick));
         let worker = Task::spawn_on(&Handle::current(), worker);
         Ok(Self { session, submissions, worker, gone })
-    }
-
-    /// Cancelled when the session is known to be over.
-    pub(super) fn gone(&self) -> &CancellationToken {
-        &self.gone
-    }
-
-    /// Gives the session up. The servers end it when they are told, or have not heard of it for its timeout.
-    pub(super) fn close(&self) {
-        self.gone.cancel();
-        self.worker.end();
     }
 
     /// Submits a request. It has its place in the order when this returns.
@@ -83,5 +73,19 @@ impl Link {
                 () = lost => {}
             }
         })
+    }
+}
+
+impl present_link::Link for Link {
+    const LOST: &str = "the session is over";
+
+    fn gone(&self) -> &CancellationToken {
+        &self.gone
+    }
+
+    /// Gives the session up. The servers end it when they are told, or have not heard of it for its timeout.
+    fn close(&self) {
+        self.gone.cancel();
+        self.worker.end();
     }
 }

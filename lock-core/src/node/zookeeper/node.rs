@@ -1,11 +1,12 @@
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::address::Address;
 use super::link::Link;
 use super::wakeups::listen;
 use super::worker::Message;
+use crate::node::present_link::{Link as _, PresentLink};
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
     NodeRecord, RecordWrite, Refusal, ReplySender, Request, Wakeups,
@@ -64,9 +65,7 @@ pub struct ZooKeeperNode {
 struct Shared {
     address: Address,
     max_ttl: OnceLock<Duration>,
-    link: Mutex<Option<Link>>,
-    /// Held while a session is opened, so that there are never two.
-    opening: tokio::sync::Mutex<()>,
+    link: PresentLink<Link>,
 }
 
 impl ZooKeeperNode {
@@ -89,8 +88,8 @@ impl ZooKeeperNode {
     ///
     /// [`InvalidUrl`] if the address does not parse.
     pub fn from_address(address: &str) -> Result<Self, InvalidUrl> {
-        let (max_ttl, link, opening) = (OnceLock::new(), Mutex::new(None), tokio::sync::Mutex::default());
-        let shared = Shared { address: Address::parse(address)?, max_ttl, link, opening };
+        let (address, max_ttl) = (Address::parse(address)?, OnceLock::new());
+        let shared = Shared { address, max_ttl, link: PresentLink::default() };
         Ok(Self { shared: Arc::new(shared), tick_time: TICK_TIME })
     }
 
@@ -112,8 +111,7 @@ impl Shared {
         if let Err(out_of_range) = OutOfRange::check("tick_time", tick_time, MIN_TICK_TIME, MAX_TICK_TIME) {
             return Err(Refusal::Unusable { reason: out_of_range.to_string() }.into());
         }
-        let _opening = self.opening.lock().await;
-        if let Some(link) = self.present_link() {
+        if let Ok(link) = self.link.inspected() {
             link.connected().await?;
             if !link.gone().is_cancelled() {
                 return Ok(link);
@@ -121,22 +119,7 @@ impl Shared {
         }
         // Without a manager, for a test of the node alone, as long as a lock of the default length needs.
         let max_ttl = *self.max_ttl.get_or_init(|| Duration::from_secs(10));
-        let link = Link::open(&self.address, max_ttl, tick_time).await?;
-        *self.link() = Some(link.clone());
-        Ok(link)
-    }
-
-    /// The session of the inspection that led here.
-    fn inspected_link(&self) -> Result<Link, NodeError> {
-        self.present_link().ok_or_else(|| NodeError::Unreachable { reason: "the session is over".into() })
-    }
-
-    fn present_link(&self) -> Option<Link> {
-        self.link().clone().filter(|link| !link.gone().is_cancelled())
-    }
-
-    fn link(&self) -> MutexGuard<'_, Option<Link>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+        self.link.get_or_open(Link::open(&self.address, max_ttl, tick_time)).await
     }
 }
 
@@ -155,51 +138,46 @@ impl LockNode for ZooKeeperNode {
         keyspace: &Arc<Keyspace>,
         write: RecordWrite,
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (link, keyspace) = (self.shared.inspected_link(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
         Box::pin(async move { link?.session.write_record(&keyspace, &write).await })
     }
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        let (link, keyspace) = (self.shared.inspected_link(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
         Box::pin(async move { link?.session.read_fences(&keyspace).await })
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
-        // Taken out first: submitting may drop a request, and the lock must not be held meanwhile.
-        match self.shared.inspected_link() {
+        match self.shared.link.inspected() {
             Ok(link) => link.submit(Message { request, reply_to }),
             Err(error) => reply_to.send(Err(error)),
         }
     }
 
     fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let link = self.shared.inspected_link();
+        let link = self.shared.link.inspected();
         Box::pin(async move { link?.session.look(&look).await })
     }
 
     fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let link = self.shared.inspected_link();
+        let link = self.shared.link.inspected();
         Box::pin(async move { link?.session.evict(&evict).await })
     }
 
     fn wakeups(&self, _: &Arc<Keyspace>, _: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let link = self.shared.inspected_link();
+        let link = self.shared.link.inspected();
         Box::pin(async move { link.map(|link| listen(&link.session, link.gone().clone())) })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {
-        match self.shared.inspected_link() {
+        match self.shared.link.inspected() {
             Ok(link) => link.disconnected(),
             Err(_) => Box::pin(async {}),
         }
     }
 
     fn disconnect(&self) {
-        // Taken out first: to end its worker drops requests, and the lock must not be held meanwhile.
-        let link = self.shared.link().take();
-        if let Some(link) = link {
-            link.close();
-        }
+        self.shared.link.close();
     }
 
     fn node_timeout(&self, _: Duration) -> Duration {
