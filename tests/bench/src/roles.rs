@@ -161,10 +161,15 @@ async fn wait(args: WaiterArgs, input: &mut Input) -> Result<(), BoxError> {
     report(&"ready")?;
     while input.next_line().await?.is_some() {
         report(&"waiting")?;
-        let held = tokio::time::timeout(MAX_WAIT, locks.lock(&resource)).await??;
-        let granted = now();
-        held.release().await?;
-        report(&granted)?;
+        let (locks, resource) = (locks.clone(), resource.clone());
+        // In a task, as a handler is: a thread that blocks on a future is woken by the runtime's threads, which takes longer.
+        let waiting = tokio::spawn(async move {
+            let held = tokio::time::timeout(MAX_WAIT, locks.lock(&resource)).await??;
+            let granted = now();
+            held.release().await?;
+            Ok::<_, BoxError>(granted)
+        });
+        report(&waiting.await??)?;
     }
     Ok(())
 }
