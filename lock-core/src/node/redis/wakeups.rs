@@ -16,7 +16,8 @@ use super::classify::{connect_error, node_error};
 use super::connect::{CONNECT_TIMEOUT, Connected};
 use crate::node::{NodeError, Wakeup, Wakeups};
 
-/// How many messages can arrive at once.
+/// How many messages can arrive at once. Twice as many are waited for before more are: to send a command for each message that
+/// arrived would wake the server while it is to answer those who were woken.
 const RECEIVERS: usize = 32;
 /// How often it is found out whether the link still works.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -91,8 +92,8 @@ impl Subscription {
     }
 
     fn receive_messages(&mut self) {
-        while self.receiving.len() < RECEIVERS {
-            self.receive(Cmd::new());
+        if self.receiving.len() < RECEIVERS {
+            (self.receiving.len()..2 * RECEIVERS).for_each(|_| self.receive(Cmd::new()));
         }
     }
 
