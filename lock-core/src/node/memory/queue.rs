@@ -10,7 +10,7 @@ use crate::node::{Position, RESERVATION_TTL};
 use crate::random::WaiterId;
 
 /// The queue of a lock, and its reservations; or the one queue of all slots of a resource, and the reservations of each. The rules
-/// are those of `queue.lua`.
+/// are those of `queue.lua` and `positions.lua`.
 #[derive(Default)]
 pub(super) struct NodeQueue {
     /// In their order.

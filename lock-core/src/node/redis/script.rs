@@ -14,9 +14,9 @@ use crate::random::OwnerId;
 
 /// Executes a batch of requests.
 pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
-    let max_token = constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
+    let max_token = constants(&[MAX_TOKENS]);
     let votes = include_str!("scripts/votes.lua");
-    Script::new(format!("{}{max_token}{}{votes}", load_queue(), shared()))
+    Script::new(format!("{}{}{max_token}{}{votes}", load_queue(), lone(), shared()))
 });
 
 /// Reads what a node has of locks.
@@ -45,26 +45,39 @@ pub fn script_sources() -> [&'static str; 4] {
     [&VOTES.source, &RECORD.source, &LOOK.source, &EVICT.source]
 }
 
-/// The function that `queue.lua` is the body of, as `readers.lua` is of another. Its constants are inside, because a function that uses
-/// variables from outside takes longer to create, and this one is created for every batch.
+const MAX_TOKENS: (&str, u128) = ("MAX_TOKEN", MAX_TOKEN as u128);
+const MAX_RESERVED: (&str, u128) = ("MAX_RESERVATIONS", MAX_RESERVATIONS as u128);
+const RESERVATION_TTLS: [(&str, u128); 2] =
+    [("RESERVATION_TTL", RESERVATION_TTL.as_millis()), ("RESERVED_TTL", RESERVED_TTL.as_millis())];
+
+/// The function that `lone.lua` is the body of.
+fn lone() -> String {
+    let constants = constants(&[&[MAX_TOKENS, MAX_RESERVED], &RESERVATION_TTLS[..]].concat());
+    format!("local function lone(...)\n{constants}{}end\n", include_str!("scripts/lone.lua"))
+}
+
+/// The function that `queue.lua` is the body of, with those of `positions.lua` and `readers.lua` inside. The constants of each are
+/// inside as well, because a function that uses variables from outside takes longer to create.
 fn load_queue() -> String {
-    let constants = constants(&[
-        ("QUEUE_TTL", QUEUE_TTL.as_millis()),
-        ("MAX_WAITERS", MAX_WAITERS as u128),
-        ("RESERVATION_TTL", RESERVATION_TTL.as_millis()),
-        ("RESERVED_TTL", RESERVED_TTL.as_millis()),
-        ("MAX_RESERVATIONS", u128::from(MAX_RESERVATIONS)),
-        ("MAX_GONE", MAX_GONE as u128),
+    let positions_constants = constants(
+        &[&[("QUEUE_TTL", QUEUE_TTL.as_millis()), ("MAX_WAITERS", MAX_WAITERS as u128)], &RESERVATION_TTLS[..]]
+            .concat(),
+    );
+    let readers_constants = constants(&[
+        MAX_TOKENS,
         ("WRITER_HEARD", WRITER_HEARD.as_millis()),
         ("MAX_HEARD", MAX_HEARD as u128),
         ("MAX_WOKEN_READERS", MAX_WOKEN_READERS as u128),
     ]);
-    // Inside as well, because it is one more function to create.
-    let max_token = self::constants(&[("MAX_TOKEN", u128::from(MAX_TOKEN))]);
-    let (readers, shared) = (include_str!("scripts/readers.lua"), shared());
-    let load_readers = format!("local function load_readers(...)\n{max_token}{shared}{readers}end\n");
-    let queue = include_str!("scripts/queue.lua");
-    format!("local function load_queue(...)\n{constants}{}{shared}{load_readers}{queue}end\n", owner_prefix())
+    let queue_constants = constants(&[&[MAX_RESERVED, ("MAX_GONE", MAX_GONE as u128)], &RESERVATION_TTLS[..]].concat());
+    let (positions, readers) = (include_str!("scripts/positions.lua"), include_str!("scripts/readers.lua"));
+    let (queue, shared, owner_prefix) = (include_str!("scripts/queue.lua"), shared(), owner_prefix());
+    format!(
+        "local function load_queue(...)\n{queue_constants}{owner_prefix}{shared}\
+         local function load_positions(...)\n{positions_constants}{positions}end\n\
+         local function load_readers(...)\n{readers_constants}{shared}{readers}end\n\
+         {queue}end\n"
+    )
 }
 
 /// What a lock key contains while readers hold it.

@@ -43,18 +43,20 @@ impl Flaw {
     #[rustfmt::skip]
     fn patches(self) -> &'static [(&'static str, &'static str)] {
         const NO_CLOCK: (&str, &str) = ("if token - fence < tokens then", "if true then");
+        // A lone request goes the way of the others, where the flaw is.
+        const NONE_ALONE: (&str, &str) = ("if REQUESTS == 1 and FIELDS > 0 then", "if false then");
         match self {
-            Self::ReleasesForAnyone => &[("if owner == holder then", "if holder then")],
+            Self::ReleasesForAnyone => &[NONE_ALONE, ("if owner == holder then", "if holder then")],
             Self::VotesInAnyEpoch => &[("if record[1] ~= ARGV[1] then", "if false then")],
             Self::EndsQuarantinesAtOnce => &[("now + ms * 1000", "now")],
-            Self::IgnoresClocks => &[NO_CLOCK],
-            Self::JoinsWithoutFloor => &[NO_CLOCK, ("local floor = tonumber(ARGV[4])", "local floor")],
-            Self::IgnoresReleases => &[("if count > 0 then call('DEL', unpack(deleted)) end", "")],
-            Self::RepeatsFences => &[("if token - fence < tokens then", "token, last = 1, '1' if false then")],
-            Self::ForgetsFences => &[("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'")],
+            Self::IgnoresClocks => &[NONE_ALONE, NO_CLOCK],
+            Self::JoinsWithoutFloor => &[NONE_ALONE, NO_CLOCK, ("local floor = tonumber(ARGV[4])", "local floor")],
+            Self::IgnoresReleases => &[NONE_ALONE, ("if count > 0 then call('DEL', unpack(deleted)) end", "")],
+            Self::RepeatsFences => &[NONE_ALONE, ("if token - fence < tokens then", "token, last = 1, '1' if false then")],
+            Self::ForgetsFences => &[NONE_ALONE, ("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'")],
             Self::ForgetsOtherReaders => &[("if left < 0 then", "if true then")],
             Self::ReservesForSeconds => {
-                &[("local elapsed = RESERVED_TTL - call('PTTL', reserved_key)", "local elapsed = 0")]
+                &[NONE_ALONE, ("local elapsed = RESERVED_TTL - call('PTTL', key(lock_key, 'reserved'))", "local elapsed = 0")]
             }
         }
     }

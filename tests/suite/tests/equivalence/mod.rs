@@ -1,5 +1,6 @@
 //! A node on a real server and the in-memory node give the same reply to every request of a random sequence.
 
+use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +111,7 @@ fn alone(operation: Operation) -> Operation {
     }
 }
 
-/// How many processes wait. The last does not listen.
+/// How many processes wait in random sequences. The last does not listen.
 const WAITERS: u128 = 5;
 
 /// An action; so many requests are submitted together at most.
@@ -319,10 +320,10 @@ fn without_time(reply: Reply) -> Reply {
 struct Ears(Vec<Wakeups>);
 
 impl Ears {
-    async fn of(side: &Side) -> Self {
+    /// The first processes listen.
+    async fn of(side: &Side, listening: u128) -> Self {
         let mut ears = Vec::new();
-        // The last process does not listen.
-        for waiter in 1..WAITERS {
+        for waiter in 1..=listening {
             ears.push(side.node.wakeups(&side.keyspace, WaiterId::from_bits(waiter)).await.unwrap());
         }
         Self(ears)
@@ -345,13 +346,13 @@ impl Ears {
     }
 }
 
-/// The first difference between the replies. Nothing if the sequence took so long that a reservation may have expired
-/// meanwhile.
-async fn difference(node: impl LockNode, case: usize, actions: &[Action]) -> Option<String> {
+/// The first difference between the replies, and between what the first `listening` processes hear. Nothing if the sequence took so
+/// long that a reservation may have expired meanwhile.
+async fn difference(node: impl LockNode, case: usize, listening: u128, actions: &[Action]) -> Option<String> {
     let prefix = format!("case-{case}:");
     let server = Side::new(node, &prefix).await;
     let memory = Side::new(MemoryNode::new(), &prefix).await;
-    let (mut server_ears, mut memory_ears) = (Ears::of(&server).await, Ears::of(&memory).await);
+    let (mut server_ears, mut memory_ears) = (Ears::of(&server, listening).await, Ears::of(&memory, listening).await);
     let mut epoch = Epoch::from_bits(1);
     let began = tokio::time::Instant::now();
     let report = |difference: String| (began.elapsed() < RESERVATION_TTL / 2).then_some(difference);
@@ -409,7 +410,8 @@ async fn difference(node: impl LockNode, case: usize, actions: &[Action]) -> Opt
     }
     assert_eq!(server.inspect().await, memory.inspect().await);
     let in_time = began.elapsed() < RESERVATION_TTL / 2;
-    let ours = memory_ears.heard(&[const { Vec::new() }; WAITERS as usize]).await;
+    let nothing = vec![Vec::new(); memory_ears.0.len()];
+    let ours = memory_ears.heard(&nothing).await;
     let real = server_ears.heard(&ours).await;
     (in_time && real != ours).then(|| format!("wake-ups: {real:?}, not {ours:?}"))
 }
@@ -419,10 +421,10 @@ async fn difference(node: impl LockNode, case: usize, actions: &[Action]) -> Opt
 pub(crate) fn compare<N: LockNode>(cases: u32, together: usize, node: impl Fn() -> N) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let case = std::cell::Cell::new(0);
+    let case = Cell::new(0);
     let outcome = runner.run(&proptest::collection::vec(action(together), 1..60), |actions| {
         case.set(case.get() + 1);
-        let difference = runtime.block_on(difference(node(), case.get(), &actions));
+        let difference = runtime.block_on(difference(node(), case.get(), WAITERS - 1, &actions));
         difference.map_or(Ok(()), |difference| Err(TestCaseError::fail(difference)))
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -448,7 +450,81 @@ pub(crate) async fn compare_joining_readers_of_a_kept_lock(node: impl LockNode) 
         waiter: (WaiterId::from_bits(waiter), false),
         operations: vec![(1, operation)],
     });
-    assert_eq!(difference(node, 0, &actions).await, None);
+    assert_eq!(difference(node, 0, WAITERS - 1, &actions).await, None);
+}
+
+/// No random sequence has a queue as long as this: a lock is released while the process that held it waits, and another process that
+/// waits has ended.
+pub(crate) async fn compare_offers_to_a_long_queue<N: LockNode>(node: impl Fn() -> N) {
+    let (mode, listening) = (Mode::Write, 11);
+    let acquire = |owner, since| {
+        // The clock is ahead of every fence.
+        let (hint, owner) = (10 * u64::try_from(owner).unwrap(), OwnerId::from_bits(owner));
+        Operation::Acquire { owner, ttl: LONG, hint, tokens: 1, since: NonZeroU64::new(since), mode }
+    };
+    let release = Operation::Release { owner: OwnerId::from_bits(1), position: QueuePosition::Leave };
+    // The last does not listen.
+    let with_ended = |at: u64| (1..=u64::try_from(listening).unwrap()).map(move |n| if n == at { 12 } else { n });
+    let holders_and_ended = [(11, 0), (11, 1), (11, 2), (11, 4), (11, 9), (11, 11), (3, 0), (3, 2), (1, 5)];
+    for (case, (holder, ended)) in holders_and_ended.into_iter().enumerate() {
+        let holds = [(holder, acquire(1, 0))];
+        let wait = with_ended(ended).zip(1..).map(|(waiter, since)| (waiter, acquire(1 + u128::from(since), since)));
+        let requests =
+            holds.into_iter().chain(wait).chain([(holder, release), (12, acquire(30, 0)), (2, acquire(31, 2))]);
+        let actions: Vec<_> = requests
+            .flat_map(|(waiter, operation)| {
+                let waiter = (WaiterId::from_bits(waiter.into()), false);
+                [Action::Requests { present: true, waiter, operations: vec![(1, operation)] }, Action::Look(Some(true))]
+            })
+            .collect();
+        assert_eq!(difference(node(), case, listening, &actions).await, None, "{holder} held it, {ended} ended");
+    }
+}
+
+/// A free lock is kept for a waiter that does not come, and then for the next: the first comes too late.
+pub(crate) async fn compare_reservations_that_pass(node: impl LockNode) {
+    let epoch = Epoch::from_bits(1);
+    // Ahead of every fence, as the clock is.
+    let hint = Cell::new(1);
+    let acquire = |owner, since| {
+        let (owner, mode, hint) = (OwnerId::from_bits(owner), Mode::Write, hint.replace(hint.get() + 1));
+        Operation::Acquire { owner, ttl: LONG, hint, tokens: 1, since: NonZeroU64::new(since), mode }
+    };
+    let release = Operation::Release { owner: OwnerId::from_bits(9), position: QueuePosition::Leave };
+    for side in [Side::new(node, "pass:").await, Side::new(MemoryNode::new(), "pass:").await] {
+        side.admit(epoch).await;
+        let _ears = Ears::of(&side, 2).await;
+        let send = async |waiter, operation| {
+            let waiter = (WaiterId::from_bits(waiter), false);
+            side.send_together(waiter, epoch, &[(1, operation)]).await.remove(0).unwrap()
+        };
+        eventually_async("it is asked while it is kept for the second", async || {
+            assert!(matches!(send(3, acquire(9, 0)).await, Reply::Granted { .. }));
+            for waiter in 1..=2 {
+                assert!(matches!(send(waiter.into(), acquire(1, waiter)).await, Reply::Held { .. }));
+            }
+            let released = tokio::time::Instant::now();
+            assert_eq!(send(3, release).await, Reply::Released);
+            let kept = tokio::time::Instant::now();
+            tokio::time::sleep_until(kept + RESERVATION_TTL + Duration::from_millis(5)).await;
+            let (first, second) = (send(1, acquire(7, 1)).await, send(2, acquire(8, 2)).await);
+            if released.elapsed() >= 2 * RESERVATION_TTL {
+                // It may have passed as well. Once more.
+                for owner in [7, 8] {
+                    let owner = OwnerId::from_bits(owner);
+                    send(3, Operation::Release { owner, position: QueuePosition::None }).await;
+                }
+                for waiter in 1..=2 {
+                    send(waiter, Operation::LeaveQueue).await;
+                }
+                return false;
+            }
+            assert!(matches!(first, Reply::Held { .. }), "{first:?}");
+            assert!(matches!(second, Reply::Granted { .. }), "{second:?}");
+            true
+        })
+        .await;
+    }
 }
 
 /// A lock of a node ends with its ttl, and not before, as that of an in-memory one.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use lock_core::PostgresNode;
 use lock_support::PostgresServer;
 
-use crate::equivalence::{compare, compare_joining_readers_of_a_kept_lock, compare_ttls};
+use crate::equivalence::{
+    compare, compare_joining_readers_of_a_kept_lock, compare_offers_to_a_long_queue, compare_reservations_that_pass,
+    compare_ttls,
+};
 
 #[test]
 fn the_functions_and_the_in_memory_node_reply_alike() {
@@ -36,4 +39,17 @@ async fn a_ttl_ends_alike_on_both() {
 async fn readers_that_join_while_the_lock_is_kept_for_another_end_that_alike() {
     let server = PostgresServer::start().await;
     compare_joining_readers_of_a_kept_lock(PostgresNode::from_url(&server.url()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_long_queue_is_offered_the_lock_alike() {
+    let server = PostgresServer::start().await;
+    let node = Arc::new(PostgresNode::from_url(&server.url()).unwrap());
+    compare_offers_to_a_long_queue(|| Arc::clone(&node)).await;
+}
+
+#[tokio::test]
+async fn a_reservation_passes_alike() {
+    let server = PostgresServer::start().await;
+    compare_reservations_that_pass(PostgresNode::from_url(&server.url()).unwrap()).await;
 }

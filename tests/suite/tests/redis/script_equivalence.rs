@@ -3,7 +3,10 @@
 use lock_core::RedisNode;
 use lock_support::RedisServer;
 
-use crate::equivalence::{compare, compare_joining_readers_of_a_kept_lock, compare_ttls};
+use crate::equivalence::{
+    compare, compare_joining_readers_of_a_kept_lock, compare_offers_to_a_long_queue, compare_reservations_that_pass,
+    compare_ttls,
+};
 
 #[test]
 fn the_scripts_and_the_in_memory_node_reply_alike() {
@@ -32,4 +35,16 @@ async fn a_ttl_ends_alike_on_both() {
 async fn readers_that_join_while_the_lock_is_kept_for_another_end_that_alike() {
     let server = RedisServer::start().await;
     compare_joining_readers_of_a_kept_lock(RedisNode::from_url(&server.url()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_long_queue_is_offered_the_lock_alike() {
+    let server = RedisServer::start().await;
+    compare_offers_to_a_long_queue(|| RedisNode::from_url(&server.url()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_reservation_passes_alike() {
+    let server = RedisServer::start().await;
+    compare_reservations_that_pass(RedisNode::from_url(&server.url()).unwrap()).await;
 }

@@ -7,11 +7,11 @@
 -- readers, and brings none back. The marker is written before an entry, and prolonged before an entry is: a script that is cut short
 -- leaves a marker without an entry, which expires.
 --
--- This is the body of the function `load_readers`, which votes.lua calls when readers hold a lock of the batch, or ask for one.
--- Arguments: the key of the node's record, and the functions of queue.lua. Returns the functions that votes.lua uses. Those that reply
--- to a request return the reply.
+-- This is the body of the function `load_readers`, which queue.lua calls when readers hold a lock of the batch, or ask for one.
+-- Arguments: the waiter that sent the batch; the key of the node's record; which locks have a queue, as in queue.lua; and the functions
+-- of that. Returns the functions that the other scripts use. Those that reply to a request return the reply.
 
-local RECORD, queue = ...
+local WOKEN, RECORD, marks, queue = ...
 local call, try = redis.call, redis.pcall
 local now = queue.now
 
@@ -64,6 +64,47 @@ local function begin(lock_key, owner, ttl)
   return failed
 end
 
+-- A writer waits, and readers hold the lock.
+local function hear(lock_key, writer)
+  local writers = queue.key(lock_key, 'writers')
+  try('ZADD', writers, now(), writer)
+  try('PEXPIRE', writers, WRITER_HEARD)
+  local longest_ago = try('ZRANGE', writers, 0, 0, 'WITHSCORES')
+  if longest_ago[2] and tonumber(longest_ago[2]) + WRITER_HEARD < now() then try('ZREM', writers, longest_ago[1]) end
+end
+
+-- Whether a writer waits that was heard lately: before a reader that waits since then; or any other, if that is not given.
+local function writer_waits(lock_key, since)
+  local writers = try('ZRANGE', queue.key(lock_key, 'writers'), -MAX_HEARD, -1, 'WITHSCORES')
+  local queued = queue.queue_key(lock_key)
+  for n = #writers, 2, -2 do
+    if tonumber(writers[n]) + WRITER_HEARD < now() then return false end
+    local writer = writers[n - 1]
+    local waits_since = try('ZSCORE', queued, writer) or try('ZSCORE', queued, 'p' .. writer)
+    waits_since = type(waits_since) == 'string' and tonumber(waits_since)
+    if waits_since then
+      if not since or waits_since < tonumber(since) then return true end
+      if waits_since == tonumber(since) and writer ~= WOKEN then return true end
+    end
+  end
+  return false
+end
+
+-- Readers hold the lock: those at the head of the queue join them. The writer behind those was heard when it could not yet be noted.
+local function let_in(lock_key)
+  if not marks[lock_key] then return end
+  local queued, removed, behind = queue.queue_key(lock_key), {}, nil
+  for _, waiter in ipairs(try('ZRANGE', queued, 0, MAX_WOKEN_READERS - 1)) do
+    if not string.find(waiter, '^[rs]') then
+      behind = waiter
+      break
+    end
+    if not queue.hears(waiter, 0, lock_key) then removed[#removed + 1] = waiter end
+  end
+  if removed[1] then try('ZREM', queued, unpack(removed)) end
+  if behind then hear(lock_key, (string.gsub(behind, '^p', ''))) end
+end
+
 -- The first reader counts the fence up, as a writer does. One that joins gets the fence as it stands.
 local function acquire(lock_key, holder, next_arg)
   local owner, last, ttl, tokens, since = next_arg(), next_arg(), tonumber(next_arg()), tonumber(next_arg()), next_arg()
@@ -94,7 +135,7 @@ local function acquire(lock_key, holder, next_arg)
   end
   if failed then return failed end
   queue.acquired(lock_key)
-  if not holder then queue.let_readers_in(lock_key) end
+  if not holder then let_in(lock_key) end
   return text
 end
 
@@ -102,7 +143,7 @@ local function extend(lock_key, owner, ttl)
   local expires, unreadable = reads_until(lock_key, owner)
   if not expires then return unreadable or 'G' end
   local failed = expires < now() + ttl and join(lock_key, owner, ttl)
-  return failed or queue.writer_waits(lock_key) and 'B' or 'K'
+  return failed or writer_waits(lock_key) and 'B' or 'K'
 end
 
 local function replace(lock_key, holder, next_arg)
@@ -135,8 +176,8 @@ local function downgrade(lock_key, holder, next_arg)
   local failed = write_entry(lock_key, owner, ttl, ttl)
   if failed then return failed end
   queue.add_lock(lock_key, queue_field, call('HMGET', RECORD, queue_field)[1])
-  queue.let_readers_in(lock_key)
-  return queue.writer_waits(lock_key) and 'B' or 'K'
+  let_in(lock_key)
+  return writer_waits(lock_key) and 'B' or 'K'
 end
 
 -- The last reader deletes the marker. Before that, the marker shrinks to the longest that is left.
@@ -156,4 +197,5 @@ end
 
 return {
   acquire = acquire, extend = extend, replace = replace, downgrade = downgrade, release = release, reads_until = reads_until,
+  hear = hear, writer_waits = writer_waits, let_in = let_in,
 }

@@ -1,0 +1,70 @@
+-- A lone release that gives up the position, or a lone acquire of a free lock, if all is as it mostly is. This does what votes.lua and
+-- queue.lua do, by the same rules and without their tables and functions: if somebody waits, a server that has rested takes half the
+-- time. A rule that changes there changes here.
+--
+-- This is the body of the function `lone`, which votes.lua calls for a batch of one request.
+-- Arguments: the waiter that sent the batch; what was read of the record; the holder; and if the lock may have a queue, how the keys
+-- beside it begin, two of which were read with the holder. Returns the reply; or nothing, if there is more to do: then votes.lua does
+-- all of it. Second, the waiters that are woken already.
+
+local WAITER, record, found, beside = ...
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
+local LOCK, RECORD, is_release = KEYS[1], KEYS[2], ARGV[3] == '1'
+local holder, reserved, evicted = found[1], found[2], found[3]
+
+local WOKEN
+if beside then
+  -- The slots of a resource share their queue.
+  if string.byte(LOCK, -1) == string.byte('}') then return end
+  -- The caller as it is written if the node can wake it.
+  WOKEN = string.byte(WAITER) == string.byte('p') and string.sub(WAITER, 2) or WAITER
+end
+
+if is_release then
+  if holder ~= ARGV[6] or reserved then return end
+  if beside then
+    local waiters = try('ZRANGE', beside .. 'queue', 0, MAX_RESERVATIONS - 1)
+    local count = #waiters
+    -- Nobody waits, and the field may be outdated.
+    if count == 0 and call('TIME')[1] * 1000 + 1000 > (tonumber(record[2]) or 0) then return end
+    for n = 1, count do
+      -- One that polls or reads has a letter before its id that is no digit.
+      if waiters[n] == WOKEN or string.find(waiters[n], '^%X') then return end
+    end
+    if waiters.err then return end
+    -- The caller may be behind them.
+    if count == MAX_RESERVATIONS then try('ZREM', beside .. 'queue', WOKEN, 'p' .. WOKEN, 'r' .. WOKEN, 's' .. WOKEN) end
+    for n = 1, count do
+      if n < 4 or n == 5 or n == count then
+        local heard = try('PUBLISH', RECORD .. ':wakeups:' .. waiters[n], n - 1 .. ' ' .. LOCK)
+        if type(heard) ~= 'number' or heard == 0 then return nil, {unpack(waiters, 1, n - 1)} end
+      end
+    end
+    if count > 0 then try('SET', beside .. 'reserved', table.concat(waiters, ' '), 'PX', RESERVED_TTL) end
+  end
+  call('DEL', LOCK)
+  return 'D'
+end
+
+local last, fence = ARGV[10], tonumber(record[2] or 0)
+-- A tombstone of another type bars nobody: evict.lua cannot write it.
+if holder or evicted or not fence then return end
+local token = tonumber(last)
+if token - fence < tonumber(ARGV[8]) or token > MAX_TOKEN then return end
+if reserved then
+  -- For the caller first, and still; if it waits.
+  if string.sub(reserved, 1, #WAITER) ~= WAITER or ARGV[11] == '0' then return end
+  if call('PTTL', beside .. 'reserved') <= RESERVED_TTL - RESERVATION_TTL then return end
+elseif beside and try('ZRANGE', beside .. 'queue', 0, 0)[1] then
+  return
+end
+-- The fence before the lock, as votes.lua does it. NX: a key of another type is nobody's lock.
+if type(try('HSET', RECORD, ARGV[5], last)) == 'table' then return end
+local set = try('SET', LOCK, ARGV[9], 'NX', 'PX', ARGV[7])
+if not set then return 'T' end
+if set.err then return end
+if reserved then
+  try('ZREM', beside .. 'queue', WOKEN, 'p' .. WOKEN, 'r' .. WOKEN, 's' .. WOKEN)
+  try('DEL', beside .. 'reserved')
+end
+return last
