@@ -47,11 +47,11 @@ impl Engine {
             move || Arc::clone(&cluster).maintain()
         });
         Self {
+            lines: AttemptLines::new(cluster.size()),
             cluster,
             random,
             tracker: TaskTracker::new(),
             finished: CancellationToken::new(),
-            lines: AttemptLines::new(),
             home,
             node_timeout,
             _stop: stop.drop_guard(),

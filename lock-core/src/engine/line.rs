@@ -8,8 +8,9 @@ use super::{Engine, FailedAttempt};
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::quorum::Failure;
 
-/// The most attempts of one manager, of each kind, that are in progress at once.
-const MAX_ATTEMPTS: usize = 64;
+/// The most requests of attempts of one manager, of each kind, that are under way at once, to all nodes together: each attempt sends
+/// one to every node.
+const MAX_REQUESTS: usize = 320;
 
 /// While an outage lasts, one attempt is made in this time, with jitter. The other callers are answered with its votes: many
 /// processes whose callers try again at once would keep slow nodes from recovering.
@@ -53,8 +54,8 @@ pub(crate) struct AttemptPlace<'a> {
 }
 
 impl AttemptLines {
-    pub(super) fn new() -> Self {
-        let places = || Semaphore::new(MAX_ATTEMPTS);
+    pub(super) fn new(nodes: usize) -> Self {
+        let places = || Semaphore::new(MAX_REQUESTS / nodes.max(1));
         Self { new: places(), woken: places(), last_failure: Mutex::default(), outage: Notify::new() }
     }
 

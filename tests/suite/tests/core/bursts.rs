@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 /// How long the nodes take for a request.
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
-/// The most attempts of a manager that are in progress at once.
+/// The most attempts of a manager that are in progress at once on five nodes.
 const MAX_ATTEMPTS: usize = 64;
 /// How many rounds of attempts a thousand callers need.
 const ROUNDS: usize = 1000_usize.div_ceil(MAX_ATTEMPTS);
@@ -118,4 +118,19 @@ async fn a_caller_that_the_nodes_call_does_not_wait_behind_a_burst() {
     for acquired in join_all(burst).await {
         assert!(acquired.unwrap().is_ok());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_node_takes_as_many_requests_as_five_nodes_together() {
+    let node = MemoryNode::new();
+    let recorder = Recorder::new(node.clone());
+    let locks = LockManager::builder().nodes([recorder.clone()]).wait(WAIT).connect().await.unwrap();
+    node.set_delay(ROUND_TRIP);
+    let acquiring = join_all((0..1000).map(|number| locks.lock(format!("r{number}")).acquire()));
+    let watching = async {
+        sleep(ROUND_TRIP / 2).await;
+        assert_eq!(recorder.owners().len(), 5 * MAX_ATTEMPTS);
+    };
+    let (guards, ()) = tokio::join!(acquiring, watching);
+    assert!(guards.iter().all(Result::is_ok));
 }
