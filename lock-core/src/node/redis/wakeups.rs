@@ -16,8 +16,8 @@ use super::classify::{connect_error, node_error};
 use super::connect::{CONNECT_TIMEOUT, Connected};
 use crate::node::{NodeError, Wakeup, Wakeups};
 
-/// How many messages can arrive at once. Twice as many are waited for before more are: to send a command for each message that
-/// arrived would wake the server while it is to answer those who were woken.
+/// How many messages can arrive at once, at least. When fewer are waited for, it is topped up to twice as many: a command after each
+/// message would wake the server while it is to answer the one that was woken.
 const RECEIVERS: usize = 32;
 /// How often it is found out whether the link still works.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);

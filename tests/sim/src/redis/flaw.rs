@@ -44,7 +44,7 @@ impl Flaw {
     fn patches(self) -> &'static [(&'static str, &'static str)] {
         const NO_CLOCK: (&str, &str) = ("if token - fence < tokens then", "if true then");
         // A lone request goes the way of the others, where the flaw is.
-        const NONE_ALONE: (&str, &str) = ("if REQUESTS == 1 and FIELDS > 0 then", "if false then");
+        const NONE_ALONE: (&str, &str) = ("if is_lone then", "if false then");
         match self {
             Self::ReleasesForAnyone => &[NONE_ALONE, ("if owner == holder then", "if holder then")],
             Self::VotesInAnyEpoch => &[("if record[1] ~= ARGV[1] then", "if false then")],

@@ -559,3 +559,25 @@ pub(crate) async fn compare_ttls(node: impl LockNode) {
         );
     }
 }
+
+/// A release that the server refuses wakes nobody: the lock is still held.
+#[allow(dead_code, reason = "the tests of PostgreSQL have the module, too, and no such release")]
+pub(crate) async fn check_a_release_that_is_refused(node: impl LockNode, refuse_writes: impl AsyncFnOnce()) {
+    let (side, epoch) = (Side::new(node, "refused:").await, Epoch::from_bits(1));
+    side.admit(epoch).await;
+    let mut ears = Ears::of(&side, 1).await;
+    let send = async |waiter, operation| {
+        side.send_together((WaiterId::from_bits(waiter), false), epoch, &[(1, operation)]).await.remove(0)
+    };
+    let acquire = |owner, since| {
+        let (owner, mode) = (OwnerId::from_bits(owner), Mode::Write);
+        Operation::Acquire { owner, ttl: LONG, hint: 0, tokens: 1, since: NonZeroU64::new(since), mode }
+    };
+    assert_eq!(send(2, acquire(9, 0)).await, Ok(Reply::Granted { token: 1 }));
+    assert!(matches!(send(1, acquire(1, 1)).await, Ok(Reply::Held { .. })));
+    refuse_writes().await;
+    let release = Operation::Release { owner: OwnerId::from_bits(9), position: QueuePosition::Leave };
+    assert!(send(2, release).await.is_err());
+    let waits_a_while = [vec![Wakeup { lock_key: String::new(), before: 0 }]];
+    assert_eq!(ears.heard(&waits_a_while).await, [Vec::new()]);
+}

@@ -4,8 +4,8 @@ use lock_core::RedisNode;
 use lock_support::RedisServer;
 
 use crate::equivalence::{
-    compare, compare_joining_readers_of_a_kept_lock, compare_offers_to_a_long_queue, compare_reservations_that_pass,
-    compare_ttls,
+    check_a_release_that_is_refused, compare, compare_joining_readers_of_a_kept_lock, compare_offers_to_a_long_queue,
+    compare_reservations_that_pass, compare_ttls,
 };
 
 #[test]
@@ -47,4 +47,12 @@ async fn a_long_queue_is_offered_the_lock_alike() {
 async fn a_reservation_passes_alike() {
     let server = RedisServer::start().await;
     compare_reservations_that_pass(RedisNode::from_url(&server.url()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_release_that_the_server_refuses_wakes_nobody() {
+    let server = RedisServer::start().await;
+    let node = RedisNode::from_url(&server.url()).unwrap();
+    let refuse_writes = async || server.query::<()>("CONFIG SET min-replicas-to-write 1").await;
+    check_a_release_that_is_refused(node, refuse_writes).await;
 }

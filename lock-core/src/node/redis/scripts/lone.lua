@@ -5,7 +5,7 @@
 -- This is the body of the function `lone`, which votes.lua calls for a batch of one request.
 -- Arguments: the waiter that sent the batch; what was read of the record; the holder; and if the lock may have a queue, how the keys
 -- beside it begin, two of which were read with the holder. Returns the reply; or nothing, if there is more to do: then votes.lua does
--- all of it. Second, the waiters that are woken already.
+-- all of it, and replies that the lock was released, if this deleted it. Second, the waiters that are woken already.
 
 local WAITER, record, found, beside = ...
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
@@ -34,6 +34,7 @@ if is_release then
     if waiters.err then return end
     -- The caller may be behind them.
     if count == MAX_RESERVATIONS then try('ZREM', beside .. 'queue', WOKEN, 'p' .. WOKEN, 'r' .. WOKEN, 's' .. WOKEN) end
+    call('DEL', LOCK)
     for n = 1, count do
       if n < 4 or n == 5 or n == count then
         local heard = try('PUBLISH', RECORD .. ':wakeups:' .. waiters[n], n - 1 .. ' ' .. LOCK)
@@ -41,20 +42,21 @@ if is_release then
       end
     end
     if count > 0 then try('SET', beside .. 'reserved', table.concat(waiters, ' '), 'PX', RESERVED_TTL) end
+  else
+    call('DEL', LOCK)
   end
-  call('DEL', LOCK)
   return 'D'
 end
 
 local last, fence = ARGV[10], tonumber(record[2] or 0)
--- A tombstone of another type bars nobody: evict.lua cannot write it.
 if holder or evicted or not fence then return end
 local token = tonumber(last)
 if token - fence < tonumber(ARGV[8]) or token > MAX_TOKEN then return end
 if reserved then
   -- For the caller first, and still; if it waits.
   if string.sub(reserved, 1, #WAITER) ~= WAITER or ARGV[11] == '0' then return end
-  if call('PTTL', beside .. 'reserved') <= RESERVED_TTL - RESERVATION_TTL then return end
+  local left = call('PTTL', beside .. 'reserved')
+  if left > RESERVED_TTL or left <= RESERVED_TTL - RESERVATION_TTL then return end
 elseif beside and try('ZRANGE', beside .. 'queue', 0, 0)[1] then
   return
 end

@@ -121,10 +121,10 @@ end
 
 local function is_reserved_for_caller(reserved) return reserved and is_caller(reserved[reserved.now]) end
 
--- Whether an owner was evicted. What cannot be read says yes.
+-- Whether an owner was evicted. What cannot be read says yes. A key of another type is no tombstone: beside one, nobody is evicted.
 local function is_barred(lock_key, owner)
-  local evicted = try('GET', key(lock_key, 'evicted'))
-  return evicted and (type(evicted) == 'table' or string.find(evicted, owner, 1, true))
+  local found = try('MGET', key(lock_key, 'evicted'))
+  return found.err or found[1] and string.find(found[1], owner, 1, true)
 end
 
 -- Whether a waiter hears that it comes after `before` others.

@@ -44,14 +44,17 @@ local FIELDS = 2 * ACQUIRES + RELEASES
 local record = call('HMGET', RECORD, 'epoch', unpack(ARGV, 5, 4 + FIELDS))
 if record[1] ~= ARGV[1] then return 'U' end
 
--- Most batches are one release, or one acquire. If somebody may wait, what is stored beside the lock is read with it.
-local is_lone, beside, woken = REQUESTS == 1 and FIELDS > 0, nil, nil
+-- Most batches are one release, or one acquire.
+local is_lone, holders, beside, woken = REQUESTS == 1 and FIELDS > 0, nil, nil, nil
 if is_lone and record[1 + FIELDS] then
+  -- Somebody may wait: what is stored beside the lock is read behind the holder.
   local prefix_length = #RECORD - #'{node}'
   beside = string.sub(KEYS[1], 1, prefix_length) .. '{' .. string.sub(KEYS[1], prefix_length + 1) .. '}:'
+  holders = try('MGET', KEYS[1], beside .. 'reserved', beside .. 'evicted')
+  is_lone = not holders.err
 end
 -- The present holder of each request's lock.
-local holders = beside and call('MGET', KEYS[1], beside .. 'reserved', beside .. 'evicted') or call('MGET', unpack(KEYS, 1, REQUESTS))
+if not beside or not is_lone then holders = call('MGET', unpack(KEYS, 1, REQUESTS)) end
 if is_lone then
   local reply
   reply, woken = lone(WAITER, record, holders, beside)
