@@ -1,10 +1,20 @@
 use std::fmt::{self, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::{DefaultGuard, set_default};
-use tracing::{Level, Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
+use tracing::{Dispatch, Level, Metadata, Subscriber};
+
+/// To be called before a test runs what may log.
+///
+/// While a process has at most one subscriber, `tracing` decides without a lock whether anybody wants an event that is logged for
+/// the first time. If a recording begins at this moment on another thread, that event may be turned off for it. So there are two
+/// subscribers, for ever, which record nothing.
+pub(crate) fn keep_two_subscribers() {
+    static KEPT: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [0, 1].map(|_| Dispatch::new(NoSubscriber::default())));
+    LazyLock::force(&KEPT);
+}
 
 /// Records the events of the lock crates that are logged on this thread, until it is dropped.
 pub struct Events {
@@ -27,6 +37,7 @@ impl Events {
     /// Records from now on.
     #[must_use]
     pub fn record() -> Self {
+        keep_two_subscribers();
         let recorded = Arc::default();
         let recording = set_default(EventLog(Arc::clone(&recorded)));
         Self { recorded, _recording: recording }

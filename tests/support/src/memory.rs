@@ -17,6 +17,7 @@ impl MemoryCluster {
     /// `count` new nodes.
     #[must_use]
     pub fn new(count: usize) -> Self {
+        crate::events::keep_two_subscribers();
         Self { nodes: (0..count).map(|_| MemoryNode::new()).collect() }
     }
 

@@ -33,6 +33,7 @@ impl PostgresServer {
 
     /// Starts a server with additional arguments, such as `["-c", "fsync=on"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
+        crate::events::keep_two_subscribers();
         Self::start_in(|directory| copy(template(), directory), arguments).await
     }
 

@@ -46,6 +46,7 @@ impl RedisServer {
 
     /// Starts a server with additional arguments, such as `["--requirepass", "secret"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
+        crate::events::keep_two_subscribers();
         Self::launch(arguments, None).await
     }
 

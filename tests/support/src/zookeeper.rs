@@ -41,6 +41,7 @@ impl ZooKeeperServer {
 
     /// Starts a server that stands alone, with additional lines in its configuration.
     pub async fn start_with(configuration: &str) -> Self {
+        crate::events::keep_two_subscribers();
         for _ in 0..20 {
             let port = free_port();
             let mut server =
