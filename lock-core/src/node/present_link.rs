@@ -3,6 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::NodeError;
+use crate::task::Task;
 
 /// A connection, or a session, over which a node reaches its server.
 pub(super) trait Link: Clone {
@@ -12,8 +13,15 @@ pub(super) trait Link: Clone {
     /// Cancelled when it is known to be lost.
     fn gone(&self) -> &CancellationToken;
 
-    /// Gives it up. What was not written by now never is.
-    fn close(&self);
+    /// Moves what travels over it.
+    fn worker(&self) -> &Task;
+
+    /// Gives it up. What was not written by now never is. The servers of a session end that when they are told, or have not heard of it
+    /// for its timeout.
+    fn close(&self) {
+        self.gone().cancel();
+        self.worker().end();
+    }
 }
 
 /// The link that a node has at present: at most one.

@@ -66,11 +66,12 @@ impl Link {
     /// Submits requests that are written together, if they are of the epoch that was found. They have their place in the order when
     /// this returns.
     pub(super) fn submit(&self, messages: Vec<Message>) {
-        let ((sent, unsent), not_admitted): ((Vec<_>, Vec<_>), _) = {
-            let found = self.found();
-            let is_admitted = |message: &Message| found.check_epoch(message.request.epoch).is_ok();
-            (messages.into_iter().partition(is_admitted), found.not_admitted())
-        };
+        let found = self.found();
+        let is_admitted = |message: &Message| found.check_epoch(message.request.epoch).is_ok();
+        let (sent, unsent): (Vec<_>, Vec<_>) = messages.into_iter().partition(is_admitted);
+        let not_admitted = found.not_admitted();
+        // What is refused wakes its caller, and the mutex must not be held meanwhile.
+        drop(found);
         refuse(unsent, &not_admitted);
         if sent.is_empty() {
             return;
@@ -147,9 +148,8 @@ impl present_link::Link for Link {
         &self.gone
     }
 
-    fn close(&self) {
-        self.gone.cancel();
-        self.worker.end();
+    fn worker(&self) -> &Task {
+        &self.worker
     }
 }
 

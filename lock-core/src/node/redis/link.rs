@@ -101,8 +101,7 @@ impl present_link::Link for Link {
         &self.gone
     }
 
-    fn close(&self) {
-        self.gone.cancel();
-        self.worker.end();
+    fn worker(&self) -> &Task {
+        &self.worker
     }
 }

@@ -83,9 +83,7 @@ impl present_link::Link for Link {
         &self.gone
     }
 
-    /// Gives the session up. The servers end it when they are told, or have not heard of it for its timeout.
-    fn close(&self) {
-        self.gone.cancel();
-        self.worker.end();
+    fn worker(&self) -> &Task {
+        &self.worker
     }
 }

@@ -9,7 +9,8 @@
 --
 -- This is the body of the function `load_readers`, which queue.lua calls when readers hold a lock of the batch, or ask for one.
 -- Arguments: the waiter that sent the batch, as it is written if the node can wake it; the key of the node's record; which locks have a
--- queue, as in queue.lua; and the functions of that. Returns the functions that the other scripts use. Those that reply to a request return the reply.
+-- queue, as in queue.lua; and the functions of that. Returns the functions that the other scripts use. Those that reply to a request
+-- return the reply.
 
 local WOKEN, RECORD, marks, queue = ...
 local call, try = redis.call, redis.pcall
