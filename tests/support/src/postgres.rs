@@ -33,7 +33,6 @@ impl PostgresServer {
 
     /// Starts a server with additional arguments, such as `["-c", "fsync=on"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
-        crate::events::keep_two_subscribers();
         Self::start_in(|directory| copy(template(), directory), arguments).await
     }
 
@@ -52,6 +51,7 @@ impl PostgresServer {
     }
 
     async fn start_in(prepare: impl Fn(&Path), arguments: &[&str]) -> Self {
+        crate::events::keep_two_subscribers();
         for _ in 0..50 {
             let directory = TempDir::new().unwrap();
             prepare(directory.path());

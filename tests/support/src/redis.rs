@@ -46,12 +46,12 @@ impl RedisServer {
 
     /// Starts a server with additional arguments, such as `["--requirepass", "secret"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
-        crate::events::keep_two_subscribers();
         Self::launch(arguments, None).await
     }
 
     /// Starts a server with additional arguments, and a clock of its own if there is one.
     pub async fn launch(arguments: &[&str], mut clock: Option<Clock>) -> Self {
+        crate::events::keep_two_subscribers();
         let mut directory = TempDir::new().unwrap();
         let mut all: Vec<String> = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String::from).into();
         all.extend(["--maxmemory-policy", "noeviction", "--enable-debug-command", "yes"].map(String::from));

@@ -198,6 +198,7 @@ impl ZooKeeperEnsemble {
 
     /// Starts the servers.
     pub async fn start() -> Self {
+        crate::events::keep_two_subscribers();
         let ports: Vec<[u16; 3]> = (0..3).map(|_| [free_port(), free_port(), free_port()]).collect();
         let members = ports
             .iter()
