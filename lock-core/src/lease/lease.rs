@@ -351,7 +351,7 @@ impl Lease {
 
     /// When the renewer has to deal with the lease: renew it, or end it.
     pub(crate) fn due(&self) -> Instant {
-        let ends = Instant::now() + self.remaining_alone();
+        let ends = self.0.term.ends();
         self.renewal_due().filter(|_| self.renews()).map_or(ends, |due| due.min(ends))
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct LeaseRegistry {
 struct Leases {
     registered: HashMap<u64, Registered>,
     due: BTreeSet<(Instant, u64)>,
-    /// Until when the renewer sleeps; `None` while it is awake, or sleeps without an end.
+    /// Until when the renewer sleeps, or last slept; `None` if it sleeps without an end.
     asleep_until: Option<Instant>,
 }
 
@@ -103,10 +103,12 @@ impl LeaseRegistry {
         self.hold_times.typical(resource)
     }
 
-    /// When the next lease is due. The renewer sleeps until then, unless it is [woken earlier](Self::earlier).
+    /// Until when the renewer sleeps, unless it is [woken earlier](Self::earlier): until the next lease is due. If there is none, it sleeps
+    /// on until the time that it was going to sleep to, so that locks that come and go do not wake it each time.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let mut leases = self.lock();
-        leases.asleep_until = leases.due.first().map(|(due, _)| *due);
+        let next = leases.due.first().map(|(due, _)| *due);
+        leases.asleep_until = next.or_else(|| leases.asleep_until.filter(|until| *until > Instant::now()));
         leases.asleep_until
     }
 
@@ -151,5 +153,40 @@ impl LeaseRegistry {
 
     fn lock(&self) -> MutexGuard<'_, Leases> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::LockManager;
+
+    #[tokio::test]
+    async fn locks_that_come_and_go_do_not_wake_the_renewer_each_time() {
+        let locks = LockManager::in_memory();
+        let guard = locks.lock("r").acquire().await.unwrap();
+        let (registry, due) = (LeaseRegistry::default(), Instant::now() + Duration::from_secs(1));
+        let was_woken = || registry.earlier().now_or_never().is_some();
+        registry.add(guard.lease(), due);
+        assert!(was_woken());
+        registry.remove(&guard);
+        assert_eq!(registry.next_due(), Some(due), "it looks again, and finds none");
+        registry.add(guard.lease(), due + Duration::from_millis(1));
+        assert!(!was_woken());
+        registry.add(guard.lease(), due - Duration::from_millis(1));
+        assert!(was_woken());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_renewer_sleeps_without_an_end_when_no_lease_is_left() {
+        let locks = LockManager::in_memory();
+        let guard = locks.lock("r").acquire().await.unwrap();
+        let (registry, due) = (LeaseRegistry::default(), Instant::now() + Duration::from_secs(1));
+        registry.add(guard.lease(), due);
+        registry.remove(&guard);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(registry.next_due(), None);
     }
 }

@@ -57,6 +57,11 @@ impl Term {
         self.valid_for.load(Ordering::Acquire).min(self.hold_ends.load(Ordering::Acquire))
     }
 
+    /// When validity ends, unless it is extended; not later than now if it has ended.
+    pub(super) fn ends(&self) -> Instant {
+        self.since + Duration::from_micros(self.valid_for())
+    }
+
     pub(super) fn remaining(&self) -> Duration {
         Duration::from_micros(self.valid_for()).saturating_sub(self.age())
     }
