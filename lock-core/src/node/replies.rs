@@ -72,8 +72,13 @@ impl ReplySender {
     /// Says that the request is being written to the connection now: from now on, the node has its time to reply. If this is not
     /// called, its time starts when the request is submitted. For nodes that keep requests back.
     pub fn written(&self) {
+        self.written_at(Instant::now());
+    }
+
+    /// As [`written`](Self::written), for requests that are written together.
+    pub(crate) fn written_at(&self, now: Instant) {
         if let Some(to) = &self.to {
-            lock(to).set_written(self.node, Instant::now());
+            lock(to).set_written(self.node, now);
         }
     }
 
@@ -81,6 +86,12 @@ impl ReplySender {
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.to.as_ref().is_some_and(|state| lock(state).is_awaited(self.node))
+    }
+
+    /// How many nodes the round has that the request belongs to; `None` if nobody ever wanted the reply.
+    #[cfg(feature = "redis")]
+    pub(crate) fn nodes(&self) -> Option<usize> {
+        self.to.as_ref().map(|state| lock(state).slots.len())
     }
 
     fn deliver(&mut self, reply: Result<Reply, NodeError>) {

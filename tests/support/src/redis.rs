@@ -18,6 +18,7 @@ use tokio::sync::{Mutex, MutexGuard};
 pub use self::clock::Clock;
 pub use self::disk::Backup;
 pub use self::sentinel::Sentinel;
+use crate::statistics::executed;
 use crate::wait::eventually_async;
 
 /// Serializes the tests of one binary that load the machine or measure time: hold the guard for the whole test.
@@ -123,6 +124,12 @@ impl RedisServer {
     /// Runs a command, whose words are separated by spaces, on a new connection.
     pub async fn query<T: FromRedisValue>(&self, command: &str) -> T {
         self.try_query(command).await.unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    /// How many times the server has run a script.
+    pub async fn script_calls(&self) -> u64 {
+        let executed = executed(&mut self.connect().await.unwrap()).await.unwrap();
+        ["evalsha", "eval"].into_iter().filter_map(|command| executed.get(command)).sum()
     }
 
     /// Like [`query`](Self::query), without a panic.

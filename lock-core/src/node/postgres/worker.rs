@@ -149,7 +149,8 @@ impl Worker {
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
-        messages.iter().for_each(|message| message.reply_to.written());
+        let now = Instant::now();
+        messages.iter().for_each(|message| message.reply_to.written_at(now));
         let session = Arc::clone(&self.session);
         // Unconstrained: the first poll hands it to the connection. If tokio's budget were spent, a later one could overtake.
         let mut replies: BoxFuture<'static, Replies> = Box::pin(unconstrained(async move {

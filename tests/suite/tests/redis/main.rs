@@ -16,6 +16,7 @@ mod mixed_fleets;
 mod moving_runtimes;
 mod nothing_left;
 mod permits;
+mod portions;
 mod queued_locks;
 mod regressions;
 mod replicated;

@@ -29,6 +29,10 @@ impl<T: AsRef<Request>> Batch<T> {
         self.releases.iter().chain(&self.acquires).chain(&self.others)
     }
 
+    pub(in crate::node::redis) fn len(&self) -> usize {
+        self.releases.len() + self.acquires.len() + self.others.len()
+    }
+
     pub(in crate::node::redis) fn into_messages(self) -> impl Iterator<Item = T> {
         self.releases.into_iter().chain(self.acquires).chain(self.others)
     }

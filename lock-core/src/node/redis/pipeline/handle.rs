@@ -31,8 +31,8 @@ impl Handle {
         replication: Option<Replication>,
     ) -> (Self, Task) {
         let (sender, submissions) = mpsc::channel(CAPACITY);
-        // Unconstrained: the worker lets other tasks run before each write, and ends every pass by waiting for the socket.
-        let worker = unconstrained(Worker::new(connection, gone, replication).run(driver, submissions));
+        // Unconstrained: the worker lets other tasks run before it writes what they submit, and again when it waits for the socket or spins.
+        let worker = unconstrained(Worker::new(connection, driver, submissions, gone, replication).run());
         (Self { submissions: sender }, Task::spawn_on(&runtime::Handle::current(), worker))
     }
 

@@ -1,24 +1,26 @@
 use std::collections::VecDeque;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Fuse, FutureExt as _};
+use futures_util::poll;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 use tokio::sync::mpsc;
-use tokio::task::unconstrained;
+use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::batch::{Batch, into_batches};
 use super::message::{Message, Submission};
-use crate::node::NodeError;
+use super::portions::{is_worth_a_write, portion};
 use crate::node::redis::classify::{is_no_script, node_error};
 use crate::node::redis::codec::{decode, encode};
 use crate::node::redis::replication::{Replication, if_replicated};
 use crate::node::redis::script::ScriptRef;
+use crate::node::{NodeError, Reply};
 use crate::task::let_others_run;
 
 /// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
@@ -26,8 +28,14 @@ const MAX_BATCH: usize = 128;
 /// The most writes without a reply. What comes while there are so many travels together, a little later. It is far below the
 /// pipeline buffer, so that a write never waits for room in the buffer.
 const MAX_IN_FLIGHT: usize = 8;
-/// This many requests are written before further replies are distributed.
-const WORTH_A_WRITE: usize = 8;
+/// An only node that replies within this time of the write, or of its last reply, is near: for as long, the worker spins before it
+/// sleeps. To fall asleep and be woken would take longer, and make client and server take turns again.
+const NEAR: Duration = Duration::from_micros(100);
+/// The most that it spins, whatever the clock says: one that is paused stands still for as long as something runs.
+const MAX_SPINS: u8 = 100;
+/// Replies that come later than this are distributed at once: a caller that ran in between could find that its time is over, although
+/// the reply is there. It is far below the shortest node timeout.
+const FRESH: Duration = Duration::from_millis(2);
 /// A connection on which nothing moves for this long, although replies are due, is given up: the server hangs, or only one half
 /// of the link is left. redis-rs itself never reconnects after a timeout.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
@@ -37,11 +45,20 @@ pub(super) struct Worker {
     connection: MultiplexedConnection,
     /// Whether votes wait for replicas.
     replication: Option<Replication>,
+    /// Moves the bytes.
+    driver: Fuse<BoxFuture<'static, ()>>,
+    submissions: mpsc::Receiver<Submission>,
+    /// Taken out of the channel for the next write. Empty between writes; kept, so that it is not allocated each time.
+    taken: Vec<Submission>,
+    /// Whether there are handles.
+    open: bool,
     gone: CancellationToken,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
     /// In the order in which they were written, which is that of the replies.
     in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
+    /// How many requests they have.
+    requests_in_flight: usize,
     /// The messages of the next write. Empty between writes; kept, so that it is not allocated each time.
     messages: Vec<Message>,
     /// What there was no room for, to be written before anything else. At most the messages of [`MAX_BATCH`] submissions, and
@@ -49,6 +66,8 @@ pub(super) struct Worker {
     batches: VecDeque<(Batch<Message>, ScriptRef)>,
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
+    /// How often the worker may spin until the next reply: not at all if the last one was not that of an only node, and soon.
+    spins_left: u8,
 }
 
 /// What came back for one write.
@@ -62,58 +81,52 @@ struct BatchReply {
 impl Worker {
     pub(super) fn new(
         connection: MultiplexedConnection,
+        driver: BoxFuture<'static, ()>,
+        submissions: mpsc::Receiver<Submission>,
         gone: CancellationToken,
         replication: Option<Replication>,
     ) -> Self {
         Self {
             connection,
+            driver: driver.fuse(),
+            submissions,
+            taken: Vec::with_capacity(MAX_BATCH),
+            open: true,
             replication,
             _ended: gone.clone().drop_guard(),
             gone,
             in_flight: VecDeque::new(),
+            requests_in_flight: 0,
             messages: Vec::new(),
             batches: VecDeque::new(),
             moved: Instant::now(),
+            spins_left: 0,
         }
     }
 
     /// Writes messages and distributes replies until the connection is lost or stalls, or until every handle was dropped and
     /// everything is answered.
-    pub(super) async fn run(mut self, mut driver: BoxFuture<'static, ()>, mut submissions: mpsc::Receiver<Submission>) {
+    pub(super) async fn run(mut self) {
         let gone = self.gone.clone();
-        let mut taken = Vec::with_capacity(MAX_BATCH);
-        let (mut open, mut driven) = (true, true);
         let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
-        while open || !self.in_flight.is_empty() {
+        while self.open || !self.in_flight.is_empty() {
             tokio::select! {
                 biased;
                 () = gone.cancelled() => return,
                 // Moves the bytes: of what the last pass sent, and of the replies for the next one.
-                () = &mut driver, if driven => driven = false,
+                () = &mut self.driver => {}
                 reply = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
                     self.in_flight.pop_front();
-                    if reply.result.is_ok() {
-                        self.moved = Instant::now();
-                    }
-                    let count = reply.batch.messages().count();
-                    self.distribute(reply);
-                    self.write_batches().await;
-                    // Many callers that got a reply submit the next request at once. The node should have work while the other
-                    // replies are distributed.
-                    if count >= WORTH_A_WRITE {
-                        let_others_run().await;
-                        if submissions.len() >= WORTH_A_WRITE && self.has_room() {
-                            self.write_waiting(&mut taken, &mut submissions).await;
-                        }
-                    }
+                    self.distribute(reply).await;
                 }
-                count = submissions.recv_many(&mut taken, MAX_BATCH), if open && self.has_room() => {
-                    open = count > 0;
+                count = self.submissions.recv_many(&mut self.taken, MAX_BATCH), if self.open && self.has_room() => {
+                    self.open = count > 0;
                     // Callers that are ready to submit do so first, and their requests travel with this one. It waits for no
                     // others.
                     let_others_run().await;
-                    self.write_waiting(&mut taken, &mut submissions).await;
+                    self.write_waiting().await;
                 }
+                () = yield_now(), if self.spins() => self.spins_left -= 1,
                 () = &mut stalled, if !self.in_flight.is_empty() => {
                     if self.moved.elapsed() >= STALLED_AFTER {
                         return;
@@ -124,31 +137,104 @@ impl Worker {
         }
     }
 
-    /// Writes these submissions, and with them what waits in the channel.
-    async fn write_waiting(&mut self, taken: &mut Vec<Submission>, submissions: &mut mpsc::Receiver<Submission>) {
-        while taken.len() < MAX_BATCH
-            && let Ok(submission) = submissions.try_recv()
+    /// Gives every message of a batch its reply, or sends it again with the source of the script.
+    async fn distribute(&mut self, BatchReply { batch, by, result }: BatchReply) {
+        let (in_flight, is_only_node) = (self.requests_in_flight, is_of_only_node(&batch));
+        self.requests_in_flight -= batch.len();
+        match result {
+            Ok((value, _)) if matches!(by, ScriptRef::Hash) && is_no_script(&value) => {
+                self.moved = Instant::now();
+                self.send_again(batch, &value);
+            }
+            Ok((value, replicated)) => {
+                let (before, now) = (self.moved, Instant::now());
+                let is_near = is_only_node && now < before + NEAR;
+                (self.moved, self.spins_left) = (now, if is_near { MAX_SPINS } else { 0 });
+                // There may be room now.
+                self.write_batches().await;
+                let replies = decode(&value, batch.len()).into_iter().map(|reply| if_replicated(reply, &replicated));
+                self.reply_in_portions(batch, replies, portion(in_flight, is_only_node), before + FRESH).await;
+            }
+            Err(error) => {
+                if error.is_unrecoverable_error() {
+                    self.gone.cancel();
+                }
+                for message in batch.into_messages() {
+                    message.reply_to.send(Err(node_error(&error)));
+                }
+            }
+        }
+        self.write_batches().await;
+    }
+
+    /// Gives each message of a batch its reply. While the replies are fresh, what is submitted meanwhile is written after each portion.
+    async fn reply_in_portions(
+        &mut self,
+        batch: Batch<Message>,
+        replies: impl Iterator<Item = Result<Reply, NodeError>>,
+        portion: usize,
+        fresh_until: Instant,
+    ) {
+        let (mut left, mut replied) = (batch.len(), 0);
+        for (message, reply) in batch.into_messages().zip(replies) {
+            message.reply_to.send(reply);
+            (left, replied) = (left - 1, replied + 1);
+            let is_portion = replied == portion || left == 0 && is_worth_a_write(replied, portion);
+            if is_portion && self.may_write_in_portions() && Instant::now() < fresh_until {
+                replied = 0;
+                let_others_run().await;
+                // Locks of a set are one submission, and count as one.
+                if self.submissions.len() * 2 >= portion && self.may_write_in_portions() {
+                    self.write_waiting().await;
+                    // The bytes, too: before the other callers run.
+                    _ = poll!(&mut self.driver);
+                }
+            }
+        }
+    }
+
+    /// Where votes wait for replicas, there is one write at a time: all other portions would wait for its replicas.
+    fn may_write_in_portions(&self) -> bool {
+        self.max_in_flight() > 1 && self.has_room() && !self.gone.is_cancelled()
+    }
+
+    /// Whether the next reply is so near that the worker does not sleep. It lets other tasks run, and looks at the socket again.
+    fn spins(&self) -> bool {
+        self.spins_left > 0 && !self.in_flight.is_empty() && self.moved.elapsed() < NEAR
+    }
+
+    /// Sends the messages of a batch again that may be, with the source of the script.
+    fn send_again(&mut self, batch: Batch<Message>, no_script: &Value) {
+        let (again, never): (Vec<_>, Vec<_>) = batch.into_messages().partition(Message::may_be_sent_again);
+        let replies = decode(no_script, never.len());
+        never.into_iter().zip(replies).for_each(|(message, reply)| message.reply_to.send(reply));
+        // Before what is not written, and so directly behind what is.
+        for batch in into_batches(again.into_iter()).into_iter().rev() {
+            self.batches.push_front((batch, ScriptRef::Source));
+        }
+    }
+
+    /// Writes the submissions that were taken, and with them what waits in the channel.
+    async fn write_waiting(&mut self) {
+        while self.taken.len() < MAX_BATCH
+            && let Ok(submission) = self.submissions.try_recv()
         {
-            taken.push(submission);
+            self.taken.push(submission);
         }
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
-        let mut taken = taken.drain(..).peekable();
+        let mut taken = self.taken.drain(..).peekable();
         while taken.peek().is_some() {
             // What was submitted together stays together. Several sets of locks may be more than one write.
-            while let Some(next) = taken.next_if(|next| self.fits(next)) {
+            while let Some(next) = taken.next_if(|next| fits(next, self.messages.len())) {
                 self.messages.extend(next.into_messages());
             }
             let batches = into_batches(self.messages.drain(..));
             self.batches.extend(batches.into_iter().map(|batch| (batch, ScriptRef::Hash)));
         }
+        drop(taken);
         self.write_batches().await;
-    }
-
-    /// Whether a submission can be part of the next write.
-    fn fits(&self, next: &Submission) -> bool {
-        self.messages.is_empty() || self.messages.len() + next.len() <= MAX_BATCH
     }
 
     /// Whether more messages may be taken out of the channel.
@@ -175,7 +261,9 @@ impl Worker {
     async fn send(&mut self, batch: Batch<Message>, by: ScriptRef) {
         let (mut connection, command) = (self.connection.clone(), encode(&batch, by));
         let replication = self.replication.filter(|_| batch.has_votes());
-        batch.messages().for_each(|message| message.reply_to.written());
+        let now = Instant::now();
+        batch.messages().for_each(|message| message.reply_to.written_at(now));
+        self.requests_in_flight += batch.len();
         // Unconstrained: the first poll must write. If tokio's budget were spent, it would not, and a later batch could overtake.
         let mut write: BoxFuture<'static, BatchReply> = Box::pin(unconstrained(async move {
             let result = match replication {
@@ -184,42 +272,11 @@ impl Worker {
             };
             BatchReply { batch, by, result }
         }));
-        match futures_util::poll!(&mut write) {
-            Poll::Ready(reply) => self.distribute(reply),
-            Poll::Pending => self.in_flight.push_back(write),
+        // If it fails at once, that is distributed with the next pass.
+        if let Poll::Ready(reply) = poll!(&mut write) {
+            write = Box::pin(ready(reply));
         }
-    }
-
-    /// Gives every message of a batch its reply, or sends it again with the source of the script.
-    fn distribute(&mut self, BatchReply { batch, by, result }: BatchReply) {
-        let messages = batch.into_messages();
-        match result {
-            Ok((value, _)) if matches!(by, ScriptRef::Hash) && is_no_script(&value) => {
-                let (again, never): (Vec<_>, Vec<_>) = messages.partition(Message::may_be_sent_again);
-                reply_to_all(never, &value, &Ok(()));
-                // Before what is not written, and so directly behind what is.
-                for batch in into_batches(again.into_iter()).into_iter().rev() {
-                    self.batches.push_front((batch, ScriptRef::Source));
-                }
-            }
-            Ok((value, replicated)) => reply_to_all(messages.collect(), &value, &replicated),
-            Err(error) => {
-                if error.is_unrecoverable_error() {
-                    self.gone.cancel();
-                }
-                for message in messages {
-                    message.reply_to.send(Err(node_error(&error)));
-                }
-            }
-        }
-    }
-}
-
-/// Gives each message of a batch its reply.
-fn reply_to_all(messages: Vec<Message>, value: &Value, replicated: &Result<(), NodeError>) {
-    let replies = decode(value, messages.len());
-    for (message, reply) in messages.into_iter().zip(replies) {
-        message.reply_to.send(if_replicated(reply, replicated));
+        self.in_flight.push_back(write);
     }
 }
 
@@ -229,4 +286,15 @@ async fn first(in_flight: &mut VecDeque<BoxFuture<'static, BatchReply>>) -> Batc
         Some(first) => first.await,
         None => pending().await,
     }
+}
+
+/// Whether a submission can be part of a write that has so many messages.
+fn fits(next: &Submission, messages: usize) -> bool {
+    messages == 0 || messages + next.len() <= MAX_BATCH
+}
+
+/// Whether the requests of a batch are sent to no other node, so that its reply decides. A guess for test votes, which ask each node by
+/// itself; nothing but speed depends on it.
+fn is_of_only_node(batch: &Batch<Message>) -> bool {
+    batch.messages().find_map(|message| message.reply_to.nodes()) == Some(1)
 }

@@ -1,0 +1,47 @@
+//! How many requests travel together when many callers wait for replies.
+//!
+//! A caller submits its next request as soon as it has a reply. If all callers got theirs at once, all requests would travel together
+//! again, and client and server would take turns. So the worker writes what was submitted after each portion of the replies, and the
+//! server executes one portion while the callers of another run.
+
+/// What is in flight is divided into this many portions.
+const PORTIONS: usize = 4;
+/// The fewest requests of a portion: the more travel together, the less processor time each takes.
+const MIN_PORTION: usize = 12;
+/// The same for an only node, where half of what is in flight may be a portion: its server is idle until the first requests arrive. Of
+/// several nodes, only the last one of a majority to reply wakes the callers, and the servers of the others have work until then.
+const MIN_PORTION_OF_ONLY_NODE: usize = 2;
+
+/// How many requests are a portion while so many are in flight.
+pub(super) fn portion(in_flight: usize, is_only_node: bool) -> usize {
+    let least = if is_only_node { MIN_PORTION.min(in_flight / 2).max(MIN_PORTION_OF_ONLY_NODE) } else { MIN_PORTION };
+    least.max(in_flight / PORTIONS)
+}
+
+/// Whether the last replies of a batch are worth a write of what their callers submit, although they are no whole portion.
+pub(super) fn is_worth_a_write(replies: usize, portion: usize) -> bool {
+    replies > 1 && replies * 2 >= portion
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_requests_to_an_only_node_travel_in_halves_and_many_in_quarters() {
+        let portions = [1, 2, 4, 8, 16, 24, 32, 64, 128].map(|in_flight| portion(in_flight, true));
+        assert_eq!(portions, [2, 2, 2, 4, 8, 12, 12, 16, 32]);
+    }
+
+    #[test]
+    fn requests_to_several_nodes_travel_together_unless_they_are_many() {
+        let portions = [1, 2, 4, 8, 16, 24, 32, 64, 128].map(|in_flight| portion(in_flight, false));
+        assert_eq!(portions, [12, 12, 12, 12, 12, 12, 12, 16, 32]);
+    }
+
+    #[test]
+    fn a_lone_reply_is_not_worth_a_write() {
+        let worth = [(1, 2), (1, 8), (2, 2), (2, 4), (3, 8), (4, 8), (8, 8)].map(|(n, of)| is_worth_a_write(n, of));
+        assert_eq!(worth, [false, false, true, true, false, true, true]);
+    }
+}
