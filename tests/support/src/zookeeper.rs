@@ -204,7 +204,8 @@ impl ZooKeeperEnsemble {
             .iter()
             .enumerate()
             .map(|(at, [_, quorum, election])| format!("server.{}=127.0.0.1:{quorum}:{election}\n", at + 1));
-        let timing = format!("tickTime={ENSEMBLE_TICK}\ninitLimit=50\nsyncLimit=20\nmaxSessionTimeout=60000\n");
+        // Now and then a server that was elected waits for followers in vain, and elects again only after `initLimit`, which is 3 s here.
+        let timing = format!("tickTime={ENSEMBLE_TICK}\ninitLimit=10\nsyncLimit=20\nmaxSessionTimeout=60000\n");
         let configuration = members.fold(timing, |all, member| all + &member);
         let create = |(at, [port, ..]): (usize, &[u16; 3])| ZooKeeperServer::create(*port, &configuration, at + 1);
         let mut servers: Vec<ZooKeeperServer> = ports.iter().enumerate().map(create).collect();
