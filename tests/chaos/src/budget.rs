@@ -39,10 +39,12 @@ pub(super) fn allows<'a>(servers: usize, active: impl Iterator<Item = &'a Fault>
     (0..SERVICES).all(|service| unreachable(service) <= most) && services.len() < SERVICES
 }
 
-/// Faults that keep wake-ups from all services.
+/// Faults that keep wake-ups from all services, of every kind.
 pub(super) fn block_all_wakeups(dice: &mut Dice, duration: Duration) -> Vec<Fault> {
-    let mut kind = || Kind::OF_WAKEUPS[dice.index(Kind::OF_WAKEUPS.len())];
-    (0..SERVICES).map(|service| Fault { kind: kind(), server: None, service: Some(service), duration }).collect()
+    let first = dice.index(Kind::OF_WAKEUPS.len());
+    let kinds = Kind::OF_WAKEUPS.into_iter().cycle().skip(first);
+    let fault = |(service, kind)| Fault { kind, server: None, service: Some(service), duration };
+    (0..SERVICES).zip(kinds).map(fault).collect()
 }
 
 /// The faults of a phase in which a majority is unavailable. No server loses its data there.
@@ -94,6 +96,14 @@ mod tests {
         let active: Vec<Fault> = (1..SERVICES).map(|service| fault(Kind::KillService, None, Some(service))).collect();
         assert!(!allows(5, active.iter(), &fault(Kind::StopService, None, Some(0))));
         assert!(allows(5, active[1..].iter(), &fault(Kind::StopService, None, Some(0))));
+    }
+
+    #[test]
+    fn services_get_no_wakeups_in_every_way() {
+        for seed in 1..10 {
+            let faults = block_all_wakeups(&mut Dice::new(seed), Duration::ZERO);
+            assert!(Kind::OF_WAKEUPS.iter().all(|kind| faults.iter().any(|fault| fault.kind == *kind)), "{faults:?}");
+        }
     }
 
     #[test]
