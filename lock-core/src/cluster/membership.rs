@@ -87,7 +87,7 @@ impl Cluster {
             last.record.resolve();
             drop(last);
             member.last_test_vote().disconnected();
-            self.membership().observe(node, None, self.now());
+            self.membership().forget(node);
             // The task that paused it may be gone.
             self.membership().pause(node, false);
             member.state.replace(MemberState::Joining);

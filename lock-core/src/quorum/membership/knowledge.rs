@@ -127,6 +127,11 @@ impl Membership {
         self.learn(now);
     }
 
+    /// Forgets what an inspection found. Until the node is tried again, it is not known to be missing.
+    pub(crate) fn forget(&mut self, node: usize) {
+        (self.nodes[node].seen, self.nodes[node].was_tried) = (None, false);
+    }
+
     /// Records what was written to a node.
     pub fn written(&mut self, node: usize, record: NodeRecord, now: Duration) {
         if let Some(seen) = &mut self.nodes[node].seen {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::node::{Inspection, Keyspace, NodeFuture, NodeRecord, RecordWrite, ReplySender, Request};
 use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
-use lock_support::{MemoryCluster, eventually_async};
+use lock_support::{MemoryCluster, all_nodes_vote, eventually_async};
 use tokio::time::{Instant, sleep};
 
 /// A node behind an address that leads to another one later, and the times at which it answered an inspection.
@@ -68,4 +68,14 @@ async fn a_node_that_answers_again_is_inspected_at_short_intervals() {
     assert!(pauses[0] < Duration::from_millis(100), "{pauses:?}");
     assert!(pauses[2] > pauses[0], "and at longer ones as nothing changes: {pauses:?}");
     assert!(locks.lock("r").try_acquire().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_set_is_formed_without_a_node_that_is_slow_to_answer_at_first() {
+    let cluster = MemoryCluster::new(3);
+    let delay = Duration::from_millis(500);
+    cluster.nodes[0].set_delay(delay);
+    let locks = cluster.builder().form_with_missing(true).node_timeout(2 * delay).connect_lazy().unwrap();
+    all_nodes_vote(&locks).await;
+    assert_eq!(locks.health().await.generation, Some(1), "it would have joined a set of the others later");
 }
