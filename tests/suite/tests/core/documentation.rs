@@ -1,11 +1,21 @@
-//! The tests that the documentation names exist.
+//! The tests that the documentation names exist, and the matrix of what is tried together is complete.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+type Test = (String, String);
+
+fn page(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
 /// Every `file::test` that a text names.
-fn tests_named_in(text: &str) -> BTreeSet<(String, String)> {
+fn tests_named_in(text: &str) -> BTreeSet<Test> {
     let quoted = text.split('`').skip(1).step_by(2);
     let pairs = quoted.filter_map(|quoted| quoted.split_once("::"));
     let is_name =
@@ -24,19 +34,65 @@ fn collect_sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Those of the tests that are in no source.
+fn missing(named: BTreeSet<Test>) -> Vec<Test> {
+    let mut paths = Vec::new();
+    for folder in ["tests", "examples", "lock-core/src", "lock-axum/src"] {
+        collect_sources(&root().join(folder), &mut paths);
+    }
+    let mut sources: BTreeMap<&str, String> = BTreeMap::new();
+    for path in &paths {
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        sources.entry(stem).or_default().push_str(&fs::read_to_string(path).unwrap());
+    }
+    let exists =
+        |(file, test): &Test| sources.get(file.as_str()).is_some_and(|source| source.contains(&format!("fn {test}()")));
+    named.into_iter().filter(|test| !exists(test)).collect()
+}
+
 #[test]
 fn every_test_that_is_named_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let named_in = |page: &str| tests_named_in(&fs::read_to_string(root.join("docs").join(page)).unwrap());
-    let (guarantees, runbooks) = (named_in("guarantees.md"), named_in("operations.md"));
+    let named_in = |path: &str| tests_named_in(&page(path));
+    let (guarantees, runbooks) = (named_in("docs/guarantees.md"), named_in("docs/operations.md"));
     assert!(guarantees.len() > 40 && runbooks.len() > 12, "{} and {}", guarantees.len(), runbooks.len());
-    let named = guarantees.union(&runbooks);
-    let mut files = Vec::new();
-    collect_sources(&root.join("tests"), &mut files);
-    collect_sources(&root.join("examples"), &mut files);
-    let missing = named.filter(|(file, test)| {
-        let mut of_that_name = files.iter().filter(|path| path.file_stem().is_some_and(|stem| stem == file.as_str()));
-        !of_that_name.any(|path| fs::read_to_string(path).unwrap().contains(&format!("fn {test}()")))
-    });
-    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&(String, String)>::new());
+    let matrix = named_in("tests/matrix.md");
+    assert!(matrix.len() > 40, "{}", matrix.len());
+    assert_eq!(missing([guarantees, runbooks, matrix].into_iter().flatten().collect()), Vec::<Test>::new());
+}
+
+/// What stands between the first two pairs of asterisks of a line that begins like this, and what follows.
+fn bold_after<'a>(line: &'a str, beginning: &str) -> Option<(&'a str, &'a str)> {
+    line.strip_prefix(beginning)?.strip_prefix("**")?.split_once("**")
+}
+
+#[test]
+fn the_matrix_has_a_cell_for_every_pair() {
+    let page = page("tests/matrix.md");
+    let number = |line: &str| line.split_once(". ").filter(|(number, _)| number.parse::<u32>().is_ok()).is_some();
+    let features: Vec<&str> = page
+        .lines()
+        .filter(|line| number(line))
+        .filter_map(|line| bold_after(line.split_once(". ")?.1, "").map(|(name, _)| name))
+        .collect();
+    assert!(features.len() >= 20, "{features:?}");
+    let (mut section, mut cells) = ("", Vec::new());
+    for line in page.lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            section = name;
+        } else if let Some((other, cell)) = bold_after(line, "- ") {
+            cells.push((section, other, cell.trim_start_matches(':').trim()));
+        }
+    }
+    let mut pairs =
+        features.iter().enumerate().flat_map(|(at, one)| features[at + 1..].iter().map(move |other| (*one, *other)));
+    for (one, other, cell) in &cells {
+        assert_eq!(Some((*one, *other)), pairs.next(), "each pair has one cell, in the order of the list");
+        let has_reason = cell.strip_prefix("never: ").is_some_and(|reason| reason.len() > 10);
+        let is_tried = !tests_named_in(cell).is_empty();
+        assert!(
+            has_reason || is_tried || *cell == "untried",
+            "{one} and {other}: name a test, or say why they never meet"
+        );
+    }
+    assert_eq!(pairs.next(), None, "no pair is missing");
 }
