@@ -6,12 +6,13 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{Member, MemberState, NodeSet, VotesBy};
-use crate::error::NodeError;
+use super::member::NotAsked;
+use super::{Member, MemberState, NodeSet};
+use crate::error::{NodeError, Refusal};
 use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetId};
 use crate::observer::Reporter;
-use crate::quorum::{Change, Membership, MembershipConfig, Outage, cluster_clock, majority};
-use crate::random::{Random, WaiterId};
+use crate::quorum::{Change, Membership, MembershipConfig, Outage, RollCall, cluster_clock, majority};
+use crate::random::{Epoch, Random, WaiterId};
 
 /// How long callers wait for the first connections to be made.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
@@ -64,7 +65,7 @@ impl Cluster {
     ) -> Self {
         let membership = Mutex::new(Membership::new(config, random.number()));
         Self {
-            members: nodes.into_iter().map(|node| Member::new(node, &reporter)).collect(),
+            members: nodes.into_iter().enumerate().map(|(index, node)| Member::new(index, node, &reporter)).collect(),
             keyspace: Arc::new(keyspace),
             membership,
             changed: Notify::new(),
@@ -157,39 +158,73 @@ impl Cluster {
     pub(crate) fn send(
         &self,
         node: usize,
-        roster: &mut VotesBy,
+        roll: &mut RollCall,
         keys: &LockKeys,
         operation: Operation,
         reply_to: ReplySender,
     ) {
-        if let Some((request, reply_to)) = self.prepare(node, roster, keys, operation, reply_to) {
-            self.members[node].node.submit(request, reply_to);
+        if let Some((to, request, reply_to)) = self.prepare(node, roll, keys, operation, reply_to) {
+            self.members[to].node.submit(request, reply_to);
         }
     }
 
-    /// The request for an operation, to be submitted to a node. `None` if the node takes none, which the reply says.
+    /// The request for an operation on a node, and the node to submit it to: another one, if that has another address of the same
+    /// server. `None` if none is to be submitted, which the reply says.
     pub(crate) fn prepare(
         &self,
         node: usize,
-        roster: &mut VotesBy,
+        roll: &mut RollCall,
         keys: &LockKeys,
         operation: Operation,
         reply_to: ReplySender,
-    ) -> Option<(Request, ReplySender)> {
-        let member = &self.members[node];
-        let epoch = member.state.borrow().epoch_for(roster);
-        match epoch {
-            Ok(epoch) => {
+    ) -> Option<(usize, Request, ReplySender)> {
+        match self.called(node, roll) {
+            Ok((node, epoch)) => {
+                let member = &self.members[node];
                 let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
                 let request = Request { keys, epoch, waiter, polls, operation };
                 let reply_to = reply_to.reported(&member.votes, &request);
-                Some((request, reply_to))
+                Some((node, request, reply_to))
             }
             Err(error) => {
                 reply_to.send(Err(error));
                 None
             }
         }
+    }
+
+    /// The node over whose address a round asks a node, and the epoch in which it does; or what keeps it from asking.
+    ///
+    /// What may be on a server is released there, although the address that it was asked over is not used any more.
+    fn called(&self, node: usize, roll: &mut RollCall) -> Result<(usize, Epoch), NodeError> {
+        let called = self.members[node].state.borrow().called(roll);
+        match called {
+            Ok(epoch) => Ok((node, epoch)),
+            Err(NotAsked::Before { seat }) => Err(self.asked_before(node, seat)),
+            Err(NotAsked::Problem(problem)) => match self.members[node].way() {
+                way if way == node => Err(problem),
+                way => Ok((way, self.epoch_for(way, roll)?)),
+            },
+        }
+    }
+
+    /// The epoch in which a round asks a node over its own address, or what keeps it from asking.
+    pub(super) fn epoch_for(&self, node: usize, roll: &mut RollCall) -> Result<Epoch, NodeError> {
+        let called = self.members[node].state.borrow().called(roll);
+        called.map_err(|not_asked| match not_asked {
+            NotAsked::Problem(problem) => problem,
+            NotAsked::Before { seat } => self.asked_before(node, seat),
+        })
+    }
+
+    /// What keeps a node from being asked whose seat was asked over another address.
+    fn asked_before(&self, node: usize, seat: usize) -> NodeError {
+        let has_seat = |member: &Member| matches!(*member.state.borrow(), MemberState::Admitted { seat: own, .. } if own == seat);
+        let mut others = self.members.iter().enumerate().filter(|(other, _)| *other != node);
+        let other = others.find(|(_, other)| other.way() == node || has_seat(other));
+        // It may lead elsewhere by now.
+        let other = other.map_or("another address of the list", |(_, other)| other.node.name());
+        Refusal::Duplicate { other: other.to_owned() }.into()
     }
 
     /// If the first connection to a node is being made: the future of its success or failure.
@@ -227,14 +262,14 @@ impl Cluster {
         let member = &self.members[node];
         let inspect_again = match (&*member.state.borrow(), error) {
             (
-                MemberState::Admitted(..),
+                MemberState::Admitted { .. },
                 NodeError::Unadmitted
                 | NodeError::Refused(_)
                 | NodeError::Unreachable { .. }
                 | NodeError::ConnectionLost { .. },
             ) => true,
             // It became a replica. An inspection changes nothing about other errors of a server.
-            (MemberState::Admitted(..), NodeError::Rejected { code, .. }) => code == "READONLY",
+            (MemberState::Admitted { .. }, NodeError::Rejected { code, .. }) => code == "READONLY",
             // The connection gives up a node that hangs; the other states are known and being dealt with.
             _ => false,
         };
@@ -256,8 +291,12 @@ impl Cluster {
 
     /// Whether a majority votes by this roster, or a newer one. See [`MemberState::Admitted`].
     pub(crate) fn has_majority_by(&self, roster: u64) -> bool {
-        let votes = |member: &&Member| matches!(*member.state.borrow(), MemberState::Admitted(_, own) if own >= roster);
-        self.members.iter().filter(votes).count() >= majority(self.size())
+        let mut roll = RollCall::by_any_roster();
+        let mut votes = |member: &&Member| match *member.state.borrow() {
+            MemberState::Admitted { roster: own, seat, .. } => own >= roster && roll.call(own, seat).is_ok(),
+            _ => false,
+        };
+        self.members.iter().filter(|member| votes(member)).count() >= majority(self.size())
     }
 
     /// Waits until a majority votes. Unlike [`majority_votes_by`](Self::majority_votes_by), this may be awaited by many: it does
@@ -300,9 +339,18 @@ impl Cluster {
         self.size() - self.members.iter().filter(|member| member.is_silent()).count() < majority(self.size())
     }
 
-    /// Waits until a node accepts requests.
+    /// Waits until a node accepts requests, over its own address or another one of the same server.
     pub(crate) async fn wait_until_reachable(&self, node: usize) {
-        self.members[node].state.wait_for(MemberState::accepts_requests).await;
+        let member = &self.members[node];
+        loop {
+            let way = member.way();
+            let changed = |state: &MemberState| state.accepts_requests() || member.way() != way;
+            tokio::select! {
+                biased;
+                () = self.members[way].state.wait_for(MemberState::accepts_requests) => return,
+                () = member.state.wait_for(changed) => {}
+            }
+        }
     }
 
     /// The cluster clock, carried forward from when the nodes' clocks were read.

@@ -9,7 +9,7 @@ use crate::node::{NodeRecord, RecordWrite, Roster, SetId};
 /// A node is something else to this client than before.
 pub(super) fn state_changed(name: &str, state: &MemberState) {
     match state {
-        MemberState::Admitted(..) => tracing::debug!(name: "lock.node_admitted", node = name, "a node votes"),
+        MemberState::Admitted { .. } => tracing::debug!(name: "lock.node_admitted", node = name, "a node votes"),
         MemberState::Quarantined(until) => {
             let remaining = until.saturating_duration_since(Instant::now());
             tracing::debug!(name: "lock.node_in_quarantine", node = name, ?remaining, "a node is in quarantine and grants no locks");

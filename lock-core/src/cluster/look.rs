@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Cluster, VotesBy};
+use super::Cluster;
 use crate::error::NodeError;
 use crate::node::{Evict, Eviction, LockKeys, LockState, Look};
-use crate::quorum::majority;
+use crate::quorum::{RollCall, majority};
 use crate::random::Epoch;
 
 /// How long the nodes may take to reply.
@@ -19,8 +19,8 @@ pub(crate) type Epochs = Vec<Result<Epoch, NodeError>>;
 
 impl Cluster {
     pub(crate) fn epochs(&self) -> Epochs {
-        let mut roster = VotesBy::First;
-        self.members.iter().map(|member| member.state.borrow().epoch_for(&mut roster)).collect()
+        let mut roll = RollCall::default();
+        (0..self.size()).map(|node| self.epoch_for(node, &mut roll)).collect()
     }
 
     /// What the nodes have of some locks. Nodes with an epoch reply only if they are still in it; the others say what they have all the

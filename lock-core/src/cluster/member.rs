@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -9,6 +9,7 @@ use super::{Complaint, OrderedWatch};
 use crate::error::{NodeError, NotMember, Refusal};
 use crate::node::{LockNode, VoteReporter};
 use crate::observer::Reporter;
+use crate::quorum::{NotCalled, RollCall};
 use crate::random::Epoch;
 
 /// One node of the set, and its state.
@@ -20,6 +21,10 @@ pub(crate) struct Member {
     test_vote: Mutex<TestVote>,
     /// Notified when a reply gave reason to inspect the node again.
     pub(super) recheck: Notify,
+    /// Another node, if its address leads to the server that this one led to: see [`Membership::way_to`]. The node itself if none does.
+    ///
+    /// [`Membership::way_to`]: crate::quorum::Membership::way_to
+    way: AtomicUsize,
     wakes: AtomicBool,
     silent: AtomicBool,
 }
@@ -38,7 +43,7 @@ pub(super) struct LastInspection {
 }
 
 impl Member {
-    pub(super) fn new(node: Arc<dyn LockNode>, reporter: &Arc<Reporter>) -> Self {
+    pub(super) fn new(index: usize, node: Arc<dyn LockNode>, reporter: &Arc<Reporter>) -> Self {
         let state = OrderedWatch::new(MemberState::Joining);
         Self {
             votes: VoteReporter::new(reporter, &node),
@@ -47,6 +52,7 @@ impl Member {
             last_inspection: Mutex::default(),
             test_vote: Mutex::default(),
             recheck: Notify::new(),
+            way: AtomicUsize::new(index),
             wakes: AtomicBool::default(),
             silent: AtomicBool::default(),
         }
@@ -73,6 +79,17 @@ impl Member {
         self.silent.store(true, Ordering::Relaxed);
     }
 
+    /// The node whose address leads to the server that this one led to.
+    pub(super) fn way(&self) -> usize {
+        self.way.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_way(&self, way: usize) {
+        if self.way.swap(way, Ordering::AcqRel) != way {
+            self.state.touch();
+        }
+    }
+
     pub(super) fn last_inspection(&self) -> MutexGuard<'_, LastInspection> {
         self.last_inspection.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,15 +99,12 @@ impl Member {
     }
 }
 
-/// By which roster the nodes have to vote that a round is sent to. See [`MemberState::Admitted`].
-#[derive(Clone, Copy)]
-pub(crate) enum VotesBy {
-    /// Any: nothing is counted that rests on a majority.
-    Any,
-    /// By the one of the first node that a request is sent to.
-    First,
-    /// By this one.
-    This(u64),
+/// Why a round does not ask a node.
+pub(super) enum NotAsked {
+    /// Its seat was asked over another address.
+    Before { seat: usize },
+    /// Something keeps it from voting.
+    Problem(NodeError),
 }
 
 /// Whether a node may vote.
@@ -98,8 +112,15 @@ pub(crate) enum VotesBy {
 pub(crate) enum MemberState {
     /// The first connection to it is being made.
     Joining,
-    /// It votes, in this epoch. The second number says by which roster: it grows with each that this client counted by.
-    Admitted(Epoch, u64),
+    /// It votes.
+    Admitted {
+        /// In this epoch.
+        epoch: Epoch,
+        /// By this roster: the number grows with each that this client counted by.
+        roster: u64,
+        /// For this seat of it.
+        seat: usize,
+    },
     /// It has a seat, and executes nothing before this time.
     Quarantined(Instant),
     /// It does not answer.
@@ -111,23 +132,22 @@ pub(crate) enum MemberState {
 }
 
 impl MemberState {
-    /// The epoch in which an operation can be sent to the node, or what keeps it from being sent.
-    pub(super) fn epoch_for(&self, roster: &mut VotesBy) -> Result<Epoch, NodeError> {
-        let Self::Admitted(epoch, own) = self else {
-            return Err(self.problem().unwrap_or(NodeError::Unadmitted));
+    /// The epoch in which a round can ask the node, or what keeps it from being asked.
+    pub(super) fn called(&self, roll: &mut RollCall) -> Result<Epoch, NotAsked> {
+        let Self::Admitted { epoch, roster, seat } = self else {
+            return Err(NotAsked::Problem(self.problem().unwrap_or(NodeError::Unadmitted)));
         };
-        match *roster {
-            VotesBy::This(wanted) if wanted != *own => return Err(NodeError::Unadmitted),
-            VotesBy::First => *roster = VotesBy::This(*own),
-            VotesBy::This(_) | VotesBy::Any => {}
+        match roll.call(*roster, *seat) {
+            Ok(()) => Ok(*epoch),
+            Err(NotCalled::OtherRoster) => Err(NotAsked::Problem(NodeError::Unadmitted)),
+            Err(NotCalled::AskedBefore) => Err(NotAsked::Before { seat: *seat }),
         }
-        Ok(*epoch)
     }
 
     /// What keeps the node from voting.
     pub(crate) fn problem(&self) -> Option<NodeError> {
         Some(match self {
-            Self::Admitted(..) => return None,
+            Self::Admitted { .. } => return None,
             Self::Quarantined(until) => {
                 NodeError::Quarantined { remaining: until.saturating_duration_since(Instant::now()) }
             }
@@ -142,6 +162,6 @@ impl MemberState {
 
     /// Whether operations can be sent.
     pub(super) fn accepts_requests(&self) -> bool {
-        matches!(self, Self::Admitted(..))
+        matches!(self, Self::Admitted { .. })
     }
 }

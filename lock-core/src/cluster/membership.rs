@@ -52,7 +52,7 @@ impl Cluster {
             // Jitter, so that the clients of a node that comes back do not all come at once.
             let mut pause = self.random.jitter(backoff);
             backoff = (backoff * 2).min(BACKOFF.1);
-            if matches!(standing, Standing::Admitted(_)) {
+            if matches!(standing, Standing::Admitted { .. }) {
                 (pause, backoff) = (self.random.jitter(CHECK_INTERVAL), BACKOFF.0);
             }
             if let Some(ends) = self.membership().next_quarantine_end(node) {
@@ -240,10 +240,10 @@ impl Cluster {
         let is_stuck = self.members.iter().any(|member| member.last_inspection().record.cause().is_some());
         let states: Vec<MemberState> = (0..self.size())
             .map(|node| match membership.standing(node, now) {
-                Standing::Admitted(epoch) => {
+                Standing::Admitted { epoch, seat } => {
                     // If not by this client, its record was written by another one.
                     self.members[node].last_inspection().record.resolve();
-                    MemberState::Admitted(epoch, rosters)
+                    MemberState::Admitted { epoch, roster: rosters, seat }
                 }
                 Standing::Quarantined(left) => MemberState::Quarantined(Instant::now() + left),
                 Standing::Refused(refusal) => MemberState::Refused(refusal),
@@ -255,10 +255,12 @@ impl Cluster {
                 },
             })
             .collect();
+        let ways: Vec<usize> = (0..self.size()).map(|node| membership.way_to(node)).collect();
         drop(membership);
+        self.members.iter().zip(ways).for_each(|(member, way)| member.set_way(way));
         // Those that do not vote first: of two nodes that turn out to be one server, there must be no moment at which both vote.
         let (voting, others): (Vec<_>, Vec<_>) =
-            states.into_iter().enumerate().partition(|(_, state)| matches!(state, MemberState::Admitted(..)));
+            states.into_iter().enumerate().partition(|(_, state)| matches!(state, MemberState::Admitted { .. }));
         for (node, state) in others.into_iter().chain(voting) {
             let is_first = *self.members[node].state.borrow() == MemberState::Joining;
             // Callers wait for the first contact: a set that is being formed, or changed, is nearly there.

@@ -13,6 +13,6 @@ mod test_vote;
 pub(crate) use self::cluster::{Cluster, SHUT_DOWN};
 use self::complaint::Complaint;
 pub(crate) use self::look::{Epochs, LOOK_TIMEOUT};
-pub(crate) use self::member::{Member, MemberState, VotesBy};
+pub(crate) use self::member::{Member, MemberState};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
 pub(crate) use self::ordered_watch::OrderedWatch;

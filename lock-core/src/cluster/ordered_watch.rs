@@ -26,6 +26,11 @@ impl<T> OrderedWatch<T> {
         before
     }
 
+    /// Lets all who wait look again at what their condition depends on beside the value.
+    pub(crate) fn touch(&self) {
+        self.changed.notify_waiters();
+    }
+
     /// Waits until the value satisfies a condition.
     pub(crate) async fn wait_for(&self, condition: impl Fn(&T) -> bool) {
         loop {

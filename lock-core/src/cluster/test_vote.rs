@@ -6,10 +6,11 @@ use std::time::Duration;
 use futures_util::future::join3;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Cluster, Complaint, MemberState, VotesBy, events};
+use super::{Cluster, Complaint, MemberState, events};
 use crate::error::NodeError;
 use crate::mode::Mode;
 use crate::node::{Operation, QueuePosition, Reply, ReplySender};
+use crate::quorum::RollCall;
 use crate::random::{Epoch, Random};
 
 /// How long a node may take for a test vote.
@@ -90,7 +91,7 @@ impl Cluster {
     /// Why the node would grant no lock, or not renew it. The log has an event for each new cause.
     pub(crate) async fn test_vote(&self, node: usize) -> Result<(), NodeError> {
         let state = self.state(node);
-        let MemberState::Admitted(epoch, _) = state else {
+        let MemberState::Admitted { epoch, .. } = state else {
             return Err(state.problem().unwrap_or(NodeError::Unadmitted));
         };
         let owner = self.random.owner();
@@ -101,7 +102,7 @@ impl Cluster {
         // All are submitted before the first reply is awaited: dropped at any point, this leaves nothing behind.
         let [acquired, extended, released] = [acquire, extend, release].map(|operation| {
             let (reply_to, reply) = ReplySender::channel();
-            self.send(node, &mut VotesBy::Any, &keys, operation, reply_to);
+            self.send(node, &mut RollCall::by_any_roster(), &keys, operation, reply_to);
             reply
         });
         let outcome = match timeout(TIMEOUT, join3(acquired, extended, released)).await {
@@ -128,7 +129,7 @@ impl Cluster {
     /// Why the node would not grant a lock, or not renew it.
     pub(crate) async fn test_vote_since_admission(&self, node: usize) -> Result<(), NodeError> {
         let result = match self.state(node) {
-            MemberState::Admitted(epoch, _) => self.members[node].last_test_vote().result(epoch),
+            MemberState::Admitted { epoch, .. } => self.members[node].last_test_vote().result(epoch),
             _ => None,
         };
         match result {
@@ -149,7 +150,7 @@ impl Cluster {
             sleep_until(ends).await;
         }
         self.wait_until_reachable(node).await;
-        if let MemberState::Admitted(epoch, _) = self.state(node)
+        if let MemberState::Admitted { epoch, .. } = self.state(node)
             && member.last_test_vote().result(epoch) != Some(Ok(()))
         {
             member.last_test_vote().back_off(&self.random);

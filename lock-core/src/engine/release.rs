@@ -9,7 +9,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{Engine, Grant, NodeReply, Round};
 use crate::cluster::{Cluster, NodeSet};
-use crate::error::{NodeError, NodeVote, Vote};
+use crate::error::{NodeError, NodeVote, Refusal, Vote};
 use crate::node::{LockKeys, Operation, QueuePosition, Reply};
 use crate::quorum::{ReleaseTally, ReleaseVerdict, ReleaseVote, drift};
 use crate::random::OwnerId;
@@ -143,6 +143,8 @@ impl Release {
         let vote = match reply {
             Ok(Reply::Released) => ReleaseVote::Released,
             Ok(_) => ReleaseVote::NotOwner,
+            // Its server was asked over another address.
+            Err(NodeError::Refused(Refusal::Duplicate { .. })) => ReleaseVote::NoReply,
             Err(error) => {
                 self.failed.push((node, error));
                 ReleaseVote::NoReply
@@ -195,7 +197,7 @@ impl Release {
                 biased;
                 Some(node) = retries.next() => {
                     if let Some(node) = node {
-                        round.send(node, operation);
+                        round.send_again(node, operation);
                     }
                 }
                 reply = round.next(), if !round.is_done() => {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::outbox::Outbox;
-use crate::cluster::{Cluster, NodeSet, VotesBy};
+use crate::cluster::{Cluster, NodeSet};
 use crate::error::NodeError;
 use crate::node::{LockKeys, NodeFuture, Operation, Replies, Reply};
-use crate::quorum::majority;
+use crate::quorum::{RollCall, majority};
 
 /// A reply, and the node that sent it.
 pub(crate) struct NodeReply {
@@ -23,7 +23,8 @@ pub(crate) struct Round {
     cluster: Arc<Cluster>,
     keys: LockKeys,
     replies: Replies,
-    roster: VotesBy,
+    /// Which seats were asked, and by which roster.
+    roll: RollCall,
     /// Requests to nodes to which the first connection is being made. They are sent by whoever polls the round, so that nothing
     /// is sent after it was dropped.
     waiting: Vec<WaitingRequest>,
@@ -61,7 +62,7 @@ impl Round {
             cluster,
             keys,
             replies,
-            roster: VotesBy::First,
+            roll: RollCall::default(),
             waiting: Vec::new(),
             deadline,
             time_from_write: None,
@@ -79,26 +80,29 @@ impl Round {
 
     /// Also sends to nodes that vote by another roster than the first one.
     pub(crate) fn by_any_roster(self) -> Self {
-        Self { roster: VotesBy::Any, ..self }
+        Self { roll: RollCall::by_any_roster(), ..self }
     }
 
     /// Sends to nodes that vote by the same roster as those of another round.
     pub(crate) fn by_roster_of(self, other: &Self) -> Self {
-        Self { roster: other.roster, ..self }
+        Self { roll: other.roll.another(), ..self }
     }
 
     /// By which roster the nodes have to vote; 0 if no request was sent.
     pub(crate) fn roster(&self) -> u64 {
-        match self.roster {
-            VotesBy::This(roster) => roster,
-            VotesBy::Any | VotesBy::First => 0,
-        }
+        self.roll.roster().unwrap_or_default()
     }
 
     /// Sends an operation to a node. When this returns, the request has either been submitted, or it never will be.
     pub(crate) fn send(&mut self, node: usize, operation: Operation) {
         let reply_to = self.replies.sender_for(node);
-        self.cluster.send(node, &mut self.roster, &self.keys, operation, reply_to);
+        self.cluster.send(node, &mut self.roll, &self.keys, operation, reply_to);
+    }
+
+    /// Sends an operation to a node that this round may have asked before. Nothing is counted of what is replied from now on.
+    pub(crate) fn send_again(&mut self, node: usize, operation: Operation) {
+        self.roll = self.roll.another();
+        self.send(node, operation);
     }
 
     /// Sends an operation to a node; if the first connection to it is still being made, as soon as it was made or failed.
@@ -114,8 +118,9 @@ impl Round {
         match self.cluster.joining(node) {
             None => {
                 let reply_to = self.replies.sender_for(node);
-                if let Some(request) = self.cluster.prepare(node, &mut self.roster, &self.keys, operation, reply_to) {
-                    outbox.add(node, request);
+                let prepared = self.cluster.prepare(node, &mut self.roll, &self.keys, operation, reply_to);
+                if let Some((node, request, reply_to)) = prepared {
+                    outbox.add(node, (request, reply_to));
                 }
             }
             Some(joined) => self.waiting.push(WaitingRequest { node, operation, joined }),

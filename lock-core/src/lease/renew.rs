@@ -5,11 +5,11 @@ use tokio::time::Instant;
 
 use super::Lease;
 use super::shared_grant::SharedGrant;
-use crate::cluster::{Cluster, VotesBy};
+use crate::cluster::Cluster;
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
 use crate::node::{LockKeys, Operation, Reply, ReplySender};
-use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote};
+use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote, RollCall};
 
 /// A renewal that has its verdict.
 pub(super) struct Renewed {
@@ -148,7 +148,7 @@ fn put_back(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usiz
         grant.may_be_on(node);
         // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
         let replace = Operation::Replace { owner, ttl, token, mode: lease.mode() };
-        engine.cluster.send(node, &mut VotesBy::Any, lease.keys(), replace, ReplySender::unwanted());
+        engine.cluster.send(node, &mut RollCall::by_any_roster(), lease.keys(), replace, ReplySender::unwanted());
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cluster::{Cluster, MemberState, SHUT_DOWN};
 use crate::error::NodeError;
-use crate::quorum::majority;
+use crate::quorum::{RollCall, majority};
 
 /// How long a node may take to answer before it is reported as not reachable.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -45,10 +45,15 @@ pub struct NodeHealth {
 
 pub(super) async fn check(cluster: Arc<Cluster>) -> Health {
     cluster.all_joined().await;
-    let nodes = join_all((0..cluster.size()).map(|node| check_node(&cluster, node))).await;
-    let voting = nodes.iter().filter(|node| node.admitted).count();
+    let checked = join_all((0..cluster.size()).map(|node| check_node(&cluster, node))).await;
+    let mut votes = VotingSeats::default();
+    let nodes = checked.into_iter().map(|(health, seat)| {
+        votes.note(seat);
+        health
+    });
+    let nodes = nodes.collect();
     let generation = cluster.membership().roster().map(|roster| roster.generation);
-    Health { quorum: voting >= majority(cluster.size()), generation, nodes }
+    Health { quorum: votes.are_majority_of(cluster.size()), generation, nodes }
 }
 
 /// The health of a manager that was shut down: nothing is asked.
@@ -66,23 +71,46 @@ pub(super) fn after_shutdown(cluster: &Cluster) -> Health {
     Health { quorum: false, generation, nodes: nodes.collect() }
 }
 
-pub(super) async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
+/// The seats that were found to vote: of a master that answers over two addresses one after the other, one.
+#[derive(Default)]
+pub(super) struct VotingSeats {
+    roll: RollCall,
+    count: usize,
+}
+
+impl VotingSeats {
+    pub(super) fn note(&mut self, vote: Option<(u64, usize)>) {
+        self.count += usize::from(vote.is_some_and(|(roster, seat)| self.roll.call(roster, seat).is_ok()));
+    }
+
+    pub(super) fn are_majority_of(&self, nodes: usize) -> bool {
+        self.count >= majority(nodes)
+    }
+}
+
+/// The state of a node; and the roster and the seat for which it votes, if it does.
+pub(super) async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<(u64, usize)>) {
     let member = &cluster.members[node];
     let asked = Instant::now();
     let answer = timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await.unwrap_or(Err(NodeError::TimedOut));
     let round_trip = answer.is_ok().then(|| asked.elapsed());
     let seen = answer.as_ref().ok().and_then(|seen| seen.record.get());
     let member_id = seen.map(|record| record.member.to_string());
-    let problem = match (cluster.state(node), answer) {
+    let state = cluster.state(node);
+    let seat = match state {
+        MemberState::Admitted { roster, seat, .. } => Some((roster, seat)),
+        _ => None,
+    };
+    let problem = match (state, answer) {
         (_, Err(error)) => Some(error),
         // It lost its data and was established again by another client, which no request of ours has run into so far.
-        (MemberState::Admitted(epoch, _), Ok(seen))
+        (MemberState::Admitted { epoch, .. }, Ok(seen))
             if seen.record.get().is_none_or(|record| record.epoch != Some(epoch)) =>
         {
             cluster.report(node, &NodeError::Unadmitted);
             Some(NodeError::Unadmitted)
         }
-        (MemberState::Admitted(..), Ok(_)) => {
+        (MemberState::Admitted { .. }, Ok(_)) => {
             let vote = timeout_at(asked + TIMEOUT, cluster.test_vote(node)).await;
             vote.unwrap_or(Err(NodeError::TimedOut)).err()
         }
@@ -95,5 +123,5 @@ pub(super) async fn check_node(cluster: &Cluster, node: usize) -> NodeHealth {
         _ => None,
     };
     let (name, admitted) = (member.node.name().to_owned(), problem.is_none());
-    NodeHealth { name, reachable, admitted, round_trip, member: member_id, joining, problem }
+    (NodeHealth { name, reachable, admitted, round_trip, member: member_id, joining, problem }, seat.filter(|_| admitted))
 }

@@ -75,7 +75,7 @@ pub(super) async fn members(cluster: Arc<Cluster>) -> Option<Members> {
     let state_of = |member: MemberId| match cluster.membership().node_of(member) {
         None => SeatState::Absent,
         Some(node) => match cluster.state(node) {
-            MemberState::Admitted(..) => SeatState::Votes,
+            MemberState::Admitted { .. } => SeatState::Votes,
             MemberState::Quarantined(until) => SeatState::Joining(until.saturating_duration_since(Instant::now())),
             _ => SeatState::Absent,
         },
@@ -90,7 +90,7 @@ pub(super) async fn members(cluster: Arc<Cluster>) -> Option<Members> {
         },
     });
     let seats = seats.collect();
-    let has_seat = |state: &MemberState| matches!(state, MemberState::Admitted(..) | MemberState::Quarantined(_));
+    let has_seat = |state: &MemberState| matches!(state, MemberState::Admitted { .. } | MemberState::Quarantined(_));
     let others = cluster.members.iter().enumerate().filter_map(|(node, member)| {
         let state = cluster.state(node);
         (!has_seat(&state)).then(|| Some((member.node.name().to_owned(), state.problem()?)))?

@@ -4,7 +4,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use thiserror::Error;
 
 use super::error::list;
-use super::health::check_node;
+use super::health::{VotingSeats, check_node};
 use crate::cluster::Cluster;
 use crate::error::NodeError;
 use crate::quorum::majority;
@@ -33,13 +33,13 @@ pub(super) async fn check(cluster: Arc<Cluster>) -> Result<(), NotReady> {
     let cluster = &cluster;
     let mut checks: FuturesUnordered<_> =
         (0..nodes).map(|node| async move { (node, check_node(cluster, node).await) }).collect();
-    let (mut votes, mut problems) = (0, Vec::new());
-    while let Some((node, health)) = checks.next().await {
-        match health.problem {
-            None => votes += 1,
-            Some(problem) => problems.push((node, health.name, problem)),
+    let (mut votes, mut problems) = (VotingSeats::default(), Vec::new());
+    while let Some((node, (health, seat))) = checks.next().await {
+        votes.note(seat);
+        if let Some(problem) = health.problem {
+            problems.push((node, health.name, problem));
         }
-        if votes >= majority(nodes) {
+        if votes.are_majority_of(nodes) {
             return Ok(());
         }
     }

@@ -70,6 +70,12 @@ impl Roster {
         self.members().any(|other| other == member)
     }
 
+    /// Which seat the node with this id has.
+    #[must_use]
+    pub fn seat_of(&self, member: MemberId) -> Option<usize> {
+        self.seats.iter().position(|seat| seat.as_ref().is_some_and(|seat| seat.member == member))
+    }
+
     /// The ids of those who have a seat.
     pub fn members(&self) -> impl Iterator<Item = MemberId> {
         self.seats.iter().flatten().map(|seat| seat.member)

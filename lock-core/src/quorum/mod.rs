@@ -32,6 +32,7 @@ mod outage;
 mod proof;
 mod release;
 mod renewal;
+mod roll_call;
 mod set;
 mod validity;
 
@@ -45,5 +46,6 @@ pub use self::outage::{OUTAGE_GRACE, Outage};
 pub use self::proof::{ProofTally, ProofVerdict, ProofVote};
 pub use self::release::{ReleaseTally, ReleaseVerdict, ReleaseVote};
 pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote};
+pub use self::roll_call::{NotCalled, RollCall};
 pub use self::set::{kept_of_batch, set_order};
 pub use self::validity::{drift, validity};

@@ -258,12 +258,29 @@ impl Membership {
         self.records().find(|(_, record)| record.member == member).map(|(node, _)| node)
     }
 
+    /// The node whose address leads to what this one led to: the server that it is refused as another address of, or, while it does
+    /// not answer, one that has the memory which it was last seen to have. The node itself, if there is none.
+    #[must_use]
+    pub fn way_to(&self, node: usize) -> usize {
+        let known = &self.nodes[node];
+        let way = match &known.seen {
+            Some(_) => self.same_server(node),
+            None => known.member.and_then(|member| self.node_of(member)),
+        };
+        way.unwrap_or(node)
+    }
+
+    /// An earlier node of the list that is the same server.
+    fn same_server(&self, node: usize) -> Option<usize> {
+        let seen = self.nodes[node].seen.as_ref()?;
+        (0..node).find(|other| self.nodes[*other].seen.as_ref().is_some_and(|other| other.run_id == seen.run_id))
+    }
+
     /// Why a node must not be used that says of itself that it can be.
     pub(super) fn refusal(&self, node: usize) -> Option<Refusal> {
         let seen = self.nodes[node].seen.as_ref()?;
         // The one that was named first stays: there must be no moment at which both vote.
-        let same = |other: &usize| self.nodes[*other].seen.as_ref().is_some_and(|other| other.run_id == seen.run_id);
-        if let Some(other) = (0..node).find(same) {
+        if let Some(other) = self.same_server(node) {
             return Some(Refusal::Duplicate { other: self.config.names[other].clone() });
         }
         let other_set = |field, ours: String, theirs: String| Some(Refusal::OtherSet { field, ours, theirs });

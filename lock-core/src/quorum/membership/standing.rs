@@ -13,8 +13,13 @@ pub enum Standing {
     Unreachable,
     /// It must not be used.
     Refused(Refusal),
-    /// It votes, in this epoch.
-    Admitted(Epoch),
+    /// It votes.
+    Admitted {
+        /// In this epoch.
+        epoch: Epoch,
+        /// For this seat of the roster.
+        seat: usize,
+    },
     /// It has a seat, and grants nothing before its quarantine ends, which is in this time or later.
     Quarantined(Duration),
     /// It does not belong to the set.
@@ -45,16 +50,19 @@ impl Membership {
             return Standing::NotMember(NotMember::MaxTtl { ours, theirs });
         }
         let record = seen.record.get().filter(|record| record.run_id == seen.run_id);
-        match record {
-            Some(record) if roster.contains(record.member) => match record.epoch {
+        let seated = record.and_then(|record| Some((record, roster.seat_of(record.member)?)));
+        if let Some((record, seat)) = seated {
+            return match record.epoch {
                 _ if record.roster.as_ref() != Some(roster) => Standing::NotMember(NotMember::Behind),
                 Some(_) if self.hold > now => Standing::Quarantined(self.hold - now),
-                Some(epoch) => Standing::Admitted(epoch),
+                Some(epoch) => Standing::Admitted { epoch, seat },
                 None => {
                     let longest = || quarantine_length(roster.quarantine_ttl);
                     Standing::Quarantined(self.quarantine_left(record.member).unwrap_or_else(longest))
                 }
-            },
+            };
+        }
+        match record {
             _ if self.majority_forgot(roster) => Standing::NotMember(NotMember::MajorityForgot),
             Some(NodeRecord { member, was, roster: Some(left), .. })
                 if left.set == roster.set && (was.is_some() || left.contains(*member)) =>

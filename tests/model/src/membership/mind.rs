@@ -118,7 +118,7 @@ impl Mind {
         let epoch = |node: usize| {
             let record = self.records[node].as_ref()?;
             match self.membership.standing(node, seconds(now)) {
-                Standing::Admitted(epoch) => Some(epoch),
+                Standing::Admitted { epoch, .. } => Some(epoch),
                 _ if setting.is(MembershipMutant::VotesNotBoundToRoster) && record.has_seat() => record.epoch,
                 _ if setting.is(MembershipMutant::NoOwnSeatNeeded)
                     && record.roster.as_ref() == self.membership.roster() =>

@@ -30,4 +30,5 @@ mod settings;
 mod shutdown;
 mod test_votes;
 mod traces;
+mod two_addresses;
 mod waiting;

@@ -27,5 +27,6 @@ mod server_errors;
 mod sets;
 mod test_votes;
 mod tls;
+mod two_addresses;
 mod uncallable_processes;
 mod waiter;

@@ -145,7 +145,7 @@ impl Client {
     /// `a` for admitted, `q` for in quarantine, `-` for anything else.
     fn standings(&self) -> String {
         let letter = |node| match self.membership.standing(node, Duration::ZERO) {
-            Standing::Admitted(_) => 'a',
+            Standing::Admitted { .. } => 'a',
             Standing::Quarantined(_) => 'q',
             _ => '-',
         };
