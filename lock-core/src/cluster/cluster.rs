@@ -219,7 +219,8 @@ impl Cluster {
 
     /// What keeps a node from being asked whose seat was asked over another address.
     fn asked_before(&self, node: usize, seat: usize) -> NodeError {
-        let has_seat = |member: &Member| matches!(*member.state.borrow(), MemberState::Admitted { seat: own, .. } if own == seat);
+        let has_seat =
+            |member: &Member| matches!(*member.state.borrow(), MemberState::Admitted { seat: own, .. } if own == seat);
         let mut others = self.members.iter().enumerate().filter(|(other, _)| *other != node);
         let other = others.find(|(_, other)| other.way() == node || has_seat(other));
         // It may lead elsewhere by now.

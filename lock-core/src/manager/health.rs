@@ -123,5 +123,8 @@ pub(super) async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, O
         _ => None,
     };
     let (name, admitted) = (member.node.name().to_owned(), problem.is_none());
-    (NodeHealth { name, reachable, admitted, round_trip, member: member_id, joining, problem }, seat.filter(|_| admitted))
+    (
+        NodeHealth { name, reachable, admitted, round_trip, member: member_id, joining, problem },
+        seat.filter(|_| admitted),
+    )
 }

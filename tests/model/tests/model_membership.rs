@@ -72,6 +72,51 @@ const ENDED_BY_ANOTHER: MembershipSetting = MembershipSetting {
     ..MembershipSetting::new("a change is completed", &[&[0, 1, 2], &[0, 1, 3], &[0, 2, 3]])
 };
 
+/// A client whose list names one master twice, and finds out about each address on its own.
+const TWO_ADDRESSES: MembershipSetting = MembershipSetting {
+    attempts: &[0, 1],
+    locks: Locks::Timed { ttl: 1 },
+    renewals: 1,
+    last_tick: 1,
+    ignorant: &[1],
+    passive: &[0, 1],
+    joins_late: true,
+    ..MembershipSetting::new("two addresses of one master", &[&[0, 1, 2], &[1, 1, 2]])
+};
+/// Addresses that lead to another set, and back: all nodes of both sets keep their data.
+const DETOURS: MembershipSetting = MembershipSetting {
+    attempts: &[0, 1, 0, 1],
+    locks: Locks::Timed { ttl: 1 },
+    last_tick: 3,
+    detours: 3,
+    fresh: &[0, 1],
+    passive: &[0, 1],
+    ..MembershipSetting::new("addresses that lead elsewhere", &[&[0], &[0]])
+};
+
+#[test]
+fn a_master_with_two_addresses_has_one_vote() {
+    check(TWO_ADDRESSES, 1_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS]);
+}
+
+#[test]
+fn a_client_that_left_a_set_waits_until_its_locks_have_ended() {
+    let outcome = explore_membership(DETOURS, Some(MUTUAL_EXCLUSION), |_, _| {});
+    println!("{} states in {:?}", outcome.states, outcome.took);
+    // Tokens of sets that know nothing of each other are in no order but that of their clocks, which the model does not have.
+    assert!(!outcome.violates(MUTUAL_EXCLUSION) && outcome.states > 100_000);
+}
+
+#[test]
+fn mutant_a_seat_that_is_asked_over_two_addresses_is_caught() {
+    is_caught(TWO_ADDRESSES.with_mutant(MembershipMutant::SeatAskedTwice), MUTUAL_EXCLUSION);
+}
+
+#[test]
+fn mutant_a_client_that_counts_votes_of_the_next_set_at_once_is_caught() {
+    is_caught(DETOURS.with_mutant(MembershipMutant::LeftSetNotWaitedFor), MUTUAL_EXCLUSION);
+}
+
 #[test]
 fn clients_with_different_lists_hold_no_lock_at_once() {
     check(REPLACED, 10_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);

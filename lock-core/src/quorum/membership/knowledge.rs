@@ -46,7 +46,7 @@ pub struct Membership {
     pub(super) previous: Vec<MemberId>,
     /// Whether this client was there when the roster was chosen.
     pub(super) chose: bool,
-    /// It does not count votes before this time: it may hold locks of a set that was forgotten.
+    /// It does not count votes before this time: locks may be held of a set that it left.
     pub(super) hold: Duration,
     pub(super) proposals: Proposals,
     /// A change that its user asks for.
@@ -164,7 +164,7 @@ impl Membership {
             _ => (self.form(now, draw), Vec::new()),
         };
         let steps = decided.unwrap_or_else(|chosen| {
-            self.adopt(chosen.clone(), previous);
+            self.adopt(chosen.clone(), previous, now);
             self.chose = true;
             self.upkeep(&chosen, clock, draw)
         });
@@ -185,7 +185,14 @@ impl Membership {
     }
 
     /// Takes a roster that was chosen as the newest one.
-    pub(super) fn adopt(&mut self, roster: Roster, previous: Vec<MemberId>) {
+    ///
+    /// Of a set that it leaves, this client or another one may hold locks that the next set knows nothing of. Whether the nodes of the
+    /// next one sat out a quarantine, and whether this client knew it before, says nothing about that: its addresses may have led
+    /// from one to the other, and back.
+    pub(super) fn adopt(&mut self, roster: Roster, previous: Vec<MemberId>, now: Duration) {
+        if let Some(left) = self.roster.as_ref().filter(|left| left.set != roster.set) {
+            self.hold = self.hold.max(now.saturating_add(quarantine_length(left.quarantine_ttl)));
+        }
         self.nodes.iter_mut().for_each(|known| known.fence = None);
         (self.roster, self.previous, self.chose) = (Some(roster), previous, false);
         self.proposals.forget();
@@ -196,13 +203,7 @@ impl Membership {
         if let Some((roster, previous)) = self.newest()
             && self.roster.as_ref() != Some(&roster)
         {
-            if let Some(known) = self.roster.as_ref().filter(|known| known.set != roster.set)
-                && roster.generation == 1
-            {
-                // Somebody took the nodes for new, so no node sits out a quarantine. This client does.
-                self.hold = now.saturating_add(quarantine_length(known.quarantine_ttl));
-            }
-            self.adopt(roster, previous);
+            self.adopt(roster, previous, now);
         }
         let Some(roster) = &self.roster else { return };
         for known in &mut self.nodes {

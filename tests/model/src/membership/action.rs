@@ -34,10 +34,14 @@ pub enum MembershipAction {
     Restart { node: usize },
     /// The clock of a node goes wrong.
     Jump { node: usize },
+    /// All addresses lead to the other set.
+    Detour,
     /// A client begins an attempt.
     Begin { attempt: usize },
-    /// A node executes a request of an attempt: acquire, confirm or extend, whatever is next.
-    Execute { attempt: usize, node: usize },
+    /// An attempt asks a node over an address that its client did not know when it began.
+    AskLate { attempt: usize, place: usize },
+    /// A node executes a request of an attempt, over an address of its client's list: acquire, confirm or extend, whatever is next.
+    Execute { attempt: usize, place: usize },
     /// A holder begins to renew its lease.
     Renew { attempt: usize },
     /// A holder releases, and its keys are deleted; or an attempt is given up.
@@ -87,7 +91,7 @@ impl MembershipModel {
         }
         if let Some(client) = setting.lowering {
             let mind = &state.clients[client];
-            let votes = mind.epochs(state.now, setting).into_iter().flatten().count();
+            let votes = mind.votes(state.now, setting).into_iter().flatten().count();
             let roster = mind.membership.roster().filter(|roster| roster.max_ttl < roster.quarantine_ttl);
             let found = state.lowered.filter(|(found, _)| roster.is_some_and(|roster| roster.generation == *found));
             if found.is_some_and(|(_, since)| state.now >= since + setting.ttl()) {
@@ -108,12 +112,19 @@ impl MembershipModel {
                 actions.push(MembershipAction::Jump { node });
             }
         }
+        if state.faults.detours < setting.detours {
+            actions.push(MembershipAction::Detour);
+        }
         for (attempt, what) in state.attempts.iter().enumerate() {
+            if setting.joins_late && what.phase == Phase::Gathering {
+                let unasked = (0..what.epochs.len()).filter(|place| what.epochs[*place].is_none());
+                actions.extend(unasked.map(|place| MembershipAction::AskLate { attempt, place }));
+            }
             match what.phase {
                 Phase::Idle => actions.push(MembershipAction::Begin { attempt }),
                 Phase::Gathering | Phase::Confirming | Phase::Renewing => {
-                    let asked = (0..state.nodes.len()).filter(|node| what.epochs[*node].is_some());
-                    actions.extend(asked.map(|node| MembershipAction::Execute { attempt, node }));
+                    let asked = (0..what.epochs.len()).filter(|place| what.epochs[*place].is_some());
+                    actions.extend(asked.map(|place| MembershipAction::Execute { attempt, place }));
                 }
                 Phase::Held if what.renewals < setting.renewals && what.holds(state.now) => {
                     actions.push(MembershipAction::Renew { attempt });

@@ -1,8 +1,9 @@
 use lock_core::node::{Epoch, Roster};
-use lock_core::quorum::majority;
+use lock_core::quorum::{RollCall, majority};
 
 use super::model::MembershipModel;
 use super::node::ticks;
+use super::setting::MembershipMutant;
 use super::shared::Shared;
 use super::state::{MemberAttempt, MembershipState, Phase};
 
@@ -25,18 +26,19 @@ impl MembershipModel {
     /// Begins an attempt: its requests are addressed to the nodes that the client counts now.
     pub(super) fn begin(&self, state: &mut MembershipState, attempt: usize) -> Option<()> {
         let after = state.attempts.iter().filter(|other| other.is_granted()).map(|other| other.token).max();
-        let (epochs, counted_by) = self.asked(state, attempt)?;
-        let nodes = state.nodes.len();
+        let (epochs, roll, counted_by) = self.asked(state, attempt)?;
+        let places = epochs.len();
         let ttl = self.ttl_under(&counted_by);
         state.attempts[attempt] = MemberAttempt {
             phase: Phase::Gathering,
             began: state.now,
             after: after.unwrap_or_default(),
             epochs,
+            roll,
             asked_by: Some(counted_by.clone()),
             counted_by: Some(counted_by),
-            votes: vec![0; nodes],
-            confirmed: vec![false; nodes],
+            votes: vec![0; places],
+            confirmed: vec![false; places],
             token: 0,
             until: state.now + ttl,
             ttl,
@@ -46,27 +48,45 @@ impl MembershipModel {
     }
 
     pub(super) fn renew(&self, state: &mut MembershipState, attempt: usize) -> Option<()> {
-        let (epochs, asked_by) = self.asked(state, attempt)?;
-        let (now, nodes, ttl) = (state.now, state.nodes.len(), self.ttl_under(&asked_by));
+        let (epochs, roll, asked_by) = self.asked(state, attempt)?;
+        let (now, places, ttl) = (state.now, epochs.len(), self.ttl_under(&asked_by));
         let renewing = &mut state.attempts[attempt];
         (renewing.phase, renewing.began, renewing.renewals) = (Phase::Renewing, now, renewing.renewals + 1);
-        (renewing.epochs, renewing.votes, renewing.asked_by) = (epochs, vec![0; nodes], Some(asked_by));
+        (renewing.epochs, renewing.roll) = (epochs, roll);
+        (renewing.votes, renewing.asked_by) = (vec![0; places], Some(asked_by));
         renewing.ttl = ttl;
         Some(())
     }
 
-    /// The epochs of all nodes that the client of an attempt counts, and the roster that it counts by.
-    fn asked(&self, state: &MembershipState, attempt: usize) -> Option<(Vec<Option<Epoch>>, Shared<Roster>)> {
-        let client = self.setting.attempts[attempt];
-        let mind = &state.clients[client];
-        let mut epochs = vec![None; state.nodes.len()];
-        for (place, epoch) in mind.epochs(state.now, &self.setting).into_iter().enumerate() {
-            epochs[self.setting.lists[client][place]] = epoch;
-        }
+    /// The epochs of all nodes that the client of an attempt counts, the seats that it asks, and the roster that it counts by.
+    fn asked(&self, state: &MembershipState, attempt: usize) -> Option<(Vec<Option<Epoch>>, RollCall, Shared<Roster>)> {
+        let mind = &state.clients[self.setting.attempts[attempt]];
+        let mut roll = RollCall::default();
+        let votes = mind.votes(state.now, &self.setting);
+        let epochs: Vec<_> = votes.into_iter().map(|vote| self.call(&mut roll, vote)).collect();
         if epochs.iter().flatten().count() < self.majority() {
             return None;
         }
-        Some((epochs, Shared::new(mind.membership.roster()?.clone())))
+        Some((epochs, roll, Shared::new(mind.membership.roster()?.clone())))
+    }
+
+    /// The epoch in which a node is asked, unless its seat was asked before.
+    fn call(&self, roll: &mut RollCall, vote: Option<(Epoch, Option<usize>)>) -> Option<Epoch> {
+        let (epoch, seat) = vote?;
+        let is_called = |seat| roll.call(1, seat).is_ok() || self.setting.is(MembershipMutant::SeatAskedTwice);
+        seat.is_none_or(is_called).then_some(epoch)
+    }
+
+    /// An attempt asks a node that its client has found since it began.
+    pub(super) fn ask_late(&self, state: &mut MembershipState, attempt: usize, place: usize) -> Option<()> {
+        let mind = &state.clients[self.setting.attempts[attempt]];
+        let what = &mut state.attempts[attempt];
+        if mind.membership.roster() != what.asked_by.as_deref() {
+            return None;
+        }
+        let vote = mind.votes(state.now, &self.setting)[place];
+        what.epochs[place] = Some(self.call(&mut what.roll, vote)?);
+        Some(())
     }
 
     fn ttl_under(&self, roster: &Roster) -> u8 {
@@ -77,14 +97,15 @@ impl MembershipModel {
         majority(self.setting.lists[0].len())
     }
 
-    /// A node executes the next request of an attempt. The reply arrives at once; a late one has the effect of a late request.
-    pub(super) fn execute(&self, state: &mut MembershipState, attempt: usize, node: usize) -> Option<()> {
+    /// A node executes the next request of an attempt, over an address of the list. The reply arrives at once; a late one has the effect of a late request.
+    pub(super) fn execute(&self, state: &mut MembershipState, attempt: usize, place: usize) -> Option<()> {
         let (now, timed) = (state.now, self.setting.is_timed());
+        let node = self.setting.lists[self.setting.attempts[attempt]][place];
         let what = &mut state.attempts[attempt];
         let ttl = what.ttl;
         let target = &mut state.nodes[node];
         let epoch = target.live_record(node)?.epoch;
-        if epoch.is_none() || epoch != what.epochs[node] {
+        if epoch.is_none() || epoch != what.epochs[place] {
             return None;
         }
         let held = target.key.filter(|(_, expires)| !timed || now < *expires);
@@ -92,26 +113,29 @@ impl MembershipModel {
         match what.phase {
             Phase::Gathering => {
                 // Without time, a key may have expired by now.
-                if what.votes[node] != 0 || timed && held.is_some() {
+                if what.votes[place] != 0 || timed && held.is_some() && !ours {
                     return None;
                 }
-                target.fence += 1;
-                target.key = Some((attempt, if timed { now + ttl } else { 0 }));
-                what.votes[node] = target.fence;
+                // What it granted over another address, it grants again.
+                if !(timed && ours) {
+                    target.fence += 1;
+                    target.key = Some((attempt, if timed { now + ttl } else { 0 }));
+                }
+                what.votes[place] = target.fence;
             }
             Phase::Confirming => {
-                if what.votes[node] == 0 || what.confirmed[node] || !ours || target.fence > what.token {
+                if what.votes[place] == 0 || what.confirmed[place] || !ours || target.fence > what.token {
                     return None;
                 }
                 target.fence = what.token;
-                what.confirmed[node] = true;
+                what.confirmed[place] = true;
             }
             Phase::Renewing => {
-                if !ours || what.votes[node] != 0 {
+                if !ours || what.votes[place] != 0 {
                     return None;
                 }
                 target.key = held.map(|(owner, expires)| (owner, expires.max(now + ttl)));
-                what.votes[node] = 1;
+                what.votes[place] = 1;
             }
             Phase::Idle | Phase::Held | Phase::Done => return None,
         }

@@ -63,9 +63,10 @@ impl Memo {
         mind: &Shared<Mind>,
         event: u64,
         make: impl FnOnce() -> Event,
+        now: u8,
         setting: &MembershipSetting,
     ) -> Shared<Mind> {
-        let (key, now) = ((mind.hash(), event), 0);
+        let key = (mind.hash(), hash_of(&(event, now)));
         let shard = &self.0[usize::try_from((key.0 ^ key.1) % 64).unwrap()];
         if let Some(known) = shard.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return known.clone();
@@ -113,22 +114,27 @@ impl Mind {
         Membership::new(config, client as u64)
     }
 
-    /// The epoch in which each node of the list votes, if this client counts its vote.
-    pub(super) fn epochs(&self, now: u8, setting: &MembershipSetting) -> Vec<Option<Epoch>> {
-        let epoch = |node: usize| {
+    /// The epoch in which each node of the list votes, if this client counts its vote, and the seat that it votes for.
+    pub(super) fn votes(&self, now: u8, setting: &MembershipSetting) -> Vec<Option<(Epoch, Option<usize>)>> {
+        let vote = |node: usize| {
             let record = self.records[node].as_ref()?;
             match self.membership.standing(node, seconds(now)) {
-                Standing::Admitted { epoch, .. } => Some(epoch),
-                _ if setting.is(MembershipMutant::VotesNotBoundToRoster) && record.has_seat() => record.epoch,
+                Standing::Admitted { epoch, seat } => Some((epoch, Some(seat))),
+                Standing::Quarantined(_) if setting.is(MembershipMutant::LeftSetNotWaitedFor) => {
+                    record.epoch.map(|epoch| (epoch, None))
+                }
+                _ if setting.is(MembershipMutant::VotesNotBoundToRoster) && record.has_seat() => {
+                    record.epoch.map(|epoch| (epoch, None))
+                }
                 _ if setting.is(MembershipMutant::NoOwnSeatNeeded)
                     && record.roster.as_ref() == self.membership.roster() =>
                 {
-                    record.epoch
+                    record.epoch.map(|epoch| (epoch, None))
                 }
                 _ => None,
             }
         };
-        (0..self.records.len()).map(epoch).collect()
+        (0..self.records.len()).map(vote).collect()
     }
 
     /// Whether its next step is a vote for the next roster.

@@ -46,7 +46,12 @@ impl MembershipModel {
         let (found, fence) = (&nodes[node], self.fence_seen(&nodes[node]));
         let event = hash_of(&("seen", place, &found.record, found.run, found.clock_read(now), fence));
         let make = || Event::Seen(place, found.inspection(node, now), fence);
-        self.memo.after(mind, event, make, &self.setting)
+        self.memo.after(mind, event, make, self.time(now), &self.setting)
+    }
+
+    /// The time, as far as it matters to what clients learn: only if they may leave a set.
+    fn time(&self, now: u8) -> u8 {
+        if self.setting.detours > 0 { now } else { 0 }
     }
 
     fn fence_seen(&self, node: &MemberNode) -> u8 {
@@ -80,19 +85,21 @@ impl MembershipModel {
                 let written = nodes[node].write(node, write, now, &self.setting);
                 nodes[node].record.as_ref().filter(|_| written).map(|record| {
                     let event = hash_of(&("written", place, record));
-                    self.memo.after(mind, event, || Event::Written(place, (**record).clone()), &self.setting)
+                    let make = || Event::Written(place, (**record).clone());
+                    self.memo.after(mind, event, make, self.time(now), &self.setting)
                 })
             }
             MembershipStep::ReadFence { roster, .. } => nodes[node].fences().map(|reading| {
                 let event = hash_of(&("fence", place, roster, reading));
-                self.memo.after(mind, event, || Event::Fence(place, *roster, reading), &self.setting)
+                let make = || Event::Fence(place, *roster, reading);
+                self.memo.after(mind, event, make, self.time(now), &self.setting)
             }),
         };
         after.unwrap_or_else(|| self.look(nodes, now, client, place, mind))
     }
 
     fn ask(&self, mind: &Shared<Mind>, change: Change) -> Shared<Mind> {
-        self.memo.after(mind, hash_of(&("ask", change)), || Event::Ask(Some(change)), &self.setting)
+        self.memo.after(mind, hash_of(&("ask", change)), || Event::Ask(Some(change)), 0, &self.setting)
     }
 
     /// A client votes for the next roster on one node after the other, until that is chosen.
@@ -120,7 +127,8 @@ impl MembershipModel {
 
     /// Notes the rosters that are in use.
     fn note_rosters(state: &mut MembershipState) {
-        let installed = state.nodes.iter().filter_map(|node| node.roster.as_ref());
+        let nodes = state.nodes.iter().chain(&state.elsewhere);
+        let installed = nodes.filter_map(|node| node.roster.as_ref());
         let known = state.clients.iter().filter_map(|client| client.roster.as_ref());
         for roster in installed.chain(known) {
             if let Err(place) = state.rosters.binary_search(roster) {
@@ -129,20 +137,29 @@ impl MembershipModel {
         }
     }
 
+    /// Lets a client with the first list form a set.
+    fn found(&self, nodes: &mut [MemberNode]) {
+        let mut founder = self.look_at_all(nodes, 0, 0, &Shared::new(Mind::founder(&self.setting)));
+        while !founder.steps.is_empty() {
+            founder = self.carry_out(nodes, 0, 0, 0, &founder);
+        }
+    }
+
     fn initial(&self) -> MembershipState {
         let mut nodes = vec![MemberNode::default(); self.setting.nodes()];
         let minds = (0..self.setting.lists.len()).map(|client| Shared::new(Mind::new(client, &self.setting)));
         let mut clients: Vec<Shared<Mind>> = minds.collect();
         if self.setting.formed {
-            let mut founder = Shared::new(Mind::founder(&self.setting));
-            founder = self.look_at_all(&nodes, 0, 0, &founder);
-            while !founder.steps.is_empty() {
-                founder = self.carry_out(&mut nodes, 0, 0, 0, &founder);
-            }
+            self.found(&mut nodes);
             let knows = |client: &usize| !self.setting.ignorant.contains(client);
             for client in (0..clients.len()).filter(knows) {
                 clients[client] = self.look_at_all(&nodes, 0, client, &clients[client]);
             }
+        }
+        let mut elsewhere = Vec::new();
+        if self.setting.detours > 0 {
+            elsewhere = vec![MemberNode { run: 50, ids: 5, ..MemberNode::default() }; self.setting.nodes()];
+            self.found(&mut elsewhere);
         }
         for client in self.setting.fresh.iter().copied() {
             clients[client] = self.look_at_all(&nodes, 0, client, &clients[client]);
@@ -155,6 +172,7 @@ impl MembershipModel {
         let mut state = MembershipState {
             now: 0,
             nodes,
+            elsewhere,
             clients,
             in_flight: Vec::new(),
             attempts,
@@ -220,7 +238,8 @@ impl MembershipModel {
                     state.in_flight.remove(message);
                     let make = || Event::Seen(place, (*seen).clone(), 0);
                     let event = hash_of(&("late", place, &seen));
-                    state.clients[client] = self.memo.after(&state.clients[client], event, make, &self.setting);
+                    state.clients[client] =
+                        self.memo.after(&state.clients[client], event, make, self.time(state.now), &self.setting);
                 }
             },
             MembershipAction::Forget { node } => {
@@ -237,8 +256,13 @@ impl MembershipModel {
                 state.nodes[node].jumped = true;
                 state.faults.jumps += 1;
             }
+            MembershipAction::Detour => {
+                std::mem::swap(&mut state.nodes, &mut state.elsewhere);
+                state.faults.detours += 1;
+            }
+            MembershipAction::AskLate { attempt, place } => self.ask_late(&mut state, attempt, place)?,
             MembershipAction::Begin { attempt } => self.begin(&mut state, attempt)?,
-            MembershipAction::Execute { attempt, node } => self.execute(&mut state, attempt, node)?,
+            MembershipAction::Execute { attempt, place } => self.execute(&mut state, attempt, place)?,
             MembershipAction::Renew { attempt } => self.renew(&mut state, attempt)?,
             MembershipAction::End { attempt } => Self::end(&mut state, attempt),
         }

@@ -37,6 +37,10 @@ pub enum MembershipMutant {
     QuarantineLoweredWithMaxTtl,
     /// One clock is enough to end a quarantine.
     OneClockEndsQuarantine,
+    /// A round asks a seat over every address that leads to its member.
+    SeatAskedTwice,
+    /// A client that left a set counts votes of the next one at once.
+    LeftSetNotWaitedFor,
 }
 
 /// Leases and what they are worth.
@@ -103,6 +107,10 @@ pub struct MembershipSetting {
     pub late_writes: u8,
     /// How many replies to reads arrive late.
     pub late_reads: u8,
+    /// Whether an attempt also asks nodes that its client finds while it gathers votes.
+    pub joins_late: bool,
+    /// How many times all addresses lead to another set, and back.
+    pub detours: u8,
     /// The highest round of a proposal.
     pub max_round: u64,
     /// The highest generation.
@@ -139,6 +147,8 @@ impl MembershipSetting {
             jumps: 0,
             late_writes: 0,
             late_reads: 0,
+            joins_late: false,
+            detours: 0,
             max_round: 2,
             max_generation: 2,
             faulty: &[],

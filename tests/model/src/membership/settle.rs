@@ -60,7 +60,7 @@ impl MembershipModel {
         let Some(roster) = mind.membership.roster() else { return false };
         let list = self.setting.lists[client];
         mind.steps.is_empty()
-            && mind.epochs(now, &self.setting).iter().flatten().count() >= self.majority()
+            && mind.votes(now, &self.setting).iter().flatten().count() >= self.majority()
             && list.iter().all(|node| nodes[*node].is_done(*node, roster))
     }
 }

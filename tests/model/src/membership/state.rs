@@ -1,6 +1,7 @@
 use std::fmt;
 
 use lock_core::node::{Epoch, Inspection, RecordWrite, Roster};
+use lock_core::quorum::RollCall;
 
 use super::mind::Mind;
 use super::node::MemberNode;
@@ -13,6 +14,8 @@ pub struct MembershipState {
     pub now: u8,
     /// The nodes.
     pub nodes: Vec<MemberNode>,
+    /// The nodes of the other set, to which all addresses may lead.
+    pub elsewhere: Vec<MemberNode>,
     /// The clients.
     pub clients: Vec<Shared<Mind>>,
     /// What is on its way.
@@ -42,6 +45,8 @@ pub struct Faults {
     pub late_writes: u8,
     /// Replies that were delayed.
     pub late_reads: u8,
+    /// Detours, each to the other set.
+    pub detours: u8,
 }
 
 /// A message that is executed or arrives at any later step.
@@ -76,15 +81,17 @@ pub struct MemberAttempt {
     pub began: u8,
     /// The largest token that had been granted when it began.
     pub after: u8,
-    /// The epochs to which its requests are addressed, by node.
+    /// The epochs to which its requests are addressed, by place in the list of its client.
     pub epochs: Vec<Option<Epoch>>,
+    /// The seats that were asked.
+    pub roll: RollCall,
     /// The roster that its votes are counted by.
     pub asked_by: Option<Shared<Roster>>,
     /// The roster that the votes for its lease were counted by.
     pub counted_by: Option<Shared<Roster>>,
-    /// The token that each node granted, or 0. In a renewal, 1 for each node that kept the key.
+    /// The token that was granted over each address of the list, or 0. In a renewal, 1 for each node that kept the key.
     pub votes: Vec<u8>,
-    /// The nodes that confirmed the token.
+    /// The addresses over which the token was confirmed.
     pub confirmed: Vec<bool>,
     /// The token, once it is proposed.
     pub token: u8,

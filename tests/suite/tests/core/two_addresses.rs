@@ -85,7 +85,8 @@ fn manager(addresses: &[&Address]) -> LockManager {
 /// Three masters that form a set, and a manager whose link to the second one is cut.
 async fn three_masters() -> (MemoryCluster, LockManager) {
     let cluster = MemoryCluster::new(3);
-    let [first, second, third] = [("one", 0), ("two", 1), ("three", 2)].map(|(name, n)| Address::of(name, &cluster.nodes[n]));
+    let [first, second, third] =
+        [("one", 0), ("two", 1), ("three", 2)].map(|(name, n)| Address::of(name, &cluster.nodes[n]));
     let locks = manager(&[&first, &second, &third]);
     eventually_async("all vote", async || locks.health().await.nodes.iter().all(|node| node.admitted)).await;
     second.cut(true);
@@ -94,7 +95,11 @@ async fn three_masters() -> (MemoryCluster, LockManager) {
 
 /// The list of a manager that names the second master twice, and the first one never.
 fn named_twice(cluster: &MemoryCluster) -> [Address; 3] {
-    [Address::of("slow", &cluster.nodes[1]).slow(), Address::of("two", &cluster.nodes[1]), Address::of("three", &cluster.nodes[2])]
+    [
+        Address::of("slow", &cluster.nodes[1]).slow(),
+        Address::of("two", &cluster.nodes[1]),
+        Address::of("three", &cluster.nodes[2]),
+    ]
 }
 
 #[tokio::test(start_paused = true)]

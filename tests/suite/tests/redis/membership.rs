@@ -282,3 +282,43 @@ async fn a_quarantine_ends_whatever_the_former_key_of_quarantines_says() {
 async fn does_not_vote(locks: &LockManager, node: usize) {
     eventually_async("a master does not vote", async || !locks.health().await.nodes[node].admitted).await;
 }
+
+/// All addresses lead to other servers and back, several times, while the servers of both sides run and keep their data. Whoever gets
+/// the lock on one side waits until it has ended on the other.
+async fn addresses_lead_elsewhere_and_back(masters: usize) {
+    let sides = [RedisCluster::start(masters).await, RedisCluster::start(masters).await];
+    let servers = |side: usize| sides[side].servers.iter().map(RedisServer::address);
+    let proxies = join_all(servers(0).map(Proxy::open)).await;
+    let managers = [(); 2].map(|()| {
+        let builder = with_settings(LockManager::builder().redis(proxies.iter().map(Proxy::url)));
+        builder.connect_lazy().unwrap()
+    });
+    let acquire = async |locks: &LockManager| {
+        let began = Instant::now();
+        loop {
+            match locks.lock("r").renew(false).try_acquire().await {
+                Ok(guard) => return guard,
+                Err(error) => assert!(began.elapsed() < TTL * 15, "the lock is not free again: {error}"),
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    join_all(managers.iter().map(all_nodes_vote)).await;
+    for turn in 0..4 {
+        let held = acquire(&managers[turn % 2]).await;
+        proxies.iter().zip(servers((turn + 1) % 2)).for_each(|(proxy, server)| proxy.lead_to(server));
+        let next = acquire(&managers[(turn + 1) % 2]).await;
+        assert!(!held.is_valid(), "two valid holders after turn {turn}, for {:?}", held.remaining());
+        assert!(next.release().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_leads_elsewhere_and_back_never_gives_two_holders() {
+    addresses_lead_elsewhere_and_back(1).await;
+}
+
+#[tokio::test]
+async fn addresses_that_lead_elsewhere_and_back_never_give_two_holders() {
+    addresses_lead_elsewhere_and_back(3).await;
+}

@@ -3,6 +3,7 @@
 mod changing;
 mod forming;
 mod joining;
+mod leaving;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use crate::node::{FenceReading, FormerRecord, FoundRecord, Inspection, NodeRecor
 
 const MAX_TTL: Duration = Duration::from_secs(60);
 const SECOND: u64 = 1_000_000;
+/// After it, whatever a client waits for before it proposes again is over.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A node: what the scripts do.
 struct Node {
@@ -25,18 +28,22 @@ struct Node {
 
 struct World {
     nodes: BTreeMap<&'static str, Node>,
+    /// The time on the clocks of the clients.
+    now: Duration,
     next: u64,
 }
 
 struct Client {
     membership: Membership,
+    /// When it last looked at the nodes.
+    now: Duration,
     names: Vec<&'static str>,
 }
 
 impl World {
     fn new(names: &[&'static str]) -> Self {
         let node = || Node { up: true, run: 1, clock: 1000 * SECOND, record: None, former: None, fence: 0 };
-        Self { nodes: names.iter().map(|name| (*name, node())).collect(), next: 0 }
+        Self { nodes: names.iter().map(|name| (*name, node())).collect(), now: Duration::ZERO, next: 0 }
     }
 
     fn node(&mut self, name: &str) -> &mut Node {
@@ -50,6 +57,7 @@ impl World {
 
     fn pass(&mut self, seconds: u64) {
         self.nodes.values_mut().for_each(|node| node.clock += seconds * SECOND);
+        self.now += Duration::from_secs(seconds);
     }
 
     /// Lets a client do what it wants until there is nothing left to do.
@@ -74,16 +82,17 @@ impl World {
     }
 
     fn look(&self, client: &mut Client) {
+        client.now = self.now;
         for (index, name) in client.names.iter().enumerate() {
             let seen = self.inspect(name);
-            client.membership.observe(index, seen, Duration::ZERO);
+            client.membership.observe(index, seen, self.now);
         }
     }
 
     /// Carries out one round of steps. Returns whether there were any.
     fn step(&mut self, client: &mut Client) -> bool {
         let next = &mut self.next;
-        let steps = client.membership.steps(Duration::from_secs(9), 77, &mut || {
+        let steps = client.membership.steps(self.now + PAUSE, 77, &mut || {
             *next += 1;
             *next
         });
@@ -93,7 +102,7 @@ impl World {
                 Step::Write { node, write } => {
                     let written = self.node(client.names[node]).write(&write);
                     if let Some(record) = written {
-                        client.membership.written(node, record, Duration::ZERO);
+                        client.membership.written(node, record, client.now);
                     }
                 }
                 Step::ReadFence { node, roster } => {
@@ -139,12 +148,12 @@ impl Client {
             assume_durable: false,
         };
         configure(&mut config);
-        Self { membership: Membership::new(config, names.len() as u64), names: names.to_vec() }
+        Self { membership: Membership::new(config, names.len() as u64), now: Duration::ZERO, names: names.to_vec() }
     }
 
     /// `a` for admitted, `q` for in quarantine, `-` for anything else.
     fn standings(&self) -> String {
-        let letter = |node| match self.membership.standing(node, Duration::ZERO) {
+        let letter = |node| match self.membership.standing(node, self.now) {
             Standing::Admitted { .. } => 'a',
             Standing::Quarantined(_) => 'q',
             _ => '-',
@@ -153,7 +162,7 @@ impl Client {
     }
 
     fn reason(&self, node: usize) -> String {
-        match self.membership.standing(node, Duration::ZERO) {
+        match self.membership.standing(node, self.now) {
             Standing::NotMember(reason) => reason.to_string(),
             other => format!("{other:?}"),
         }

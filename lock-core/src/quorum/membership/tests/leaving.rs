@@ -1,0 +1,64 @@
+//! Addresses that lead to the nodes of another set.
+
+use super::*;
+
+/// Two sets of these nodes, the second of which was formed again once. All addresses lead to the first one.
+fn two_sets(names: &[&'static str]) -> (World, World) {
+    let (mut here, mut elsewhere) = (World::new(names), World::new(names));
+    elsewhere.nodes.values_mut().for_each(|node| node.run = 50);
+    elsewhere.next = 1000;
+    here.settle(&mut Client::new(names));
+    let mut client = Client::new(names);
+    elsewhere.settle(&mut client);
+    names.iter().for_each(|name| elsewhere.forget(name));
+    elsewhere.settle(&mut client);
+    assert_eq!(client.generation(), 2);
+    for world in [&mut here, &mut elsewhere] {
+        world.pass(100);
+        world.settle(&mut client);
+    }
+    (here, elsewhere)
+}
+
+fn a_client_waits_a_quarantine_after_each_change(names: &[&'static str]) {
+    let (mut here, mut elsewhere) = two_sets(names);
+    let (votes, waits) = ("a".repeat(names.len()), "q".repeat(names.len()));
+    let mut client = Client::new(names);
+    here.settle(&mut client);
+    assert_eq!(client.standings(), votes);
+    for _ in 0..4 {
+        std::mem::swap(&mut here.nodes, &mut elsewhere.nodes);
+        here.settle(&mut client);
+        assert_eq!(client.standings(), waits, "locks of the set that it left may be held");
+        here.pass(59);
+        here.settle(&mut client);
+        assert_eq!(client.standings(), waits);
+        here.pass(5);
+        here.settle(&mut client);
+        assert_eq!(client.standings(), votes);
+    }
+}
+
+#[test]
+fn addresses_that_lead_elsewhere_and_back_cost_a_quarantine_each_time() {
+    a_client_waits_a_quarantine_after_each_change(&["1"]);
+    a_client_waits_a_quarantine_after_each_change(&LIST);
+}
+
+#[test]
+fn a_client_that_leaves_a_set_twice_waits_for_both() {
+    let (mut here, mut elsewhere) = two_sets(&LIST);
+    let mut client = Client::new(&LIST);
+    here.settle(&mut client);
+    for _ in 0..2 {
+        std::mem::swap(&mut here.nodes, &mut elsewhere.nodes);
+        here.pass(10);
+        here.settle(&mut client);
+    }
+    here.pass(55);
+    here.settle(&mut client);
+    assert_eq!(client.standings(), "qqq", "others may hold locks of the set that it saw for a moment");
+    here.pass(10);
+    here.settle(&mut client);
+    assert_eq!(client.standings(), "aaa");
+}
