@@ -5,7 +5,7 @@
 #     bash tests/run.sh --long      the short run, and then the long models, seeds and chaos
 #     bash tests/run.sh ARGUMENTS   the short run, with more arguments for `cargo test`
 #
-# The tests need redis-server, redis-sentinel, PostgreSQL, ZooKeeper, luac of Lua 5.1, Chromium, and Prometheus. Where one of them is
+# The tests need redis-server, redis-sentinel, PostgreSQL, PgBouncer, ZooKeeper, luac of Lua 5.1, Chromium, and Prometheus. Where one of them is
 # missing, it is installed if apt-get is there and allowed.
 # They also need cc, as Rust does, for servers whose clock is wrong. One test needs Node.js and npm, and is left out without.
 set -euo pipefail
@@ -69,6 +69,8 @@ need redis-sentinel redis-sentinel redis-sentinel
 
 # Debian does not have the server in the PATH.
 need postgresql PostgreSQL postgres '/usr/lib/postgresql/*/bin/postgres'
+
+need pgbouncer PgBouncer pgbouncer /usr/sbin/pgbouncer
 
 # The jar alone: the package `zookeeper` would bring a desktop's Java.
 need libzookeeper-java ZooKeeper /usr/share/java/zookeeper.jar

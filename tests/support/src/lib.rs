@@ -21,7 +21,7 @@ pub use self::dice::Dice;
 pub use self::events::{Event, Events};
 pub use self::memory::{MemoryCluster, RawNode, ask};
 pub use self::polling::{Polled, poll_times};
-pub use self::postgres::PostgresServer;
+pub use self::postgres::{PgBouncer, PostgresServer};
 pub use self::proxy::{Proxy, accept};
 pub use self::recorder::Recorder;
 pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, Sentinel, alone, free_port};

@@ -1,17 +1,19 @@
+mod clock;
+mod pgbouncer;
 mod programs;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use tokio::task::spawn_blocking;
 
-use self::programs::{copy, give_away, program, spawn, template, unprivileged};
-use crate::redis::free_port;
+pub use self::pgbouncer::PgBouncer;
+use self::programs::{copy, give_away, psql, spawn, template, unprivileged};
+use crate::redis::{Clock, free_port};
 use crate::wait::eventually_async;
 
 /// A real PostgreSQL server on a loopback port, with its own directory. It is stopped and reaped when this is dropped.
@@ -23,6 +25,8 @@ pub struct PostgresServer {
     arguments: Vec<String>,
     directory: TempDir,
     child: Child,
+    /// Its own wall clock, if it is not that of the machine.
+    clock: Option<Clock>,
 }
 
 impl PostgresServer {
@@ -33,7 +37,7 @@ impl PostgresServer {
 
     /// Starts a server with additional arguments, such as `["-c", "fsync=on"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
-        Self::start_in(|directory| copy(template(), directory), arguments).await
+        Self::start_in(|directory| copy(template(), directory), arguments, None).await
     }
 
     /// Starts a server that also speaks TLS, with this certificate and its key, in PEM.
@@ -47,21 +51,22 @@ impl PostgresServer {
                 give_away(&file);
             }
         };
-        Self::start_in(prepare, &["-c", "ssl=on"]).await
+        Self::start_in(prepare, &["-c", "ssl=on"], None).await
     }
 
-    async fn start_in(prepare: impl Fn(&Path), arguments: &[&str]) -> Self {
+    async fn start_in(prepare: impl Fn(&Path), arguments: &[&str], mut clock: Option<Clock>) -> Self {
         crate::events::keep_two_subscribers();
         for _ in 0..50 {
             let directory = TempDir::new().unwrap();
             prepare(directory.path());
             let (port, arguments) = (free_port(), arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
-            let child = spawn(port, directory.path(), &arguments);
-            let mut server = Self { port, arguments, directory, child };
+            let child = spawn(port, directory.path(), &arguments, clock.as_ref());
+            let mut server = Self { port, arguments, directory, child, clock };
             if server.comes_up().await {
                 return server;
             }
             // Another process took the port.
+            clock = server.clock.take();
         }
         panic!("postgres does not start");
     }
@@ -76,7 +81,7 @@ impl PostgresServer {
                 copy.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &primary.port.to_string()]).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         };
-        Self::start_in(prepare, &[]).await
+        Self::start_in(prepare, &[], None).await
     }
 
     /// Sets who may connect, and how they prove who they are: lines of `pg_hba.conf`. From the next connection on.
@@ -107,12 +112,7 @@ impl PostgresServer {
 
     /// Runs SQL on a new connection, and returns its rows: one a line, with `|` between the columns.
     pub async fn query(&self, sql: &str) -> String {
-        let mut psql = Command::new(program("psql"));
-        psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.url()]);
-        // It may wait for a transaction that a task of this runtime has to end.
-        let output = spawn_blocking(move || psql.output().unwrap()).await.unwrap();
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+        psql(&self.url(), sql).await
     }
 
     /// Stops the server in order ("fast"): it ends all connections, rolls back, and writes a checkpoint.
@@ -150,7 +150,7 @@ impl PostgresServer {
     /// Starts a server that was stopped or killed again, at the same address and with the data that it had.
     pub async fn start_again(&mut self) {
         for _ in 0..100 {
-            self.child = spawn(self.port, self.directory.path(), &self.arguments);
+            self.child = spawn(self.port, self.directory.path(), &self.arguments, self.clock.as_ref());
             if self.comes_up().await {
                 return;
             }
@@ -163,6 +163,22 @@ impl PostgresServer {
     pub async fn restart(&mut self) {
         self.shut_down().await;
         self.start_again().await;
+    }
+
+    /// Copies the files of a server that does not run, for [`put_back`](Self::put_back).
+    #[must_use]
+    pub fn copy_files(&self) -> TempDir {
+        let files = TempDir::new().unwrap();
+        copy(&self.directory.path().join("data"), files.path());
+        files
+    }
+
+    /// Exchanges the files of a server that does not run for a copy.
+    pub fn put_back(&self, files: &TempDir) {
+        let data = self.directory.path().join("data");
+        fs::remove_dir_all(&data).unwrap();
+        fs::create_dir(&data).unwrap();
+        copy(files.path(), &data);
     }
 
     /// What the server has logged since it was started.

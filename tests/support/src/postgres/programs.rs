@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use crate::redis::Clock;
 
 /// How long a login may take. The default is a minute.
 pub(super) const LOGIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -37,13 +40,24 @@ pub(super) fn template() -> &'static Path {
     })
 }
 
-pub(super) fn spawn(port: u16, directory: &Path, arguments: &[String]) -> Child {
+pub(super) fn spawn(port: u16, directory: &Path, arguments: &[String], clock: Option<&Clock>) -> Child {
     let mut command = unprivileged("postgres");
+    command.envs(clock.map(Clock::environment).into_iter().flatten());
     command.arg("-D").arg(directory.join("data")).args(["-p", &port.to_string(), "-F"]);
     command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
     command.args(["-c", &format!("authentication_timeout={}", LOGIN_TIMEOUT.as_secs())]).args(arguments);
     let log = File::create(directory.join("log")).unwrap();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("PostgreSQL is installed")
+}
+
+/// Runs SQL on a new connection, and returns its rows: one a line, with `|` between the columns.
+pub(super) async fn psql(url: &str, sql: &str) -> String {
+    let mut psql = Command::new(program("psql"));
+    psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql, url]);
+    // It may wait for a transaction that a task of this runtime has to end.
+    let output = spawn_blocking(move || psql.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 /// Copies a directory with its owner.

@@ -1,7 +1,7 @@
 //! Servers with a wall clock of their own.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -32,7 +32,17 @@ impl Clock {
 
     /// Steps the clock: it is ahead by this much from now on.
     pub fn set(&self, offset_seconds: i64) {
-        self.offset.write_all_at(&(offset_seconds * 1_000_000).to_ne_bytes(), 0).unwrap();
+        self.set_micros(offset_seconds * 1_000_000);
+    }
+
+    /// As [`set`](Self::set), with fractions of a second.
+    pub fn set_micros(&self, offset: i64) {
+        self.offset.write_all_at(&offset.to_ne_bytes(), 0).unwrap();
+    }
+
+    /// Lets processes of other users have this clock.
+    pub fn let_others_read(&self) {
+        fs::set_permissions(self.directory.path(), Permissions::from_mode(0o755)).unwrap();
     }
 
     /// The variables with which a process has this clock.
