@@ -33,7 +33,13 @@
 //!
 //! A server that is stopped and started in order keeps its locks. One that crashed, was stopped with `-m immediate`, or was promoted may
 //! have lost the last of them, so it grants none for a quarantine of `max_ttl` and a margin. That is so with and without
-//! `synchronous_commit`; without it, a single server that crashed counts tokens on with its clock.
+//! `synchronous_commit`; without it, a single server that crashed counts tokens on with its clock. A crash is also one of any other
+//! process of the server: when a backend of another application is killed (`kill -9`, out of memory), PostgreSQL ends all of them, and empties
+//! the unlogged table that the node remembers by.
+//!
+//! Tables that are dropped, truncated or rewritten (`VACUUM FULL`) are noticed before the next vote, and cost a quarantine as well. So does a
+//! copy of the server's files that is put back, for services that have seen later ones; others cannot notice, and the runbook in
+//! `docs/operations.md` says what to do.
 //!
 //! A standby must be promoted only when the old primary is stopped for good. If both take writes, each with clients of its own, they may
 //! grant one lock to two holders. With `synchronous_standby_names` set and `synchronous_commit`, a primary that is cut off
@@ -43,14 +49,16 @@
 //!
 //! Locks end by the wall clock of the server (`clock_timestamp()`). When that is set forward, they end early, and nothing notices: one step
 //! by the `ttl`, as when a virtual machine is resumed and its clock is corrected, frees every lock of a database that is alone. Have the
-//! clock slewed (`chronyd` without `makestep`), and do not suspend the machine; of three servers, one clock may step. Fencing tokens
-//! keep their order all the same.
+//! clock slewed (`chronyd` without `makestep`), and do not suspend the machine. When it is set back, a lock whose holder died stays for as
+//! long as the step, unless somebody evicts the holder. Of three servers, one clock may step while the two others have the lock. Fencing
+//! tokens keep their order all the same.
 //!
 //! # What it needs
 //!
 //! PostgreSQL 12 or newer, and a database with the encoding UTF8. The first connection creates the schema `locks`, if it may;
 //! otherwise the error of `connect` has the SQL for somebody who may. Each manager has one connection, and one more once it waits for a
-//! lock that another process has. Both must be real sessions: behind `PgBouncer`, in a pool with `pool_mode = session`. With
+//! lock that another process has. Both must be sessions of their own, with the settings of their startup packet: `PgBouncer`, which drops
+//! them, is refused in every `pool_mode`, and nothing is changed in its sessions. Name the server itself. With
 //! `sslmode=require` in the URL and the feature `tls`, connections are secure, and certificates are always checked; or give a node a
 //! configuration of rustls (`PostgresNode::from_url_with_tls`).
 //!

@@ -11,7 +11,7 @@ use super::cluster::NotedRoster;
 use super::{Cluster, MemberState, NodeSet};
 use crate::error::{NodeError, NotMember};
 use crate::node::{FenceReading, Inspection, NodeFuture};
-use crate::quorum::{Membership, MembershipStep, Outage, Standing};
+use crate::quorum::{LogPositions, Membership, MembershipStep, Outage, Standing};
 
 /// How long an inspection or a step may take, connecting included.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -73,8 +73,9 @@ impl Cluster {
 
     /// Inspects a node and tells the membership.
     async fn inspect(&self, node: usize) {
+        let asked = self.membership().log_positions();
         match within_timeout(self.members[node].node.inspect(&self.keyspace)).await.and_then(Inspection::check) {
-            Ok(seen) => self.inspected(node, seen),
+            Ok(seen) => self.inspected(node, &asked, seen),
             Err(error) => self.unreachable(node, error),
         }
     }
@@ -113,11 +114,11 @@ impl Cluster {
         self.publish(false);
     }
 
-    fn inspected(&self, node: usize, seen: Inspection) {
+    fn inspected(&self, node: usize, asked: &LogPositions, seen: Inspection) {
         let mut last = self.members[node].last_inspection();
         (last.clock, last.error, last.was_inspected) = (Some((seen.clock_micros, Instant::now())), None, true);
         drop(last);
-        self.membership().observe(node, Some(seen), self.now());
+        self.membership().observe_since(asked, node, Some(seen), self.now());
         self.changed.notify_one();
     }
 

@@ -14,6 +14,11 @@ pub struct Inspection {
     /// A Redis server draws one when it starts. A store that can tell whether it lost anything in a restart may keep it over those
     /// in which it did not.
     pub run_id: String,
+    /// How far the log of the store is written, which only grows while the memory stays the same: in PostgreSQL, a log sequence number.
+    ///
+    /// `None` if the store has no such number, or draws another run id whenever it starts. A client that saw a higher number under the
+    /// same id takes the node for one that forgot: its files are an earlier copy.
+    pub log_position: Option<u64>,
     /// Whether every write is on disk before it is acknowledged, as the node says now. Only
     /// [`assume_durable`](crate::LockManagerBuilder::assume_durable) asks for it.
     pub durable: bool,

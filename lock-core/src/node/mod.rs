@@ -47,7 +47,7 @@ pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};
 pub(crate) use self::lock_node::in_memory_timeout;
 pub use self::lock_node::{LockNode, NodeFuture};
 pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
-pub use self::memory::MemoryNode;
+pub use self::memory::{MemoryBackup, MemoryNode};
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};

@@ -212,7 +212,7 @@
 //!         let table = self.table();
 //!         let record = table.record.clone().map_or(FoundRecord::None, FoundRecord::Record);
 //!         let (run_id, clock_micros) = (table.run_id.to_owned(), wall_clock());
-//!         Box::pin(async move { Ok(Inspection { run_id, durable: false, clock_micros, record }) })
+//!         Box::pin(async move { Ok(Inspection { run_id, log_position: None, durable: false, clock_micros, record }) })
 //!     }
 //!
 //!     fn write_record(&self, _: &Arc<Keyspace>, write: RecordWrite) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {

@@ -41,7 +41,9 @@ pub use self::clock::cluster_clock;
 pub use self::eviction::{EvictVerdict, EvictVote, eviction, eviction_token, to_evict};
 pub use self::holding::{Holding, HoldingVote, holding};
 pub use self::majority::majority;
-pub use self::membership::{Change, Membership, MembershipConfig, Standing, Step as MembershipStep, quarantine_length};
+pub use self::membership::{
+    Change, LogPositions, Membership, MembershipConfig, Standing, Step as MembershipStep, quarantine_length,
+};
 pub use self::outage::{OUTAGE_GRACE, Outage};
 pub use self::proof::{ProofTally, ProofVerdict, ProofVote};
 pub use self::release::{ReleaseTally, ReleaseVerdict, ReleaseVote};

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,6 +8,10 @@ use super::store::Store;
 
 /// Longer than any wait, and short enough to be added to any time.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// A copy of all that a node had at a time: see [`MemoryNode::backup`].
+#[derive(Clone)]
+pub struct MemoryBackup(Store);
 
 /// Switches for faults. They act on all clones of the node.
 impl MemoryNode {
@@ -73,9 +78,31 @@ impl MemoryNode {
         state.store.set_run_id(run_id);
     }
 
+    /// Copies all that the node has, for [`restore`](Self::restore).
+    #[must_use]
+    pub fn backup(&self) -> MemoryBackup {
+        let mut store = self.0.lock().store.clone();
+        store.end_connections();
+        MemoryBackup(store)
+    }
+
+    /// Restarts the node with the data of a backup, as a database server whose files are exchanged for a copy of earlier ones. It does not
+    /// know that it forgot anything: its run id is the one of then. Those who have seen more of its log know.
+    pub fn restore(&self, backup: &MemoryBackup) {
+        let mut state = self.0.lock();
+        state.cut();
+        state.store = backup.0.clone();
+    }
+
     /// Sets the node's clock forward by this much. Its keys expire that much earlier.
     pub fn advance_clock(&self, by: Duration) {
         let mut state = self.0.lock();
         state.clock_offset = state.clock_offset.saturating_add(by).min(FAR);
+    }
+}
+
+impl fmt::Debug for MemoryBackup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBackup").finish_non_exhaustive()
     }
 }

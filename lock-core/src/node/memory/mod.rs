@@ -12,4 +12,5 @@ mod state;
 mod store;
 mod tombstones;
 
+pub use self::faults::MemoryBackup;
 pub use self::node::MemoryNode;

@@ -110,6 +110,7 @@ impl LockNode for MemoryNode {
         let keyspace = Arc::clone(keyspace);
         self.0.submit(move |store, now| Inspection {
             run_id: store.run_id().to_owned(),
+            log_position: Some(store.log_position()),
             durable: false,
             clock_micros: clock_at(started_micros, now),
             record: store.record(&keyspace),

@@ -11,7 +11,7 @@ use crate::random::WaiterId;
 
 /// The queue of a lock, and its reservations; or the one queue of all slots of a resource, and the reservations of each. The rules
 /// are those of `queue.lua` and `positions.lua`.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct NodeQueue {
     /// In their order.
     waiters: Vec<Entry>,
@@ -42,6 +42,7 @@ pub(super) struct Caller {
 type Slot = Option<u32>;
 
 /// The waiters for which the free key is reserved, one after another, and whether each knows of it.
+#[derive(Clone)]
 struct Reserved {
     waiters: Vec<(WaiterId, bool)>,
     began: Duration,

@@ -7,12 +7,14 @@ use crate::node::{self, Reader};
 use crate::random::OwnerId;
 
 /// A lock key: who holds the lock, and until when.
+#[derive(Clone)]
 pub(super) struct Lock {
     pub(super) holder: Holder,
     pub(super) expires: Duration,
 }
 
 /// The rules for readers are those of `readers.lua`.
+#[derive(Clone)]
 pub(super) enum Holder {
     Writer(OwnerId),
     /// When each reader expires. The lock lives for as long as the longest.

@@ -18,8 +18,11 @@ use crate::random::{Epoch, OwnerId, WaiterId};
 
 /// The data of an in-memory master, and the rules of [`Operation`], which are those of the scripts. All times are on the node's
 /// clock.
+#[derive(Clone)]
 pub(super) struct Store {
     run_id: String,
+    /// How many requests and writes of records were executed: what a log would have.
+    log_position: u64,
     locks: HashMap<String, Lock>,
     /// By [`LockKeys::queue`].
     queues: HashMap<String, NodeQueue>,
@@ -39,6 +42,7 @@ struct Held {
 }
 
 /// The record of the node and the fences are one thing: a node that forgot the fences has no epoch, and so no vote.
+#[derive(Clone)]
 struct Record {
     node: NodeRecord,
     fences: HashMap<u16, u64>,
@@ -61,6 +65,7 @@ impl Store {
     pub(super) fn new(run_id: String) -> Self {
         Self {
             run_id,
+            log_position: 0,
             locks: HashMap::new(),
             queues: HashMap::new(),
             tombstones: Tombstones::default(),
@@ -72,6 +77,10 @@ impl Store {
 
     pub(super) fn run_id(&self) -> &str {
         &self.run_id
+    }
+
+    pub(super) fn log_position(&self) -> u64 {
+        self.log_position
     }
 
     pub(super) fn set_run_id(&mut self, run_id: String) {
@@ -102,6 +111,7 @@ impl Store {
         if write.record.run_id != self.run_id {
             return None;
         }
+        self.log_position += 1;
         let present = self.records.get_mut(keyspace.record());
         let node = write.apply(present.as_ref().map(|present| &present.node), micros)?;
         let floor = write.floor.unwrap_or_default();
@@ -116,6 +126,7 @@ impl Store {
     }
 
     pub(super) fn execute(&mut self, request: &Request, now: Duration) -> Result<Reply, NodeError> {
+        self.log_position += 1;
         self.sweep(now);
         let Request { keys, epoch, waiter, polls, operation } = request;
         self.check_epoch(keys.keyspace(), *epoch)?;
@@ -211,6 +222,7 @@ impl Store {
     }
 
     pub(super) fn evict(&mut self, evict: &Evict, now: Duration) -> Result<Eviction, NodeError> {
+        self.log_position += 1;
         let Evict { keys, epoch, holders, token, barred_for } = evict;
         self.check_epoch(keys.keyspace(), *epoch)?;
         let lock = self.locks.get(keys.lock_key()).filter(|lock| lock.expires > now);

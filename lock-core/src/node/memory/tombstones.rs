@@ -5,10 +5,10 @@ use crate::node::limits::MAX_EVICTED;
 use crate::random::OwnerId;
 
 /// Who was evicted from which lock, and cannot have it again.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Tombstones(HashMap<String, Tombstone>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Tombstone {
     owners: Vec<OwnerId>,
     expires: Duration,

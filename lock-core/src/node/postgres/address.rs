@@ -43,6 +43,9 @@ impl Address {
             return Err(invalid("expected one host: each server is a node of its own"));
         };
         let host = host.clone();
+        if matches!(&host, Host::Tcp(host) if host.contains('@')) {
+            return Err(invalid("an @ in the user or the password must be written as %40"));
+        }
         let port = config.get_ports().first().copied().unwrap_or(PORT);
         let uses_tls = config.get_ssl_mode() == SslMode::Require;
         if uses_tls && !cfg!(feature = "tls") {
@@ -111,6 +114,7 @@ mod tests {
             "postgres://u:s3cret@h/db?hostaddr=10.0.0.1",
             "postgres://u@h/db?password=s3cret&nonsense=1",
             "postgres://u:s3cret@/db",
+            "postgres://u:p@s3cret@h/db",
         ] {
             let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");

@@ -7,6 +7,8 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
 use super::schema::GRANTS;
+use super::session::MIN_VERSION;
+use super::settings::pooled;
 #[cfg(feature = "tls")]
 use crate::node::tls::{cause_in, refusal};
 use crate::node::{NodeError, Refusal};
@@ -27,7 +29,14 @@ pub(super) fn connect_error(error: &Error) -> NodeError {
     if let Some(cause) = error.source().and_then(|source| cause_in(source.downcast_ref()?)) {
         return refusal(cause);
     }
+    if let Some(io) = error.source().and_then(|source| source.downcast_ref::<io::Error>())
+        && io.kind() == io::ErrorKind::InvalidData
+    {
+        return not_postgres();
+    }
     match node_error(error) {
+        // With the server's words: it refused us for a reason of its own.
+        NodeError::ConnectionLost { reason } if error.as_db_error().is_some() => NodeError::Unreachable { reason },
         NodeError::ConnectionLost { reason } => NodeError::Unreachable {
             reason: format!(
                 "the server closed the connection during the login ({reason}); it may be no PostgreSQL server"
@@ -39,6 +48,12 @@ pub(super) fn connect_error(error: &Error) -> NodeError {
         }
         other => other,
     }
+}
+
+/// What is at the address answers in another protocol.
+pub(super) fn not_postgres() -> NodeError {
+    let reason = "this is not a PostgreSQL server, it answers in another protocol; check host and port".into();
+    Refusal::Unusable { reason }.into()
 }
 
 pub(super) fn io_error(error: &io::Error) -> NodeError {
@@ -58,14 +73,20 @@ fn error_reply(error: &DbError) -> NodeError {
         "3D000" => unusable(format!("{detail}: create the database, or name another one")),
         // Too many clients, or the server starts or stops.
         "53300" | "57P03" => NodeError::Unreachable { reason: detail },
+        "08P01" if detail.contains("startup parameter") => pooled(&detail).into(),
+        // In the startup packet: an old server, or one that only speaks the protocol.
+        "42704" if error.parsed_severity() != Some(Severity::Error) => {
+            unusable(format!("{detail}: the server must be PostgreSQL {MIN_VERSION} or newer"))
+        }
         _ if error.parsed_severity() != Some(Severity::Error) => NodeError::ConnectionLost { reason: detail },
         "42501" => unusable(format!("the user lacks a permission: {detail}. A user who may has to run: {GRANTS}")),
+        // It was rolled back. The node is inspected again, and found to be one that forgot.
+        "LK002" => NodeError::Unadmitted,
         "25006" => Refusal::Replica.into(),
         // The functions, the statement, or the setting of another session.
-        "LK001" | "26000" | "42883" => unusable(format!(
-            "statements of one connection reach several sessions ({detail}), as behind a pooler (PgBouncer with pool_mode = \
-             transaction): name the address of the server itself, or of a pool with pool_mode = session"
-        )),
+        "LK001" | "26000" | "42883" => {
+            pooled(&format!("statements of one connection reach several sessions: {detail}")).into()
+        }
         code => NodeError::Rejected { code: code.to_owned(), detail },
     }
 }

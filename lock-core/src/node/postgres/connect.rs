@@ -1,6 +1,7 @@
 //! Opens connections.
 
-use std::future::poll_fn;
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::time::Duration;
 
@@ -14,7 +15,9 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
 use super::address::Address;
-use super::classify::{connect_error, io_error, with_cause};
+use super::classify::{connect_error, io_error, not_postgres, with_cause};
+use super::first_answer::{FirstAnswer, is_redis};
+use super::settings::SessionId;
 use crate::node::NodeError;
 
 /// How long connecting may take, and how long an inspection.
@@ -36,14 +39,32 @@ pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
+/// A connection to a server that let us in. Whether the session is ours is not known yet: see [`SessionId::check`].
+pub(super) struct Connected {
+    pub(super) client: Client,
+    pub(super) wire: Wire,
+    pub(super) id: SessionId,
+}
+
 /// Connects to a server and logs in.
-pub(super) async fn connect(address: &Address) -> Result<(Client, Wire), NodeError> {
+pub(super) async fn connect(address: &Address) -> Result<Connected, NodeError> {
+    let id = SessionId::draw()?;
+    let mut config = address.config.clone();
+    config.options(id.options(address.config.get_options()));
     let connecting = async {
-        let stream = reach(address).await?;
-        address.config.connect_raw(stream, NoTls).await.map_err(|error| connect_error(&error))
+        let stream: Box<dyn Io> = Box::new(FirstAnswer::new(reach(address).await?));
+        config.connect_raw(stream, NoTls).await.map_err(|error| connect_error(&error))
     };
-    let timed_out = || NodeError::Unreachable { reason: "no answer while connecting".into() };
-    timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| timed_out())?
+    if let Ok(connected) = timeout(CONNECT_TIMEOUT, connecting).await {
+        let (client, wire) = connected?;
+        return Ok(Connected { client, wire, id });
+    }
+    if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT / 4, reach(address)).await
+        && is_redis(stream).await
+    {
+        return Err(not_postgres());
+    }
+    Err(NodeError::Unreachable { reason: "no answer while connecting".into() })
 }
 
 /// Opens a connection to a server, over TLS if it is to be. Nothing is said on it yet.
@@ -73,6 +94,28 @@ async fn stream(host: &Host, port: u16) -> io::Result<Box<dyn Io>> {
             Ok(Box::new(tokio::net::UnixStream::connect(socket).await?))
         }
     }
+}
+
+/// Prepares a session on a connection, and moves its bytes meanwhile. What the server says about itself when a session begins concerns no
+/// vote. If the connection ends, the statement under way learns why.
+pub(super) async fn prepare<T>(
+    wire: &mut Wire,
+    preparing: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    let moving = async {
+        while next_message(wire).await.is_some() {}
+        pending::<Infallible>().await
+    };
+    let prepared = tokio::select! {
+        biased;
+        never = moving => match never {},
+        prepared = preparing => prepared,
+    };
+    // No request was under way.
+    prepared.map_err(|error| match error {
+        NodeError::ConnectionLost { reason } => NodeError::Unreachable { reason },
+        other => other,
+    })
 }
 
 /// The next message of the server that is no reply; `None` if the connection is lost.

@@ -10,17 +10,19 @@ use crate::node::{FenceReading, FoundRecord, Inspection, Keyspace, MemberId, Nod
 
 /// Reads everything that decides whether the node is admitted.
 pub(super) async fn inspect(session: &Session, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
-    let row = session.answer(session.client.query_one(&session.inspect, &[&session.id, &keyspace.record()])).await;
+    let row =
+        session.answer(session.client.query_one(&session.inspect, &[session.id.as_text(), &keyspace.record()])).await;
     let row = row.map_err(|error| node_error(&error))?;
     let run_id: Option<String> = column(&row, 0)?;
-    let clock: i64 = column(&row, 1)?;
+    let (written, clock): (i64, i64) = (column(&row, 1)?, column(&row, 2)?);
     Ok(Inspection {
         // The memory marker was written when the session began, and nothing but a crash removes it.
         run_id: run_id.ok_or_else(|| NodeError::Protocol { reply: "locks.run is empty".into() })?,
+        log_position: u64::try_from(written).ok(),
         // A crash may lose commits. The node finds out, but cannot tell whether it did.
         durable: false,
         clock_micros: u64::try_from(clock).unwrap_or_default(),
-        record: decode(column(&row, 2)?)?,
+        record: decode(column(&row, 3)?)?,
     })
 }
 
@@ -48,7 +50,7 @@ pub(super) async fn write_record(
     let begin_micros: Vec<i64> = begin.iter().map(|(_, length)| micros(*length)).collect();
     let (record, fields, floor) = (keyspace.record(), encode_fields(write).to_vec(), floor.map(number));
     let parameters: [&(dyn ToSql + Sync); 9] =
-        [&session.id, &record, &member, &version, &fields, new_member, &floor, &begin_members, &begin_micros];
+        [session.id.as_text(), &record, &member, &version, &fields, new_member, &floor, &begin_members, &begin_micros];
     let row = session.answer(session.client.query_opt(&session.write_record, &parameters)).await;
     let Some(row) = row.map_err(|error| node_error(&error))? else { return Ok(None) };
     let (member, quarantines): (String, String) = (column(&row, 0)?, column(&row, 1)?);
@@ -58,7 +60,9 @@ pub(super) async fn write_record(
 
 /// Reads the highest fence, if the record was written for this memory.
 pub(super) async fn read_fences(session: &Session, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
-    let row = session.answer(session.client.query_opt(&session.read_fences, &[&session.id, &keyspace.record()])).await;
+    let row = session
+        .answer(session.client.query_opt(&session.read_fences, &[session.id.as_text(), &keyspace.record()]))
+        .await;
     let Some(row) = row.map_err(|error| node_error(&error))? else { return Ok(None) };
     let (member, highest): (String, i64) = (column(&row, 0)?, column(&row, 1)?);
     let damaged = || NodeError::Protocol { reply: format!("damaged record of the node: {member} {highest}") };

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::address::Address;
 use super::cancel::cancel_unanswered;
 use super::classify::ends_session;
-use super::connect::{CONNECT_TIMEOUT, connect, next_message};
+use super::connect::{CONNECT_TIMEOUT, Connected, connect, prepare};
 use super::session::Session;
 use super::worker::{Message, Worker};
 use super::{inspect, look};
@@ -38,21 +38,17 @@ pub(super) struct Link {
 impl Link {
     /// Connects, and prepares the session.
     pub(super) async fn open(address: &Address, synchronous: bool) -> Result<Self, NodeError> {
-        let (client, mut wire) = connect(address).await?;
-        let preparing = async {
-            tokio::select! {
-                biased;
-                // What the server says about itself when a session begins concerns no vote.
-                () = async { while next_message(&mut wire).await.is_some() {} } => {
-                    Err(NodeError::Unreachable { reason: "connection lost".into() })
-                }
-                session = Session::prepare(client, synchronous) => session,
-            }
-        };
-        let session = timeout(CONNECT_TIMEOUT, preparing).await.unwrap_or_else(|_| {
-            let reason = format!("connected, but the session was not prepared within {CONNECT_TIMEOUT:?}");
-            Err(NodeError::Unreachable { reason })
-        })?;
+        let Connected { client, mut wire, id } = connect(address).await?;
+        // A pooler without a free session keeps the first statement waiting, and says nothing.
+        let mut is_ours = false;
+        let preparing = prepare(&mut wire, async {
+            id.check(&client).await?;
+            is_ours = true;
+            Session::prepare(client, id, synchronous).await
+        });
+        let session = timeout(CONNECT_TIMEOUT, preparing)
+            .await
+            .unwrap_or_else(|_| Err(NodeError::Unreachable { reason: unprepared(is_ours) }))?;
         let (session, gone) = (Arc::new(session), CancellationToken::new());
         let (submissions, receiver) = mpsc::channel(CAPACITY);
         let worker =
@@ -151,6 +147,18 @@ impl present_link::Link for Link {
     fn worker(&self) -> &Task {
         &self.worker
     }
+}
+
+/// Why a session was not prepared in time.
+fn unprepared(is_ours: bool) -> String {
+    let reason = format!("connected, but the session was not prepared within {CONNECT_TIMEOUT:?}");
+    if is_ours {
+        return reason;
+    }
+    format!(
+        "{reason}, because the first statement had no answer: the server is overloaded, or this is a pooler whose pool is too small \
+         (default_pool_size of PgBouncer); name the address of the PostgreSQL server itself"
+    )
 }
 
 /// Answers requests that were not sent.

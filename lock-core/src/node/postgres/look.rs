@@ -17,7 +17,7 @@ pub(super) async fn look(session: &Session, look: &Look) -> Result<Vec<LockState
     let fences: Vec<i32> = look.keys.iter().map(|keys| keys.fence().into()).collect();
     let epoch = look.epoch.map(|epoch| epoch.to_string()).unwrap_or_default();
     let record = first.keyspace().record();
-    let parameters: [&(dyn ToSql + Sync); 6] = [&session.id, &record, &epoch, &keys, &queues, &fences];
+    let parameters: [&(dyn ToSql + Sync); 6] = [session.id.as_text(), &record, &epoch, &keys, &queues, &fences];
     let rows = session.answer(session.client.query(&session.look, &parameters)).await;
     let rows = rows.map_err(|error| node_error(&error))?;
     if rows.is_empty() {
@@ -62,7 +62,7 @@ pub(super) async fn evict(session: &Session, evict: &Evict) -> Result<Eviction, 
     let (token, barred_for) = (number(*token), micros(*barred_for));
     let (all_fences, lock_key, queue) = (all_fences(keys), keys.lock_key(), keys.queue());
     let parameters: [&(dyn ToSql + Sync); 10] =
-        [&session.id, &record, &epoch, &all_fences, &lock_key, &queue, &fence, &named, &token, &barred_for];
+        [session.id.as_text(), &record, &epoch, &all_fences, &lock_key, &queue, &fence, &named, &token, &barred_for];
     let row = session.answer(session.client.query_one(&session.evict, &parameters)).await;
     let row = row.map_err(|error| node_error(&error))?;
     let (reply, fence): (String, Option<i64>) = (column(&row, 0)?, column(&row, 1)?);

@@ -1,7 +1,7 @@
 //! A PostgreSQL server as a node, over tokio-postgres.
 //!
 //! `node` is the [`LockNode`](super::LockNode). `address` says where the server is, and `connect` opens connections, with `tls` if
-//! they are to be secure. One of them is
+//! they are to be secure, with `settings` that no other session has; `first_answer` sees what is at the address. One connection is
 //! for votes: `session` prepares it, with the tables and functions of `schema`, and its life is a `link`. A `worker` writes requests to
 //! it in batches, which `codec` translates; `cancel` ends what the server still does for a link that was given
 //! up. `look` looks at locks and evicts their holders, `inspect` has the record; `wakeups` is the
@@ -14,12 +14,14 @@ mod cancel;
 mod classify;
 mod codec;
 mod connect;
+mod first_answer;
 mod inspect;
 mod link;
 mod look;
 mod node;
 mod schema;
 mod session;
+mod settings;
 #[cfg(feature = "tls")]
 mod tls;
 mod wakeups;

@@ -27,8 +27,8 @@ use crate::random::WaiterId;
 /// to run; three of them, independent of each other, tolerate that one is gone. A standby must not be a node of its own.
 ///
 /// All requests go over one connection. Over a second one, the server wakes this process when it waits for locks; it is opened when the
-/// first caller waits, and kept. Both must be sessions of their own: the address of a pooler with `pool_mode = transaction` is
-/// refused.
+/// first caller waits, and kept. Both must be sessions of their own, with the settings that their startup packets have: the address of a
+/// pooler that drops these, as `PgBouncer` does, is refused, before anything is changed in its sessions.
 ///
 /// A `PostgresNode` is for one [`LockManager`](crate::LockManager). Two managers that share it would lose each other's
 /// admission.
@@ -36,8 +36,9 @@ use crate::random::WaiterId;
 /// # What it remembers
 ///
 /// A server that was stopped and started in order has all its locks. After a crash, an immediate stop (`pg_ctl stop -m immediate`), the
-/// promotion of a standby, or a restored backup, the node counts as one that forgot, and sits out a quarantine. Two things it cannot see:
-/// a copy of the files of a server that was stopped in order, and a virtual machine that was set back to a snapshot.
+/// promotion of a standby, or a restored backup, the node counts as one that forgot, and sits out a quarantine. So it does when one of its tables
+/// was dropped, truncated or rewritten. A copy of the files of a server that was stopped in order, or a virtual machine that was set back to a
+/// snapshot, is noticed only by managers that have seen its log end later.
 ///
 /// # Permissions
 ///

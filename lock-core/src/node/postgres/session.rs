@@ -1,23 +1,23 @@
 //! Prepares a connection for votes: what the server must be, the tables, the functions, and the statements.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use futures_util::try_join;
 use tokio_postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow, Statement};
 
 use super::classify::node_error;
 use super::schema::{CHECK, FUNCTIONS, GRANTS, SCHEMA};
+use super::settings::{NO_TIMEOUTS, SessionId, random_id};
 use crate::node::{NodeError, Refusal};
 
 /// The oldest version that has everything that the functions use.
-const MIN_VERSION: i32 = 12;
+pub(super) const MIN_VERSION: i32 = 12;
 
 /// A session in which the functions were made.
 pub(super) struct Session {
     pub(super) client: Client,
-    /// Only this session knows it. Behind a pooler, statements may reach another one, and are refused there.
-    pub(super) id: String,
+    /// Behind a pooler, statements may reach another session, and are refused there.
+    pub(super) id: SessionId,
     pub(super) votes: Statement,
     pub(super) inspect: Statement,
     pub(super) write_record: Statement,
@@ -28,38 +28,19 @@ pub(super) struct Session {
     unanswered: AtomicUsize,
 }
 
-/// How long a statement may wait for the locks of others, and how long it may take. What is held up must not be executed later, when
-/// nobody counts on it any more. The server says so before [`STALLED_AFTER`], when the connection would be given up for it. Neither
-/// ends a commit that waits for the disk or for standbys.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(4);
-/// A connection on which nothing moves for this long, although replies are due, is given up. A disk may take its time.
-pub(super) const STALLED_AFTER: Duration = Duration::from_secs(5);
-
-/// Settings that do not depend on those of user and database. A server whose client went silent in the middle of a statement waits for
-/// the rest, and holds locks: so it probes the connection as the client does.
-const SETTINGS: &str = "
-    SET client_min_messages = warning; SET search_path = pg_catalog; SET check_function_bodies = off;
-    SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
-    SET enable_seqscan = off; SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan;
-    SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2; SET tcp_user_timeout = 10000;";
-
 impl Session {
     /// Prepares a session whose commits wait for the disk, or do not. What can be sent together is: a server may be far away.
-    pub(super) async fn prepare(client: Client, synchronous: bool) -> Result<Self, NodeError> {
-        let id = random_id()?;
+    pub(super) async fn prepare(client: Client, id: SessionId, synchronous: bool) -> Result<Self, NodeError> {
         let has_tables = check_server(&client).await?;
         let batch = async |sql: &str| client.batch_execute(sql).await.map_err(|error| node_error(&error));
         let prepare = async |call: &str| {
             let statement = format!("SELECT * FROM pg_temp.{call}");
             client.prepare(&statement).await.map_err(|error| node_error(&error))
         };
-        // Nothing but grants and records waits for the disk. What the server has for others applies to those, such as remote_apply.
+        // Nothing but grants and records waits for the disk. What the server has for others applies to those, such as remote_apply: so
+        // this is not in the startup packet, which would hide it.
         let settings = format!(
-            "{SETTINGS} SET lock_timeout = {}; SET statement_timeout = {}; SET locks.session = '{id}';
-             SELECT set_config('locks.commit', {}, false); SET synchronous_commit = off;",
-            LOCK_TIMEOUT.as_millis(),
-            STATEMENT_TIMEOUT.as_millis(),
+            "{NO_TIMEOUTS}; SELECT set_config('locks.commit', {}, false); SET synchronous_commit = off",
             if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
         );
         let memory_marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
@@ -186,14 +167,6 @@ fn foreign_tables(error: NodeError) -> NodeError {
         .into(),
         other => other,
     }
-}
-
-/// 128 random bits, as a UUID.
-fn random_id() -> Result<String, NodeError> {
-    let mut bytes = [0; 16];
-    let drawn = getrandom::fill(&mut bytes);
-    drawn.map_err(|error| NodeError::Unreachable { reason: format!("the system has no randomness: {error}") })?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 #[cfg(test)]

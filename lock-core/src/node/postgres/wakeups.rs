@@ -12,7 +12,8 @@ use tokio_postgres::{AsyncMessage, Client};
 use super::address::Address;
 use super::classify::node_error;
 use super::codec::column;
-use super::connect::{CONNECT_TIMEOUT, Wire, connect, next_message};
+use super::connect::{CONNECT_TIMEOUT, Connected, Wire, connect, next_message, prepare};
+use super::settings::NO_TIMEOUTS;
 use crate::node::{Keyspace, NodeError, Wakeup, Wakeups};
 use crate::random::WaiterId;
 
@@ -29,15 +30,11 @@ struct Listener {
 
 /// Listens for the wake-ups of a waiter.
 pub(super) async fn listen(address: &Address, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
-    let (client, mut wire) = connect(address).await?;
-    let lost = || NodeError::Unreachable { reason: "connection lost".into() };
-    let listening = async {
-        tokio::select! {
-            biased;
-            () = async { while next_message(&mut wire).await.is_some() {} } => Err(lost()),
-            listening = begin(&client, keyspace, waiter) => listening,
-        }
-    };
+    let Connected { client, mut wire, id } = connect(address).await?;
+    let listening = prepare(&mut wire, async {
+        id.check(&client).await?;
+        begin(&client, keyspace, waiter).await
+    });
     timeout(CONNECT_TIMEOUT, listening).await.unwrap_or(Err(NodeError::TimedOut))?;
     let (client, check_at) = (Arc::new(client), Instant::now() + CHECK_INTERVAL);
     Ok(Box::pin(unfold(Listener { client, wire, check_at, check: None }, Listener::next).fuse()))
@@ -50,7 +47,8 @@ async fn begin(client: &Client, keyspace: &Keyspace, waiter: WaiterId) -> Result
     let number = "SELECT hashtextextended($1 || ' ' || $2::text::uuid, 0)";
     let row = client.query_one(number, &[&keyspace.record(), &waiter.to_string()]).await.map_err(error)?;
     let number: i64 = column(&row, 0)?;
-    let listen = format!("BEGIN; LISTEN \"locks_{number}\"; COMMIT; SELECT pg_advisory_lock_shared({number})");
+    let listen =
+        format!("{NO_TIMEOUTS}; BEGIN; LISTEN \"locks_{number}\"; COMMIT; SELECT pg_advisory_lock_shared({number})");
     client.batch_execute(&listen).await.map_err(error)
 }
 

@@ -15,7 +15,8 @@ use super::classify::{ends_session, node_error};
 use super::codec::{Batch, column, decode};
 use super::connect::{Wire, drive};
 use super::link::refuse;
-use super::session::{STALLED_AFTER, Session};
+use super::session::Session;
+use super::settings::STALLED_AFTER;
 use crate::node::{NodeError, Operation, ReplySender, Request};
 use crate::task::let_others_run;
 
@@ -154,7 +155,7 @@ impl Worker {
         let session = Arc::clone(&self.session);
         // Unconstrained: the first poll hands it to the connection. If tokio's budget were spent, a later one could overtake.
         let mut replies: BoxFuture<'static, Replies> = Box::pin(unconstrained(async move {
-            session.answer(session.client.query(&session.votes, &batch.parameters(&session.id))).await
+            session.answer(session.client.query(&session.votes, &batch.parameters(session.id.as_text()))).await
         }));
         match futures_util::poll!(&mut replies) {
             Poll::Ready(replies) => self.distribute(messages, replies),
@@ -191,8 +192,9 @@ impl Worker {
             self.moved = Instant::now();
         }
         let (session, from) = (Arc::clone(&self.session), self.sweep_from);
-        let replies =
-            Box::pin(async move { session.answer(session.client.query(&session.sweep, &[&session.id, &from])).await });
+        let replies = Box::pin(async move {
+            session.answer(session.client.query(&session.sweep, &[session.id.as_text(), &from])).await
+        });
         self.in_flight.push_back(InFlight { messages: Vec::new(), replies });
     }
 

@@ -44,6 +44,7 @@ pub(super) async fn inspect(
     let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
     Ok(Inspection {
         run_id: field(&info, "run_id")?.to_owned(),
+        log_position: None,
         durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
         clock_micros: clock(seconds, micros)?,
         record: record::decode(&read::<Vec<_>>(record)?)?,

@@ -29,7 +29,7 @@ impl Session {
         let epoch = found.get().filter(|record| record.run_id == run_id).and_then(|record| record.epoch);
         self.admit(&paths, &run_id, epoch).await?;
         // Nothing here says whether the members write to their disks before they acknowledge (forceSync).
-        Ok(Inspection { run_id, durable: false, clock_micros, record: found })
+        Ok(Inspection { run_id, log_position: None, durable: false, clock_micros, record: found })
     }
 
     /// The leader's time, the id of the memory, and the record.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::Change;
+use super::positions::LogPositions;
 use super::proposal::Proposals;
 use super::upkeep::quarantine_length;
 use crate::error::Refusal;
@@ -48,6 +49,7 @@ pub struct Membership {
     pub(super) chose: bool,
     /// It does not count votes before this time: locks may be held of a set that it left.
     pub(super) hold: Duration,
+    positions: LogPositions,
     pub(super) proposals: Proposals,
     /// A change that its user asks for.
     pub(super) request: Option<Change>,
@@ -99,6 +101,7 @@ impl Membership {
             previous: Vec::new(),
             chose: false,
             hold: Duration::ZERO,
+            positions: LogPositions::default(),
             proposals: Proposals::new(proposer),
             request: None,
         }
@@ -123,6 +126,23 @@ impl Membership {
 
     /// Records what an inspection found, or that the node does not answer. `now` is the time on the client's clock.
     pub fn observe(&mut self, node: usize, seen: Option<Inspection>, now: Duration) {
+        let asked = self.log_positions();
+        self.observe_since(&asked, node, seen, now);
+    }
+
+    /// How far the logs of the members are known to be written: to be taken before a node is inspected.
+    #[must_use]
+    pub fn log_positions(&self) -> LogPositions {
+        self.positions.clone()
+    }
+
+    /// As [`observe`](Self::observe), for inspections of one node that may overtake each other: `asked` is what was known when this one
+    /// began.
+    pub fn observe_since(&mut self, asked: &LogPositions, node: usize, mut seen: Option<Inspection>, now: Duration) {
+        if let Some(seen) = &mut seen {
+            asked.judge(seen);
+            self.positions.note(seen);
+        }
         (self.nodes[node].seen, self.nodes[node].was_tried) = (seen, true);
         self.learn(now);
     }
@@ -206,9 +226,10 @@ impl Membership {
             self.adopt(roster, previous, now);
         }
         let Some(roster) = &self.roster else { return };
+        let is_read = |member| self.nodes.iter().any(|node| record_of(node).is_some_and(|it| it.member == member));
+        self.positions.retain(|member| roster.contains(member) || is_read(member));
         for known in &mut self.nodes {
-            let record = known.seen.as_ref().and_then(|seen| seen.record.get());
-            if let Some(record) = record.filter(|record| roster.contains(record.member)) {
+            if let Some(record) = record_of(known).filter(|record| roster.contains(record.member)) {
                 known.member = Some(record.member);
             }
         }
@@ -305,4 +326,9 @@ impl Membership {
             }
         }
     }
+}
+
+/// The record of a node, whatever it is to this client.
+fn record_of(known: &Known) -> Option<&NodeRecord> {
+    known.seen.as_ref()?.record.get()
 }

@@ -33,6 +33,7 @@
 mod change;
 mod forming;
 mod knowledge;
+mod positions;
 mod proposal;
 mod standing;
 mod upkeep;
@@ -42,5 +43,6 @@ mod tests;
 
 pub use self::change::Change;
 pub use self::knowledge::{Membership, MembershipConfig, Step};
+pub use self::positions::LogPositions;
 pub use self::standing::Standing;
 pub use self::upkeep::quarantine_length;

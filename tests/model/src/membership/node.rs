@@ -58,6 +58,7 @@ impl MemberNode {
     pub(super) fn inspection(&self, node: usize, now: u8) -> Inspection {
         Inspection {
             run_id: format!("{node}-{}", self.run),
+            log_position: None,
             durable: true,
             clock_micros: self.clock_read(now),
             record: self.record.as_ref().map_or(FoundRecord::None, |record| FoundRecord::Record((**record).clone())),

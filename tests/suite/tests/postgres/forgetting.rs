@@ -98,3 +98,81 @@ async fn a_standby_that_was_promoted_is_one_that_forgot() {
     let after = after(&theirs, &held).await;
     assert!(after.was_in_quarantine);
 }
+
+/// What somebody does to the tables of the ledger while a lock is held: other services notice before they grant it.
+async fn is_noticed(what: &str) {
+    let server = PostgresServer::start().await;
+    let (ours, theirs) = (connect(&server.url(), TTL).await, connect(&server.url(), TTL).await);
+    // Both have used the tables, so that the server has plans for them.
+    for locks in [&ours, &theirs] {
+        assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+    }
+    let held = ours.lock("r").renew(false).acquire().await.unwrap();
+    server.query(what).await;
+    let after = after(&theirs, &held).await;
+    assert!(after.was_in_quarantine, "{what}");
+}
+
+#[tokio::test]
+async fn a_ledger_whose_locks_were_truncated_is_noticed_before_the_next_grant() {
+    is_noticed("TRUNCATE locks.lock").await;
+}
+
+#[tokio::test]
+async fn a_ledger_of_which_a_table_was_dropped_and_created_is_noticed_before_the_next_grant() {
+    is_noticed(&format!("DROP TABLE locks.lock; {}", lock_core::PostgresNode::SCHEMA)).await;
+}
+
+#[tokio::test]
+async fn a_ledger_that_lost_fences_readers_or_tombstones_is_noticed() {
+    for table in ["fence", "reader", "evicted"] {
+        is_noticed(&format!("TRUNCATE locks.{table}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_was_dropped_and_is_created_later_is_noticed() {
+    let server = PostgresServer::start().await;
+    let (ours, theirs) = (connect(&server.url(), TTL).await, connect(&server.url(), TTL).await);
+    assert!(theirs.lock("r").acquire().await.unwrap().release().await.unwrap());
+    let held = ours.lock("r").renew(false).acquire().await.unwrap();
+    server.query("DROP TABLE locks.lock").await;
+    let error = theirs.lock("r").try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    server.query(lock_core::PostgresNode::SCHEMA).await;
+    after(&theirs, &held).await;
+}
+
+#[tokio::test]
+async fn rows_that_only_decide_who_is_next_may_be_truncated() {
+    let server = PostgresServer::start().await;
+    let (ours, theirs) = (connect(&server.url(), LONG).await, connect(&server.url(), LONG).await);
+    let held = ours.lock("r").acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { theirs.lock("r").acquire().await });
+    eventually_async("it waits", async || server.query("SELECT count(*) FROM locks.waiter").await == "1").await;
+    server.query("TRUNCATE locks.queue, locks.waiter, locks.reservation, locks.heard").await;
+    assert!(held.is_valid() && held.release().await.unwrap());
+    assert!(waiter.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_copy_of_the_files_of_a_server_that_was_stopped_in_order_is_one_that_forgot() {
+    let mut server = PostgresServer::start().await;
+    let (ours, theirs) = (connect(&server.url(), LONG).await, connect(&server.url(), LONG).await);
+    server.shut_down().await;
+    let copy = server.copy_files();
+    server.start_again().await;
+    for locks in [&ours, &theirs] {
+        eventually_async("it votes again", async || locks.health().await.quorum).await;
+    }
+    let run_id = server.query("SELECT run_id FROM locks.node").await;
+    let held = ours.lock("r").renew(false).acquire().await.unwrap();
+    // They have seen its log with the lock in it.
+    theirs.health().await;
+    server.shut_down().await;
+    server.put_back(&copy);
+    server.start_again().await;
+    let after = after(&theirs, &held).await;
+    assert!(after.was_in_quarantine);
+    assert_eq!(server.query("SELECT run_id FROM locks.node").await, run_id, "nothing in it shows that it forgot");
+}

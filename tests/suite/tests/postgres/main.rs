@@ -7,6 +7,7 @@ mod claims;
 mod equivalence;
 mod forgetting;
 mod locks;
+mod poolers;
 mod refusals;
 mod rules;
 mod shop;

@@ -3,7 +3,7 @@
 use std::io;
 
 use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal};
-use lock_support::{PostgresServer, accept, eventually_async, free_port};
+use lock_support::{PostgresServer, RedisServer, accept, eventually_async, free_port};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -135,6 +135,28 @@ async fn nobody_at_the_address_is_no_quorum() {
     );
 }
 
+#[tokio::test]
+async fn a_redis_server_at_the_address_is_named_as_no_postgresql_server() {
+    for arguments in [&[][..], &["--requirepass", "secret"]] {
+        let redis = RedisServer::start_with(arguments).await;
+        let url = format!("postgres://app:s3cret@127.0.0.1:{}/db", redis.port());
+        let locks = LockManager::builder().postgres([url]).connect_lazy().unwrap();
+        eventually_async("it is found out", async || {
+            let node = locks.health().await.nodes.remove(0);
+            matches!(&node.problem, Some(NodeError::Refused(Refusal::Unusable { reason })) if reason.contains("not a PostgreSQL server"))
+        })
+        .await;
+    }
+}
+
+#[test]
+fn a_password_with_an_at_sign_is_refused_with_how_to_write_it() {
+    let error = lock_core::PostgresNode::from_url("postgres://app:s3c@ret@db/shop").unwrap_err();
+    assert!(error.reason.contains("%40") && !format!("{error:?}").contains("ret"), "{error:?}");
+    let node = lock_core::PostgresNode::from_url("postgres://app:s3c%40ret@db/shop").unwrap();
+    assert_eq!(lock_core::LockNode::name(&node), "db:5432/shop");
+}
+
 /// Behind a pooler, each transaction may reach another session. This one leads to one session at first, and to a second one when it
 /// is told to.
 struct Pooler {
@@ -203,6 +225,6 @@ async fn behind_a_pooler_nothing_is_granted() {
     pooler.switch.send_replace(1);
     let error = locks.lock("second").try_acquire().await.unwrap_err();
     let LockError::NoQuorum { votes, .. } = &error else { panic!("{error}") };
-    assert!(format!("{votes:?}").contains("pool_mode = session"), "{votes:?}");
+    assert!(format!("{votes:?}").contains("name the address of the PostgreSQL server itself"), "{votes:?}");
     assert_eq!(server.query("SELECT count(*) FROM locks.lock").await, "0");
 }

@@ -11,7 +11,7 @@ use super::programs::{give_away, psql, unprivileged};
 use crate::redis::free_port;
 use crate::wait::eventually_async;
 
-/// A real PgBouncer on a loopback port, in front of a server. It is killed and reaped when this is dropped.
+/// A real `PgBouncer` on a loopback port, in front of a server. It is killed and reaped when this is dropped.
 pub struct PgBouncer {
     port: u16,
     directory: TempDir,

@@ -41,11 +41,11 @@ CREATE FUNCTION pg_temp.lock_evict(
   OUT reply text, OUT number bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
-  moment timestamptz; least_token bigint; l locks.lock; is_held boolean; barred uuid[]; barred_until timestamptz; turn record;
+  moment timestamptz; least_token bigint; memory text; l locks.lock; is_held boolean; barred uuid[]; barred_until timestamptz; turn record;
 BEGIN
   PERFORM pg_temp.lock_check_session(session);
   PERFORM pg_temp.lock_fences(all_fences);
-  SELECT n.floor INTO least_token FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
+  SELECT n.floor, n.run_id INTO least_token, memory FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
   IF NOT FOUND THEN reply := 'unadmitted'; RETURN; END IF;
   moment := clock_timestamp();
   SELECT * INTO l FROM locks.lock WHERE locks.lock.key = lock_key AND locks.lock.expires > moment;
@@ -78,5 +78,6 @@ BEGIN
     IF turn.waiter IS NULL THEN PERFORM pg_temp.lock_offer(space, of_queue, lock_key, NULL, moment); END IF;
   END IF;
   reply := CASE WHEN is_held THEN 'deleted' ELSE 'free' END;
+  PERFORM pg_temp.lock_check_ledger(memory);
   PERFORM pg_temp.lock_sync();
 END $$;

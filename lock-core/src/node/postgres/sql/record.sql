@@ -1,10 +1,28 @@
 -- The record of the node, and the memory that it is in.
 
--- Names the memory: the cluster of databases and its timeline, which another one has after a promotion or a restored backup; the
--- database and the memory marker, which other ones have after a copy or a dump was restored. That marker is in an unlogged table, and so
--- gone after a crash. Nothing if there is none.
+-- Names the ledger: the tables whose rows decide votes, by the files that they are in. A table has another file after it was dropped and
+-- created, truncated, or restored from a dump; and after `VACUUM FULL`, which loses nothing, but that cannot be told from the file.
+-- The constants are looked up again when a table of that name is another one. One expression without a query: it costs a microsecond.
+CREATE FUNCTION pg_temp.lock_ledger() RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT concat_ws('.', pg_relation_filenode('locks.node'::regclass), pg_relation_filenode('locks.fence'::regclass),
+    pg_relation_filenode('locks.lock'::regclass), pg_relation_filenode('locks.reader'::regclass),
+    pg_relation_filenode('locks.evicted'::regclass)) || '/'
+$$;
+
+-- Fails if the ledger is not the one of this memory. To be called after the last access to a table: what was read or written stays locked
+-- to the end of the transaction, so nobody drops or truncates it in between.
+CREATE FUNCTION pg_temp.lock_check_ledger(of_memory text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT starts_with(of_memory, pg_temp.lock_ledger()) THEN
+    RAISE EXCEPTION 'a table of the ledger is another one' USING ERRCODE = 'LK002';
+  END IF;
+END $$;
+
+-- Names the memory: the ledger; the cluster of databases and its timeline, which another one has after a promotion or a restored backup;
+-- the database and the memory marker, which other ones have after a copy or a dump was restored. That marker is in an unlogged table, and
+-- so gone after a crash. Nothing if there is none.
 CREATE FUNCTION pg_temp.lock_run_id() RETURNS text LANGUAGE sql AS $$
-  SELECT concat_ws('/', (SELECT c.system_identifier FROM pg_control_system() c),
+  SELECT pg_temp.lock_ledger() || concat_ws('/', (SELECT c.system_identifier FROM pg_control_system() c),
     left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
     r.tableoid, r.xmin, r.id)
   FROM locks.run r
@@ -12,9 +30,9 @@ $$;
 
 -- Reads everything that decides whether the node is admitted. The record is of one snapshot, taken when the statement was bound. The time
 -- is that of its execution, a moment later: no quarantine of the record began after it.
-CREATE FUNCTION pg_temp.lock_inspect(session text, space text) RETURNS TABLE (run_id text, clock bigint, fields text[])
-LANGUAGE sql STABLE AS $$
-  SELECT pg_temp.lock_run_id(), pg_temp.lock_micros(statement_timestamp() - 'epoch'::timestamptz),
+CREATE FUNCTION pg_temp.lock_inspect(session text, space text)
+RETURNS TABLE (run_id text, written bigint, clock bigint, fields text[]) LANGUAGE sql STABLE AS $$
+  SELECT pg_temp.lock_run_id(), (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint, pg_temp.lock_micros(statement_timestamp() - 'epoch'::timestamptz),
     (SELECT ARRAY[n.member, n.version, n.run_id, n.format, n.was, n.roster, n.previous, n.promised, n.accepted, n.quarantines, n.epoch]
       FROM locks.node n WHERE n.keyspace = space)
   FROM pg_temp.lock_check_session(session)

@@ -39,14 +39,14 @@ CREATE FUNCTION pg_temp.lock_votes(
   sinces bigint[], reading boolean[], alone boolean[]
 ) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer) LANGUAGE plpgsql AS $$
 DECLARE
-  moment timestamptz; least_token bigint; is_durable boolean := false;
+  moment timestamptz; least_token bigint; memory text; is_durable boolean := false;
   kind text; lock_key text; of_queue text; fence_id integer; owner_id uuid; new_end timestamptz; since_us bigint; is_reader boolean;
   holder uuid; held_until timestamptz; last_token bigint; has_queue boolean; has_tombstone boolean;
   is_shared boolean; is_ours boolean; common record;
 BEGIN
   PERFORM pg_temp.lock_check_session(session);
   PERFORM pg_temp.lock_fences(all_fences);
-  SELECT n.floor INTO least_token FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
+  SELECT n.floor, n.run_id INTO least_token, memory FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
   IF NOT FOUND THEN
     RETURN QUERY SELECT 'unadmitted', NULL::bigint, NULL::integer, NULL::integer FROM unnest(kinds);
     RETURN;
@@ -154,5 +154,6 @@ BEGIN
     END IF;
     RETURN NEXT;
   END LOOP;
+  PERFORM pg_temp.lock_check_ledger(memory);
   IF is_durable THEN PERFORM pg_temp.lock_sync(); END IF;
 END $$;

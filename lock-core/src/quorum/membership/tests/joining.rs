@@ -87,3 +87,34 @@ fn one_wrong_clock_ends_no_quarantine() {
     world.settle(&mut client);
     assert_eq!(client.standings(), "aaq", "another's");
 }
+
+#[test]
+fn a_member_whose_log_is_shorter_than_it_was_has_forgotten() {
+    let (mut world, mut client) = formed();
+    world.settle(&mut client);
+    let (copy, log) = (world.node("2").record.clone(), world.node("2").log);
+    let member = copy.as_ref().unwrap().member;
+    world.node("2").log += 1;
+    world.look(&mut client);
+    (world.node("2").record, world.node("2").log) = (copy, log);
+    world.look(&mut client);
+    assert_eq!(client.standings(), "a-a");
+    world.settle(&mut client);
+    assert_eq!((client.standings().as_str(), client.generation()), ("aqa", 2));
+    let record = world.node("2").record.clone().unwrap();
+    assert!(record.member != member && record.run_id == "2-1", "another id in the same memory: {record:?}");
+    world.pass(70);
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "aaa", "its log is now as long as it is");
+}
+
+#[test]
+fn an_inspection_that_was_overtaken_is_not_taken_for_a_shorter_log() {
+    let (mut world, mut client) = formed();
+    let asked = client.membership.log_positions();
+    let early = world.inspect("2");
+    world.node("2").log += 1;
+    world.look(&mut client);
+    client.membership.observe_since(&asked, 1, early, Duration::ZERO);
+    assert_eq!(client.standings(), "aaa");
+}

@@ -24,6 +24,8 @@ struct Node {
     record: Option<NodeRecord>,
     former: Option<FormerRecord>,
     fence: u64,
+    /// How many writes it executed.
+    log: u64,
 }
 
 struct World {
@@ -42,7 +44,7 @@ struct Client {
 
 impl World {
     fn new(names: &[&'static str]) -> Self {
-        let node = || Node { up: true, run: 1, clock: 1000 * SECOND, record: None, former: None, fence: 0 };
+        let node = || Node { up: true, run: 1, clock: 1000 * SECOND, record: None, former: None, fence: 0, log: 0 };
         Self { nodes: names.iter().map(|name| (*name, node())).collect(), now: Duration::ZERO, next: 0 }
     }
 
@@ -75,6 +77,7 @@ impl World {
         let node = &self.nodes[name];
         node.up.then(|| Inspection {
             run_id: format!("{name}-{}", node.run),
+            log_position: Some(node.log),
             durable: true,
             clock_micros: node.clock,
             record: node.found(),
@@ -128,6 +131,7 @@ impl Node {
 
     fn write(&mut self, write: &RecordWrite) -> Option<NodeRecord> {
         let record = write.apply(self.record.as_ref(), self.clock).filter(|_| self.up)?;
+        self.log += 1;
         self.fence = self.fence.max(write.floor.unwrap_or_default());
         self.record = Some(record.clone());
         Some(record)
