@@ -452,6 +452,8 @@ impl Lease {
         if first {
             self.0.hold.end(reason, self.age());
             let inner_sets = std::mem::take(&mut *self.inner_sets());
+            // They have a `max_hold` of their own.
+            let reason = if reason == LossReason::MaxHold { LossReason::SetLost } else { reason };
             inner_sets.iter().filter_map(Weak::upgrade).for_each(|set| set.end(reason));
         }
         first
