@@ -4,7 +4,9 @@
 
 mod dice;
 mod events;
+mod every_kind;
 pub mod http;
+mod kinds;
 mod memory;
 mod polling;
 mod postgres;
@@ -19,6 +21,8 @@ mod zookeeper;
 
 pub use self::dice::Dice;
 pub use self::events::{Event, Events};
+pub use self::every_kind::{try_every_kind, try_every_kind_on_two_runtimes};
+pub use self::kinds::{Held, Kind};
 pub use self::memory::{MemoryCluster, RawNode, ask};
 pub use self::polling::{Polled, poll_times};
 pub use self::postgres::{PgBouncer, PostgresServer};

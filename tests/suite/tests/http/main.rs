@@ -24,6 +24,7 @@ mod readers;
 mod readyz;
 mod rejections;
 mod retry_after;
+mod session_kinds;
 mod sessions;
 mod sets;
 mod stalled_runtimes;

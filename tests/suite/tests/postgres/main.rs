@@ -5,6 +5,7 @@
 mod claims;
 #[path = "../equivalence/mod.rs"]
 mod equivalence;
+mod every_kind;
 mod forgetting;
 mod locks;
 mod poolers;

@@ -9,6 +9,7 @@ mod data_loss;
 mod dead_waiters;
 #[path = "../equivalence/mod.rs"]
 mod equivalence;
+mod every_kind;
 mod fence;
 mod force_release;
 mod membership;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
 mod ensemble;
+mod every_kind;
 mod forgetting;
 mod locks;
 mod queue;

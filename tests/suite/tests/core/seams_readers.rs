@@ -1,0 +1,87 @@
+//! A writer that goes on to read, while its manager shuts down, it is evicted, or a master forgets. In virtual time.
+
+use std::time::Duration;
+
+use lock_core::{LockError, LockManager};
+use lock_support::{MemoryCluster, eventually};
+use tokio::time::sleep;
+
+const TTL: Duration = Duration::from_secs(1);
+const WAIT: Duration = Duration::from_secs(60);
+const ROUND_TRIP: Duration = Duration::from_millis(10);
+
+async fn managers() -> (MemoryCluster, [LockManager; 2]) {
+    let cluster = MemoryCluster::new(5);
+    let builder = || cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT);
+    let managers = [builder().connect().await.unwrap(), builder().connect().await.unwrap()];
+    (cluster, managers)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_that_a_shutdown_interrupts_leaves_neither_a_reader_nor_a_key() {
+    for after in 0..25 {
+        let (cluster, [ours, theirs]) = managers().await;
+        let writer = ours.lock("r").acquire().await.unwrap();
+        let lease = writer.lease();
+        cluster.nodes.iter().for_each(|node| node.set_delay(ROUND_TRIP));
+        let reading = tokio::spawn(writer.downgrade());
+        sleep(Duration::from_millis(after)).await;
+        ours.shutdown(Duration::ZERO).await;
+        assert!(
+            !lease.is_valid() && reading.await.unwrap().is_ok_and(|reader| !reader.is_valid()) || !lease.is_valid()
+        );
+        cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
+        eventually("nothing is left", || cluster.holding() == 0).await;
+        assert!(theirs.lock("r").try_acquire().await.is_ok(), "after {after} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_evicted_while_it_downgrades_is_no_reader_beside_its_successor() {
+    for after in 0..25 {
+        let (cluster, [ours, theirs]) = managers().await;
+        let writer = ours.lock("r").acquire().await.unwrap();
+        let token = writer.token();
+        cluster.nodes.iter().for_each(|node| node.set_delay(ROUND_TRIP));
+        let reading = tokio::spawn(writer.downgrade());
+        sleep(Duration::from_millis(after)).await;
+        // What it became while it was looked at is evicted at the second try.
+        let forced = match theirs.force_release("r").await {
+            Err(LockError::Contended { .. }) => theirs.force_release("r").await,
+            forced => forced,
+        };
+        let forced = forced.unwrap();
+        let next = theirs.lock("r").acquire().await.unwrap();
+        assert!(token < forced.token && forced.token < next.token(), "after {after} ms");
+        sleep(TTL / 3 + ROUND_TRIP * 3).await;
+        assert!(!reading.await.unwrap().is_ok_and(|reader| reader.is_valid()), "after {after} ms");
+        sleep(TTL * 2).await;
+        assert!(next.is_valid(), "the late release of the reader left it alone");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_that_a_master_has_forgotten_lets_in_nobody_but_readers() {
+    for away in [0, 2] {
+        let (cluster, [ours, theirs]) = managers().await;
+        cluster.nodes[5 - away..].iter().for_each(|node| node.set_down(true));
+        let writer = ours.lock("r").acquire().await.unwrap();
+        cluster.nodes[5 - away..].iter().for_each(|node| node.set_down(false));
+        cluster.nodes[0].forget();
+        let lease = writer.lease();
+        let reading = writer.downgrade().await;
+        // A bare majority had the lock, and has it no more: then the lock is released, and not read.
+        assert_eq!(reading.is_ok(), away == 0, "{reading:?}");
+        for _ in 0..100 {
+            if theirs.lock("r").try_acquire().await.is_ok() {
+                assert!(!lease.is_valid());
+            }
+            if let Ok(reader) = theirs.read("r").try_acquire().await {
+                assert!(lease.is_valid() || away > 0);
+                drop(reader);
+            }
+            sleep(TTL / 25).await;
+        }
+        assert_eq!(lease.is_valid(), away == 0);
+    }
+}

@@ -1,0 +1,22 @@
+//! Locks of every kind in PostgreSQL.
+
+use lock_core::LockManager;
+use lock_support::{
+    Kind, PostgresServer, on_one_thread, try_every_kind, try_every_kind_on_two_runtimes, whatever_becomes_of_it,
+};
+
+#[tokio::test]
+async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_a_database() {
+    let server = PostgresServer::start().await;
+    try_every_kind(|| LockManager::builder().postgres([server.url()]), &Kind::ALL).await;
+}
+
+#[test]
+fn locks_in_a_database_are_renewed_on_another_runtime() {
+    let server = on_one_thread().block_on(PostgresServer::start());
+    whatever_becomes_of_it(|fate| {
+        // Managers whose prefix differs share nothing.
+        let builder = || LockManager::builder().postgres([server.url()]).prefix(format!("{fate:?}:"));
+        try_every_kind_on_two_runtimes(fate, builder, &Kind::ALL, true);
+    });
+}

@@ -1,0 +1,32 @@
+//! Locks of every kind on real servers, independent ones and one behind Sentinel.
+
+use lock_core::LockManager;
+use lock_support::{
+    Kind, RedisCluster, RedisServer, Sentinel, on_one_thread, try_every_kind, try_every_kind_on_two_runtimes,
+    whatever_becomes_of_it,
+};
+
+#[tokio::test]
+async fn locks_of_every_kind_are_had_kept_and_left_to_others_on_servers() {
+    let cluster = RedisCluster::start(3).await;
+    try_every_kind(|| cluster.builder(), &Kind::ALL).await;
+}
+
+#[tokio::test]
+async fn locks_of_every_kind_are_had_kept_and_left_to_others_behind_a_sentinel() {
+    let master = RedisServer::start().await;
+    let sentinel = Sentinel::start("mymaster", &master, 0).await;
+    try_every_kind(|| LockManager::builder().sentinel([sentinel.address()], "mymaster"), &Kind::ALL).await;
+}
+
+#[test]
+fn locks_behind_a_sentinel_are_renewed_on_another_runtime() {
+    let live = on_one_thread();
+    let master = live.block_on(RedisServer::start());
+    let sentinel = live.block_on(Sentinel::start("mymaster", &master, 0));
+    whatever_becomes_of_it(|fate| {
+        // Managers whose prefix differs share nothing.
+        let builder = || LockManager::builder().sentinel([sentinel.address()], "mymaster").prefix(format!("{fate:?}:"));
+        try_every_kind_on_two_runtimes(fate, builder, &Kind::ALL, true);
+    });
+}

@@ -1,0 +1,26 @@
+//! Locks of every kind in ZooKeeper, where nobody may adopt one.
+
+use lock_support::{
+    Kind, ZooKeeperServer, on_one_thread, try_every_kind, try_every_kind_on_two_runtimes, whatever_becomes_of_it,
+};
+
+use crate::set::builder;
+
+fn kinds() -> Vec<Kind> {
+    Kind::ALL.into_iter().filter(|kind| *kind != Kind::Delegated).collect()
+}
+
+#[tokio::test]
+async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_an_ensemble() {
+    let address = ZooKeeperServer::shared().await;
+    try_every_kind(|| builder(&address).prefix("kinds:"), &kinds()).await;
+}
+
+#[test]
+fn locks_in_an_ensemble_have_one_holder_although_their_runtime_stalls() {
+    let address = on_one_thread().block_on(ZooKeeperServer::shared());
+    whatever_becomes_of_it(|fate| {
+        // Managers whose prefix differs share nothing. The session may end while it moves.
+        try_every_kind_on_two_runtimes(fate, || builder(&address).prefix(format!("{fate:?}:")), &kinds(), false);
+    });
+}
