@@ -46,7 +46,7 @@ build() {
 
 # The features of a crate, each with a line. Those that are on by default are in no other way special.
 features_of() {
-    sed -n '/^\[features\]/,/^\[/s/^\([a-z-]*\) = .*/\1/p' "$1/Cargo.toml" | grep -vx default
+    sed -n '/^\[features\]/,/^\[/s/^\([a-z0-9_-]*\) = .*/\1/p' "$1/Cargo.toml" | grep -vx default
 }
 
 features() {

@@ -95,7 +95,7 @@
 //! # use rusqlite::{Connection, params};
 //! # fn deduct(db: &mut Connection, sku: &str, lease: &lock_axum::Lease) -> Result<(), ClaimError> {
 //! let tx = db.transaction()?;
-//! fence::rusqlite::claim(&tx, lease.resource(), lease.token())?; // claim; stale: `?` rolls back and answers 409
+//! fence::rusqlite::claim(&tx, lease)?; // claim; stale: `?` rolls back and answers 409
 //! let quantity: i64 = tx.query_row("SELECT quantity FROM stock WHERE sku = ?", [sku], |row| row.get(0))?; // read
 //! tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![quantity - 1, sku])?; // write
 //! tx.commit()?;
@@ -103,8 +103,8 @@
 //! # }
 //! ```
 //!
-//! Work that spans several transactions claims in each of them. [`fence`] has the claim for rusqlite, tokio-postgres and sqlx
-//! (features `rusqlite`, `tokio-postgres` and `sqlx`), the same SQL statement for other libraries ([`fence::CLAIM`]), and
+//! Work that spans several transactions claims in each of them. [`fence`] has the claim for rusqlite, tokio-postgres, sqlx 0.8 and sqlx
+//! 0.9 (features `rusqlite`, `tokio-postgres`, `sqlx` and `sqlx-0_9`), the same SQL statement for other libraries ([`fence::CLAIM`]), and
 //! scripts for data in Redis.
 //!
 //! # Features
@@ -115,10 +115,10 @@
 //! | `postgres` | PostgreSQL servers as masters: [the guide](guide::postgresql) | 33 |
 //! | `zookeeper` | a ZooKeeper ensemble as the master: [the guide](guide::zookeeper) | 68 |
 //! | `tls` | `rediss://`, and `sslmode=require` for PostgreSQL, with rustls | 11 |
-//! | `rusqlite`, `tokio-postgres`, `sqlx` | claims in these databases: [`fence`] | 5, 33, 58 |
+//! | `rusqlite`, `tokio-postgres`, `sqlx` (0.8), `sqlx-0_9` | claims in these databases: [`fence`] | 5, 33, 58, 58 |
 //! | `metrics` | [metrics](#metrics) through the facade of that name | 3 |
 //! | `dashboard` | a page that shows the locks of a process | none |
-//! | `serde` | `Serialize` and `Deserialize` for [`FencingToken`] | 2 |
+//! | `serde` | `Serialize` and `Deserialize` for [`FencingToken`] and [`fence::Claimant`] | 2 |
 //!
 //! The crates are those of `cargo tree -e normal`, this one and procedural macros included.
 //!

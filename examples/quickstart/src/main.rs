@@ -23,7 +23,7 @@ async fn deduct(Path(sku): Path<String>, token: FencingToken) -> Json<Value> {
     // A real handler takes the `Lease`, and claims before it reads and writes, so that the database
     // refuses a holder whose lease has expired (see `examples/inventory/src/shop`):
     //     let tx = db.transaction()?;
-    //     fence::rusqlite::claim(&tx, lease.resource(), lease.token())?;
+    //     fence::rusqlite::claim(&tx, &lease)?;
     //     // ... read, write ..., tx.commit()?;
     Json(json!({ "sku": sku, "token": token.get() }))
 }

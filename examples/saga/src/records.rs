@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::put;
 use lock_axum::fence::{self, rusqlite::ClaimError};
-use lock_axum::{Delegated, FencingToken, Lease};
+use lock_axum::{Delegated, Lease};
 use rusqlite::{Connection, params};
 use tokio::task::block_in_place;
 
@@ -37,26 +37,24 @@ pub(crate) fn router(database: &str) -> rusqlite::Result<Router> {
 }
 
 async fn record(Path(order): Path<i64>, State(db): State<Db>, Delegated(lease): Delegated) -> Result<(), Refused> {
-    Ok(write(&db, order, token(&lease, order)?, true)?)
+    write(&db, order, &lease, true)
 }
 
 async fn undo(Path(order): Path<i64>, State(db): State<Db>, Delegated(lease): Delegated) -> Result<(), Refused> {
-    Ok(write(&db, order, token(&lease, order)?, false)?)
+    write(&db, order, &lease, false)
 }
 
-/// The token of the shop's lock, if that is the lock of this order.
-fn token(lease: &Lease, order: i64) -> Result<FencingToken, Refused> {
-    if lease.resource() == format!("order:{order}") { Ok(lease.token()) } else { Err(Refused::OtherOrder) }
-}
-
-/// Claims the order for the holder of the token, and then writes. A stale token is answered with 409.
-fn write(db: &Db, order: i64, token: FencingToken, done: bool) -> Result<(), ClaimError> {
+/// Claims the order for the shop that holds it, if that is the lock of this order, and then writes. A stale token is answered with 409.
+fn write(db: &Db, order: i64, lease: &Lease, done: bool) -> Result<(), Refused> {
+    if lease.resource() != format!("order:{order}") {
+        return Err(Refused::OtherOrder);
+    }
     block_in_place(|| {
         let mut db = db.lock().unwrap_or_else(PoisonError::into_inner);
-        let tx = db.transaction()?;
-        fence::rusqlite::claim(&tx, &format!("order:{order}"), token)?;
-        tx.execute(RECORD, params![order, done, token.as_i64()])?;
-        tx.commit()?;
+        let tx = db.transaction().map_err(ClaimError::from)?;
+        fence::rusqlite::claim(&tx, lease)?;
+        tx.execute(RECORD, params![order, done, lease.token().as_i64()]).map_err(ClaimError::from)?;
+        tx.commit().map_err(ClaimError::from)?;
         Ok(())
     })
 }

@@ -65,7 +65,7 @@ impl Report {
         block_in_place(|| {
             let mut db = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let tx = db.transaction()?;
-            fence::rusqlite::claim(&tx, lease.resource(), lease.token())?;
+            fence::rusqlite::claim(&tx, lease)?;
             let done = work(&tx)?;
             tx.commit()?;
             Ok(done)

@@ -3,21 +3,38 @@
 use std::error::Error;
 
 use axum::response::{IntoResponse as _, Response};
-use lock_core::FencingToken;
 
-use super::StaleToken;
+use super::{Claimant, StaleToken};
 use crate::problem::Problem;
 
 /// The largest token that has claimed the resource `$1`.
 pub(super) const SEEN: &str = "SELECT token FROM lock_fence WHERE resource = $1";
 
+/// The largest token that is larger than `$2` and has claimed the resource `$1`, and the isolation level. PostgreSQL only.
+#[cfg(any(feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
+pub(super) const CHECK_AND_LEVEL: &str = "SELECT current_setting('transaction_isolation'), \
+     (SELECT token FROM lock_fence WHERE resource = $1 AND token > $2)";
+
+/// Whether a transaction of this isolation level sees only what was committed before it began.
+#[cfg(any(feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
+pub(super) fn has_a_snapshot(level: &str) -> bool {
+    matches!(level, "repeatable read" | "serializable")
+}
+
 /// Reports a claim that changed no row, with what [`SEEN`] returned.
-pub(super) fn refused(sink: &'static str, resource: &str, token: FencingToken, seen: Option<i64>) -> StaleToken {
-    StaleToken::report(sink, resource, token, seen.and_then(|seen| u64::try_from(seen).ok()))
+pub(super) fn refused(sink: &'static str, claimant: Claimant, seen: Option<i64>) -> StaleToken {
+    StaleToken::report(sink, claimant, seen.and_then(|seen| u64::try_from(seen).ok()))
 }
 
 /// The response to a claim whose database failed.
 pub(super) fn failed(error: &dyn Error) -> Response {
     tracing::error!(name: "lock.claim_failed", %error, "the database failed");
+    Problem::internal().into_response()
+}
+
+/// The response to a check at an isolation level where it cannot refuse.
+#[cfg(any(feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
+pub(super) fn cannot_check(error: &dyn Error) -> Response {
+    tracing::error!(name: "lock.claim_failed", %error, "a reader is checked where the check cannot refuse it");
     Problem::internal().into_response()
 }

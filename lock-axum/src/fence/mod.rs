@@ -24,7 +24,8 @@
 //! # Readers
 //!
 //! A holder that [reads](crate::LockManager::read) checks and does not claim: `fence::rusqlite::check`, or the statement [`CHECK`].
-//! It is refused if a later writer has claimed, and raises nothing, because readers may share a token and come in any order.
+//! It is refused if a later writer has claimed, and raises nothing, because readers may share a token and come in any order. A check has to
+//! see what others have committed since the reader read, which [not every transaction does](CHECK).
 //!
 //! # Which one to use
 //!
@@ -32,17 +33,20 @@
 //! |---|---|
 //! | SQLite, through rusqlite | `fence::rusqlite::claim`, feature `rusqlite` |
 //! | PostgreSQL, through tokio-postgres | `fence::tokio_postgres::claim`, feature `tokio-postgres` |
-//! | PostgreSQL, through sqlx | `fence::sqlx::claim`, feature `sqlx` |
+//! | PostgreSQL, through sqlx 0.8 | `fence::sqlx::claim`, feature `sqlx` |
+//! | PostgreSQL, through sqlx 0.9 | `fence::sqlx_0_9::claim`, feature `sqlx-0_9` |
 //! | SQLite or PostgreSQL, through another library | the statement [`CLAIM`]; no row: [`StaleToken`] |
-//! | Redis | the script [`redis::CLAIM`], or [`redis::COMPARE`] |
+//! | Redis, through redis-rs | [`redis::FencedScript`], feature `redis` |
+//! | Redis, through another library | the script [`redis::CLAIM`], or [`redis::COMPARE`] |
 //! | another database | a column beside the data: `UPDATE stock SET fence = :token WHERE sku = :sku AND fence <= :token`; no row: [`StaleToken`] |
 //! | a store that can only compare | its compare-and-set, as described for [`redis::COMPARE`] |
 //!
 //! # What has the name of the resource
 //!
-//! Claim under the name of the lock, [`Lease::resource`](crate::Lease::resource): tokens can be compared only if they are of one
+//! The functions take the [`Lease`](crate::Lease), and claim under the name of its lock: tokens can be compared only if they are of one
 //! resource, of locks with one prefix and on one set of masters. If several of those share a database, give each a table or
-//! a prefix of its own.
+//! a prefix of its own. Work without a lease, such as that of a process which reads a record of it, has a [`Claimant`], and claims with
+//! `claim_for`.
 //!
 //! The name of a permit is that of its slot, as `export{2}`: each slot has tokens of its own, and is claimed for itself.
 //!
@@ -66,7 +70,7 @@
 //!
 //! fn claim(tx: &Transaction<'_>, lease: &Lease) -> Result<(), ShopError> {
 //!     match tx.execute(fence::CLAIM, (lease.resource(), lease.token().as_i64())) {
-//!         Ok(0) => Err(ShopError::Stale(StaleToken::report("sqlite", lease.resource(), lease.token(), None))),
+//!         Ok(0) => Err(ShopError::Stale(StaleToken::report("sqlite", lease, None))),
 //!         Ok(_) => Ok(()),
 //!         Err(error) => Err(ShopError::Database(error)),
 //!     }
@@ -87,7 +91,8 @@
 //! # }
 //! ```
 
-#[cfg(any(feature = "rusqlite", feature = "sqlx", feature = "tokio-postgres"))]
+mod claimant;
+#[cfg(any(feature = "rusqlite", feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
 mod client;
 pub mod redis;
 #[cfg(feature = "rusqlite")]
@@ -95,9 +100,14 @@ pub mod rusqlite;
 mod sql;
 #[cfg(feature = "sqlx")]
 pub mod sqlx;
+#[cfg(feature = "sqlx-0_9")]
+pub mod sqlx_0_9;
+#[cfg(any(feature = "sqlx", feature = "sqlx-0_9"))]
+mod sqlx_claims;
 mod stale_token;
 #[cfg(feature = "tokio-postgres")]
 pub mod tokio_postgres;
 
+pub use self::claimant::Claimant;
 pub use self::sql::{CHECK, CLAIM, CREATE_TABLE};
 pub use self::stale_token::StaleToken;

@@ -1,6 +1,6 @@
 //! Claims for data in Redis: Lua scripts that check and write in one step.
 //!
-//! They are for any client library. Both refuse with an error reply whose code is [`STALE`]. Append the commands of a write to them:
+//! They are for any client library; for redis-rs there is `FencedScript`, with the feature `redis`. They refuse with an error reply whose code is [`STALE`]. Append the commands of a write to them:
 //! Redis runs a script as a whole, so nothing comes between the check and the write.
 //!
 //! # Which one
@@ -25,11 +25,15 @@
 //!
 //! # Examples
 //!
-//! ```no_run
+//! With redis-rs and the feature `redis`:
+//!
+#![cfg_attr(feature = "redis", doc = "```no_run")]
+#![cfg_attr(not(feature = "redis"), doc = "```ignore")]
 //! use lock_axum::Lease;
-//! use lock_axum::fence::{self, StaleToken};
+//! use lock_axum::fence::StaleToken;
+//! use lock_axum::fence::redis::{FencedScript, STALE};
+//! use redis::RedisError;
 //! use redis::aio::MultiplexedConnection;
-//! use redis::{RedisError, Script};
 //!
 //! enum ShopError {
 //!     Stale(StaleToken),
@@ -38,27 +42,77 @@
 //!
 //! async fn sell(redis: &mut MultiplexedConnection, lease: &Lease) -> Result<(), ShopError> {
 //!     let failed = |error: RedisError| match error.code() {
-//!         Some(fence::redis::STALE) => ShopError::Stale(StaleToken::report("redis", lease.resource(), lease.token(), None)),
+//!         Some(STALE) => ShopError::Stale(StaleToken::report("redis", lease, None)),
 //!         _ => ShopError::Redis(error),
 //!     };
-//!     let (fence, stock, token) = ("{stock:42}:fence", "{stock:42}", lease.token().get());
+//!     let stock = format!("{{{}}}", lease.resource()); // in a cluster, in the slot of the fence
 //!
 //!     // Claim, and read.
-//!     let read = Script::new(&[fence::redis::CLAIM, "return redis.call('GET', KEYS[2])"].concat());
-//!     let quantity: i64 = read.key(fence).key(stock).arg(token).invoke_async(redis).await.map_err(failed)?;
+//!     let read = FencedScript::claim("return redis.call('GET', KEYS[2])");
+//!     let quantity: i64 = read.of(lease).key(&stock).invoke_async(redis).await.map_err(failed)?;
 //!     // Claim again, and write.
-//!     let write = Script::new(&[fence::redis::CLAIM, "redis.call('SET', KEYS[2], ARGV[2])"].concat());
-//!     write.key(fence).key(stock).arg(token).arg(quantity - 1).invoke_async(redis).await.map_err(failed)
+//!     let write = FencedScript::claim("redis.call('SET', KEYS[2], ARGV[2])");
+//!     write.of(lease).key(&stock).arg(quantity - 1).invoke_async(redis).await.map_err(failed)
 //! }
 //! ```
 
-/// A script that claims a resource: `KEYS[1]` is where the largest token is kept, `ARGV[1]` the token.
+#[cfg(feature = "redis")]
+use lock_core::Lease;
+#[cfg(feature = "redis")]
+use lock_core::redis::{Script, ScriptInvocation};
+
+#[cfg(feature = "redis")]
+use super::Claimant;
+
+/// A script of redis-rs that begins with a claim or with a check. The lock and the token of each invocation are of one lease.
+///
+/// `KEYS[1]` and `ARGV[1]` are those of the claim; what the invocation adds begins with `KEYS[2]` and `ARGV[2]`. The fence of the resource
+/// `stock:42` is in the key `{stock:42}:fence`, so that in a cluster all keys with the tag `{stock:42}` are in its slot.
+///
+/// For an example see the [module](self).
+#[cfg(feature = "redis")]
+#[derive(Debug)]
+pub struct FencedScript(Script);
+
+#[cfg(feature = "redis")]
+impl FencedScript {
+    /// Claims, as [`CLAIM`] does, and then runs `work`, which is Lua.
+    #[must_use]
+    pub fn claim(work: &str) -> Self {
+        Self(Script::new(&[CLAIM, work].concat()))
+    }
+
+    /// Checks a reader, as [`CHECK`] does, and then runs `work`, which is Lua.
+    #[must_use]
+    pub fn check(work: &str) -> Self {
+        Self(Script::new(&[CHECK, work].concat()))
+    }
+
+    /// An invocation for the holder of a lease. Add keys and arguments to it, and invoke it.
+    #[must_use]
+    pub fn of(&self, lease: &Lease) -> ScriptInvocation<'_> {
+        self.of_claimant(&Claimant::of(lease))
+    }
+
+    /// As [`of`](Self::of), for work that has no lease.
+    #[must_use]
+    pub fn of_claimant(&self, claimant: &Claimant) -> ScriptInvocation<'_> {
+        let mut invocation = self.0.prepare_invoke();
+        invocation.key(format!("{{{}}}:fence", claimant.resource())).arg(claimant.token().get());
+        invocation
+    }
+}
+
+/// A script that claims a resource: `KEYS[1]` is where the largest token is kept, `ARGV[1]` the token, both of one lock.
 ///
 /// If a larger token has claimed, it replies with the error [`STALE`], followed by that token, and what is appended to it
 /// does not run. Otherwise it remembers the token. A token that has claimed may claim again.
 ///
-/// Claim before you read, and in every script that writes. For an example see the [module](self).
-pub const CLAIM: &str = include_str!("claim.lua");
+/// A token is an integer from 1 to 2^53 − 1 in decimal digits, as [`FencingToken`](crate::FencingToken) is displayed. If the argument is
+/// anything else, or the key holds anything else, the reply is the error [`NOT_A_TOKEN`], and nothing is written.
+///
+/// Claim before you read, and in every script that writes. For redis-rs there is `FencedScript`.
+pub const CLAIM: &str = concat!(include_str!("check.lua"), include_str!("claim.lua"));
 
 /// A script that checks that nobody else has marked a resource: `KEYS[1]` is where the mark is kept, `ARGV[1]` the caller's.
 ///
@@ -85,5 +139,13 @@ pub const CLAIM: &str = include_str!("claim.lua");
 /// ```
 pub const COMPARE: &str = include_str!("compare.lua");
 
-/// The code of the error with which [`CLAIM`] and [`COMPARE`] refuse: the first word of the reply, `RedisError::code` in redis-rs.
+/// A script that checks a reader: with the keys, the arguments and the replies of [`CLAIM`], but it raises nothing.
+///
+/// What is appended to it runs in the same step, so nobody claims between the check and the read.
+pub const CHECK: &str = include_str!("check.lua");
+
+/// The code of the error with which [`CLAIM`] and [`CHECK`] refuse what is not a token.
+pub const NOT_A_TOKEN: &str = "NOTATOKEN";
+
+/// The code of the error with which [`CLAIM`], [`CHECK`] and [`COMPARE`] refuse: the first word of the reply, `RedisError::code` in redis-rs.
 pub const STALE: &str = "STALETOKEN";

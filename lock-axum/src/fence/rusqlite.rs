@@ -2,16 +2,18 @@
 
 use ::rusqlite::{OptionalExtension as _, Transaction, params};
 use axum::response::{IntoResponse, Response};
-use lock_core::FencingToken;
+use lock_core::Lease;
 use thiserror::Error;
 
 use super::client::{SEEN, failed, refused};
-use super::{CHECK, CLAIM, StaleToken};
+use super::{CHECK, CLAIM, Claimant, StaleToken};
 
-/// Claims `resource` for the holder of `token`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
+/// Claims the resource of a lock for the holder of `lease`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
 ///
 /// Call it first in the transaction that reads and writes, and roll back if it fails. Dropping the transaction does that. A token
 /// that has claimed may claim again; work that spans several transactions claims in each of them.
+///
+/// A savepoint that is rolled back takes a claim that was made inside it back, too, while the transaction may still write: claim before it.
 ///
 /// A claim is a write. It waits for other transactions that write for as long as the connection's busy timeout. Every token
 /// fits SQLite's `INTEGER`.
@@ -25,7 +27,7 @@ use super::{CHECK, CLAIM, StaleToken};
 ///
 /// fn sell(db: &mut Connection, sku: &str, lease: &Lease) -> Result<i64, ClaimError> {
 ///     let tx = db.transaction()?;
-///     fence::rusqlite::claim(&tx, lease.resource(), lease.token())?; // then read, then write
+///     fence::rusqlite::claim(&tx, lease)?; // then read, then write
 ///     let quantity: i64 = tx.query_row("SELECT quantity FROM stock WHERE sku = ?", [sku], |row| row.get(0))?;
 ///     tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![quantity - 1, sku])?;
 ///     tx.commit()?;
@@ -52,17 +54,29 @@ use super::{CHECK, CLAIM, StaleToken};
 /// [`ClaimError::Stale`] if a larger token has claimed the resource. [`ClaimError::Database`] if the statement fails: there is no
 /// table `lock_fence`, the busy timeout ended, or the transaction has read before something else was written
 /// (`SQLITE_BUSY_SNAPSHOT`), which a claim that comes first cannot meet.
-pub fn claim(transaction: &Transaction<'_>, resource: &str, token: FencingToken) -> Result<(), ClaimError> {
-    if transaction.execute(CLAIM, params![resource, token.as_i64()])? > 0 {
-        return Ok(());
-    }
-    let seen = transaction.query_row(SEEN, [resource], |row| row.get(0)).optional()?;
-    Err(refused("sqlite", resource, token, seen).into())
+pub fn claim(transaction: &Transaction<'_>, lease: &Lease) -> Result<(), ClaimError> {
+    claim_for(transaction, &Claimant::of(lease))
 }
 
-/// Checks that no later writer has claimed `resource` than the reader with `token`, and raises nothing.
+/// As [`claim`], for work that has no lease.
 ///
-/// Call it in the transaction that reads. For a holder that writes, [`claim`].
+/// # Errors
+///
+/// As [`claim`].
+pub fn claim_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(), ClaimError> {
+    if transaction.execute(CLAIM, params![claimant.resource(), claimant.token().as_i64()])? > 0 {
+        return Ok(());
+    }
+    let seen = transaction.query_row(SEEN, [claimant.resource()], |row| row.get(0)).optional()?;
+    Err(refused("sqlite", claimant.clone(), seen).into())
+}
+
+/// Checks that no later writer than the reader with `lease` has claimed its resource, and raises nothing. For a holder that writes,
+/// [`claim`].
+///
+/// With a rollback journal, SQLite's default, call it in the transaction that reads, after what it reads: nobody else commits before that
+/// ends. With `journal_mode = WAL`, that transaction sees no claim that was made since its first read, and the check **would not refuse**:
+/// call it in another transaction, once that one has ended.
 ///
 /// # Examples
 ///
@@ -80,9 +94,9 @@ pub fn claim(transaction: &Transaction<'_>, resource: &str, token: FencingToken)
 /// let reader = locks.read("catalog").run(async |lease| lease).await?;
 /// let writer = locks.write("catalog").run(async |lease| lease).await?;
 /// let tx = db.transaction()?;
-/// fence::rusqlite::check(&tx, reader.resource(), reader.token())?;
-/// fence::rusqlite::claim(&tx, writer.resource(), writer.token())?;
-/// let stale = fence::rusqlite::check(&tx, reader.resource(), reader.token());
+/// fence::rusqlite::check(&tx, &reader)?;
+/// fence::rusqlite::claim(&tx, &writer)?;
+/// let stale = fence::rusqlite::check(&tx, &reader);
 /// assert!(matches!(stale, Err(ClaimError::Stale(_))));
 /// # Ok(())
 /// # }
@@ -91,10 +105,19 @@ pub fn claim(transaction: &Transaction<'_>, resource: &str, token: FencingToken)
 /// # Errors
 ///
 /// As [`claim`].
-pub fn check(transaction: &Transaction<'_>, resource: &str, token: FencingToken) -> Result<(), ClaimError> {
-    let seen: Option<i64> =
-        transaction.query_row(CHECK, params![resource, token.as_i64()], |row| row.get(0)).optional()?;
-    if seen.is_none() { Ok(()) } else { Err(refused("sqlite", resource, token, seen).into()) }
+pub fn check(transaction: &Transaction<'_>, lease: &Lease) -> Result<(), ClaimError> {
+    check_for(transaction, &Claimant::of(lease))
+}
+
+/// As [`check`], for work that has no lease.
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn check_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(), ClaimError> {
+    let values = params![claimant.resource(), claimant.token().as_i64()];
+    let seen: Option<i64> = transaction.query_row(CHECK, values, |row| row.get(0)).optional()?;
+    if seen.is_none() { Ok(()) } else { Err(refused("sqlite", claimant.clone(), seen).into()) }
 }
 
 /// Why a claim failed.

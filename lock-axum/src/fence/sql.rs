@@ -11,8 +11,14 @@ pub const CREATE_TABLE: &str =
 /// It does not raise the token, as [`CLAIM`] does: readers come in any order, and do not shut each other out. So it does not shut a
 /// paused writer out either, which comes back after the reader has read. Where that matters, claim.
 ///
-/// It must be in the transaction that reads, after what it reads: at the level `READ COMMITTED` of PostgreSQL, each statement sees what
-/// was committed before it.
+/// It must come after what the reader reads, and see what was committed until then:
+///
+/// - In PostgreSQL with `READ COMMITTED`, it can be in the transaction that reads. With `REPEATABLE READ` and `SERIALIZABLE`, that
+///   transaction sees no claim that was made since it began, and would never refuse: run the check in a transaction of its own
+///   afterwards. The functions for tokio-postgres and sqlx return an error that says so.
+/// - In SQLite with a rollback journal, it can be in the transaction that reads, because nobody commits meanwhile. With
+///   `journal_mode = WAL`, a transaction sees no claim that was made since its first read: run the check in a transaction of its own
+///   afterwards.
 pub const CHECK: &str = "SELECT token FROM lock_fence WHERE resource = $1 AND token > $2";
 
 /// The SQL statement that claims a resource, for SQLite and PostgreSQL: `$1` is the resource, `$2` the token as a signed integer
@@ -20,6 +26,9 @@ pub const CHECK: &str = "SELECT token FROM lock_fence WHERE resource = $1 AND to
 ///
 /// It changes one row, or **none if the token is stale**: then roll back. It must be the first statement of the transaction that
 /// reads and writes. A token that has claimed may claim again.
+///
+/// Claim in the transaction itself, and not inside a savepoint: if that is rolled back, the claim is lost with it, while what is written
+/// outside of it is committed.
 ///
 /// While another transaction with a claim of the same resource is open, the statement waits for it. In PostgreSQL with
 /// `READ COMMITTED`, the default, it then compares with what that one has committed. With `REPEATABLE READ` and

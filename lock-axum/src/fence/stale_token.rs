@@ -4,6 +4,7 @@ use axum::response::{IntoResponse, Response};
 use lock_core::FencingToken;
 use thiserror::Error;
 
+use super::Claimant;
 use crate::problem::Problem;
 
 /// A resource refused a claim, because a later holder of the lock has claimed it.
@@ -26,7 +27,7 @@ use crate::problem::Problem;
 /// # async fn main() -> Result<(), lock_axum::LockError> {
 /// let guard = LockManager::in_memory().lock("stock:42").acquire().await?;
 /// let newer = guard.token().get() + 1;
-/// let refused = StaleToken::report("sqlite", guard.resource(), guard.token(), Some(newer));
+/// let refused = StaleToken::report("sqlite", &guard.lease(), Some(newer));
 /// assert_eq!(refused.seen(), Some(newer));
 /// assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
 /// # Ok(())
@@ -34,12 +35,11 @@ use crate::problem::Problem;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "token {token} of {resource:?} is stale: a later holder of the lock has claimed it{}; roll back, and acquire the lock \
-     again to retry", Seen(*seen)
+    "token {} of {:?} is stale: a later holder of the lock has claimed it{}; roll back, and acquire the lock again to retry",
+    claimant.token(), claimant.resource(), Seen(*seen)
 )]
 pub struct StaleToken {
-    resource: String,
-    token: FencingToken,
+    claimant: Claimant,
     seen: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl StaleToken {
     /// Creates the error, and reports the refused claim: as the event `lock.stale_token` and, with the feature `metrics`, in
     /// `lock_fence_rejections_total`.
     ///
-    /// For claims that are made without the functions of [`fence`](crate::fence). `sink` is a word for the store that refused,
+    /// For claims that are made without the functions of [`fence`](crate::fence). `claimant` is the `&Lease` that was refused. `sink` is a word for the store that refused,
     /// such as `sqlite`, `redis` or `invoices`: a label of the metric, so it comes from the program and not from a request.
     /// `seen` is the larger token that the resource has seen, if it is known.
     ///
@@ -55,24 +55,25 @@ impl StaleToken {
     /// [redacted](lock_core::LockManagerBuilder::redact): on another thread, or by another service. Who wants the name in the log
     /// has it in the error.
     #[must_use]
-    pub fn report(sink: &'static str, resource: impl Into<String>, token: FencingToken, seen: Option<u64>) -> Self {
-        tracing::warn!(name: "lock.stale_token", sink, token = token.get(), seen,
+    pub fn report(sink: &'static str, claimant: impl Into<Claimant>, seen: Option<u64>) -> Self {
+        let claimant = claimant.into();
+        tracing::warn!(name: "lock.stale_token", sink, token = claimant.token().get(), seen,
             "the resource refused a holder whose lock has passed to another");
         #[cfg(feature = "metrics")]
         count_rejection(sink);
-        Self { resource: resource.into(), token, seen }
+        Self { claimant, seen }
     }
 
     /// What was claimed.
     #[must_use]
     pub fn resource(&self) -> &str {
-        &self.resource
+        self.claimant.resource()
     }
 
     /// The token that was refused.
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        self.token
+        self.claimant.token()
     }
 
     /// The larger token that the resource has seen, if it is known.

@@ -71,7 +71,7 @@
 //!
 //! fn sell(db: &mut Connection, sku: &str, lease: &Lease) -> Result<i64, ClaimError> {
 //!     let tx = db.transaction()?;
-//!     fence::rusqlite::claim(&tx, lease.resource(), lease.token())?;
+//!     fence::rusqlite::claim(&tx, lease)?;
 //!     let quantity: i64 = tx.query_row("SELECT quantity FROM stock WHERE sku = ?", [sku], |row| row.get(0))?;
 //!     tx.execute("UPDATE stock SET quantity = ? WHERE sku = ?", params![quantity - 1, sku])?;
 //!     tx.commit()?;
@@ -108,20 +108,20 @@
 //! # use lock_axum::fence::{self, tokio_postgres::ClaimError};
 //! # async fn sell(db: &mut tokio_postgres::Client, lease: &lock_axum::Lease) -> Result<(), ClaimError> {
 //! let tx = db.transaction().await?;
-//! fence::tokio_postgres::claim(&tx, lease.resource(), lease.token()).await?; // then read, then write
+//! fence::tokio_postgres::claim(&tx, lease).await?; // then read, then write
 //! tx.commit().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! And with sqlx (feature `sqlx`):
+//! And with sqlx 0.8 (feature `sqlx`), or 0.9 (feature `sqlx-0_9` and `fence::sqlx_0_9`):
 //!
 #![cfg_attr(feature = "sqlx", doc = "```no_run")]
 #![cfg_attr(not(feature = "sqlx"), doc = "```ignore")]
 //! # use lock_axum::fence::{self, sqlx::ClaimError};
 //! # async fn sell(db: &sqlx::PgPool, lease: &lock_axum::Lease) -> Result<(), ClaimError> {
 //! let mut tx = db.begin().await?;
-//! fence::sqlx::claim(&mut tx, lease.resource(), lease.token()).await?; // then read, then write
+//! fence::sqlx::claim(&mut tx, lease).await?; // then read, then write
 //! tx.commit().await?;
 //! # Ok(())
 //! # }
@@ -134,7 +134,9 @@
 //! | `READ COMMITTED`, the default | the larger token wins: the claim is accepted, or stale |
 //! | `REPEATABLE READ`, `SERIALIZABLE` | a serialization error (SQLSTATE 40001), even with the larger token: **run the transaction again** |
 //!
-//! Either way, a stale holder writes nothing. Nobody should be kept waiting by a transaction that is never ended: set
+//! Either way, a stale holder writes nothing. A holder that only reads *checks* its token, after it has read. With `REPEATABLE READ` and
+//! `SERIALIZABLE`, the transaction that reads sees no later claim, and the check returns an error that says so: check in a transaction of
+//! its own then. Nobody should be kept waiting by a transaction that is never ended: set
 //! `idle_in_transaction_session_timeout`.
 //!
 //! # Rules
@@ -142,8 +144,11 @@
 //! - Every writer claims, also the nightly job and the admin's script. One that does not is not held off.
 //! - Work of several transactions claims in each of them, with the same token. A call to another service belongs
 //!   between two transactions, not inside one.
-//! - Claim under the name of the lock, [`Lease::resource`](crate::Lease::resource). Tokens of two resources cannot be
-//!   compared.
+//! - Claim under the name of the lock, [`Lease::resource`](crate::Lease::resource), as the functions do, which take the lease. Tokens of two
+//!   resources cannot be compared. Where there is no lease, because the work goes on in another process or from a record, store a
+//!   [`Claimant`](crate::fence::Claimant), and claim with `claim_for`.
+//! - Claim in the transaction itself. A claim in a savepoint that is rolled back is lost, and what is written outside of it is committed
+//!   without one.
 //! - Rows of the table `lock_fence` stay, or old tokens are accepted again. If there is no end to the names, keep the
 //!   token in a column of the data, as the table in [`fence`](crate::fence) shows.
 //! - What cannot compare a token, such as a mail or a payment, is not protected. Give it an [idempotency

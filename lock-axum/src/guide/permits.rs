@@ -44,8 +44,8 @@
 //! have a larger token than the holder of slot 1, and both are valid. So a resource has to remember one token for each slot, and not
 //! one for all of them, which would refuse valid holders.
 //!
-//! [`Lease::resource`](crate::Lease::resource) is therefore the name of the slot, as `export{2}`, and a [claim](crate::fence) under this
-//! name is right as it stands:
+//! [`Lease::resource`](crate::Lease::resource) is therefore the name of the slot, as `export{2}`, and a [claim](crate::fence) is one
+//! of that slot:
 //!
 //! ```
 //! use lock_axum::{LockManager, fence};
@@ -60,7 +60,7 @@
 //! let locks = LockManager::in_memory();
 //! let permit = locks.permits("export", 3).acquire().await?;
 //! let tx = db.transaction()?;
-//! fence::rusqlite::claim(&tx, permit.resource(), permit.token())?; // of this slot
+//! fence::rusqlite::claim(&tx, &permit)?; // of this slot
 //! tx.execute("INSERT INTO export VALUES (?, 'report.csv')", [permit.slot()])?;
 //! tx.commit()?;
 //! # Ok(())

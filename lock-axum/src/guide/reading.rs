@@ -63,7 +63,8 @@
 //!
 //! **A reader that is paused past its lease reads on**, and does not know what was written since. As with writers, only the data
 //! can refuse it: a reader *checks* its token ([`fence::CHECK`](crate::fence::CHECK)), which refuses it once a later writer has
-//! [claimed](crate::fence::CLAIM). A check raises nothing, because readers share tokens and come in any order.
+//! [claimed](crate::fence::CLAIM). A check raises nothing, because readers share tokens and come in any order. It comes after what the reader
+//! reads, and has to [see what was committed until then](crate::fence::CHECK).
 //!
 //! **A check does not stop a paused writer** that resumes after the reader has read: it leaves no trace. If that matters, let readers claim, and
 //! have them write one at a time; or keep the tokens of readers in a column of their own, which a writer compares with, too.

@@ -39,7 +39,7 @@
 //! /// Sells one unit, and returns the order's number. A key that was seen before gets the number of that time.
 //! fn order(db: &mut Connection, key: &str, sku: &str, lease: &Lease) -> Result<i64, ClaimError> {
 //!     let tx = db.transaction()?;
-//!     fence::rusqlite::claim(&tx, lease.resource(), lease.token())?;
+//!     fence::rusqlite::claim(&tx, lease)?;
 //!     let by_key = "SELECT id FROM orders WHERE idempotency_key = ?";
 //!     if let Some(id) = tx.query_row(by_key, [key], |row| row.get(0)).optional()? {
 //!         return Ok(id);

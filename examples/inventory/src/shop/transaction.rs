@@ -44,10 +44,8 @@ impl<'a> Tx<'a> {
     /// Claims the resource of `lease` for its holder.
     pub(crate) fn claim(&self, lease: &Lease) -> Result<(), ShopError> {
         match self {
-            Self::Sqlite(tx) => Ok(fence::rusqlite::claim(tx, lease.resource(), lease.token())?),
-            Self::Postgres(tx, runtime) => {
-                Ok(runtime.block_on(fence::tokio_postgres::claim(tx, lease.resource(), lease.token()))?)
-            }
+            Self::Sqlite(tx) => Ok(fence::rusqlite::claim(tx, lease)?),
+            Self::Postgres(tx, runtime) => Ok(runtime.block_on(fence::tokio_postgres::claim(tx, lease))?),
         }
     }
 

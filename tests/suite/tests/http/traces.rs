@@ -111,7 +111,7 @@ async fn misconfigured(axum::extract::Path(sku): axum::extract::Path<String>) {
 #[distributed_lock(resource = "secret:{sku}")]
 async fn refused(axum::extract::Path(sku): axum::extract::Path<String>, lease: Lease) -> StaleToken {
     _ = sku;
-    StaleToken::report("sqlite", lease.resource(), lease.token(), None)
+    StaleToken::report("sqlite", &lease, None)
 }
 
 #[tokio::test]

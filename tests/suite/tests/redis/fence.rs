@@ -1,6 +1,7 @@
 //! Claims for data in Redis: the scripts on a real server.
 
-use lock_axum::fence::redis::{CLAIM, COMPARE, STALE};
+use lock_axum::fence::redis::{CHECK, CLAIM, COMPARE, FencedScript, NOT_A_TOKEN, STALE};
+use lock_axum::{Lease, LockManager};
 use lock_support::{Dice, RedisServer};
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisResult, Script};
@@ -114,6 +115,83 @@ async fn a_mark_lets_an_old_holder_in_that_comes_late_and_a_token_does_not() {
     let data = Data::start().await;
     let _: i64 = data.run(&[CLAIM, READ], "9", 0).await.unwrap();
     assert_eq!(refusal(data.run::<i64>(&[CLAIM, READ], "7", 0).await), "9");
+}
+
+#[tokio::test]
+async fn what_is_not_a_token_claims_nothing_and_shuts_nobody_out() {
+    let data = Data::start().await;
+    let wrong = [
+        "",
+        "0",
+        "-1",
+        "+7",
+        "07",
+        "7.0",
+        "1e9",
+        "7 ",
+        " 7",
+        "0x7",
+        "abc",
+        "nan",
+        "inf",
+        "7\n",
+        "9007199254740992",
+        "9007199254740993",
+        "99999999999999999999",
+        "1e300",
+    ];
+    let is_refused = |result: RedisResult<()>, what: &str| {
+        let error = result.unwrap_err();
+        assert_eq!(error.code(), Some(NOT_A_TOKEN), "{what:?}: {error}");
+    };
+    for script in [CLAIM, CHECK] {
+        for token in wrong {
+            is_refused(data.run(&[script, WRITE], token, 0).await, token);
+        }
+    }
+    assert_eq!(data.get("{stock}").await, 5);
+    let () = data.run(&[CLAIM, WRITE], "1", 4).await.unwrap();
+    // Nor is anything compared with what is no token.
+    for stored in wrong {
+        data.mark(stored).await;
+        for script in [CLAIM, CHECK] {
+            is_refused(data.run(&[script, WRITE], "9007199254740991", 0).await, stored);
+        }
+    }
+    assert_eq!(data.get("{stock}").await, 4);
+}
+
+#[tokio::test]
+async fn a_check_refuses_a_reader_after_a_later_claim_and_raises_nothing() {
+    let data = Data::start().await;
+    let read: i64 = data.run(&[CHECK, READ], "7", 0).await.unwrap();
+    assert_eq!(read, 5, "nobody has claimed");
+    let () = data.run(&[CLAIM, WRITE], "6", 4).await.unwrap();
+    let read: i64 = data.run(&[CHECK, READ], "7", 0).await.unwrap();
+    assert_eq!(read, 4);
+    let () = data.run(&[CLAIM, WRITE], "6", 3).await.unwrap();
+    let () = data.run(&[CLAIM, WRITE], "8", 2).await.unwrap();
+    assert_eq!(refusal(data.run::<i64>(&[CHECK, READ], "7", 0).await), "8");
+}
+
+#[tokio::test]
+async fn a_fenced_script_claims_under_the_name_of_the_lock_with_its_token() {
+    let data = Data::start().await;
+    let locks = LockManager::in_memory();
+    let mut leases = Vec::new();
+    for name in ["stock:42", "stock:42", "user:7"] {
+        leases.push(locks.lock(name).run(async |lease: Lease| lease).await.unwrap());
+    }
+    let (read, write) = (FencedScript::claim(READ), FencedScript::claim(WRITE));
+    let checked = FencedScript::check(READ);
+    let redis = &mut data.redis.clone();
+    let stock: i64 = read.of(&leases[1]).key("{stock}").invoke_async(redis).await.unwrap();
+    let () = write.of(&leases[1]).key("{stock}").arg(stock - 1).invoke_async(redis).await.unwrap();
+    refusal(write.of(&leases[0]).key("{stock}").arg(stock - 1).invoke_async::<()>(redis).await);
+    refusal(checked.of(&leases[0]).key("{stock}").invoke_async::<i64>(redis).await);
+    let () = write.of(&leases[2]).key("{stock}").arg(3).invoke_async(redis).await.unwrap();
+    let fence: u64 = redis::cmd("GET").arg("{stock:42}:fence").query_async(redis).await.unwrap();
+    assert_eq!(fence, leases[1].token().get(), "another lock has another fence");
 }
 
 #[tokio::test]
