@@ -5,20 +5,21 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
-use lock_core::{BufferedBytes, LockPending};
+use lock_core::LockPending;
 
 use crate::policy::Policy;
 use crate::rejection::LockRejection;
+use crate::upload::{DEFAULT_TIMEOUT_MS, Stopped, Upload};
 
 /// The last extractor of a handler, the only one that can read the body, with an account of what it has read.
-pub struct Counted<T> {
-    /// `None` if the manager had no room for the body.
-    value: Option<T>,
+pub struct Counted<T, const TIMEOUT_MS: u64 = DEFAULT_TIMEOUT_MS> {
+    value: Result<T, Stopped>,
     read: ReadBytes,
 }
 
@@ -31,14 +32,14 @@ pub struct ViaCounted<M>(PhantomData<M>);
 pub struct ReadBytes(Option<Arc<Mutex<Account>>>);
 
 enum Account {
-    Open(BufferedBytes),
-    /// More was read than there was room for.
-    Exceeded,
+    Open(Upload),
+    /// It was not read to its end.
+    Stopped(Stopped),
     /// Nothing is counted any more.
     Closed,
 }
 
-impl<S, M, T> FromRequest<S, ViaCounted<M>> for Counted<T>
+impl<S, M, T, const TIMEOUT_MS: u64> FromRequest<S, ViaCounted<M>> for Counted<T, TIMEOUT_MS>
 where
     S: Send + Sync,
     T: FromRequest<S, M>,
@@ -47,31 +48,40 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Self, T::Rejection> {
         let pending = request.extensions().get::<LockPending>().filter(|_| !request.body().is_end_stream());
-        let Some(account) =
-            pending.map(|LockPending(locks)| Arc::new(Mutex::new(Account::Open(locks.buffered_bytes()))))
+        let Some(upload) =
+            pending.map(|LockPending(locks)| Upload::new(locks.buffered_bytes(), Duration::from_millis(TIMEOUT_MS)))
         else {
             let value = T::from_request(request, state).await?;
-            return Ok(Self { value: Some(value), read: ReadBytes::default() });
+            return Ok(Self { value: Ok(value), read: ReadBytes::default() });
         };
+        let account = Arc::new(Mutex::new(Account::Open(upload)));
         let read = ReadBytes(Some(Arc::clone(&account)));
         let request = request.map(|inner| Body::new(CountedBody { inner, account: Arc::clone(&account) }));
         let value = T::from_request(request, state).await;
+        let complete = match &mut *lock(&account) {
+            Account::Open(upload) => upload.complete(),
+            Account::Stopped(stopped) => Err(*stopped),
+            Account::Closed => Ok(()),
+        };
         // Whatever the extractor made of it: many take it for a mistake of the client.
-        let value = if matches!(*lock(&account), Account::Exceeded) { None } else { Some(value?) };
+        let value = match complete {
+            Ok(()) => Ok(value?),
+            Err(stopped) => Err(stopped),
+        };
         Ok(Self { value, read })
     }
 }
 
-impl<T> Counted<T> {
+impl<T, const TIMEOUT_MS: u64> Counted<T, TIMEOUT_MS> {
     /// The extracted value, and what was read for it.
     ///
     /// # Errors
     ///
-    /// 503 `lock-buffer-full` if the manager had no room for the body.
+    /// 503 `lock-buffer-full` if the manager had no room for the body, and 408 if it arrived too slowly.
     pub fn into_parts(self, policy: &Policy) -> Result<(T, ReadBytes), LockRejection> {
         match self.value {
-            Some(value) => Ok((value, self.read)),
-            None => Err(LockRejection::buffer_full(policy)),
+            Ok(value) => Ok((value, self.read)),
+            Err(stopped) => Err(LockRejection::stopped(stopped, policy)),
         }
     }
 }
@@ -84,7 +94,7 @@ impl Drop for ReadBytes {
     }
 }
 
-/// A body that counts what is read of it, and that ends with an error when there is no room for more.
+/// A body that counts what is read of it, and that ends with an error when there is no room for more, or when it arrives too slowly.
 struct CountedBody {
     inner: Body,
     account: Arc<Mutex<Account>>,
@@ -94,20 +104,20 @@ impl http_body::Body for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
-        {
-            let mut account = lock(&self.account);
-            if let Account::Open(bytes) = &mut *account
-                && !bytes.take(data.len())
-            {
-                *account = Account::Exceeded;
-                return Poll::Ready(Some(Err(axum::Error::new("too many request bodies are in memory"))));
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        let mut account = lock(&this.account);
+        let Account::Open(upload) = &mut *account else {
+            drop(account);
+            return Pin::new(&mut this.inner).poll_frame(cx);
+        };
+        match ready!(upload.poll_frame(Pin::new(&mut this.inner), cx)) {
+            Ok(frame) => Poll::Ready(frame),
+            Err(stopped) => {
+                *account = Account::Stopped(stopped);
+                Poll::Ready(Some(Err(axum::Error::new("the request body is not read to its end"))))
             }
         }
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -135,6 +135,7 @@
 //! | the resource cannot be built from the request | 400 | `lock-key-invalid` | no |
 //! | the request body is larger than the layer's `body_limit` | 413 | `about:blank` | no |
 //! | the layer could not read the request body | 400 | `about:blank` | no |
+//! | the request body did not arrive within `body_timeout`, or was the slowest when `max_buffered_bytes` was reached | 408 | `about:blank` | no |
 //! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |
 //! | a [delegation](guide::delegation) is malformed, expired, for another service, resource or set of masters, or its lock is not the sender's any more | 403 | `lock-delegation-refused` | no |
 //! | no lock manager in the request extensions; invalid lock options; a lock key that holds something else | 500 | `about:blank` | no |
@@ -217,6 +218,7 @@ mod rejection;
 mod response_body;
 mod signature;
 
+mod upload;
 #[doc(hidden)]
 #[path = "macro_support.rs"]
 pub mod __private;

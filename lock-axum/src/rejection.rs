@@ -10,6 +10,7 @@ use crate::delegated::NotDelegated;
 use crate::key_error::KeyError;
 use crate::policy::Policy;
 use crate::problem::{Problem, Retry};
+use crate::upload::Stopped;
 
 /// A response that is sent in place of a guarded handler's own, because the lock was not acquired or was lost.
 ///
@@ -57,7 +58,9 @@ enum Cause {
     },
     NotDelegated(NotDelegated),
     NoManager,
-    BufferFull {
+    /// The request's body was not read.
+    Stopped {
+        stopped: Stopped,
         retry_after: Duration,
     },
     /// In a mutex, because the body of a response is not `Sync`. It is never locked.
@@ -117,8 +120,8 @@ impl LockRejection {
         Self(Box::new(Cause::NoManager))
     }
 
-    pub(crate) fn buffer_full(policy: &Policy) -> Self {
-        Self(Box::new(Cause::BufferFull { retry_after: policy.retry_after }))
+    pub(crate) fn stopped(stopped: Stopped, policy: &Policy) -> Self {
+        Self(Box::new(Cause::Stopped { stopped, retry_after: policy.retry_after }))
     }
 }
 
@@ -150,7 +153,7 @@ impl IntoResponse for LockRejection {
             Cause::Key(error) => Problem::key_invalid(error.to_string()).into_response(),
             Cause::Adopt { error, retry_after } => adopt_problem(&error, retry_after).into_response(),
             Cause::NotDelegated(reason) => Problem::delegation_refused(reason.to_string()).into_response(),
-            Cause::BufferFull { retry_after } => Problem::buffer_full(retry_after).into_response(),
+            Cause::Stopped { stopped, retry_after } => stopped.problem(retry_after).into_response(),
             Cause::NoManager => {
                 tracing::error!(name: "lock.no_manager",
                     "no LockManager in the request extensions; add .layer(Extension(locks)) to the router, or `state` to the \
@@ -233,7 +236,15 @@ impl fmt::Display for LockRejection {
             Cause::Adopt { error, .. } => error.fmt(f),
             Cause::NotDelegated(reason) => reason.fmt(f),
             Cause::NoManager => f.write_str("no lock manager in the request extensions"),
-            Cause::BufferFull { .. } => f.write_str("the bodies of waiting requests exceed max_buffered_bytes"),
+            Cause::Stopped { stopped: Stopped::Full, .. } => {
+                f.write_str("the bodies of waiting requests exceed max_buffered_bytes")
+            }
+            Cause::Stopped { stopped: Stopped::TimedOut(timeout), .. } => {
+                write!(f, "the request body did not arrive within {timeout:?}")
+            }
+            Cause::Stopped { stopped: Stopped::GivenUp, .. } => {
+                f.write_str("the request body was the slowest when max_buffered_bytes was reached")
+            }
             Cause::Answered { status, .. } => write!(f, "answered by on_error with {status}"),
         }
     }

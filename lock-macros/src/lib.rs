@@ -40,6 +40,7 @@ use proc_macro::TokenStream;
 /// | `on_disconnect = "finish"` | Handlers only. What happens to the body when the client disconnects: `"finish"` moves it to a task of its own, where it finishes with the lock held, `"cancel"` drops it. | `"finish"` |
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
 /// | `retry_after = "1s"` | Handlers only. The header `Retry-After` of the responses that have one: whole seconds, from 1 s to 1 h. | `"1s"` |
+/// | `body_timeout = "30s"` | Handlers only. How long the request body may take to arrive before the lock is acquired: from 1 ms to one day. Then the response is 408. | `"30s"` |
 /// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse`, not `async`, that answers lock errors in place of the problem document. | |
 /// | `state` | Handlers only, without a value. The lock manager comes from the [router's state](#handlers). | |
 /// | `manager = expr` | The lock manager, for [functions that are not handlers](#functions-and-methods). | |
@@ -85,8 +86,8 @@ use proc_macro::TokenStream;
 ///   The body runs, and its output is converted into a response, while the lock is held. A `Request` or `Body`
 ///   parameter is not read before: the handler reads it while it holds the lock.
 /// - What the extractors read of the body is in memory while the handler waits for the lock, and counts against the
-///   manager's `max_buffered_bytes`. A request that exceeds it is answered with 503 `lock-buffer-full`. axum's
-///   `DefaultBodyLimit` limits each body.
+///   manager's `max_buffered_bytes`. A request that exceeds it is answered with 503 `lock-buffer-full`; or with 408 if it is slow and has
+///   to make room for a faster one. axum's `DefaultBodyLimit` limits each body.
 /// - Parameters of the types `Lease` and `FencingToken`, in any position, are not extracted but provided by the lock,
 ///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognizes the types by
 ///   the last segment of their path. Under another name, such as that of a type alias, or inside another type, such as
@@ -150,7 +151,7 @@ use proc_macro::TokenStream;
 ///   a `LockManager`.
 /// - Parameters are dropped before the lock is released. Exceptions are values without a name (`_`, or covered by `..`
 ///   in a pattern) and those that only `key` names.
-/// - `state`, `hold`, `adopt`, `on_disconnect`, `busy_status`, `retry_after` and `on_error` are compile errors, because there is no request.
+/// - `state`, `hold`, `adopt`, `on_disconnect`, `busy_status`, `retry_after`, `body_timeout` and `on_error` are compile errors, because there is no request.
 ///
 /// # Cancel safety
 ///

@@ -7,7 +7,7 @@ use crate::args::{Args, Placeholder, ResourceSource, Template};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
 use crate::function::{
     Function, InjectedValue, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, is_hold,
-    returns_future,
+    may_read_body, returns_future,
 };
 
 /// axum implements `Handler` for functions with up to 16 parameters, and the macro adds one for the lock manager.
@@ -26,6 +26,7 @@ pub(crate) fn check(function: &Function, args: &Args, diagnostics: &mut Diagnost
         check_function(function, args, diagnostics);
     } else {
         check_handler(function, diagnostics);
+        check_body_timeout(function, args, diagnostics);
         check_hold(function, args, diagnostics);
         check_held(function, args, diagnostics);
     }
@@ -68,6 +69,7 @@ fn check_function(function: &Function, args: &Args, diagnostics: &mut Diagnostic
         ("hold", "a guarded function holds its lock until it returns: it has no response and no session"),
         ("adopt", "a guarded function has no request that could carry a delegation: call `adopt` of the manager"),
         ("state", "both name the lock manager: remove one of them"),
+        ("body_timeout", "a guarded function reads no request body"),
         ("busy_status", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
         ("retry_after", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
         ("on_error", "a guarded function returns the `LockError` to its caller; convert it in `From<LockError>`"),
@@ -109,6 +111,18 @@ fn check_handler(function: &Function, diagnostics: &mut Diagnostics) {
 }
 
 /// A session needs somebody to take the lock along, and an end.
+/// Only what an extractor reads is read before the lock is acquired.
+fn check_body_timeout(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
+    let last = function.params().filter(|param| injected(&param.ty).is_none()).last();
+    if let Some(name) = args.name("body_timeout")
+        && !last.is_some_and(|param| may_read_body(&param.ty))
+    {
+        let message = "`body_timeout` has no effect here: remove it, or take the body with an extractor as the last parameter, such as \
+                       `Json` or `Bytes`";
+        diagnostics.push(Error::new(name.span(), message));
+    }
+}
+
 fn check_hold(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
     let mut holds = function.params().filter(|param| is_hold(&param.ty));
     let first = holds.next();

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::response::Response;
 use lock_core::{LockError, LockManager};
@@ -6,6 +7,7 @@ use lock_core::{LockError, LockManager};
 use super::resource::ResourceSource;
 use crate::log_once::LogOnce;
 use crate::policy::{HoldUntil, Policy};
+use crate::upload::DEFAULT_TIMEOUT_MS;
 
 /// How much of a request body is buffered by default, in bytes. The same limit as axum's own extractors have.
 const DEFAULT_BODY_LIMIT: usize = 2 * 1024 * 1024;
@@ -19,6 +21,8 @@ pub(super) struct Config {
     pub(super) on_error: Option<Arc<OnError>>,
     /// The most bytes of a request body that are buffered before the lock is acquired; `None` does not buffer the body.
     pub(super) body_limit: Option<usize>,
+    /// How long that may take.
+    pub(super) body_timeout: Duration,
     pub(super) no_path_parameter: LogOnce,
     pub(super) upgrade_not_held: LogOnce,
 }
@@ -35,6 +39,7 @@ impl Config {
             on_error: None,
             body_limit: Some(DEFAULT_BODY_LIMIT),
             no_path_parameter: LogOnce::default(),
+            body_timeout: Duration::from_millis(DEFAULT_TIMEOUT_MS),
             upgrade_not_held: LogOnce::default(),
         }
     }

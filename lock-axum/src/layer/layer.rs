@@ -23,7 +23,7 @@ const PERMIT_WITH_MODE: &str = "a permit cannot be read: each has one holder";
 /// service. The lock is released in the background as soon as the inner service has responded.
 ///
 /// - The body is buffered *before* the lock is acquired, so that a slow upload does not hold it. See
-///   [`body_limit`](Self::body_limit) and [`stream_request_body`](Self::stream_request_body).
+///   [`body_limit`](Self::body_limit), [`body_timeout`](Self::body_timeout) and [`stream_request_body`](Self::stream_request_body).
 /// - [`Lease`](crate::Lease) and [`FencingToken`](crate::FencingToken) are inserted into the request extensions. Both
 ///   are extractors. The token is also inserted into the response extensions, for outer middleware such as access logs.
 /// - If the lock is not acquired, or is lost, the response is a problem document. See
@@ -490,6 +490,38 @@ impl LockLayer {
     ///
     /// For large uploads. A client that sends slowly holds the lock until `max_hold`. Defaults to buffering up to
     /// [`body_limit`](Self::body_limit).
+    /// Sets how long the request body may take to arrive, before the lock is acquired. A request whose body takes longer is answered with
+    /// 408.
+    ///
+    /// When the bodies of waiting requests take up the manager's
+    /// [`max_buffered_bytes`](lock_core::LockManagerBuilder::max_buffered_bytes), the slowest upload of all routes is given up before that,
+    /// for one that is faster.
+    ///
+    /// From 1 ms to one day. Defaults to 30 s. It has no effect with [`stream_request_body`](Self::stream_request_body).
+    ///
+    /// # Panics
+    ///
+    /// If it is out of range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_axum::{LockLayer, LockManager};
+    /// # use std::time::Duration;
+    /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").body_timeout(Duration::from_secs(5));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        let (least, most) = (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
+        assert!(
+            (least..=most).contains(&timeout),
+            "body_timeout must be between {least:?} and {most:?}, got {timeout:?}"
+        );
+        self.0.body_timeout = timeout;
+        self
+    }
+
     ///
     /// # Examples
     ///

@@ -1,3 +1,4 @@
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -6,29 +7,32 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
-use http_body_util::{BodyExt as _, LengthLimitError};
+use http_body_util::LengthLimitError;
 use lock_core::BufferedBytes;
 
 use crate::problem::Problem;
+use crate::upload::{Stopped, Upload};
 
 /// Reads a whole body, including trailers, into memory.
 ///
-/// What has arrived is counted in `account`, not what was announced: a client that sends slowly takes up no more than it
+/// What has arrived is counted against the manager's limit, not what was announced: a client that sends slowly takes up no more than it
 /// has sent.
 ///
 /// # Errors
 ///
-/// 413 if the body has more than `limit` bytes, 503 if the manager has no room for it, 400 if it could not be read.
+/// 413 if the body has more than `limit` bytes, 503 if the manager has no room for it, 408 if it arrives too slowly, 400 if it could not be
+/// read.
 pub(super) async fn buffer(
     mut body: Body,
     limit: usize,
-    mut account: BufferedBytes,
+    mut upload: Upload,
     retry_after: Duration,
 ) -> Result<Body, Problem> {
     let too_large = || {
         let detail = format!("the request body is larger than {limit} bytes");
         Problem::untyped(StatusCode::PAYLOAD_TOO_LARGE, Some(detail))
     };
+    let stopped = |stopped: Stopped| stopped.problem(retry_after);
     if http_body::Body::is_end_stream(&body) {
         return Ok(body);
     }
@@ -38,21 +42,21 @@ pub(super) async fn buffer(
     }
     // Copied, because a frame of a few bytes keeps much more alive: the buffer that the server read it into.
     let (mut data, mut trailers) = (Vec::new(), None);
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = poll_fn(|cx| upload.poll_frame(Pin::new(&mut body), cx)).await.map_err(stopped)? {
         let frame = frame.map_err(|error| {
             let unreadable = || Problem::untyped(StatusCode::BAD_REQUEST, Some(UNREADABLE.to_owned()));
             if is_length_limit(&error) { too_large() } else { unreadable() }
         })?;
         match frame.into_data() {
             Ok(chunk) if chunk.len() > limit - data.len() => return Err(too_large()),
-            Ok(chunk) if !account.take(chunk.len()) => return Err(Problem::buffer_full(retry_after)),
             Ok(chunk) => data.extend_from_slice(&chunk),
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
     }
+    upload.complete().map_err(stopped)?;
     // Without the capacity that is not used.
     let data = Some(Bytes::from(data.into_boxed_slice())).filter(|data| !data.is_empty());
-    Ok(Body::new(BufferedBody { data, trailers, account: Some(account) }))
+    Ok(Body::new(BufferedBody { data, trailers, account: Some(upload.into_account()) }))
 }
 
 const UNREADABLE: &str = "the request body could not be read";

@@ -22,6 +22,7 @@ use crate::held::{Guard as _, Held as _, Resources};
 use crate::policy::HoldUntil;
 use crate::problem::Problem;
 use crate::rejection::LockRejection;
+use crate::upload::Upload;
 
 /// A service that calls the inner service while a distributed lock is held. Created by [`LockLayer`](super::LockLayer).
 ///
@@ -141,8 +142,8 @@ impl Config {
         let body = match self.body_limit {
             None => body,
             Some(limit) => {
-                let account = self.locks.buffered_bytes();
-                match request_body::buffer(body, limit, account, self.policy.retry_after).await {
+                let upload = Upload::new(self.locks.buffered_bytes(), self.body_timeout);
+                match request_body::buffer(body, limit, upload, self.policy.retry_after).await {
                     Ok(body) => body,
                     Err(problem) => return Ok(problem.into_response()),
                 }

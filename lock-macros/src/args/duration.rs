@@ -18,6 +18,7 @@ pub(crate) struct Range {
 pub(crate) const TTL: Range = Range { min: Duration::from_millis(100), max: Duration::from_secs(24 * 60 * 60) };
 pub(crate) const WAIT: Range = Range { min: Duration::ZERO, max: Duration::from_secs(24 * 60 * 60) };
 pub(crate) const RETRY_AFTER: Range = Range { min: Duration::from_secs(1), max: Duration::from_secs(60 * 60) };
+pub(crate) const BODY_TIMEOUT: Range = Range { min: Duration::from_millis(1), max: Duration::from_secs(24 * 60 * 60) };
 pub(crate) const MAX_HOLD: Range = Range { min: Duration::from_millis(1), max: Duration::from_secs(7 * 24 * 60 * 60) };
 
 /// Parses a humantime literal, such as `"1m 30s"`.

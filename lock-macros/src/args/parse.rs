@@ -21,7 +21,7 @@ struct Known {
     example: &'static str,
 }
 
-const KNOWN: [Known; 18] = [
+const KNOWN: [Known; 19] = [
     Known { name: "resource", example: "\"stock:{sku}\"" },
     Known { name: "key", example: "format!(\"stock:{sku}\")" },
     Known { name: "ttl", example: "\"10s\"" },
@@ -36,6 +36,7 @@ const KNOWN: [Known; 18] = [
     Known { name: "on_disconnect", example: "\"finish\"" },
     Known { name: "busy_status", example: "409" },
     Known { name: "retry_after", example: "\"1s\"" },
+    Known { name: "body_timeout", example: "\"30s\"" },
     Known { name: "on_error", example: "path::to::function" },
     Known { name: "manager", example: "self.locks" },
     Known { name: "state", example: "" },
@@ -79,6 +80,7 @@ pub(crate) struct Args {
     pub(crate) on_disconnect: Option<Ident>,
     pub(crate) busy_status: Option<u16>,
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) body_timeout: Option<Duration>,
     pub(crate) on_error: Option<TokenStream>,
     pub(crate) manager: Option<Expr>,
     /// The argument `crate`.
@@ -230,6 +232,9 @@ impl Args {
                 let message = "missing `resource` or `key`: add `resource = \"stock:{sku}\"` or `key = …`";
                 diagnostics.push(Error::new(Span::call_site(), message));
             }
+            "body_timeout" => {
+                self.body_timeout = diagnostics.handle(duration::parse(text, value, &duration::BODY_TIMEOUT));
+            }
             (Some(_), Some(key)) => {
                 let message = "`resource` and `key` both define the resource: remove one of them";
                 diagnostics.push(Error::new(key.span(), message));
@@ -316,7 +321,7 @@ mod tests {
         let args = Args::parse(
             quote! {
                 resource = "stock:{sku}", permits = 3, ttl = "10s", wait = "2s", max_hold = "1m", renew = false, hold = "body",
-                adopt = true, on_lost = "continue", on_disconnect = "cancel", busy_status = 423, retry_after = "5s", on_error = errors::busy::<A, B>,
+                adopt = true, on_lost = "continue", on_disconnect = "cancel", busy_status = 423, retry_after = "5s", body_timeout = "10s", on_error = errors::busy::<A, B>,
                 manager = self.locks(1, 2), state, crate = ::shop::lock_axum,
             },
             &mut diagnostics,
@@ -378,6 +383,7 @@ mod tests {
     fn the_resource_is_defined_once() {
         let missing = "missing `resource` or `key`: add `resource = \"stock:{sku}\"` or `key = …`";
         assert_eq!(messages(quote!()), [missing]);
+        assert_eq!(args.body_timeout, Some(Duration::from_secs(10)));
         assert_eq!(messages(quote!(ttl = "1s")), [missing]);
         let both = "`resource` and `key` both define the resource: remove one of them";
         assert_eq!(messages(quote!(resource = "a", key = b)), [both]);

@@ -127,7 +127,11 @@ fn counted_type(written: &PatType, counted: Option<&Param<'_>>, args: &Args) -> 
     // Located at the type, where rustc reports that it is not an extractor.
     let site = first_token(ty);
     let krate = args.crate_path(site);
-    quote_spanned!(at(site)=> #krate::__private::Counted<#ty>)
+    let timeout = args.body_timeout.map(|timeout| {
+        let millis = u64::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+        quote_spanned!(at(site)=> , #millis)
+    });
+    quote_spanned!(at(site)=> #krate::__private::Counted<#ty #timeout>)
 }
 
 /// Separates the extracted value from the account of what was read for it.

@@ -27,6 +27,7 @@ mod retry_after;
 mod session_kinds;
 mod sessions;
 mod sets;
+mod slow_uploads;
 mod stalled_runtimes;
 mod templates;
 mod traces;

@@ -1,0 +1,112 @@
+//! Bodies that are read before a lock is acquired: in a given time, and as far as the manager has room.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::{Body as _, Frame};
+use lock_core::BufferedBytes;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::problem::Problem;
+
+/// How long a body may take to arrive by default, in milliseconds.
+pub(crate) const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+
+/// What watches over a body while it arrives.
+pub(crate) struct Upload {
+    account: BufferedBytes,
+    timeout: Duration,
+    ends: Instant,
+    /// Not before the body has to be waited for: most have arrived with their head.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// Why a body is not read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// The manager has no room for it.
+    Full,
+    /// It takes longer than this.
+    TimedOut(Duration),
+    /// It was the slowest when another one needed its room.
+    GivenUp,
+}
+
+/// The next part of a body.
+pub(crate) type Part = Result<Frame<Bytes>, axum::Error>;
+
+impl Upload {
+    pub(crate) fn new(account: BufferedBytes, timeout: Duration) -> Self {
+        Self { account, timeout, ends: Instant::now() + timeout, timer: None }
+    }
+
+    /// Polls the body for its next part.
+    pub(crate) fn poll_frame(
+        &mut self,
+        body: Pin<&mut Body>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Part>, Stopped>> {
+        match body.poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(self.count(&frame).map(|()| Some(Ok(frame)))),
+            Poll::Ready(end) => Poll::Ready(Ok(end)),
+            Poll::Pending => self.poll_stopped(cx).map(Err),
+        }
+    }
+
+    /// The body is not given up any more. What is read of it from now on counts all the same.
+    ///
+    /// # Errors
+    ///
+    /// If it was given up before.
+    pub(crate) fn complete(&mut self) -> Result<(), Stopped> {
+        if self.account.complete() { Ok(()) } else { Err(Stopped::GivenUp) }
+    }
+
+    /// What counts against the limit of the manager until it is dropped.
+    pub(crate) fn into_account(self) -> BufferedBytes {
+        self.account
+    }
+
+    fn count(&mut self, frame: &Frame<Bytes>) -> Result<(), Stopped> {
+        if Instant::now() >= self.ends {
+            return Err(Stopped::TimedOut(self.timeout));
+        }
+        match frame.data_ref() {
+            Some(data) if !self.account.take(data.len()) => {
+                if self.account.complete() {
+                    Err(Stopped::Full)
+                } else {
+                    Err(Stopped::GivenUp)
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<Stopped> {
+        if self.account.poll_given_up(cx).is_ready() {
+            return Poll::Ready(Stopped::GivenUp);
+        }
+        let ends = self.ends;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(ends)));
+        timer.as_mut().poll(cx).map(|()| Stopped::TimedOut(self.timeout))
+    }
+}
+
+impl Stopped {
+    pub(crate) fn problem(self, retry_after: Duration) -> Problem {
+        let detail = match self {
+            Self::Full => return Problem::buffer_full(retry_after),
+            Self::TimedOut(timeout) => format!("the request body did not arrive within {timeout:?}"),
+            Self::GivenUp => {
+                "the request body arrived too slowly: the memory that is set aside for bodies was needed for others"
+                    .to_owned()
+            }
+        };
+        Problem::untyped(StatusCode::REQUEST_TIMEOUT, Some(detail))
+    }
+}
