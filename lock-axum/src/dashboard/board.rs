@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::masters::Masters;
+use super::shown::shown;
 
 /// How many rows are shown: what somebody can read, and a browser can show again every second.
 const MAX_ROWS: usize = 1000;
@@ -161,6 +162,8 @@ fn sections<'a>(rows: &[Row<'a>], redact: bool) -> BTreeMap<&'a str, Section> {
 fn view(row: &Row<'_>, redact: bool) -> Value {
     json!({
         "resource": (!redact).then_some(row.resource),
+        // For people. To release a lock, the page sends the name itself.
+        "shown": (!redact).then(|| shown(row.resource)),
         // As text: a browser's numbers do not have as many digits.
         "token": row.hold.as_ref().map(|hold| hold.token.to_string()),
         "kind": row.hold.as_ref().and_then(|hold| hold.kind),

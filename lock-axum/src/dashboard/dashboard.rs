@@ -15,7 +15,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; style-src 'sha256-KISNkrRP1brAaWiOCPq3DCEVVHfjdx5y2GA2ti5Kkfo='; \
-         script-src 'sha256-zmzarae/g7BffEWQh58dTGHvS9BZp9TEaXkQkBfOaH8='; connect-src 'self'; img-src data:; \
+         script-src 'sha256-WSYY+Sqvb93mMyV8q5ooJ1bca+xwTjfZLXrQpfTIg/Y='; connect-src 'self'; img-src data:; \
          frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     ),
     (header::X_FRAME_OPTIONS, "DENY"),

@@ -14,5 +14,6 @@ mod control;
 mod dashboard;
 mod events;
 mod masters;
+mod shown;
 
 pub use self::dashboard::{Dashboard, dashboard};

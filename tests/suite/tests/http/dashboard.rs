@@ -369,3 +369,15 @@ async fn an_open_page_does_not_hold_up_the_shutdown_of_the_server() {
     stop.send(()).unwrap();
     timeout(PATIENCE, server).await.expect("the server ends").unwrap().unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_looks_like_another_one_is_shown_with_what_tells_them_apart() {
+    let locks = LockManager::in_memory();
+    let (plain, turned) = ("stock:42", "stock:\u{202e}24");
+    let _guards = [locks.lock(plain).acquire().await.unwrap(), locks.lock(turned).acquire().await.unwrap()];
+    let state = Page::now(&app(&locks)).await;
+    let rows = state["templates"][0]["rows"].as_array().unwrap();
+    let mut names: Vec<_> = rows.iter().map(|row| (row["resource"].as_str(), row["shown"].as_str())).collect();
+    names.sort_unstable();
+    assert_eq!(names, [(Some(plain), Some(plain)), (Some(turned), Some("stock:\\u{202e}24"))]);
+}
