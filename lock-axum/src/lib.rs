@@ -139,7 +139,7 @@
 //! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |
 //! | a [delegation](guide::delegation) is malformed, expired, for another service, resource or set of masters, or its lock is not the sender's any more | 403 | `lock-delegation-refused` | no |
 //! | no lock manager in the request extensions; invalid lock options; a lock key that holds something else | 500 | `about:blank` | no |
-//! | a path parameter that the route does not have; [`Lease`], [`Leases`], [`FencingToken`] or [`Hold`] on a route without it | 500 | `about:blank` | no |
+//! | a path parameter that the route does not have, or has twice; [`Lease`], [`Leases`], [`FencingToken`] or [`Hold`] on a route without it | 500 | `about:blank` | no |
 //!
 //! The bodies are problem documents (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`
 //! and, with a `Retry-After` header, `retry_after_ms`. They contain neither the resource nor its owner. The causes with
@@ -164,6 +164,7 @@
 //! |---|---|---|
 //! | `lock.no_manager` | error | A handler with `#[distributed_lock]` was called, but no manager is in the request extensions. |
 //! | `lock.no_path_parameter` | error | The template of a layer names a path parameter that the route does not have. Once for each layer. |
+//! | `lock.ambiguous_path_parameter` | error | The template of a layer names a path parameter that the route has more than once. Once for each layer. |
 //! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
 //! | `lock.upgrade` | error | A guarded handler that reads locks the same resource again, to write. |
 //! | `lock.not_a_lock` | error | The key of a lock holds something that is not a lock: another program uses the same name. |
@@ -217,8 +218,8 @@ mod readyz;
 mod rejection;
 mod response_body;
 mod signature;
-
 mod upload;
+
 #[doc(hidden)]
 #[path = "macro_support.rs"]
 pub mod __private;

@@ -24,6 +24,7 @@ pub(super) struct Config {
     /// How long that may take.
     pub(super) body_timeout: Duration,
     pub(super) no_path_parameter: LogOnce,
+    pub(super) ambiguous_path_parameter: LogOnce,
     pub(super) upgrade_not_held: LogOnce,
 }
 
@@ -38,8 +39,9 @@ impl Config {
             policy: Policy::new(),
             on_error: None,
             body_limit: Some(DEFAULT_BODY_LIMIT),
-            no_path_parameter: LogOnce::default(),
             body_timeout: Duration::from_millis(DEFAULT_TIMEOUT_MS),
+            no_path_parameter: LogOnce::default(),
+            ambiguous_path_parameter: LogOnce::default(),
             upgrade_not_held: LogOnce::default(),
         }
     }

@@ -34,7 +34,9 @@ const PERMIT_WITH_MODE: &str = "a permit cannot be read: each has one holder";
 /// Apply the layer with `route_layer` of a `MethodRouter`, as in the example: `post(deduct).route_layer(layer)`. It then
 /// runs for the methods of that router alone. A `Router` does not know which methods its routes have, so with
 /// `route_layer` or `layer` of a `Router`, a request with a wrong method also acquires the lock, or waits for it, and may
-/// be answered with 409 instead of 405. Nor do all routes of a `Router` have the path parameters of a template: routes
+/// be answered with 409 instead of 405. Routes and methods that are added *after* the layer are not guarded, as with every layer of axum. A
+/// handler that takes a [`Lease`](crate::Lease) or a [`FencingToken`](crate::FencingToken) fails closed there: it is answered with 500,
+/// and never runs unguarded. Let every guarded handler take one. Nor do all routes of a `Router` have the path parameters of a template: routes
 /// without them are answered with 500, and with `layer`, so is what would have been a 404.
 ///
 /// # Upgrades
@@ -98,12 +100,14 @@ impl LockLayer {
     ///
     /// A header or query parameter that is missing or given more than once is answered with 400 `lock-key-invalid`. A
     /// path parameter that the route does not have is a mistake of the service: each request is answered with 500, and
-    /// the first is logged as `lock.no_path_parameter`.
+    /// the first is logged as `lock.no_path_parameter`. So is one that the route has twice, because nested routers use the same name: it is
+    /// logged as `lock.ambiguous_path_parameter`.
     ///
     /// # Panics
     ///
     /// If the template is invalid: empty, with an unbalanced brace, with an unknown placeholder, with two placeholders
-    /// that nothing separates, with a control character, or with more than 512 bytes of text. Also if a placeholder has an
+    /// that nothing separates, with a control character, or with more than 512 bytes of text; or with a placeholder in the syntax of others:
+    /// `/:sku`, `*sku` or `${sku}`. Also if a placeholder has an
     /// invalid name: those of path parameters consist of letters, digits, `_` and `-`, those of headers are HTTP tokens, and
     /// those of query parameters contain no whitespace.
     ///
@@ -486,10 +490,6 @@ impl LockLayer {
         self
     }
 
-    /// Does not buffer the request body: the lock is acquired first, and the handler reads the body while it is held.
-    ///
-    /// For large uploads. A client that sends slowly holds the lock until `max_hold`. Defaults to buffering up to
-    /// [`body_limit`](Self::body_limit).
     /// Sets how long the request body may take to arrive, before the lock is acquired. A request whose body takes longer is answered with
     /// 408.
     ///
@@ -522,6 +522,10 @@ impl LockLayer {
         self
     }
 
+    /// Does not buffer the request body: the lock is acquired first, and the handler reads the body while it is held.
+    ///
+    /// For large uploads. A client that sends slowly holds the lock until `max_hold`. Defaults to buffering up to
+    /// [`body_limit`](Self::body_limit).
     ///
     /// # Examples
     ///

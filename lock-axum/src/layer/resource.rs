@@ -31,6 +31,9 @@ pub(super) enum ResourceError {
     /// A mistake of the service: the template is for other routes.
     #[error("the route has no path parameter {0:?}")]
     NoPathParameter(String),
+    /// Another mistake of the service: it is unknown which of them the handler works on.
+    #[error("the route has the path parameter {0:?} more than once")]
+    AmbiguousPathParameter(String),
 }
 
 impl OneSource {

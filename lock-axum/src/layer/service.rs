@@ -179,6 +179,14 @@ impl Config {
     fn reject_resource(&self, error: ResourceError) -> Response {
         match error {
             ResourceError::Key(error) => LockRejection::from(error).into_response(),
+            ResourceError::AmbiguousPathParameter(parameter) => {
+                if self.ambiguous_path_parameter.is_first() {
+                    tracing::error!(name: "lock.ambiguous_path_parameter", parameter,
+                        "the template of a LockLayer names a path parameter that the route has more than once, as of nested routers, so \
+                        every request is answered with 500; rename one of them");
+                }
+                Problem::internal().into_response()
+            }
             ResourceError::NoPathParameter(parameter) => {
                 if self.no_path_parameter.is_first() {
                     tracing::error!(name: "lock.no_path_parameter", parameter,

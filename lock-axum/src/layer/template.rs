@@ -39,6 +39,8 @@ pub(super) enum InvalidTemplate {
     ControlCharacter { character: char, at: usize },
     #[error("a resource can have at most {max} bytes, but the text of this template has {len}", max = MAX_RESOURCE_LEN)]
     TextTooLong { len: usize },
+    #[error("`{written}` is not a placeholder: write `{{{name}}}`")]
+    OtherSyntax { written: String, name: String },
     #[error("unknown placeholder {placeholder:?}: expected {{name}}, {{header.name}} or {{query.name}}")]
     UnknownPlaceholder { placeholder: String },
     #[error(
@@ -61,6 +63,9 @@ impl Template {
         while !rest.is_empty() {
             let (text, placeholder) = rest.split_at(rest.find(['{', '}']).unwrap_or(rest.len()));
             let at = template.len() - placeholder.len();
+            if let Some(other) = other_syntax(text, segments.is_empty(), placeholder) {
+                return Err(other);
+            }
             if !text.is_empty() {
                 text_len += text.len();
                 segments.push(Segment::Text(text.to_owned()));
@@ -127,10 +132,38 @@ impl Segment {
     }
 }
 
+/// A placeholder in the syntax of others: `/:sku` and `*sku`, as in the routes of others, and `${sku}`, as in the shell. The text would be
+/// part of the name, and all requests would have the same resource.
+fn other_syntax(text: &str, is_first: bool, placeholder: &str) -> Option<InvalidTemplate> {
+    let other = |written: String, name: &str| Some(InvalidTemplate::OtherSyntax { written, name: name.to_owned() });
+    if text.ends_with('$')
+        && let Some(end) = placeholder.find('}')
+    {
+        let name = placeholder.get(1..end)?;
+        return other(format!("${{{name}}}"), name);
+    }
+    for (at, sigil) in text.match_indices([':', '*']) {
+        let begins = match text[..at].chars().next_back() {
+            None => is_first,
+            Some(before) => before == '/' || sigil == "*" && before == ':',
+        };
+        let rest = &text[at + 1..];
+        let end = rest.find(|c| !is_path_name_char(c)).unwrap_or(rest.len());
+        if begins && rest.starts_with(|c: char| c == '_' || c.is_alphabetic()) {
+            return other(format!("{sigil}{}", &rest[..end]), &rest[..end]);
+        }
+    }
+    None
+}
+
 /// Whether a route may have a path parameter of this name. Routers allow more; but what is more than a name, such as the
 /// `*` of a wildcard, would never be found in a request.
 fn is_path_name(name: &str) -> bool {
-    name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
+    name.chars().all(is_path_name_char)
+}
+
+fn is_path_name_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '-'
 }
 
 /// What to write instead: the name without the `*` of a wildcard, the `:` of older routes, spaces or a format.
@@ -161,8 +194,12 @@ fn path_value<'a>(
         }
         _ => None,
     };
-    let value = path.into_iter().flatten().find(|(parameter, _)| *parameter == name).map(|(_, value)| value);
-    value.ok_or_else(|| ResourceError::NoPathParameter(name.to_owned()))
+    let mut values = path.into_iter().flatten().filter(|(parameter, _)| *parameter == name).map(|(_, value)| value);
+    match (values.next(), values.next()) {
+        (Some(value), None) => Ok(value),
+        (None, _) => Err(ResourceError::NoPathParameter(name.to_owned())),
+        (Some(_), Some(_)) => Err(ResourceError::AmbiguousPathParameter(name.to_owned())),
+    }
 }
 
 fn header_value<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a HeaderValue, KeyError> {
@@ -218,6 +255,26 @@ mod tests {
     async fn a_parameter_that_the_route_does_not_have_is_an_error_of_the_service() {
         let error = render("stock:{sku}", Request::get("/")).await.unwrap_err();
         assert_eq!(error, "the route has no path parameter \"sku\"");
+    }
+
+    #[test]
+    fn a_placeholder_in_the_syntax_of_others_is_refused() {
+        for (template, written) in [
+            ("stock/:sku", ":sku"),
+            (":sku", ":sku"),
+            ("stock/:sku/{warehouse}", ":sku"),
+            ("stock:*sku", "*sku"),
+            ("stock/*sku", "*sku"),
+            ("*sku", "*sku"),
+            ("stock:${sku}", "${sku}"),
+            ("{warehouse}/:sku", ":sku"),
+        ] {
+            let error = Template::parse(template).unwrap_err();
+            assert_eq!(error.to_string(), format!("`{written}` is not a placeholder: write `{{sku}}`"), "{template}");
+        }
+        for right in ["stock:sku", "stock:{sku}:all", "a*b", "5$:{sku}", "at/:8080", "all:*", "::x{sku}", "{a}:b"] {
+            assert!(Template::parse(right).is_ok(), "{right}");
+        }
     }
 
     #[test]
