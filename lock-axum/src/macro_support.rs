@@ -151,7 +151,7 @@ where
     let on_error = on_error.as_ref().map(|on_error| on_error as &(dyn Fn(LockError) -> Response + Sync));
     let Caller { locks, carried } = caller;
     let guard = critical_section::enter(&locks, resources, carried, policy, on_error).await?;
-    drop(read);
+    drop((read, locks));
     let completed = critical_section::run(guard, policy, handler).await;
     let finish =
         |Completed { output, guard }| critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD);
@@ -174,17 +174,19 @@ pub async fn guard_function<T>(
     outcome: Outcome<T>,
     body: impl Future<Output = T>,
 ) -> T {
-    guard_body(&locks, &resources, &policy, &outcome, body).await.unwrap_or_else(|error| outcome.failed(error))
+    guard_body(locks, &resources, &policy, &outcome, body).await.unwrap_or_else(|error| outcome.failed(error))
 }
 
 async fn guard_body<T>(
-    locks: &LockManager,
+    locks: LockManager,
     resources: &impl Resources,
     policy: &Policy,
     outcome: &Outcome<T>,
     body: impl Future<Output = T>,
 ) -> Result<T, LockError> {
-    let guard = resources.acquire(locks, policy).await?;
+    let guard = resources.acquire(&locks, policy).await?;
+    // A manager that was made for this call alone is dropped here, and says so.
+    drop(locks);
     let held = guard.held();
     // Declared after the guard, and so dropped before it: the body ends before the lock is released.
     let body = held.scope().enter(body);

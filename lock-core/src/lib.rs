@@ -43,6 +43,7 @@
 //! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
 //! | `lock.release_given_up` | debug | could not deliver a release to a node; the key was left to expire |
 //! | `lock.force_released` | warn | a lock was taken from its holder ([`LockManager::force_release`]); the event has the token, and tags of who was evicted |
+//! | `lock.manager_dropped` | warn | a manager was dropped while its locks are held, and had not been closed: it may have been made for one call, and exclude nobody |
 //! | `lock.shutdown_revoked` | warn | leases were revoked at the end of a shutdown's grace |
 //! | `lock.observer_panicked` | error | an observer panicked, for the first time |
 //! | `lock.runtime_stalled` | warn | the runtime that kept the connections and renewed the leases did not run; another one took over |

@@ -39,8 +39,14 @@ impl Diagnostics {
 pub(crate) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let nearest = known.into_iter().map(|name| (distance(written, name), name)).min();
     match nearest {
-        // A third of the letters may differ: `tll` suggests `ttl`, but `foo` does not suggest `key`.
-        Some((distance, name)) if distance * 3 <= name.chars().count().max(3) => format!("; did you mean `{name}`?"),
+        // A third of the letters may differ: `tll` suggests `ttl`, but `foo` does not suggest `key`. Nor does `N` suggest `m`: a letter
+        // has to be the same.
+        Some((distance, name))
+            if distance * 3 <= name.chars().count().max(3)
+                && distance < written.chars().count().max(name.chars().count()) =>
+        {
+            format!("; did you mean `{name}`?")
+        }
         _ => String::new(),
     }
 }
@@ -91,6 +97,7 @@ mod tests {
         assert_eq!(did_you_mean("tll", ["wait", "ttl"]), "; did you mean `ttl`?");
         assert_eq!(did_you_mean("max_hodl", ["max_hold", "wait"]), "; did you mean `max_hold`?");
         assert_eq!(did_you_mean("color", ["key", "ttl"]), "");
+        assert_eq!(did_you_mean("N", ["m", "key"]), "");
         assert_eq!(did_you_mean("ttl", []), "");
     }
 

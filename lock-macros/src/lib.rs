@@ -116,6 +116,14 @@ use proc_macro::TokenStream;
 ///   type parameters of its `impl` (E0401). Write the type in place of `Self`, and give the handler type parameters of its
 ///   own, which the route names: `post(Shop::deduct::<Stock>)`.
 ///
+/// # What runs under the lock
+///
+/// - When the lock is lost, the body is dropped. A task that it has spawned is not: `tokio::spawn(work).await` leaves `work` running
+///   without the lock. Spawn into a `JoinSet` that the body owns, which aborts its tasks when it is dropped, and run what they do in
+///   `lease.scope(…)`.
+/// - Inside the scope of a lock, acquiring it again is the same lock. So two guarded calls that are joined inside one handler
+///   (`tokio::join!`) run at once, under one lease and with one token: they exclude other requests, and not each other.
+///
 /// # Sessions
 ///
 /// With `hold = "session"`, a parameter of type `Hold` takes the lock along into what follows the answer, such as the
@@ -143,7 +151,9 @@ use proc_macro::TokenStream;
 ///
 /// - The signature stays as it is. It must return `Result<_, E>`, or an alias of it, where `E: From<LockError>`.
 /// - The parameters are in scope in the expression. It is borrowed, and the manager is cloned: `self.locks`,
-///   `state.locks()`, or `locks` for a parameter of type `&LockManager`.
+///   `state.locks()`, or `locks` for a parameter of type `&LockManager`. It has to be the manager of all calls. One that is made for each
+///   call excludes no other call: `LockManager::in_memory()` in the expression is a compile error, and a manager that a function makes and
+///   gives away is logged as `lock.manager_dropped`.
 /// - The body gets its lease from `Lease::current()`. A parameter of type `Lease` is an ordinary parameter, which callers
 ///   pass. A router cannot: next to extractors, such as `Path(sku): Path<String>`, a parameter `Lease` or `FencingToken`
 ///   is a compile error, also inside `Option`, `Result` or `Extension`. Inside those, it is also an error without

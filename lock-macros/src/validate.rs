@@ -1,9 +1,9 @@
 //! Stage 3: checks the function, and the arguments against the function.
 
 use syn::ext::IdentExt as _;
-use syn::{Error, PatType, ReturnType, Safety};
+use syn::{Error, GenericParam, Member, PatType, ReturnType, Safety, Type};
 
-use crate::args::{Args, Placeholder, ResourceSource, Template};
+use crate::args::{Args, Foreign, Placeholder, ResourceSource, Template, of_the_layer};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
 use crate::function::{
     Function, InjectedValue, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, is_hold,
@@ -32,6 +32,7 @@ pub(crate) fn check(function: &Function, args: &Args, diagnostics: &mut Diagnost
     }
     for template in args.resource.as_ref().map(ResourceSource::templates).unwrap_or_default() {
         check_placeholders(function, template, args.manager.is_none(), diagnostics);
+        check_foreign_placeholders(function, template, diagnostics);
     }
 }
 
@@ -68,8 +69,8 @@ fn check_function(function: &Function, args: &Args, diagnostics: &mut Diagnostic
         ),
         ("hold", "a guarded function holds its lock until it returns: it has no response and no session"),
         ("adopt", "a guarded function has no request that could carry a delegation: call `adopt` of the manager"),
-        ("state", "both name the lock manager: remove one of them"),
         ("body_timeout", "a guarded function reads no request body"),
+        ("state", "both name the lock manager: remove one of them"),
         ("busy_status", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
         ("retry_after", "a guarded function returns the `LockError` to its caller, not an HTTP response"),
         ("on_error", "a guarded function returns the `LockError` to its caller; convert it in `From<LockError>`"),
@@ -110,7 +111,6 @@ fn check_handler(function: &Function, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// A session needs somebody to take the lock along, and an end.
 /// Only what an extractor reads is read before the lock is acquired.
 fn check_body_timeout(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
     let last = function.params().filter(|param| injected(&param.ty).is_none()).last();
@@ -123,11 +123,13 @@ fn check_body_timeout(function: &Function, args: &Args, diagnostics: &mut Diagno
     }
 }
 
+/// A session needs somebody to take the lock along, and an end.
 fn check_hold(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
-    let mut holds = function.params().filter(|param| is_hold(&param.ty));
+    // A `&Hold` has been reported already: it is meant to take the lock along, too.
+    let mut holds = function.params().filter(|param| is_hold(referent(&param.ty)));
     let first = holds.next();
     let Some(hold) = args.name("hold").filter(|_| args.holds_session()) else {
-        if let Some(param) = first {
+        if let Some(param) = first.filter(|param| is_hold(&param.ty)) {
             let message = "a parameter `Hold` needs `hold = \"session\"` and `max_hold`: add both to the attribute, or remove the \
                            parameter";
             diagnostics.push(Error::new_spanned(&param.ty, message));
@@ -152,6 +154,14 @@ fn check_hold(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
     if let Some(second) = holds.next() {
         let message = "a handler can have only one parameter `Hold`: remove this one";
         diagnostics.push(Error::new_spanned(&second.ty, message));
+    }
+}
+
+/// The type behind references.
+fn referent(ty: &Type) -> &Type {
+    match ty {
+        Type::Reference(reference) => referent(&reference.elem),
+        ty => ty,
     }
 }
 
@@ -210,6 +220,37 @@ fn check_cfg(function: &Function, diagnostics: &mut Diagnostics) {
     }
 }
 
+/// What to say of a placeholder that names something else than a parameter, but nothing that is misspelt.
+fn other_than_a_binding(function: &Function, placeholder: &Placeholder, is_handler: bool) -> Option<String> {
+    let name = &placeholder.binding;
+    if let ("header" | "query", [Member::Named(field)]) = (&**name, &placeholder.fields[..])
+        && is_handler
+    {
+        return Some(of_the_layer(&format!("{name}.{field}"), name, &field.unraw().to_string()));
+    }
+    let is_generic = function.sig.generics.params.iter().any(|param| match param {
+        GenericParam::Const(param) => param.ident == *name,
+        GenericParam::Type(_) | GenericParam::Lifetime(_) => false,
+    });
+    let is_constant = name.chars().any(char::is_alphabetic) && !name.chars().any(char::is_lowercase);
+    (is_generic || is_constant).then(|| {
+        format!("`{{{name}}}` names no parameter: for a constant, write `key = format!(\"…{{{name}}}\")`, which encodes nothing")
+    })
+}
+
+/// A parameter's name in another syntax than that of placeholders would be text, and all of its values one resource.
+fn check_foreign_placeholders(function: &Function, template: &Template, diagnostics: &mut Diagnostics) {
+    let names: Vec<_> = function.params().flat_map(|param| bindings(&param.pat)).collect();
+    for Foreign { written, name } in template.foreign_placeholders() {
+        if names.iter().any(|binding| binding.unraw() == name) {
+            let message = format!(
+                "write `{{{name}}}` in place of `{written}`: placeholders are names in braces, without `$`, `:` or `*`"
+            );
+            diagnostics.push(Error::new(template.span, message));
+        }
+    }
+}
+
 fn check_placeholders(function: &Function, template: &Template, is_handler: bool, diagnostics: &mut Diagnostics) {
     let names = |param: &PatType| bindings(&param.pat);
     // In a handler, the lock provides these parameters: they have no value before it is acquired.
@@ -236,7 +277,9 @@ fn check_placeholders(function: &Function, template: &Template, is_handler: bool
             known.insert(0, "self".to_owned());
         }
         let known = || known.iter().map(String::as_str);
-        let message = if known().next().is_none() {
+        let message = if let Some(message) = other_than_a_binding(function, placeholder, is_handler) {
+            message
+        } else if known().next().is_none() {
             format!("unknown placeholder `{{{name}}}`: the parameters bind no names")
         } else {
             let hint = did_you_mean(name, known());

@@ -75,6 +75,19 @@ pub(super) struct Inner {
     pub(super) warned_of_order: AtomicBool,
 }
 
+/// Locks exclude each other whichever manager took them, unless the nodes are in memory: then another manager has others. A program that
+/// makes one for each call, and drops it there, has locks that exclude nobody, or new connections for each.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let held = self.leases.all().len();
+        if held > 0 && !self.closing.is_cancelled() {
+            tracing::warn!(name: "lock.manager_dropped", held,
+                "a lock manager was dropped while its locks are held; make one for the whole service, and keep it: locks of a manager in \
+                memory exclude nobody else");
+        }
+    }
+}
+
 impl LockManager {
     /// A builder without nodes.
     pub fn builder() -> LockManagerBuilder {

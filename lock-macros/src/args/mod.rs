@@ -6,4 +6,4 @@ mod template;
 mod value;
 
 pub(crate) use self::parse::{Args, ResourceSource};
-pub(crate) use self::template::{Placeholder, Segment, Template};
+pub(crate) use self::template::{Foreign, Placeholder, Segment, Template, of_the_layer};

@@ -8,7 +8,7 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote_spanned;
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _, discouraged::Speculative as _};
-use syn::{Error, Expr, Token, token};
+use syn::{Error, Expr, ExprPath, Token, token};
 
 use super::duration;
 use super::template::{Placeholder, Template};
@@ -114,9 +114,13 @@ impl ResourceSource {
                     diagnostics.push(Error::new_spanned(array, message));
                 }
                 let templates =
-                    array.elems.iter().filter_map(|elem| diagnostics.handle(Template::parse(elem))).collect();
+                    array.elems.iter().filter_map(|elem| diagnostics.handle(Template::parse_in_list(elem))).collect();
                 diagnostics.into_result()?;
                 Ok(Self::Set(templates))
+            }
+            value if is_other_list(value) => {
+                let message = "write a list of resources as `resource = [\"…\", \"…\"]`, an array of string literals, without `vec!` or `&`";
+                Err(Error::new_spanned(value, message))
             }
             value => Template::parse(value).map(Self::Template),
         }
@@ -136,6 +140,17 @@ impl ResourceSource {
 
     pub(crate) fn is_set(&self) -> bool {
         matches!(self, Self::Set(_))
+    }
+}
+
+/// Whether this looks like several resources, but is not an array: `vec![…]` or `&[…]`.
+fn is_other_list(value: &Expr) -> bool {
+    match value {
+        Expr::Macro(value) => value.mac.path.segments.last().is_some_and(|segment| segment.ident == "vec"),
+        Expr::Reference(value) => matches!(&*value.expr, Expr::Array(_)) || is_other_list(&value.expr),
+        Expr::Group(value) => is_other_list(&value.expr),
+        Expr::Paren(value) => matches!(&*value.expr, Expr::Array(_)) || is_other_list(&value.expr),
+        _ => false,
     }
 }
 
@@ -217,8 +232,14 @@ impl Args {
             "retry_after" => {
                 self.retry_after = diagnostics.handle(duration::parse_seconds(text, value, &duration::RETRY_AFTER));
             }
+            "body_timeout" => {
+                self.body_timeout = diagnostics.handle(duration::parse(text, value, &duration::BODY_TIMEOUT));
+            }
             "on_error" => self.on_error = diagnostics.handle(value::path(text, value, "crate::errors::busy")),
-            "manager" => self.manager = Some(value.clone()),
+            "manager" => match made_for_each_call(value) {
+                Some(maker) => diagnostics.push(Error::new_spanned(maker, MADE_FOR_EACH_CALL)),
+                None => self.manager = Some(value.clone()),
+            },
             "crate" => self.krate = diagnostics.handle(value::path(text, value, "::my_service::lock_axum")),
             // `argument` returns known names only.
             _ => {}
@@ -231,9 +252,6 @@ impl Args {
             (None, None) if diagnostics.is_empty() => {
                 let message = "missing `resource` or `key`: add `resource = \"stock:{sku}\"` or `key = …`";
                 diagnostics.push(Error::new(Span::call_site(), message));
-            }
-            "body_timeout" => {
-                self.body_timeout = diagnostics.handle(duration::parse(text, value, &duration::BODY_TIMEOUT));
             }
             (Some(_), Some(key)) => {
                 let message = "`resource` and `key` both define the resource: remove one of them";
@@ -256,6 +274,32 @@ impl Args {
                            which slot a permit will have; write one `resource`, or remove `permits`";
             diagnostics.push(Error::new(permits.span(), message));
         }
+    }
+}
+
+const MADE_FOR_EACH_CALL: &str = "`manager` must outlive the call, as in `manager = self.locks`: this one is made anew for each call, \
+                                  whose lock excludes no other call; make it once, and keep it in a field, a parameter or a static";
+
+/// The function that makes a manager, if the expression calls one: each call of the guarded function would have a manager of its own.
+fn made_for_each_call(value: &Expr) -> Option<&ExprPath> {
+    match value {
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => {
+                let mut names = path.path.segments.iter().rev().map(|segment| &segment.ident);
+                let makes =
+                    names.next().is_some_and(|name| name == "in_memory" || name == "builder" || name == "default");
+                let is_ours = names.next().is_some_and(|ty| ty == "LockManager" || ty == "LockManagerBuilder");
+                (makes && is_ours).then_some(path)
+            }
+            _ => None,
+        },
+        Expr::MethodCall(call) => made_for_each_call(&call.receiver),
+        Expr::Reference(value) => made_for_each_call(&value.expr),
+        Expr::Try(value) => made_for_each_call(&value.expr),
+        Expr::Await(value) => made_for_each_call(&value.base),
+        Expr::Paren(value) => made_for_each_call(&value.expr),
+        Expr::Group(value) => made_for_each_call(&value.expr),
+        _ => None,
     }
 }
 
@@ -339,6 +383,7 @@ mod tests {
         assert_eq!(args.on_lost.unwrap(), "Continue");
         assert_eq!(args.on_disconnect.unwrap(), "Cancel");
         assert_eq!(args.busy_status, Some(423));
+        assert_eq!(args.body_timeout, Some(Duration::from_secs(10)));
         assert_eq!(args.retry_after, Some(Duration::from_secs(5)));
         assert!(args.on_error.is_some() && args.manager.is_some() && args.krate.is_some());
         assert_eq!(args.names.len(), KNOWN.len() - 2, "all but `key` and `mode`");
@@ -383,7 +428,6 @@ mod tests {
     fn the_resource_is_defined_once() {
         let missing = "missing `resource` or `key`: add `resource = \"stock:{sku}\"` or `key = …`";
         assert_eq!(messages(quote!()), [missing]);
-        assert_eq!(args.body_timeout, Some(Duration::from_secs(10)));
         assert_eq!(messages(quote!(ttl = "1s")), [missing]);
         let both = "`resource` and `key` both define the resource: remove one of them";
         assert_eq!(messages(quote!(resource = "a", key = b)), [both]);

@@ -36,8 +36,18 @@ pub(crate) struct Placeholder {
 
 impl Template {
     pub(crate) fn parse(value: &Expr) -> syn::Result<Self> {
-        let literal =
-            value::string(value, "`resource` must be a string literal: use `key = …` for a computed resource")?;
+        Self::parse_or(value, "`resource` must be a string literal: use `key = …` for a computed resource")
+    }
+
+    /// An element of a list. There is no `key` for several.
+    pub(crate) fn parse_in_list(value: &Expr) -> syn::Result<Self> {
+        let message = "`resource` must be a string literal, also in a list: put what is computed into a parameter and name that, as in \
+                       `\"stock:{sku}\"`, or call `lock_all` of the manager";
+        Self::parse_or(value, message)
+    }
+
+    fn parse_or(value: &Expr, not_literal: &str) -> syn::Result<Self> {
+        let literal = value::string(value, not_literal)?;
         let mut diagnostics = Diagnostics::default();
         let text = literal.value();
         check_text(literal, &text, &mut diagnostics);
@@ -58,6 +68,42 @@ impl Template {
             Segment::Text(_) => None,
             Segment::Placeholder(placeholder) => Some(placeholder),
         })
+    }
+}
+
+/// A placeholder in the syntax of others: what was written, and the name in it.
+pub(crate) struct Foreign {
+    pub(crate) written: String,
+    pub(crate) name: String,
+}
+
+impl Template {
+    /// What may be meant as placeholders: `/:sku` and `*sku` as in the routes of others, and `${sku}` as in the shell. Only a parameter of
+    /// that name tells them from text.
+    pub(crate) fn foreign_placeholders(&self) -> impl Iterator<Item = Foreign> {
+        let mut foreign = Vec::new();
+        for (index, segment) in self.segments.iter().enumerate() {
+            let Segment::Text(text) = segment else { continue };
+            if text.ends_with('$')
+                && let Some(Segment::Placeholder(Placeholder { binding, .. })) = self.segments.get(index + 1)
+            {
+                foreign.push(Foreign { written: format!("${{{binding}}}"), name: binding.clone() });
+            }
+            // A name ends where a placeholder begins only if there is text between them.
+            for (at, sigil) in text.match_indices([':', '*']) {
+                let before = text[..at].chars().next_back();
+                let begins = match before {
+                    None => index == 0,
+                    Some(before) => before == '/' || sigil == "*" && before == ':',
+                };
+                let rest = &text[at + 1..];
+                let end = rest.find(|c: char| !(c == '_' || c.is_alphanumeric())).unwrap_or(rest.len());
+                if begins && end > 0 {
+                    foreign.push(Foreign { written: format!("{sigil}{}", &rest[..end]), name: rest[..end].to_owned() });
+                }
+            }
+        }
+        foreign.into_iter()
     }
 }
 
@@ -132,6 +178,15 @@ impl Placeholder {
             return Err("empty placeholder `{}`: name a binding, as in `{sku}`".to_owned());
         }
         let invalid = || {
+            if let Some((place @ ("header" | "query"), name)) = inside.split_once('.') {
+                return of_the_layer(inside, place, name);
+            }
+            if inside.ends_with(')') {
+                return format!(
+                    "invalid placeholder `{{{inside}}}`: a placeholder calls nothing; write \
+                     `key = format!(\"…:{{}}\", lock_axum::encode_value({inside}))`"
+                );
+            }
             format!(
                 "invalid placeholder `{{{inside}}}`: expected a binding (`{{sku}}`) or a field of one (`{{order.sku}}`, \
                  `{{pair.0}}`); use `key = …` for anything else"
@@ -142,6 +197,15 @@ impl Placeholder {
         let fields = parts.map(|part| member(part, span)).collect::<Option<_>>().ok_or_else(invalid)?;
         Ok(Self { binding, fields })
     }
+}
+
+/// What to say of a placeholder that `LockLayer` would understand.
+pub(crate) fn of_the_layer(inside: &str, place: &str, name: &str) -> String {
+    let extractor = if place == "query" { "`Query(…)`" } else { "`HeaderMap`" };
+    format!(
+        "`{{{inside}}}` is a placeholder of `LockLayer`: take `{name}` as a parameter, through {extractor} for example, and name that, or \
+         build the resource with `key = …`"
+    )
 }
 
 /// Parses an identifier. A keyword becomes a raw identifier, except `self`, which means the receiver of a method.

@@ -16,8 +16,12 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, 
     let body = nested(body);
     let site = Span::mixed_site();
     let krate = args.crate_path(site);
+    // Matched, because an expression such as `locks(&app)?` is then typed by itself: were it the argument, rustc would expect a
+    // manager where it yields a reference to one.
     let manager = quote_spanned! {at(first_token(manager))=>
-        <#krate::LockManager as ::core::clone::Clone>::clone(&(#manager))
+        match &(#manager) {
+            __manager => <#krate::LockManager as ::core::clone::Clone>::clone(__manager),
+        }
     };
     let checks = unfilled::checks(function, args);
     let captured = captured(function, source);

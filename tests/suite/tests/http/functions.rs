@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lock_axum::{FencingToken, Lease, LockError, LockManager, LockRejection, distributed_lock};
+use lock_support::Events;
 use lock_support::http::{Counter, manager, nodes};
 use tokio::time::sleep;
 
@@ -99,4 +100,30 @@ async fn a_guarded_method_returns_its_own_error_type() {
 
     let error = shop.deduct("a", Duration::from_secs(30)).await.unwrap_err();
     assert!(matches!(error.lock_error(), Some(LockError::Lost { .. })), "{error}");
+}
+
+#[tokio::test]
+async fn a_manager_that_is_made_for_one_call_is_reported() {
+    fn of_this_call() -> LockManager {
+        LockManager::in_memory()
+    }
+    #[distributed_lock(resource = "stock", manager = of_this_call())]
+    async fn guards_nothing(events: &Events) -> Result<usize, LockError> {
+        assert!(Lease::current().unwrap().is_valid());
+        Ok(events.named("lock.manager_dropped").len())
+    }
+    #[distributed_lock(resource = "stock", manager = locks)]
+    async fn guards(locks: &LockManager) -> Result<(), LockError> {
+        Ok(())
+    }
+    let events = Events::record();
+    assert_eq!(guards_nothing(&events).await.unwrap(), 1, "once, before the body runs");
+
+    let locks = LockManager::in_memory();
+    guards(&locks).await.unwrap();
+    let guard = locks.lock("stock").acquire().await.unwrap();
+    drop(locks.clone());
+    locks.close();
+    drop((locks, guard));
+    assert_eq!(events.named("lock.manager_dropped").len(), 1, "neither a clone, nor a manager that was closed");
 }

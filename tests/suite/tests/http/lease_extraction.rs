@@ -1,7 +1,7 @@
 //! What extractors, and requests that are passed on, get to see of the lease of a guarded handler.
 
 use std::io::{Read as _, Seek as _};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request as Rq};
@@ -160,7 +160,8 @@ async fn log_of_refusal(app: Router) -> String {
 async fn the_log_advises_what_is_missing_and_not_what_is_there() {
     async fn unguarded(_: Lease) {}
 
-    #[distributed_lock(resource = "r", manager = LockManager::in_memory())]
+    static LOCKS: LazyLock<LockManager> = LazyLock::new(LockManager::in_memory);
+    #[distributed_lock(resource = "r", manager = LOCKS)]
     async fn function(_lease: Lease) -> Result<(), lock_axum::LockRejection> {
         Ok(())
     }

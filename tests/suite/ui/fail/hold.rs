@@ -55,10 +55,16 @@ async fn under_another_name(Path(sku): Path<String>, hold: Taken) {
     drop((sku, hold));
 }
 
+#[distributed_lock(resource = "all", hold = "session", max_hold = "1h")]
+async fn borrowed(hold: &Hold) {
+    //                  ^^^^^ a handler cannot borrow its parameters, which axum makes for it: take `Hold`
+    let _ = hold;
+}
+
 fn main() {
     let _: Router = Router::new()
         .route("/a", post(nobody_takes_it).get(without_an_end).put(without_a_session).delete(twice))
-        .route("/b", post(until_the_body_ends).get(misspelt).put(of_itself))
+        .route("/b", post(until_the_body_ends).get(misspelt).put(of_itself).delete(borrowed))
         .route("/c/{sku}", post(under_another_name));
     let _ = async |locks: LockManager| function(&locks).await;
 }

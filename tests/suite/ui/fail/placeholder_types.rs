@@ -17,6 +17,17 @@ async fn no_display(Json(order): Json<Order>) {}
 //                            ^^^^^^^^^^^^^^^^^^^^ no field `skuu` on type
 async fn no_field(Json(order): Json<Order>) {}
 
+impl Order {
+    fn warehouse(&self) -> u8 {
+        0
+    }
+}
+
+// rustc's own words, and its help is to call the method; `bad_placeholder.rs` has what follows from that.
+#[distributed_lock(resource = "stock:{order.warehouse}")]
+//                            ^^^^^^^^^^^^^^^^^^^^^^^^^ attempted to take value of method `warehouse`
+async fn method(Json(order): Json<Order>) {}
+
 #[distributed_lock(resource = "stock:{id.0}", manager = locks)]
 //                            ^^^^^^^^^^^^^^ no field `0` on type
 async fn function(locks: &LockManager, id: String) -> Result<(), LockError> {

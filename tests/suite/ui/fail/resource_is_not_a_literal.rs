@@ -11,8 +11,16 @@ async fn constant() {}
 async fn number() {}
 
 #[distributed_lock(resource = ["a", STOCK])]
-//                                  ^^^^^ `resource` must be a string literal
+//                                  ^^^^^ `resource` must be a string literal, also in a list: put what is computed into a parameter
 async fn list() {}
+
+#[distributed_lock(resource = vec!["a", "b"])]
+//                            ^^^^^^^^^^^^^^ write a list of resources as `resource = ["…", "…"]`
+async fn vector() {}
+
+#[distributed_lock(resource = &["a", "b"])]
+//                            ^^^^^^^^^^^ write a list of resources as `resource = ["…", "…"]`
+async fn slice() {}
 
 fn main() {
     println!("{STOCK}");

@@ -42,10 +42,14 @@ async fn unknown_type(_: State<Shop>, _: Option<Shop>) {}
 //                             ^^^^ cannot find type `Shop`
 //                                              ^^^^ cannot find type `Shop`
 
-#[distributed_lock(resource = "stock", manager = LockManager::in_memory())]
+#[distributed_lock(resource = "stock", manager = locks())]
 async fn unknown_type_of_a_function(shop: Shop) -> Result<(), LockError> {
     //                                    ^^^^ cannot find type `Shop`
     shop.deduct()
+}
+
+fn locks() -> LockManager {
+    LockManager::in_memory()
 }
 
 fn main() {}

@@ -27,4 +27,12 @@ impl Service {
     }
 }
 
+#[distributed_lock(resource = "shard:{N}")]
+//                            ^^^^^^^^^^^ `{N}` names no parameter: for a constant, write `key = format!("…{N}")`
+async fn constant<const N: usize>(Path(m): Path<String>) {}
+
+#[distributed_lock(resource = "{SHOP}:{m}")]
+//                            ^^^^^^^^^^^^ `{SHOP}` names no parameter: for a constant
+async fn of_the_shop(Path(m): Path<String>) {}
+
 fn main() {}
