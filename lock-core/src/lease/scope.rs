@@ -82,19 +82,32 @@ impl Lease {
     /// Runs a future under this lease: [`current`](Self::current) returns it, and acquiring the same resource of the same
     /// manager gives the same lease. For work that a guarded handler spawns and waits for.
     ///
-    /// Futures that are joined inside one scope run concurrently, all under its lease: they do not exclude each other, even
-    /// if each acquires the lock again.
+    /// Futures that are joined inside one scope run concurrently, all under its lease and with its token: they do not exclude each
+    /// other, even if each acquires the lock again.
+    ///
+    /// **A loss cancels no task.** When a guarded handler is cancelled, a task that it spawned and awaits goes on without the lock: tokio
+    /// detaches a task whose handle is dropped. A `JoinSet` aborts its tasks when it is dropped, and so ends them with the handler. The
+    /// same is true of a [`SetGuard`](crate::SetGuard), of sessions and of [`run`](crate::LockRequest::run).
     ///
     /// # Examples
+    ///
+    /// Tasks that end with the work under the lock:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lock_core::LockError> {
     /// # use lock_core::{Lease, LockManager};
+    /// use tokio::task::JoinSet;
+    ///
     /// # let locks = LockManager::in_memory();
-    /// let guard = locks.lock("report").acquire().await?;
-    /// let part = guard.scope(async { Lease::current().is_some() });
-    /// assert!(tokio::spawn(part).await.unwrap());
+    /// let parts = locks.lock("report").run(async |lease| {
+    ///     let mut parts = JoinSet::new(); // dropped when the lock is lost, and its tasks are aborted
+    ///     for part in 0..3 {
+    ///         parts.spawn(lease.scope(async move { Lease::current().map(|_| part) }));
+    ///     }
+    ///     parts.join_all().await.len()
+    /// });
+    /// assert_eq!(parts.await?, 3);
     /// # Ok(())
     /// # }
     /// ```
