@@ -330,6 +330,11 @@ impl Cluster {
         (0..self.size()).filter(|node| self.members[*node].wakes()).collect()
     }
 
+    /// The nodes that can, and whose wake-ups arrive.
+    pub(crate) fn heard_nodes(&self) -> NodeSet {
+        self.waking_nodes().iter().filter(|node| self.members[*node].is_heard()).collect()
+    }
+
     /// Whether a majority can wake this process.
     pub(crate) fn majority_wakes(&self) -> bool {
         self.waking_nodes().len() >= majority(self.size())

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -11,6 +11,10 @@ use crate::node::{LockNode, VoteReporter};
 use crate::observer::Reporter;
 use crate::quorum::{NotCalled, RollCall};
 use crate::random::Epoch;
+
+/// For how many turns a wake-up has to arrive after one that did not, until it is believed again that they do. In a fleet in which some
+/// cannot have others called, every other one may be missing.
+const HEARD_AGAIN: u8 = 8;
 
 /// One node of the set, and its state.
 pub(crate) struct Member {
@@ -27,6 +31,8 @@ pub(crate) struct Member {
     way: AtomicUsize,
     wakes: AtomicBool,
     silent: AtomicBool,
+    /// For how many turns a wake-up has to arrive until it is believed that they do.
+    unheard: AtomicU8,
 }
 
 /// What the last inspection found out.
@@ -55,6 +61,7 @@ impl Member {
             way: AtomicUsize::new(index),
             wakes: AtomicBool::default(),
             silent: AtomicBool::default(),
+            unheard: AtomicU8::default(),
         }
     }
 
@@ -88,6 +95,21 @@ impl Member {
         if self.way.swap(way, Ordering::AcqRel) != way {
             self.state.touch();
         }
+    }
+
+    /// Whether the wake-ups of the node arrive, as far as is known.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.unheard.load(Ordering::Relaxed) == 0
+    }
+
+    /// A wake-up arrived, for a turn of this process.
+    pub(crate) fn heard(&self) {
+        _ = self.unheard.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |unheard| unheard.checked_sub(1));
+    }
+
+    /// A wake-up did not arrive.
+    pub(crate) fn not_heard(&self) {
+        self.unheard.store(HEARD_AGAIN, Ordering::Relaxed);
     }
 
     pub(super) fn last_inspection(&self) -> MutexGuard<'_, LastInspection> {

@@ -294,6 +294,9 @@ impl<'a> Attempt<'a> {
         let entered = match reply {
             Ok(Reply::Held { stranger, position: Some(position), .. }) => {
                 self.queue.add(stranger, position);
+                if position.anew && self.queued_before.contains(node) {
+                    self.queue.passed.insert(node);
+                }
                 true
             }
             // The queue is full, and the position is gone.

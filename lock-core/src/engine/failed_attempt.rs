@@ -1,3 +1,4 @@
+use crate::cluster::NodeSet;
 use crate::error::{NodeVote, Vote};
 use crate::node::Position;
 use crate::quorum::{Failure, majority};
@@ -33,6 +34,8 @@ pub(crate) struct QueueReport {
     pub(crate) others: u32,
     /// Whether it is the first, and the holder is a stranger.
     pub(crate) first_behind_stranger: bool,
+    /// The nodes on which it had a position, and took it anew: its reservation had passed.
+    pub(crate) passed: NodeSet,
 }
 
 impl QueueReport {

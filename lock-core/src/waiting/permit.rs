@@ -20,7 +20,8 @@ use crate::quorum::majority;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
 /// The longest pause, whatever the nodes reply.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause of a process that no majority can wake, and of one of which that is not known yet.
+/// The longest pause of a process that no majority can wake, of one of which that is not known yet, and of one that does not hear
+/// those that wake it.
 const MAX_POLL_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause of the first in line behind a stranger.
 const MAX_STRANGER_PAUSE: Duration = Duration::from_millis(32);
@@ -44,6 +45,8 @@ pub(crate) struct LocalPermit {
     wakeups: Arc<PendingWakeups>,
     /// The nodes that could wake this process when the last attempt began: on the others, its position says that it polls.
     waking: NodeSet,
+    /// Those that could all the time since the attempt before, and did not.
+    uncalled: NodeSet,
     pause: Duration,
 }
 
@@ -75,6 +78,7 @@ impl LocalPermit {
             since: None,
             wakeups,
             waking: NodeSet::default(),
+            uncalled: NodeSet::default(),
             pause: BACKOFF.0,
         }
     }
@@ -109,7 +113,8 @@ impl LocalPermit {
     pub(crate) fn begin_attempt(&mut self) -> &mut QueuePositions {
         self.wakeups.clear(self.keys.slot());
         let cluster = &self.queues.engine.cluster;
-        self.waking = cluster.waking_nodes();
+        let could_call = std::mem::replace(&mut self.waking, cluster.waking_nodes());
+        self.uncalled = self.waking.intersection(could_call).without(self.wakeups.take_called());
         self.since = self.since.or_else(|| NonZeroU64::new(cluster.clock()));
         self.positions.since = self.since.filter(|_| self.may_enter());
         &mut self.positions
@@ -185,6 +190,9 @@ impl LocalPermit {
             return Woken::TimedOut;
         }
         self.queues.wakeups.start();
+        // Its reservation passed, and nobody told it of that.
+        let unheard = failed.queue.passed.intersection(self.uncalled).without(self.wakeups.called());
+        self.queues.wakeups.not_heard(unheard);
         let free_at = free_in.map(|free_in| now + free_in);
         let last_attempt = LastAttempt { votes: failed.votes.as_slice().into(), free_at, ..LastAttempt::default() };
         self.queue(|queue| {
@@ -241,7 +249,7 @@ impl LocalPermit {
             // Its release wakes nobody. Other Redlocks pause for about as long.
             return random.jitter(self.pause.min(MAX_STRANGER_PAUSE));
         }
-        let is_woken = self.waking.len() >= majority(cluster.size());
+        let is_woken = self.waking.intersection(cluster.heard_nodes()).len() >= majority(cluster.size());
         if !is_woken && !self.positions.nodes.is_empty() {
             // Faster than a reservation passes, near the head of the queue.
             let alone = RESERVATION_TTL * 3 / 4;
@@ -354,6 +362,7 @@ impl Drop for LocalPermit {
             wakeups,
             since: self.since,
             waking: self.waking,
+            uncalled: self.uncalled,
             pause: self.pause,
         })));
     }

@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::{NodeError, Refusal};
 use crate::node::{RESERVATION_TTL, Wakeup};
 use crate::options::MAX_PERMITS;
+use crate::quorum::majority;
 
 /// The first and the longest pause before listening to a node again; pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -37,6 +38,8 @@ pub(super) struct Wakeups {
     settled: AtomicBool,
     /// Whether it was logged that no majority can.
     logged: AtomicBool,
+    /// Whether it was logged that the wake-ups of so many nodes do not arrive.
+    logged_unheard: AtomicBool,
 }
 
 /// The wake-ups that arrived for one lock since the last attempt began; or for each slot of a resource, since the last attempt to
@@ -45,6 +48,8 @@ pub(super) struct Wakeups {
 pub(super) struct PendingWakeups {
     /// By slot: at most as many as there may be permits.
     states: Mutex<BTreeMap<Option<u32>, WakeupState>>,
+    /// The nodes that woke this process for any of them, since the last attempt began.
+    called: Mutex<NodeSet>,
     changed: Notify,
 }
 
@@ -93,12 +98,23 @@ impl PendingWakeups {
         taken
     }
 
+    /// The nodes from which a wake-up arrived since the last attempt began.
+    pub(super) fn called(&self) -> NodeSet {
+        *self.called.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, as an attempt begins.
+    pub(super) fn take_called(&self) -> NodeSet {
+        std::mem::take(&mut *self.called.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Resolves when something changes after this call.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
     fn add(&self, slot: Option<u32>, node: usize, before: u32) {
+        self.called.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
         {
             let mut states = self.lock();
             let state = states.entry(slot).or_default();
@@ -128,6 +144,7 @@ impl Wakeups {
             wanted: OrderedWatch::new(false),
             settled: AtomicBool::default(),
             logged: AtomicBool::default(),
+            logged_unheard: AtomicBool::default(),
         });
         engine.home.add({
             let wakeups = Arc::clone(&wakeups);
@@ -188,6 +205,9 @@ impl Wakeups {
     /// Passes a wake-up on. A lock that nobody waits for is left to the others at once.
     fn receive(&self, node: usize, Wakeup { lock_key, before }: Wakeup) {
         let Some(queues) = self.queues.upgrade() else { return };
+        if before == 0 {
+            self.heard(node);
+        }
         let keys = self.cluster.keyspace.keys_of(&lock_key);
         if keys.slot().is_some_and(|slot| slot >= MAX_PERMITS) {
             return;
@@ -196,6 +216,30 @@ impl Wakeups {
         match pending {
             Some(pending) => pending.add(keys.slot(), node, before),
             None => queues.engine.leave_queues(&keys, [node].into_iter().collect()),
+        }
+    }
+
+    /// A wake-up for a lock that is reserved now arrived.
+    fn heard(&self, node: usize) {
+        let member = &self.cluster.members[node];
+        if member.is_heard() {
+            return;
+        }
+        member.heard();
+        if self.cluster.heard_nodes().len() >= majority(self.cluster.size()) {
+            self.logged_unheard.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// These nodes offered a lock to this process, and it did not hear of that: it polls until wake-ups of a majority arrive.
+    pub(super) fn not_heard(&self, nodes: NodeSet) {
+        nodes.iter().for_each(|node| self.cluster.members[node].not_heard());
+        let is_heard = self.cluster.heard_nodes().len() >= majority(self.cluster.size());
+        if !nodes.is_empty() && !is_heard && !self.logged_unheard.swap(true, Ordering::Relaxed) {
+            let unheard = self.cluster.members.iter().filter(|member| !member.is_heard());
+            let nodes: Vec<&str> = unheard.map(|member| member.node.name()).collect();
+            tracing::warn!(name: "lock.node_does_not_call", ?nodes, error = "their wake-ups do not arrive in time",
+                "nodes offered a lock that this process waits for, and it did not hear of that; callers that wait poll it instead");
         }
     }
 

@@ -85,7 +85,7 @@ impl NodeQueue {
         if self.reserved.get(&slot).is_some_and(|reserved| reserved.is_forgotten(now) || is_over(reserved))
             && let Some(reserved) = self.reserved.remove(&slot).filter(|reserved| !reserved.is_forgotten(now))
         {
-            reserved.passed(now).for_each(|waiter| self.remove(waiter));
+            reserved.passed(now).for_each(|waiter| _ = self.remove(waiter));
         }
         !self.reserved.is_empty() || !self.waiters.is_empty()
     }
@@ -127,11 +127,12 @@ impl NodeQueue {
         mode: Mode,
         now: Duration,
     ) -> Option<Position> {
-        self.remove(waiter);
+        let mut anew = !self.remove(waiter);
         if let Some(reserved) = self.reserved.get_mut(&slot) {
             let mut passed = reserved.waiters.iter().take(reserved.index(now));
-            if passed.any(|(other, _)| *other == waiter) {
+            if passed.any(|(other, _)| *other == waiter) && !reserved.late.contains(&waiter) {
                 reserved.late.push(waiter);
+                anew = true;
             }
         }
         self.expires = now + QUEUE_TTL;
@@ -141,7 +142,7 @@ impl NodeQueue {
         self.waiters.truncate(MAX_WAITERS);
         let behind = self.waiters.len().checked_sub(ahead + 1)?;
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Some(Position { ahead: count(ahead), behind: count(behind) })
+        Some(Position { ahead: count(ahead), behind: count(behind), anew })
     }
 
     /// Gives up the position and the reservation.
@@ -157,7 +158,7 @@ impl NodeQueue {
     pub(super) fn acquired(&mut self, slot: Slot, waiter: WaiterId, now: Duration) {
         self.remove(waiter);
         if let Some(reserved) = self.reserved.remove(&slot) {
-            reserved.passed(now).for_each(|waiter| self.remove(waiter));
+            reserved.passed(now).for_each(|waiter| _ = self.remove(waiter));
         }
     }
 
@@ -234,7 +235,10 @@ impl NodeQueue {
         behind.filter(|_| readers < MAX_WOKEN_READERS)
     }
 
-    fn remove(&mut self, waiter: WaiterId) {
+    /// Whether it had a position.
+    fn remove(&mut self, waiter: WaiterId) -> bool {
+        let before = self.waiters.len();
         self.waiters.retain(|entry| entry.waiter != waiter);
+        self.waiters.len() < before
     }
 }

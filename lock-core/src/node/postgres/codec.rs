@@ -143,10 +143,10 @@ fn read(row: &Row) -> Option<Result<Reply, NodeError>> {
     let kind: &str = row.try_get(0).ok()?;
     let number = || u64::try_from(row.try_get::<_, i64>(1).ok()?).ok();
     let count = |column: usize| u32::try_from(row.try_get::<_, Option<i32>>(column).ok()??).ok();
-    let position = || Some(Position { ahead: count(2)?, behind: count(3)? });
+    let position = || Some(Position { ahead: count(2)?, behind: count(3)?, anew: kind == "held_anew" });
     Some(Ok(match kind {
         "granted" => Reply::Granted { token: number()? },
-        "held" => {
+        "held" | "held_anew" => {
             let remaining = Some(Duration::from_micros(number()?));
             Reply::Held { remaining, stranger: false, position: position() }
         }

@@ -143,7 +143,7 @@ fn decode_one(line: &str) -> Result<Reply, NodeError> {
     let Some((letter, detail)) = line.split_at_checked(1) else { return Err(unexpected()) };
     let number = |digits: &str| parse_number(digits).ok_or_else(unexpected);
     match letter {
-        "H" | "S" => held(detail, letter == "S").ok_or_else(unexpected),
+        "H" | "A" | "S" => held(detail, letter).ok_or_else(unexpected),
         "T" => Ok(Reply::NotALock),
         "D" => Ok(Reply::Released),
         "N" => Ok(Reply::NotOwner),
@@ -159,7 +159,7 @@ fn decode_one(line: &str) -> Result<Reply, NodeError> {
 }
 
 /// How long the lock is held, and the position of the caller if it has one.
-fn held(detail: &str, stranger: bool) -> Option<Reply> {
+fn held(detail: &str, letter: &str) -> Option<Reply> {
     let mut words = detail.split(' ');
     let remaining = match words.next()? {
         // A key that does not expire, or is just gone.
@@ -168,9 +168,11 @@ fn held(detail: &str, stranger: bool) -> Option<Reply> {
     };
     let position = match (words.next(), words.next()) {
         (None, _) => None,
-        (Some(ahead), behind) => Some(Position { ahead: ahead.parse().ok()?, behind: behind?.parse().ok()? }),
+        (Some(ahead), behind) => {
+            Some(Position { ahead: ahead.parse().ok()?, behind: behind?.parse().ok()?, anew: letter == "A" })
+        }
     };
-    Some(Reply::Held { remaining, stranger, position })
+    Some(Reply::Held { remaining, stranger: letter == "S", position })
 }
 
 /// Why one request failed, in the form of a Redis error: a code, if there is one, and a text. Redis 6 puts the line of the
@@ -225,9 +227,11 @@ mod tests {
     fn a_reply_is_read_or_reported_as_it_came() {
         let reply = |text| replies(text, 1).remove(0);
         assert_eq!(reply("9007199254740991"), Ok(Reply::Granted { token: 9_007_199_254_740_991 }));
-        let (remaining, position) = (Some(Duration::from_millis(1500)), Some(Position { ahead: 3, behind: 0 }));
+        let (remaining, anew) = (Some(Duration::from_millis(1500)), Position { ahead: 3, behind: 0, anew: true });
+        let position = Some(Position { anew: false, ..anew });
         assert_eq!(reply("H1500"), Ok(Reply::Held { remaining, stranger: false, position: None }));
         assert_eq!(reply("H1500 3 0"), Ok(Reply::Held { remaining, stranger: false, position }));
+        assert_eq!(reply("A1500 3 0"), Ok(Reply::Held { remaining, stranger: false, position: Some(anew) }));
         assert_eq!(reply("S-1 3 0"), Ok(Reply::Held { remaining: None, stranger: true, position }));
         for odd in ["H", "H1500 3", "Hx", "-7", "1e15", "R", "Rx", "X7", "é", "D\nD", ""] {
             assert!(matches!(reply(odd), Err(NodeError::Protocol { .. })), "{odd:?}");
@@ -239,7 +243,9 @@ mod tests {
     #[test]
     fn numbers_beyond_2_53_are_not_taken_for_replies() {
         for number in ["9007199254740992", "9223372036854775807", "18446744073709551615", "99999999999999999999"] {
-            for line in ["#", "R#", "H#", "S#", "H# 1 1", "H1 # 1", "H1 1 #"].map(|line| line.replace('#', number)) {
+            for line in
+                ["#", "R#", "H#", "A#", "S#", "H# 1 1", "H1 # 1", "H1 1 #"].map(|line| line.replace('#', number))
+            {
                 assert!(matches!(replies(&line, 1)[..], [Err(NodeError::Protocol { .. })]), "{line}");
             }
         }
@@ -248,7 +254,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn whatever_a_server_sends_is_read_or_reported(
-            lines in proptest::collection::vec("[HSDNLCRKBGEU]?(-?[0-9]{0,20}| ){0,4}|.{0,20}", 0..4), count in 0..4_usize,
+            lines in proptest::collection::vec("[HASDNLCRKBGEU]?(-?[0-9]{0,20}| ){0,4}|.{0,20}", 0..4), count in 0..4_usize,
         ) {
             let replies = replies(&lines.join("\n"), count);
             proptest::prop_assert_eq!(replies.len(), count);

@@ -10,6 +10,7 @@ use super::record::{self, FORMER_FIELDS};
 use super::script::VOTES;
 use crate::node::record_fields::{FIELDS, written};
 use crate::node::{FenceReading, Inspection, Keyspace, MAX_TOKEN, NodeError, NodeRecord, RecordWrite, Refusal};
+use crate::random::WaiterId;
 
 /// The oldest version of Redis that has every command and option that the scripts use.
 const MIN_VERSION: (u32, u32) = (6, 2);
@@ -22,18 +23,21 @@ pub(super) async fn load_script(connection: &mut MultiplexedConnection) -> Resul
     read::<String>(answer).map(drop)
 }
 
-/// Reads everything that decides whether the node is admitted, in one round trip.
+/// Reads everything that decides whether the node is admitted, in one round trip. Also returns why the server calls nobody for this
+/// user, if it does not.
 pub(super) async fn inspect(
     connection: &mut MultiplexedConnection,
     keyspace: &Keyspace,
-) -> Result<Inspection, NodeError> {
+) -> Result<(Inspection, Option<NodeError>), NodeError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS).arg(&FORMER_FIELDS);
     pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
-    let answers = query(connection, &pipeline, 4).await?;
+    // To nobody: only whether this user may publish is of interest.
+    pipeline.cmd("PUBLISH").arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");
+    let answers = query(connection, &pipeline, 5).await?;
     // The time before the record: a quarantine that begins in between is not taken for over.
-    let [info, time, record, fsync] = <[Value; 4]>::try_from(answers)
-        .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 4 commands", answers.len()) })?;
+    let [info, time, record, fsync, published] = <[Value; 5]>::try_from(answers)
+        .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 5 commands", answers.len()) })?;
 
     let info: String = read(info)?;
     if let Some(refusal) = refusal(&info)? {
@@ -42,13 +46,14 @@ pub(super) async fn inspect(
     let (seconds, micros): (u64, u64) = read(time)?;
     // Managed servers deny CONFIG. The node then counts as not durable.
     let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
-    Ok(Inspection {
+    let inspection = Inspection {
         run_id: field(&info, "run_id")?.to_owned(),
         log_position: None,
         durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
         clock_micros: clock(seconds, micros)?,
         record: record::decode(&read::<Vec<_>>(record)?)?,
-    })
+    };
+    Ok((inspection, read::<i64>(published).err()))
 }
 
 /// Why the server must not be used, by its own account.

@@ -39,15 +39,19 @@ impl Link {
         Ok(Self { connection, requests, worker, gone, found: Arc::default() })
     }
 
-    pub(super) async fn inspect(&mut self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
+    /// Inspects the server. Also returns why it calls nobody for this user, if it does not.
+    pub(super) async fn inspect(&mut self, keyspace: &Keyspace) -> Result<(Inspection, Option<NodeError>), NodeError> {
         let inspection = timeout(CONNECT_TIMEOUT, inspect::inspect(&mut self.connection, keyspace));
-        let inspection = inspection.await.unwrap_or(Err(NodeError::TimedOut));
+        let (inspection, mute) = match inspection.await.unwrap_or(Err(NodeError::TimedOut)) {
+            Ok((inspection, mute)) => (Ok(inspection), mute),
+            Err(error) => (Err(error), None),
+        };
         self.found().inspected(&inspection);
         if matches!(inspection, Err(NodeError::TimedOut | NodeError::Unreachable { .. })) {
             // Not every connection notices that it was lost: one from a factory need not.
             self.gone.cancel();
         }
-        inspection
+        inspection.map(|inspection| (inspection, mute))
     }
 
     pub(super) async fn write_record(

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::RedisResult;
@@ -54,6 +55,8 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeErr
 /// - `+config|get` is needed for [`assume_durable`](crate::LockManagerBuilder::assume_durable).
 /// - Without the commands that begin with `z`, locks work, but there are no queues between processes, and no locks to read.
 /// - Without `+subscribe` or the channels, waiters are not woken: they poll, which costs more and takes longer.
+/// - Without `+publish` or the channels, nobody is woken when this process releases a lock: the others poll. The log has
+///   `lock.node_calls_nobody`.
 ///
 /// # Examples
 ///
@@ -81,6 +84,8 @@ struct Shared {
     name: String,
     factory: Box<Factory>,
     link: PresentLink<Link>,
+    /// Whether it was logged that the server calls nobody for this user.
+    calls_nobody: AtomicBool,
 }
 
 impl RedisNode {
@@ -223,7 +228,7 @@ impl RedisNode {
         Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
     {
         let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
-        let shared = Shared { name, factory, link: PresentLink::default() };
+        let shared = Shared { name, factory, link: PresentLink::default(), calls_nobody: AtomicBool::default() };
         Self { shared: Arc::new(shared), replication: None, is_elected: false }
     }
 
@@ -266,6 +271,15 @@ impl Shared {
         self.link.get_or_open(opening).await
     }
 
+    /// Notes why the server calls nobody for this user, if it does not.
+    fn note_mute(&self, error: Option<&NodeError>) {
+        let was_known = self.calls_nobody.swap(error.is_some(), Ordering::Relaxed);
+        if let (Some(error), false) = (error, was_known) {
+            tracing::warn!(name: "lock.node_calls_nobody", node = self.name, %error,
+                "a node wakes nobody when this process releases a lock, because the user may not PUBLISH; those who wait poll it");
+        }
+    }
+
     /// A new connection. One that can tell that it was lost cancels `gone`.
     pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
         match tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(gone)).await {
@@ -290,7 +304,8 @@ impl LockNode for RedisNode {
                 // Another server may have taken its place: the next inspection asks where it is.
                 link.close();
             }
-            let found = inspection?;
+            let (found, mute) = inspection?;
+            node.note_mute(mute.as_ref());
             Ok(Inspection { durable: found.durable && !is_elected, ..found })
         })
     }

@@ -56,8 +56,11 @@ impl Line {
 impl Session {
     /// Looks at the queue, and enters it if the caller waits.
     pub(super) async fn line(&self, paths: &Paths, wanted: &Wanted<'_>) -> Result<Line, NodeError> {
-        for _ in 0..2 {
-            if let Some(line) = self.look_at_line(paths, wanted).await? {
+        let had_place = self.known().waits.has(wanted.keys.queue());
+        for is_again in [false, true] {
+            if let Some(mut line) = self.look_at_line(paths, wanted).await? {
+                // Again, if those behind it passed over it.
+                line.position = line.position.map(|position| Position { anew: is_again || !had_place, ..position });
                 return Ok(line);
             }
         }
@@ -99,7 +102,8 @@ impl Session {
         let at = at.flatten();
         let ahead = at.unwrap_or(names.len());
         let position = at.filter(|at| *at < MAX_WAITERS);
-        let position = position.map(|at| Position { ahead: count(at), behind: count(names.len() - at - 1) });
+        let position =
+            position.map(|at| Position { ahead: count(at), behind: count(names.len() - at - 1), anew: false });
         if own.is_some() && position.is_none() {
             self.known().waits.leave(keys.queue());
         }

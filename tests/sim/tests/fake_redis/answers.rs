@@ -85,7 +85,7 @@ fn same_readers(real: &[Value], fake: &[Value]) -> bool {
 
 /// For how long a lock is held or kept, and all else that the line says: by whom, and the caller's position.
 fn held(line: &str) -> Option<(i64, (&str, &str))> {
-    let (letter, detail) = line.split_at_checked(1).filter(|(letter, _)| matches!(*letter, "H" | "S"))?;
+    let (letter, detail) = line.split_at_checked(1).filter(|(letter, _)| matches!(*letter, "H" | "A" | "S"))?;
     let (remaining, position) = detail.split_once(' ').unwrap_or((detail, ""));
     Some((remaining.parse().ok()?, (letter, position)))
 }

@@ -138,6 +138,7 @@ fn the_simulated_server_replies_as_redis_does() {
         "a number",
         "H",
         "H with a position",
+        "A with a position",
         "S",
         "S with a position",
         "D",

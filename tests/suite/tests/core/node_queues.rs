@@ -1,11 +1,12 @@
 //! The queues on the nodes: the order among several processes. In virtual time; each manager stands for a process.
 
-use std::future::pending;
+use std::future::{pending, ready};
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use futures_util::{FutureExt as _, StreamExt as _};
 use lock_core::node::{
     Keyspace, NodeFuture, Operation, OwnerId, Position, RESERVATION_TTL, Reply, ReplySender, Request, WaiterId, Wakeups,
@@ -121,7 +122,7 @@ async fn wait_raw(cluster: &MemoryCluster, resource: &str) {
         let (owner, since) = (OwnerId::from_bits(7), Some(NonZeroU64::MIN));
         let acquire = Operation::Acquire { owner, ttl: HOLD, hint: 0, tokens: 1, since, mode: Mode::Write };
         let reply = cluster.raw(node).await.send(resource, acquire).await;
-        let position = Some(Position { ahead: 0, behind: 0 });
+        let position = Some(Position { ahead: 0, behind: 0, anew: true });
         assert!(matches!(reply, Ok(Reply::Held { position: at, .. }) if at == position), "{reply:?}");
     }
 }
@@ -209,6 +210,10 @@ struct HookedNode {
     cut: CancellationToken,
     /// How long it takes until there are wake-ups.
     wakes_after: Duration,
+    /// Whether wake-ups are lost on their way.
+    deaf: Arc<AtomicBool>,
+    /// How many acquires there were.
+    acquires: Arc<AtomicUsize>,
     /// Whether the last caller that waited said that it polls.
     polled: Arc<AtomicBool>,
     before_leaving: Arc<Mutex<Option<BeforeLeaving>>>,
@@ -224,6 +229,7 @@ impl LockNode for HookedNode {
         }
         if matches!(request.operation, Operation::Acquire { since: Some(_), .. }) {
             self.polled.store(request.polls, Relaxed);
+            self.acquires.fetch_add(1, Relaxed);
         }
         self.node.submit(request, reply_to);
     }
@@ -233,10 +239,11 @@ impl LockNode for HookedNode {
             return Box::pin(pending());
         }
         let (node, keyspace, cut) = (self.node.clone(), Arc::clone(keyspace), self.cut.clone());
-        let connecting = sleep(self.wakes_after);
+        let (connecting, deaf) = (sleep(self.wakes_after), Arc::clone(&self.deaf));
         Box::pin(async move {
             connecting.await;
-            Ok(node.wakeups(&keyspace, waiter).await?.take_until(cut.cancelled_owned()).boxed())
+            let heard = node.wakeups(&keyspace, waiter).await?.filter(move |_| ready(!deaf.load(Relaxed)));
+            Ok(heard.take_until(cut.cancelled_owned()).boxed())
         })
     }
 }
@@ -350,4 +357,81 @@ async fn an_early_wakeup_is_not_lost() {
     assert!(released.elapsed() <= slow * 2 + Duration::from_millis(5), "{:?}", released.elapsed());
     drop((guard, other));
     listens.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A manager over these nodes whose wake-ups can be lost, and by what; and one of its nodes.
+async fn deafened(cluster: &MemoryCluster) -> (LockManager, Arc<AtomicBool>, HookedNode) {
+    let deaf = Arc::new(AtomicBool::new(true));
+    let hooked =
+        |node: &MemoryNode| HookedNode { node: node.clone(), deaf: Arc::clone(&deaf), ..HookedNode::default() };
+    let nodes: Vec<_> = cluster.nodes.iter().map(hooked).collect();
+    let locks = LockManager::builder().nodes(nodes.clone()).wait(WAIT).connect().await.unwrap();
+    (locks, deaf, nodes[0].clone())
+}
+
+/// How many turns each of the managers has in 8 seconds, if all of them want the lock all the time.
+async fn turns(managers: &[LockManager]) -> Vec<u32> {
+    let ends = Instant::now() + Duration::from_secs(8);
+    let take_turns = |locks: LockManager| async move {
+        let mut turns = 0;
+        while Instant::now() < ends {
+            let guard = locks.lock("r").acquire().await.unwrap();
+            sleep(Duration::from_millis(5)).await;
+            guard.release().await.unwrap();
+            turns += 1;
+        }
+        turns
+    };
+    join_all(managers.iter().cloned().map(take_turns)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_wakeups_are_lost_has_its_turns() {
+    let cluster = MemoryCluster::new(5);
+    let heard = processes(&cluster, 1).await.remove(0);
+    let managers = [heard, deafened(&cluster).await.0];
+    let first = turns(&managers).await;
+    // Until the first timer fires, it does not know.
+    assert!(first[1] >= 80, "{first:?}");
+    let then = turns(&managers).await;
+    assert!(then[1] * 10 >= then[0] * 9 && then[1] >= 120, "{then:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_whose_wakeups_are_lost_do_not_stop_the_others() {
+    let cluster = MemoryCluster::new(3);
+    let mut managers = processes(&cluster, 16).await;
+    for _ in 0..16 {
+        managers.push(deafened(&cluster).await.0);
+    }
+    let turns = turns(&managers).await;
+    let (heard, deaf) = (turns[..16].iter().sum::<u32>(), turns[16..].iter().sum::<u32>());
+    assert!(deaf * 2 >= heard && turns.iter().all(|turns| *turns >= 2), "{turns:?}");
+    assert!(heard + deaf >= 8 * 15, "{turns:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_hears_wakeups_again_sleeps_until_one_comes() {
+    let cluster = MemoryCluster::new(3);
+    let heard = processes(&cluster, 1).await.remove(0);
+    let (deaf, is_deaf, node) = deafened(&cluster).await;
+    let managers = [heard, deaf];
+    turns(&managers).await;
+    let polls = async || {
+        let held = managers[0].lock("other").acquire().await.unwrap();
+        let waiting = tokio::spawn(managers[1].lock("other").acquire());
+        sleep(Duration::from_secs(1)).await;
+        let before = node.acquires.load(Relaxed);
+        sleep(HOLD).await;
+        let polls = node.acquires.load(Relaxed) - before;
+        drop(held);
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+        polls
+    };
+    let polled = polls().await;
+    assert!(polled >= 50, "it does not poll: {polled}");
+    is_deaf.store(false, Relaxed);
+    turns(&managers).await;
+    let polled = polls().await;
+    assert!(polled <= 12, "it polls: {polled}");
 }

@@ -82,17 +82,20 @@ BEGIN
     ELSE remaining END;
 END $$;
 
--- Enters the queue. Returns how many are ahead and how many behind, or nothing if there is no room.
+-- Enters the queue. Returns how many are ahead and how many behind, and whether the caller had no position or let its reservation pass;
+-- or nothing if there is no room.
 CREATE FUNCTION pg_temp.lock_enter(
   of_queue text, lock_key text, caller uuid, polling boolean, since_us bigint, is_reader boolean, moment timestamptz,
-  OUT ahead integer, OUT behind integer
+  OUT ahead integer, OUT behind integer, OUT anew boolean
 ) LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO locks.queue VALUES (of_queue, moment + interval '@QUEUE_TTL@ ms')
     ON CONFLICT (key) DO UPDATE SET expires = excluded.expires;
   -- A waiter that is heard of after its reservation has passed is alive, and keeps its position.
   UPDATE locks.reservation r SET late = r.late || caller
-    WHERE r.queue = of_queue AND r.key = lock_key AND caller = ANY (r.waiters[:pg_temp.lock_passed(r.began, moment)]);
+    WHERE r.queue = of_queue AND r.key = lock_key AND caller = ANY (r.waiters[:pg_temp.lock_passed(r.began, moment)])
+      AND caller <> ALL (r.late);
+  anew := FOUND OR NOT EXISTS (SELECT FROM locks.waiter w WHERE w.key = of_queue AND w.waiter = caller);
   INSERT INTO locks.waiter AS w VALUES (of_queue, since_us, is_reader, polling, caller)
     ON CONFLICT (key, waiter) DO UPDATE SET since = excluded.since, reads = excluded.reads, polls = excluded.polls
       WHERE (w.since, w.reads, w.polls) <> (excluded.since, excluded.reads, excluded.polls);
@@ -165,6 +168,7 @@ CREATE FUNCTION pg_temp.lock_blocked(
   since_us bigint, is_reader boolean, moment timestamptz, OUT reply text, OUT number bigint, OUT ahead integer, OUT behind integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
+  anew boolean := false;
   waits boolean := since_us > 0; is_held boolean := held_until IS NOT NULL;
   is_known boolean := pg_temp.lock_expire_queue(of_queue, lock_key, moment);
   is_barred boolean := (NOT is_held OR is_reader) AND pg_temp.lock_is_evicted(lock_key, owner_id, moment);
@@ -185,7 +189,7 @@ BEGIN
         ORDER BY w.since, w.reads, w.polls, w.waiter LIMIT 1;
       IF first IS NULL OR waits AND first = caller THEN RETURN; END IF;
       IF waits THEN
-        SELECT p.ahead, p.behind INTO ahead, behind
+        SELECT p.ahead, p.behind, p.anew INTO ahead, behind, anew
           FROM pg_temp.lock_enter(of_queue, lock_key, caller, polling, since_us, is_reader, moment) p;
       END IF;
       PERFORM pg_temp.lock_offer(space, of_queue, lock_key, CASE WHEN waits THEN caller END, moment);
@@ -194,12 +198,12 @@ BEGIN
     IF turn.waiter IS NULL OR waits AND turn.waiter = caller THEN RETURN; END IF;
     number := CASE WHEN waits THEN turn.until_caller ELSE turn.remaining END;
   END IF;
-  reply := 'held';
   IF waits AND ahead IS NULL THEN
-    SELECT p.ahead, p.behind INTO ahead, behind
+    SELECT p.ahead, p.behind, p.anew INTO ahead, behind, anew
       FROM pg_temp.lock_enter(of_queue, lock_key, caller, polling, since_us, is_reader, moment) p;
     IF ahead IS NOT NULL AND NOT is_reader AND is_shared THEN PERFORM pg_temp.lock_hear(lock_key, caller, moment); END IF;
   END IF;
+  reply := CASE WHEN anew THEN 'held_anew' ELSE 'held' END;
 END $$;
 
 -- The lock is acquired. A caller that waited needs no position any longer, and those that let their reservation pass lose theirs.

@@ -24,27 +24,30 @@ local function unmark(lock_key)
   if queue.now() > (tonumber(marks[lock_key]) or 0) then try('HDEL', RECORD, fields[lock_key]) end
 end
 
--- The caller comes after its reservation: it is alive, and keeps its position.
+-- The caller comes after its reservation: it is alive, and keeps its position. Returns whether it does, for the first time.
 local function came_late(lock_key, reserved)
+  local late = false
   for n = 1, reserved.now - 1 do
     if queue.is_caller(reserved[n]) then
       reserved[n] = '-'
       try('SET', queue.key(lock_key, 'reserved'), table.concat(reserved, ' '), 'KEEPTTL')
+      late = true
     end
   end
+  return late
 end
 
--- Enters the queue, while the key is reserved for these. Returns how many are ahead and how many behind, or nothing if there is no
--- room.
+-- Enters the queue, while the key is reserved for these. Returns how many are ahead and how many behind, and whether the caller had
+-- no position or let its reservation pass; or nothing if there is no room.
 local function enter(lock_key, since, reads, reserved)
   local queued, caller = queue.queue_key(lock_key), reads and READER or WAITER
-  if reserved then came_late(lock_key, reserved) end
+  local anew = reserved and came_late(lock_key, reserved)
   mark(lock_key)
   local added = try('ZADD', queued, since, caller)
   if type(added) == 'table' then return end
   if added == 1 then
     local polling, other = caller == POLLING and WOKEN or POLLING, caller == READS and READS_POLLING or READS
-    try('ZREM', queued, polling, other, reads and WOKEN or READS_POLLING)
+    if try('ZREM', queued, polling, other, reads and WOKEN or READS_POLLING) == 0 then anew = true end
   end
   try('PEXPIRE', queued, QUEUE_TTL)
   local count = call('ZCARD', queued)
@@ -53,7 +56,7 @@ local function enter(lock_key, since, reads, reserved)
     count = count - 1
   end
   local ahead = call('ZRANK', queued, caller)
-  if ahead then return ahead, count - ahead - 1 end
+  if ahead then return ahead, count - ahead - 1, anew end
 end
 
 -- For how many ms the key is reserved before it is for the caller; or before it is free, if it never is.

@@ -21,7 +21,8 @@
 --
 -- A waiter is woken by a message on the channel prefix{node}:wakeups:WAITER: for how many waiters the key is reserved before it, and
 -- the lock key. Nobody listens for a waiter whose process ended, and it is removed. One that is only reconnecting comes back to its
--- position, because it says again since when it waits.
+-- position, because it says again since when it waits. A caller that may not publish cannot know who listens, and removes nobody for
+-- that. Those whose turn it is are not told, and come when their timers fire; whoever has missed its turn polls from then on.
 --
 -- This is the body of the function `load_queue`, which votes.lua calls when a lock of the batch has a queue or needs one, and
 -- evict.lua always. What most batches do not need is in positions.lua and readers.lua, which are loaded when they are needed: to
@@ -127,11 +128,11 @@ local function is_barred(lock_key, owner)
   return found.err or found[1] and string.find(found[1], owner, 1, true)
 end
 
--- Whether a waiter hears that it comes after `before` others.
+-- Whether a waiter hears that it comes after `before` others, or may: if the caller may not publish, nobody knows.
 local function hears(waiter, before, lock_key, caller_waits)
   if polls(waiter) or caller_waits and is_caller(waiter) then return true end
   local heard = try('PUBLISH', WAKEUPS .. string.gsub(waiter, '^r', ''), before .. ' ' .. lock_key)
-  return type(heard) == 'number' and heard > 0
+  return type(heard) ~= 'number' or heard > 0
 end
 
 -- Reserves the free key for the first waiters, and wakes some of them. Those that nobody listens for are removed. If the request
@@ -145,7 +146,10 @@ local function offer(lock_key, caller_waits, woken)
     if waiters.err then return false end
     -- How many wait, if that makes a difference.
     count = #reserved + #waiters
-    if count == MAX_RESERVATIONS then count = call('ZCARD', queued) - leading end
+    if count == MAX_RESERVATIONS then
+      local all = try('ZCARD', queued)
+      count = type(all) == 'number' and all - leading or count
+    end
     for _, waiter in ipairs(waiters) do
       if gone == MAX_GONE then break end
       local before = #reserved
@@ -191,7 +195,7 @@ end
 -- Nothing if the caller can have the lock. Otherwise the reply: for how many ms the lock is held, or kept for those before the
 -- caller, and which position the caller has in the queue. A caller that waits, and has to, enters the queue.
 local function blocked(lock_key, holder, since, owner, reads)
-  local waits, remaining, ahead, behind = since ~= '0', nil, nil, nil
+  local waits, remaining, ahead, behind, anew = since ~= '0', nil, nil, nil, nil
   local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
   waited[lock_key] = waits
   local barred = marks[lock_key] and (not holder or reads) and is_barred(lock_key, owner)
@@ -209,16 +213,15 @@ local function blocked(lock_key, holder, since, owner, reads)
     if not reserved then
       local first = marks[lock_key] and try('ZRANGE', queue_key(lock_key), 0, 0)[1]
       if not first or waits and is_caller(first) then return end
-      if waits then ahead, behind = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
+      if waits then ahead, behind, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
       reserved = offer(lock_key, waits)
     end
     if not reserved or waits and is_reserved_for_caller(reserved) then return end
     remaining = waits and of_positions().until_reserved(reserved) or reserved.remaining
   end
-  local reply = stranger and 'S' or 'H'
-  if waits and not ahead then ahead, behind = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
+  if waits and not ahead then ahead, behind, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
   if ahead and not reads and holder == SHARED then of_readers().hear(lock_key, WOKEN) end
-  return reply .. remaining .. (ahead and ' ' .. ahead .. ' ' .. behind or '')
+  return (stranger and 'S' or anew and 'A' or 'H') .. remaining .. (ahead and ' ' .. ahead .. ' ' .. behind or '')
 end
 
 -- The lock is acquired. A caller that waited needs no position any longer, and those that let their reservation pass lose theirs.
