@@ -1,3 +1,4 @@
+use std::future::ready;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
@@ -64,10 +65,14 @@ impl LockNode for CountingNode {
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let (listening, world) = (self.node.wakeups(keyspace, waiter), self.world.clone());
+        let (listening, world, client) = (self.node.wakeups(keyspace, waiter), self.world.clone(), self.client);
         Box::pin(async move {
-            let counted = listening.await?.inspect(move |_| world.count("wake-up taken"));
-            Ok(Box::pin(counted) as Wakeups)
+            let heard = listening.await?.filter(move |_| {
+                let is_lost = world.is_deaf(client);
+                world.count(if is_lost { "wake-up lost" } else { "wake-up taken" });
+                ready(!is_lost)
+            });
+            Ok(Box::pin(heard) as Wakeups)
         })
     }
 }

@@ -29,6 +29,8 @@ struct Shared {
     /// The servers that each client has as masters when it starts.
     lists: Vec<Vec<usize>>,
     delegations: Vec<Delegated>,
+    /// The clients whose wake-ups are lost on their way.
+    deaf: BTreeSet<usize>,
 }
 
 /// A delegation on its way from one client to another.
@@ -52,6 +54,7 @@ impl World {
             uplinks: vec![None; plan.clients],
             lists: vec![(0..plan.masters).collect(); plan.clients],
             delegations: Vec::new(),
+            deaf: BTreeSet::new(),
         };
         Self(Arc::new(Mutex::new(shared)), Arc::default())
     }
@@ -153,6 +156,15 @@ impl World {
 
     pub(super) fn is_answered(&self, delegation: usize) -> bool {
         self.lock().delegations[delegation].is_answered
+    }
+
+    /// From now on, the wake-ups of a client are lost on their way.
+    pub(super) fn deafen(&self, client: usize) {
+        self.lock().deaf.insert(client);
+    }
+
+    pub(super) fn is_deaf(&self, client: usize) -> bool {
+        self.lock().deaf.contains(&client)
     }
 
     /// Counts a request or a wake-up of a client, by its kind.

@@ -75,7 +75,7 @@ fn assert_confirmed(report: &Report) {
 }
 
 /// The faults of every scenario.
-const FAULTS: [&str; 12] = [
+const FAULTS: [&str; 13] = [
     "partition",
     "one-way partition to a server",
     "one-way partition from a server",
@@ -88,6 +88,7 @@ const FAULTS: [&str; 12] = [
     "hang of a server",
     "cut connections",
     "script flush",
+    "lost wake-ups",
 ];
 
 #[test]

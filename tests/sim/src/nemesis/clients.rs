@@ -3,8 +3,19 @@ use std::time::Duration;
 use super::{FollowUp, Nemesis};
 use crate::history::Event;
 use crate::hosts::Hosts;
+use crate::rng::Rng;
 
 impl Nemesis {
+    /// In some runs, no wake-up of one client ever arrives, and yet it has its turns.
+    pub(super) fn deafen(&mut self, hosts: &Hosts) {
+        let mut rng = Rng::new(self.plan.seed, &[5]);
+        if rng.percent(20) {
+            let client = usize::try_from(rng.between(0, self.plan.clients as u64 - 1)).unwrap_or_default();
+            self.world.deafen(client);
+            self.count(hosts.elapsed(), "lost wake-ups", &format!("client-{client} hears none"));
+        }
+    }
+
     /// Turns off the machine of a client, unless it is off or suspended.
     pub(super) fn crash_client(&mut self, hosts: &mut Hosts, client: usize, until: Duration) {
         if !self.client_runs(client) {

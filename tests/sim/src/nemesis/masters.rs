@@ -20,6 +20,7 @@ impl Nemesis {
                 self.follow_ups.extend(starts.map(|starts| (starts, FollowUp::StartServer(server))));
             }
         }
+        self.deafen(hosts);
     }
 
     /// Ends the process of a server, which is started again later with or without its memory.
