@@ -115,7 +115,7 @@
 //! | `postgres` | PostgreSQL servers as masters: [the guide](guide::postgresql) | 33 |
 //! | `zookeeper` | a ZooKeeper ensemble as the master: [the guide](guide::zookeeper) | 68 |
 //! | `tls` | `rediss://`, and `sslmode=require` for PostgreSQL, with rustls | 11 |
-//! | `rusqlite`, `tokio-postgres`, `sqlx` (0.8), `sqlx-0_9` | claims in these databases: [`fence`] | 5, 33, 58, 58 |
+//! | `rusqlite`, `tokio-postgres`, `sqlx` (0.8), `sqlx-0_9` | claims in these databases: [`fence`] | 5, 33, 58, 55 |
 //! | `metrics` | [metrics](#metrics) through the facade of that name | 3 |
 //! | `dashboard` | a page that shows the locks of a process | none |
 //! | `serde` | `Serialize` and `Deserialize` for [`FencingToken`] and [`fence::Claimant`] | 2 |

@@ -65,14 +65,14 @@
 //!
 //! Two names are one only if their bytes are. What is equal to your program need not be to the lock:
 //!
-//! - Numbers are named as they are displayed: `1` and `1.0` are two names, and so are `0` and `-0` of a float. `NaN` is one name for values
-//!   that are not equal to each other. Lock by integers.
+//! - The attribute names numbers as Rust displays them: the float `1.0` is `1`, `-0.0` is `-0` and another name than `0`, and every `NaN` is
+//!   one name. As text, and for the layer, `1` and `1.0` are two names. Lock by integers.
 //! - Text is not normalized: `é` as one character (NFC) and as `e` with an accent (NFD) are two names, and so are `Oslo` and `oslo`. Normalize
 //!   what people type, in `key`, or lock by the id of the row.
 //! - In a placeholder, each byte of a character that is not ASCII takes three of the 512: `é` takes 6 bytes, `寿` 9, and `🍣` 12. Longer values
 //!   are answered with 400. Lock by an id where values may be long.
 //! - A name that is written by hand may have characters that nobody sees, such as U+200B, or that turn the direction of text. The dashboard
-//!   and the events escape them (`\u{200b}`); values in placeholders have none, because they are encoded.
+//!   escapes them (`\u{200b}`), as the log of `tracing-subscriber` does; values in placeholders have none, because they are encoded.
 //! - Only names in braces are placeholders. `stock/:sku` and `stock:${sku}` are refused where they can be told from text: by the layer always,
 //!   by the attribute if a parameter has that name.
 //!

@@ -185,7 +185,8 @@ impl LockManagerBuilder {
     /// manager. A request whose body does not fit is answered with 503 `lock-buffer-full`, and locks nothing. Without `lock-axum`,
     /// this has no effect.
     ///
-    /// A client that sends slowly takes up what it has sent. Let the server end requests that take too long to arrive.
+    /// A client that sends slowly takes up what it has sent. While there is no room, the slowest upload is given up for a faster one, and
+    /// answered with 408; `body_timeout` of layer and attribute limits each.
     ///
     /// At least 1. Defaults to 64 MiB.
     pub fn max_buffered_bytes(mut self, max_buffered_bytes: usize) -> Self {
