@@ -29,6 +29,10 @@ impl Address {
             parsed.set_scheme("redis").map_err(|()| invalid("expected a host"))?;
         }
         let is_socket = parsed.scheme().ends_with("unix");
+        if !is_socket && has_stray_at(url) {
+            // What follows the `@` would be taken for the host, and shown.
+            return Err(invalid("user and password must be percent-encoded: @ as %40, / as %2F, ? as %3F, # as %23"));
+        }
         if !is_socket && parsed.host_str().is_none_or(str::is_empty) {
             return Err(invalid("the host is missing"));
         }
@@ -59,6 +63,13 @@ impl Address {
             uses_tls,
         })
     }
+}
+
+/// Whether a URL has another `@` than the one between login and host.
+fn has_stray_at(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (authority, others) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    authority.matches('@').count() > 1 || others.contains('@')
 }
 
 #[cfg(test)]
@@ -149,6 +160,23 @@ mod tests {
             let address = Address::parse(url).unwrap();
             assert!(!address.name.contains("s3cret") && address.name.ends_with("/3"), "{}", address.name);
         }
+    }
+
+    #[test]
+    fn a_password_that_is_not_percent_encoded_is_refused_and_shown_nowhere() {
+        for url in [
+            "redis://u:s3@cret@h",
+            "redis://u:s3@cret?x@h",
+            "redis://u:s3@cret#x@h:6379/0",
+            "redis://u:s3@cret/1@h",
+            "redis://u:s3@cret?@h",
+        ] {
+            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            assert!(error.reason.contains("@ as %40"), "{url}: {error}");
+            assert!(!error.to_string().contains("s3") && !error.to_string().contains("cret"), "{error}");
+        }
+        let address = Address::parse("redis://u:s3%40cret%3Fx@h").unwrap();
+        assert_eq!((address.name.as_str(), address.info.redis_settings().password()), ("h:6379", Some("s3@cret?x")));
     }
 
     #[test]
