@@ -146,7 +146,7 @@ pub enum Refusal {
         /// The server's message.
         detail: String,
     },
-    /// A node of another kind than Redis says that it must not be used.
+    /// It must not be used for a reason of its own, or not in this way.
     #[error("{reason}")]
     Unusable {
         /// Why, and the remedy.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisResult};
 
 use super::named_node::NamedNode;
 use super::{ConfigError, LockManagerBuilder};
@@ -23,11 +23,11 @@ impl LockManagerBuilder {
     }
 
     /// Adds one Redis server that `factory` connects to, named `name` in errors and logs. The factory is called at every
-    /// connection and reconnection, and must return a new, unshared connection each time: see
-    /// [`RedisNode::from_factory`].
+    /// connection and reconnection, and must return a new, unshared connection each time, made in RESP3 with the configuration that it
+    /// is given: see [`RedisNode::from_factory`], which has an example.
     pub fn redis_factory<F, Fut>(mut self, name: impl Into<String>, factory: F) -> Self
     where
-        F: Fn() -> Fut + Send + Sync + 'static,
+        F: Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
         self.nodes.push(Ok(NamedNode::Redis(RedisNode::from_factory(name, factory))));

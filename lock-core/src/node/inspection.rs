@@ -11,7 +11,7 @@ pub struct Inspection {
     /// So a node whose record was written under its present run id remembers everything since that record. A node whose record has
     /// another one is taken for one that forgot.
     ///
-    /// A Redis server draws one when it starts. A store that can tell whether it lost anything in a restart may keep it over those
+    /// A Redis server draws a part of it when it starts, and a part whenever the history of its data may have become another one. A store that can tell whether it lost anything in a restart may keep it over those
     /// in which it did not.
     pub run_id: String,
     /// How far the log of the store is written, which only grows while the memory stays the same: in PostgreSQL, a log sequence number.

@@ -46,7 +46,7 @@
 //!
 //! | store | run id | because |
 //! |---|---|---|
-//! | Redis | the one that the server draws when it starts | whatever it saved, the last writes may be missing |
+//! | Redis | the one that the server draws when it starts, and that of the history of its data | whatever it saved, the last writes may be missing; and it may have been a replica in between |
 //! | a database that recovers every commit | its system id, and what differs after a promotion or a restored backup | a restart loses nothing |
 //! | the same, without waiting for the disk | also a value that a crash erases, in an unlogged table | a clean restart loses nothing |
 //! | a store with consensus | the id of its cluster, which a restored backup does not have | a majority of its members remembers |

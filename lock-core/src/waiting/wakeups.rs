@@ -14,7 +14,7 @@ use super::local_queue::LocalQueue;
 use super::{HandoverTerms, LocalQueues};
 use crate::cluster::{Cluster, NodeSet, OrderedWatch};
 use crate::engine::Engine;
-use crate::error::{NodeError, Refusal};
+use crate::error::NodeError;
 use crate::node::{RESERVATION_TTL, Wakeup};
 use crate::options::MAX_PERMITS;
 use crate::quorum::majority;
@@ -190,8 +190,7 @@ impl Wakeups {
                 }
                 Err(error) => {
                     failures += 1;
-                    let is_final =
-                        matches!(error, NodeError::Refused(Refusal::Permission { .. }) | NodeError::TimedOut);
+                    let is_final = matches!(error, NodeError::Refused(_) | NodeError::TimedOut);
                     if failures >= MAX_FAILURES || is_final {
                         self.cannot_wake(node, &error);
                     }

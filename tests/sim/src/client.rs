@@ -51,7 +51,8 @@ pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Resu
 fn manager(plan: &Plan, world: &World, client: usize, start: u64) -> Result<LockManager, String> {
     let nodes = world.list(client).into_iter().map(|server| {
         let (name, network) = (Plan::server_name(server), world.clone());
-        let node = RedisNode::from_factory(name.clone(), move || connect(network.clone(), client, name.clone()));
+        let node =
+            RedisNode::from_factory(name.clone(), move |config| connect(network.clone(), client, name.clone(), config));
         CountingNode::new(node, world.clone(), client)
     });
     let builder = LockManager::builder().prefix(PREFIX).max_ttl(MAX_TTL).ttl(MAX_TTL).nodes(nodes);
@@ -61,10 +62,14 @@ fn manager(plan: &Plan, world: &World, client: usize, start: u64) -> Result<Lock
 }
 
 /// Opens a connection of redis-rs over the simulated network, as the factory of a service would.
-async fn connect(world: World, client: usize, server: String) -> RedisResult<MultiplexedConnection> {
+async fn connect(
+    world: World,
+    client: usize,
+    server: String,
+    config: AsyncConnectionConfig,
+) -> RedisResult<MultiplexedConnection> {
     let stream = dial(&world, client, server).await?;
     let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
-    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
     tokio::spawn(driver);
     Ok(connection)

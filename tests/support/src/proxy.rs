@@ -9,6 +9,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::redis::node_from_factory;
+
 /// A port of its own that leads to a server. It can hold traffic back, and lead to another server from now on.
 pub struct Proxy {
     port: u16,
@@ -48,11 +50,7 @@ impl Proxy {
     /// The server as a node that has the name of its own address: clients with different proxies know it by one name.
     #[must_use]
     pub fn node(&self) -> RedisNode {
-        let client = redis::Client::open(self.url()).unwrap();
-        RedisNode::from_factory(&self.state.borrow().server, move || {
-            let client = client.clone();
-            async move { client.get_multiplexed_async_connection().await }
-        })
+        node_from_factory(&self.state.borrow().server, &self.url())
     }
 
     /// Holds back everything that is sent in either direction. It arrives when traffic passes again, even if the sender has gone.

@@ -222,6 +222,15 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// The server at a URL as a node whose connections a factory makes.
+pub(crate) fn node_from_factory(name: &str, url: &str) -> RedisNode {
+    let client = redis::Client::open(format!("{url}?protocol=resp3")).unwrap();
+    RedisNode::from_factory(name, move |config| {
+        let client = client.clone();
+        async move { client.get_multiplexed_async_connection_with_config(&config).await }
+    })
+}
+
 /// Real Redis servers, the nodes of a set.
 pub struct RedisCluster {
     /// The servers.
@@ -232,14 +241,7 @@ impl RedisCluster {
     /// The servers as nodes whose connections a factory makes.
     #[must_use]
     pub fn nodes_from_factories(&self) -> Vec<RedisNode> {
-        let node = |server: &RedisServer| {
-            let client = redis::Client::open(server.url()).unwrap();
-            let connect = move || {
-                let client = client.clone();
-                async move { client.get_multiplexed_async_connection().await }
-            };
-            RedisNode::from_factory(server.address(), connect)
-        };
+        let node = |server: &RedisServer| node_from_factory(&server.address(), &server.url());
         self.servers.iter().map(node).collect()
     }
 

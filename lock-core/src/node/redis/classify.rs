@@ -62,6 +62,18 @@ pub(super) fn login_error(error: &RedisError) -> NodeError {
     }
 }
 
+/// The error of a factory of connections.
+pub(super) fn factory_error(error: &RedisError) -> NodeError {
+    if error.kind() == ErrorKind::InvalidClientConfig {
+        let reason = format!(
+            "{error}; make the connection of the factory in RESP3 (?protocol=resp3 in the URL of the client), or without the \
+             AsyncConnectionConfig that the factory is given"
+        );
+        return Refusal::Unusable { reason }.into();
+    }
+    login_error(error)
+}
+
 /// Whether the server does not have the script with that hash.
 pub(super) fn is_no_script(value: &redis::Value) -> bool {
     matches!(value, redis::Value::ServerError(error) if error.code() == "NOSCRIPT")

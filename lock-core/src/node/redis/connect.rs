@@ -3,14 +3,14 @@
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, PushKind, RedisConnectionInfo,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError,
     RedisResult,
 };
 use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -22,6 +22,15 @@ const USER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many writes redis-rs buffers. Its default of 50 is too small to keep a fast connection busy.
 const PIPELINE_BUFFER: usize = 2048;
 
+/// The types of the records with which a server that speaks TLS answers.
+const TLS_ALERT: u8 = 21;
+const TLS_HANDSHAKE: u8 = 22;
+/// How long a server that hung up is given to answer in TLS.
+const TLS_TIMEOUT: Duration = Duration::from_millis(250);
+/// The shortest beginning of a TLS handshake: a record (type, version, length) with a `ClientHello` (type, length, version, 32 random
+/// bytes, no session, one cipher suite, no compression). What a server answers, it answers in TLS, be it a refusal.
+const CLIENT_HELLO: [&[u8]; 3] = [&[TLS_HANDSHAKE, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3], &[7; 32], &[0, 0, 2, 0, 47, 1, 0]];
+
 /// A connection, and the future that moves its bytes.
 pub(super) struct Connected {
     pub(super) connection: MultiplexedConnection,
@@ -30,13 +39,29 @@ pub(super) struct Connected {
     pub(super) driver: BoxFuture<'static, ()>,
 }
 
-/// Connects to a server. Cancels `gone` when the connection is lost.
-pub(super) async fn connect(info: ConnectionInfo, gone: CancellationToken) -> RedisResult<Connected> {
-    let settings = info.redis_settings();
+/// The configuration of a connection, but for who receives its messages.
+pub(super) fn settings() -> AsyncConnectionConfig {
+    // No response timeout: the engine has its own, and a request that redis-rs gave up may still be executed.
+    AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(PIPELINE_BUFFER)
+}
+
+/// Connects to a server: in RESP3, if it speaks that.
+pub(super) async fn connect(info: &ConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Connected> {
+    match connect_by(info, info.redis_settings(), config).await {
+        Err(error) if lacks_resp3(&error) => connect_by(info, &older(info.redis_settings()), settings()).await,
+        connected => connected,
+    }
+}
+
+async fn connect_by(
+    info: &ConnectionInfo,
+    login: &RedisConnectionInfo,
+    config: AsyncConnectionConfig,
+) -> RedisResult<Connected> {
     match info.addr() {
-        ConnectionAddr::Tcp(host, port) => over(tcp(host, *port).await?, settings, gone).await,
+        ConnectionAddr::Tcp(host, port) => over(tcp(host, *port).await?, login, config).await,
         #[cfg(unix)]
-        ConnectionAddr::Unix(path) => over(tokio::net::UnixStream::connect(path).await?, settings, gone).await,
+        ConnectionAddr::Unix(path) => over(tokio::net::UnixStream::connect(path).await?, login, config).await,
         // Never parsed from a URL.
         _ => Err((ErrorKind::InvalidClientConfig, "neither TCP nor a Unix socket").into()),
     }
@@ -57,27 +82,42 @@ fn configure(stream: &TcpStream) -> std::io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))
 }
 
+/// Whether a server that hung up during a login without TLS speaks TLS.
+pub(super) async fn expects_tls(info: &ConnectionInfo) -> bool {
+    let ConnectionAddr::Tcp(host, port) = info.addr() else { return false };
+    let asking = async {
+        let mut stream = tcp(host, *port).await?;
+        stream.write_all(&CLIENT_HELLO.concat()).await?;
+        let mut answer = [0; 2];
+        stream.read_exact(&mut answer).await?;
+        std::io::Result::Ok(matches!(answer, [TLS_ALERT | TLS_HANDSHAKE, 3]))
+    };
+    timeout(TLS_TIMEOUT, asking).await.is_ok_and(|answer| answer.unwrap_or(false))
+}
+
+/// The same login, in RESP2. Messages do not arrive then.
+pub(super) fn older(login: &RedisConnectionInfo) -> RedisConnectionInfo {
+    login.clone().set_protocol(ProtocolVersion::RESP2)
+}
+
+/// Whether a login failed because the server, or a proxy in front of it, does not speak RESP3.
+pub(super) fn lacks_resp3(error: &RedisError) -> bool {
+    let is_unknown = |detail: &str| detail.starts_with("unknown command") && detail.to_lowercase().contains("hello");
+    error.kind() == ErrorKind::RESP3NotSupported
+        || error.code() == Some("NOPROTO")
+        || error.detail().is_some_and(is_unknown)
+}
+
 /// Begins to talk to a server over a stream.
 pub(super) async fn over<S>(
     stream: S,
-    settings: &RedisConnectionInfo,
-    gone: CancellationToken,
+    login: &RedisConnectionInfo,
+    config: AsyncConnectionConfig,
 ) -> RedisResult<Connected>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let on_push = move |push: PushInfo| {
-        if push.kind == PushKind::Disconnection {
-            gone.cancel();
-        }
-        Ok::<(), std::convert::Infallible>(())
-    };
-    // No response timeout: the engine has its own, and a request that redis-rs gave up may still be executed.
-    let config = AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(PIPELINE_BUFFER)
-        .set_push_sender(on_push);
-    let (connection, driver) = MultiplexedConnection::new_with_config(settings, stream, config).await?;
+    let (connection, driver) = MultiplexedConnection::new_with_config(login, stream, config).await?;
     Ok(Connected { connection, driver: Box::pin(driver) })
 }
 

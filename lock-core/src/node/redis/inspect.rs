@@ -15,20 +15,38 @@ use crate::random::WaiterId;
 /// The oldest version of Redis that has every command and option that the scripts use.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// Loads the script, so that requests can refer to it by its hash.
-pub(super) async fn load_script(connection: &mut MultiplexedConnection) -> Result<(), NodeError> {
+/// Loads the script, so that requests can refer to it by its hash; and if messages arrive over the connection, has the server say over
+/// it when it loses its data. Returns whether it does.
+///
+/// A server tells every connection that tracks keys when all of them are deleted, by a full synchronization from another master or by
+/// `FLUSHALL`: before it replies to anything else. This connection tracks none (`OPTIN`), so that is all that it is told.
+pub(super) async fn prepare(
+    connection: &mut MultiplexedConnection,
+    messages: Result<(), NodeError>,
+) -> Result<Result<(), NodeError>, NodeError> {
     let mut pipeline = Pipeline::new();
+    if messages.is_ok() {
+        pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
+    }
     pipeline.cmd("SCRIPT").arg("LOAD").arg(VOTES.source());
-    let answer = query(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
-    read::<String>(answer).map(drop)
+    let mut answers = query(connection, &pipeline, pipeline.len()).await?.into_iter();
+    let mut answer = || read::<String>(answers.next().unwrap_or(Value::Nil)).map(drop);
+    let tells_loss = messages.and_then(|()| answer());
+    answer().map(|()| tells_loss)
 }
 
-/// Reads everything that decides whether the node is admitted, in one round trip. Also returns why the server calls nobody for this
-/// user, if it does not.
-pub(super) async fn inspect(
-    connection: &mut MultiplexedConnection,
-    keyspace: &Keyspace,
-) -> Result<(Inspection, Option<NodeError>), NodeError> {
+/// What an inspection found.
+pub(super) struct Seen {
+    pub(super) inspection: Inspection,
+    /// Whether all data that the server has under its present id is its own, as far as it remembers: that none came from another
+    /// master.
+    pub(super) is_own: bool,
+    /// Why the server calls nobody for this user, if it does not.
+    pub(super) mute: Option<NodeError>,
+}
+
+/// Reads everything that decides whether the node is admitted, in one round trip.
+pub(super) async fn inspect(connection: &mut MultiplexedConnection, keyspace: &Keyspace) -> Result<Seen, NodeError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS).arg(&FORMER_FIELDS);
     pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
@@ -46,14 +64,27 @@ pub(super) async fn inspect(
     let (seconds, micros): (u64, u64) = read(time)?;
     // Managed servers deny CONFIG. The node then counts as not durable.
     let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
-    let inspection = Inspection {
-        run_id: field(&info, "run_id")?.to_owned(),
-        log_position: None,
-        durable: field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always"),
-        clock_micros: clock(seconds, micros)?,
-        record: record::decode(&read::<Vec<_>>(record)?)?,
-    };
-    Ok((inspection, read::<i64>(published).err()))
+    let (run_id, record) = (run_id(&info)?, record::decode(&read::<Vec<_>>(record)?)?);
+    let is_written =
+        field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always");
+    // What a disk keeps over a restart, it does not keep when the server takes over the data of another one.
+    let was_replica = record.get().is_some_and(|record| is_other_data_of_same_process(&record.run_id, &run_id));
+    let durable = is_written && !was_replica;
+    let is_own = field(&info, "master_replid2")?.bytes().all(|digit| digit == b'0');
+    let clock_micros = clock(seconds, micros)?;
+    let inspection = Inspection { run_id, log_position: None, durable, clock_micros, record };
+    Ok(Seen { inspection, is_own, mute: read::<i64>(published).err() })
+}
+
+/// Names the memory of a server: the process, and the history of its data, which is another one after it was a replica.
+fn run_id(info: &str) -> Result<String, NodeError> {
+    Ok(format!("{}/{}", field(info, "run_id")?, field(info, "master_replid")?))
+}
+
+/// Whether two run ids are those of one process with different histories of its data.
+pub(super) fn is_other_data_of_same_process(one: &str, other: &str) -> bool {
+    let process = |run_id: &str| run_id.split_once('/').map(|(process, _)| process.to_owned());
+    one != other && process(one).is_some_and(|of_one| process(other) == Some(of_one))
 }
 
 /// Why the server must not be used, by its own account.
@@ -152,6 +183,19 @@ mod tests {
             assert!(matches!(clock(seconds, 0), Err(NodeError::Protocol { .. })), "{seconds}");
         }
         assert!(clock(0, u64::MAX).is_err());
+    }
+
+    #[test]
+    fn a_run_id_is_of_a_process_and_of_its_data() {
+        let run_id = |run_id: &str, replid: &str| {
+            super::run_id(&format!("run_id:{run_id}\r\nmaster_replid:{replid}\r\nmaster_replid2:0\r\n")).unwrap()
+        };
+        let is_other = |one: &str, other: &str| is_other_data_of_same_process(one, other);
+        assert_eq!(run_id("a", "1"), "a/1");
+        assert!(is_other(&run_id("a", "1"), &run_id("a", "2")), "it was a replica, or has its first one");
+        assert!(!is_other(&run_id("a", "1"), &run_id("b", "2")) && !is_other(&run_id("a", "1"), &run_id("b", "1")));
+        assert!(!is_other(&run_id("a", "1"), &run_id("a", "1")) && !is_other("a", "b"));
+        assert!(super::run_id("run_id:a\r\n").is_err());
     }
 
     #[test]

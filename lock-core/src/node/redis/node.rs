@@ -4,22 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisResult};
 #[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
 use super::address::Address;
-use super::classify::login_error;
+use super::classify::factory_error;
 use super::connect::{CONNECT_TIMEOUT, Connected};
 use super::link::Link;
+use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
 use super::sentinel::Sentinels;
 use super::server::Server;
 #[cfg(feature = "tls")]
 use super::tls::TlsServer;
-use super::wakeups::subscribe;
 use crate::node::present_link::{Link as _, PresentLink};
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
@@ -30,14 +30,18 @@ use crate::random::WaiterId;
 /// A response timeout that never fires.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Opens a connection. One that can tell that it was lost cancels the token.
-type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeError>> + Send + Sync;
+/// Opens a connection by a configuration, which is for this one.
+type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<Result<Connected, NodeError>> + Send + Sync;
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `rediss://`, `unix://`) or from a factory of connections.
 ///
-/// All requests go over one connection. Over a second one, the server wakes this process when it waits for locks; it is opened
-/// when the first caller waits, and kept. A connection is given up when it is lost, or when nothing moves on it for a second although
-/// replies are due. The next inspection opens a new one. The engine inspects on its own, with a randomized backoff.
+/// There is one connection. It carries all requests, and in RESP3 also what the server says without having been asked: it wakes this
+/// process when it waits for locks, and says when it lost its data. The connection is given up when it is lost, when the server lost
+/// its data, or when nothing moves on it for a second although replies are due. The next inspection opens a new one. The engine
+/// inspects on its own, with a randomized backoff.
+///
+/// A server, or a proxy in front of it, that does not speak RESP3 is used in RESP2. Then callers that wait poll, and a loss of data is
+/// noticed by the next inspection, half a minute later at most.
 ///
 /// A `RedisNode` is for one [`LockManager`](crate::LockManager). Two managers that share it would lose each other's
 /// admission and wait for each other's wake-ups.
@@ -46,7 +50,7 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeErr
 ///
 /// With ACLs, the user needs the keys and the channels under the prefix (`~lock:* resetchannels &lock:*`), and:
 /// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +zadd +zrem
-/// +zrange +zrank +zscore +zcard +publish +subscribe` (`+select` only for a database other than 0).
+/// +zrange +zrank +zscore +zcard +publish +subscribe +unsubscribe +client|tracking` (`+select` only for a database other than 0).
 ///
 /// These are optional:
 ///
@@ -54,9 +58,12 @@ type Factory = dyn Fn(CancellationToken) -> NodeFuture<Result<Connected, NodeErr
 /// - `+wait` is needed for [`replicated`](Self::replicated).
 /// - `+config|get` is needed for [`assume_durable`](crate::LockManagerBuilder::assume_durable).
 /// - Without the commands that begin with `z`, locks work, but there are no queues between processes, and no locks to read.
-/// - Without `+subscribe` or the channels, waiters are not woken: they poll, which costs more and takes longer.
+/// - Without `+subscribe` or the channels, waiters are not woken: they poll, which costs more and takes longer. `+unsubscribe` ends
+///   what `+subscribe` begins.
 /// - Without `+publish` or the channels, nobody is woken when this process releases a lock: the others poll. The log has
 ///   `lock.node_calls_nobody`.
+/// - Without `+client|tracking`, the server does not say when it loses its data while it runs: because it became a replica of another
+///   server and then a master again, say. Until the next inspection, half a minute later at most, its votes count as before.
 ///
 /// # Examples
 ///
@@ -86,6 +93,8 @@ struct Shared {
     link: PresentLink<Link>,
     /// Whether it was logged that the server calls nobody for this user.
     calls_nobody: AtomicBool,
+    /// Whether it was logged that the server does not say when it loses its data.
+    tells_no_loss: AtomicBool,
 }
 
 impl RedisNode {
@@ -169,18 +178,18 @@ impl RedisNode {
         I::Item: AsRef<str>,
     {
         let sentinels = Arc::new(Sentinels::new(sentinels, master)?);
-        let node = Self::new(format!("sentinel:{}", sentinels.master), move |gone| {
+        let node = Self::new(format!("sentinel:{}", sentinels.master), move |config| {
             let sentinels = Arc::clone(&sentinels);
-            async move { sentinels.connect(gone).await }
+            async move { sentinels.connect(config).await }
         });
         Ok(Self { is_elected: true, ..node })
     }
 
     fn of_server(name: String, server: Server) -> Self {
         let server = Arc::new(server);
-        Self::new(name, move |gone| {
+        Self::new(name, move |config| {
             let server = Arc::clone(&server);
-            async move { server.connect(gone).await }
+            async move { server.connect(config).await }
         })
     }
 
@@ -188,8 +197,16 @@ impl RedisNode {
     /// server's name in errors, logs and health. [`lock_core::redis`](crate::redis) is the version of redis-rs to use.
     ///
     /// The factory is called for every connection and reconnection. Each time it must return a new connection that nobody else
-    /// uses, because the order of requests relies on it. The connection must write at once what it is given: without a limit of
-    /// concurrency (`set_concurrency_limit`), and with a pipeline buffer of at least 50, the default of redis-rs.
+    /// uses, because the order of requests relies on it, and make it with the configuration that it is given: that has a push sender,
+    /// through which the server wakes this process and says when it lost its data. Such a connection has to be one of **RESP3**:
+    /// `?protocol=resp3` in the URL of a client, or `set_protocol` in its
+    /// [`RedisConnectionInfo`](crate::redis::RedisConnectionInfo).
+    ///
+    /// The factory may change the configuration, but the connection must write at once what it is given: without a limit of concurrency
+    /// (`set_concurrency_limit`), and with a pipeline buffer of at least 50, the default of redis-rs.
+    ///
+    /// A connection that is made without the configuration, as one of RESP2 has to be, carries requests alone: callers that wait
+    /// poll, and a loss of data is noticed by the next inspection, half a minute later at most. A warning says so.
     ///
     /// # Examples
     ///
@@ -197,10 +214,10 @@ impl RedisNode {
     /// use lock_core::{LockNode as _, RedisNode, redis};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = redis::Client::open("redis://10.0.0.1:6379")?;
-    /// let node = RedisNode::from_factory("redis-1", move || {
+    /// let client = redis::Client::open("redis://10.0.0.1:6379?protocol=resp3")?;
+    /// let node = RedisNode::from_factory("redis-1", move |config| {
     ///     let client = client.clone();
-    ///     async move { client.get_multiplexed_async_connection().await }
+    ///     async move { client.get_multiplexed_async_connection_with_config(&config).await }
     /// });
     /// assert_eq!(node.name(), "redis-1");
     /// # Ok(())
@@ -208,13 +225,13 @@ impl RedisNode {
     /// ```
     pub fn from_factory<F, Fut>(name: impl Into<String>, factory: F) -> Self
     where
-        F: Fn() -> Fut + Send + Sync + 'static,
+        F: Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
-        Self::new(name.into(), move |_| {
-            let connecting = factory();
+        Self::new(name.into(), move |config| {
+            let connecting = factory(config);
             async {
-                let mut connection = connecting.await.map_err(|error| login_error(&error))?;
+                let mut connection = connecting.await.map_err(|error| factory_error(&error))?;
                 // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
                 connection.set_response_timeout(NEVER);
                 // redis-rs has spawned its driver already.
@@ -223,12 +240,18 @@ impl RedisNode {
         })
     }
 
-    fn new<Fut>(name: String, connect: impl Fn(CancellationToken) -> Fut + Send + Sync + 'static) -> Self
+    fn new<Fut>(name: String, connect: impl Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static) -> Self
     where
         Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
     {
-        let factory = Box::new(move |gone| -> NodeFuture<_> { Box::pin(connect(gone)) });
-        let shared = Shared { name, factory, link: PresentLink::default(), calls_nobody: AtomicBool::default() };
+        let factory = Box::new(move |config| -> NodeFuture<_> { Box::pin(connect(config)) });
+        let shared = Shared {
+            name,
+            factory,
+            link: PresentLink::default(),
+            calls_nobody: AtomicBool::default(),
+            tells_no_loss: AtomicBool::default(),
+        };
         Self { shared: Arc::new(shared), replication: None, is_elected: false }
     }
 
@@ -265,8 +288,12 @@ impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
     async fn open(&self, replication: Option<Replication>) -> Result<Link, NodeError> {
         let opening = async {
-            let gone = CancellationToken::new();
-            Link::open(self.connect(gone.clone()).await?, gone, replication).await
+            let (pushes, config) = Pushes::new(CancellationToken::new());
+            let connected = tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(config)).await;
+            let no_answer = || Err(NodeError::Unreachable { reason: "no answer while connecting".into() });
+            let link = Link::open(connected.unwrap_or_else(|_| no_answer())?, pushes, replication).await?;
+            self.note_tells_loss(link.tells_loss());
+            Ok(link)
         };
         self.link.get_or_open(opening).await
     }
@@ -280,11 +307,13 @@ impl Shared {
         }
     }
 
-    /// A new connection. One that can tell that it was lost cancels `gone`.
-    pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
-        match tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(gone)).await {
-            Ok(connected) => connected,
-            Err(_) => Err(NodeError::Unreachable { reason: "no answer while connecting".into() }),
+    /// Warns once if the server does not say when it loses its data.
+    fn note_tells_loss(&self, tells_loss: &Result<(), NodeError>) {
+        if let Err(error) = tells_loss
+            && !self.tells_no_loss.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(name: "lock.node_does_not_tell_losses", node = %self.name, %error,
+                "the server does not say when it loses its data (CLIENT TRACKING); only inspections notice that");
         }
     }
 }
@@ -352,8 +381,8 @@ impl LockNode for RedisNode {
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let (node, channel) = (Arc::clone(&self.shared), keyspace.wakeup_channel(waiter));
-        Box::pin(async move { subscribe(node.connect(CancellationToken::new()).await?, &channel).await })
+        let (link, channel) = (self.shared.link.inspected(), keyspace.wakeup_channel(waiter));
+        Box::pin(async move { link?.wakeups(&channel).await })
     }
 
     fn disconnected(&self) -> NodeFuture<()> {

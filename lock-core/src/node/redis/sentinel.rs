@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use redis::AsyncConnectionConfig;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::address::Address;
-use super::connect::Connected;
+use super::connect::{Connected, settings};
 use super::server::Server;
 use crate::node::{InvalidUrl, NodeError, Refusal};
 
@@ -41,10 +41,10 @@ impl Sentinels {
         Ok(Self { sentinels, master: name, login })
     }
 
-    /// Connects to the master that most of the sentinels name. Cancels `gone` when the connection is lost.
-    pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
+    /// Connects to the master that most of the sentinels name, by a configuration that is for one connection.
+    pub(super) async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
         let (host, port) = self.find().await?;
-        let mut connected = self.login.at(&host, port)?.connect(gone).await?;
+        let mut connected = self.login.at(&host, port)?.connect(config).await?;
         // Sentinels go on naming a master that is being replaced, and one that was just promoted may not know it yet.
         let role: Vec<redis::Value> = connected.query(&redis::cmd("ROLE")).await?;
         match role.into_iter().next().map(redis::from_redis_value::<String>) {
@@ -102,7 +102,7 @@ impl Sentinels {
     async fn ask(&self, sentinel: &Server) -> Result<Option<(String, u16)>, NodeError> {
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
-        sentinel.connect(CancellationToken::new()).await?.query(&command).await
+        sentinel.connect(settings()).await?.query(&command).await
     }
 }
 

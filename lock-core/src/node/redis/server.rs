@@ -1,14 +1,13 @@
-use redis::{Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Value};
-use tokio_util::sync::CancellationToken;
+use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Value};
 
 use super::address::Address;
 use super::classify::{connect_error, login_error, node_error};
-use super::connect::{Connected, connect};
+use super::connect::{Connected, connect, expects_tls};
 #[cfg(feature = "tls")]
 use super::tls::TlsServer;
 #[cfg(feature = "tls")]
 use crate::node::tls::default_config;
-use crate::node::{InvalidUrl, NodeError};
+use crate::node::{InvalidUrl, NodeError, Refusal};
 
 /// A server of a URL: where it is, and how to log in, with or without TLS.
 #[derive(Clone)]
@@ -41,12 +40,19 @@ impl Server {
         }
     }
 
-    /// Connects and logs in. Cancels `gone` when the connection is lost.
-    pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
+    /// Connects and logs in, by a configuration that is for one connection.
+    pub(super) async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
         match self {
-            Self::Plain(info) => connect(info.clone(), gone).await.map_err(|error| login_error(&error)),
+            Self::Plain(info) => match connect(info, config).await {
+                Ok(connected) => Ok(connected),
+                Err(error) if error.is_connection_dropped() && expects_tls(info).await => {
+                    let detail = "the server expects TLS at this port; write rediss:// for redis://".into();
+                    Err(Refusal::Tls { detail }.into())
+                }
+                Err(error) => Err(login_error(&error)),
+            },
             #[cfg(feature = "tls")]
-            Self::Tls(server) => server.connect(gone).await,
+            Self::Tls(server) => server.connect(config).await,
         }
     }
 }

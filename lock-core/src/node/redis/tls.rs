@@ -3,14 +3,13 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use redis::{ConnectionAddr, ConnectionInfo, RedisError};
+use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisConnectionInfo, RedisError, RedisResult};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, ClientConfig};
-use tokio_util::sync::CancellationToken;
 
 use super::classify::{connect_error, login_error};
-use super::connect::{Connected, over, tcp};
+use super::connect::{Connected, lacks_resp3, older, over, settings, tcp};
 use crate::node::NodeError;
 use crate::node::tls::{cause_in, refusal, shake_hands};
 
@@ -38,15 +37,28 @@ impl TlsServer {
         Self::new(info, Arc::clone(self.connector.config()))
     }
 
-    /// Connects to the server. Cancels `gone` when the connection is lost.
-    pub(super) async fn connect(&self, gone: CancellationToken) -> Result<Connected, NodeError> {
-        let stream = tcp(&self.host, self.port).await.map_err(|error| connect_error(&error.into()))?;
-        let stream = shake_hands(&self.connector, self.name.clone(), stream).await?;
+    /// Connects to the server: in RESP3, if it speaks that.
+    pub(super) async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
+        let login = self.info.redis_settings();
+        let connected = match self.connect_by(login, config).await? {
+            Err(error) if lacks_resp3(&error) => self.connect_by(&older(login), settings()).await?,
+            connected => connected,
+        };
         // With TLS 1.3, this is where a client learns that the server does not accept its certificate.
-        over(stream, self.info.redis_settings(), gone).await.map_err(|error| match tls_cause(&error) {
+        connected.map_err(|error| match tls_cause(&error) {
             Some(cause) => refusal(cause),
             None => login_error(&error),
         })
+    }
+
+    async fn connect_by(
+        &self,
+        login: &RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<RedisResult<Connected>, NodeError> {
+        let stream = tcp(&self.host, self.port).await.map_err(|error| connect_error(&error.into()))?;
+        let stream = shake_hands(&self.connector, self.name.clone(), stream).await?;
+        Ok(over(stream, login, config).await)
     }
 }
 

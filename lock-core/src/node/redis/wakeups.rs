@@ -1,114 +1,69 @@
-//! The connection on which the server wakes this process: a subscription, on which no other command is allowed.
-//!
-//! It is an ordinary connection of redis-rs, so that a factory can make it, in RESP2. There, redis-rs takes each message on the
-//! channel for the reply to a request. So a few requests are always under way: commands without a word, which a server skips. A
-//! message that arrives while there are none is lost.
+//! The wake-ups of a waiter: messages on a channel, over the connection that carries requests.
 
-use std::time::Duration;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt as _, unfold};
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{Stream, StreamExt as _};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisResult, Value};
-use tokio::time::{Instant, sleep_until, timeout};
+use redis::{Cmd, Value};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::classify::{connect_error, node_error};
-use super::connect::{CONNECT_TIMEOUT, Connected};
+use super::connect::CONNECT_TIMEOUT;
+use super::pushes::Pushes;
 use crate::node::{NodeError, Wakeup, Wakeups};
 
-/// How many messages can arrive at once, at least. When fewer are waited for, it is topped up to twice as many: a command after each
-/// message would wake the server while it is to answer the one that was woken.
-const RECEIVERS: usize = 32;
-/// How often it is found out whether the link still works.
-const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-
+/// A subscription to a channel. Once it is dropped, the server counts this connection as a listener no more.
 struct Subscription {
+    messages: mpsc::Receiver<Wakeup>,
     connection: MultiplexedConnection,
-    subscribe: Cmd,
-    driver: BoxFuture<'static, ()>,
-    receiving: FuturesUnordered<BoxFuture<'static, RedisResult<Vec<Value>>>>,
-    /// When the link is checked next, and whether the last check is unanswered.
-    check_at: Instant,
-    unanswered: bool,
+    pushes: Pushes,
+    /// What ends it; `None` if the server refused it.
+    unsubscribe: Option<Cmd>,
 }
 
-/// Subscribes to a channel.
-pub(super) async fn subscribe(connected: Connected, channel: &str) -> Result<Wakeups, NodeError> {
-    let Connected { connection, driver } = connected;
+/// Subscribes to a channel. The stream ends when the connection must not be used any more.
+pub(super) async fn subscribe(
+    connection: MultiplexedConnection,
+    pushes: Pushes,
+    channel: &str,
+) -> Result<Wakeups, NodeError> {
+    // In the older protocol, a connection that has subscribed would execute no request.
+    let messages = pushes.wakeups(channel)?;
     let subscribe = redis::cmd("SUBSCRIBE").arg(channel).take();
-    let (check_at, receiving) = (Instant::now() + CHECK_INTERVAL, FuturesUnordered::new());
-    let mut subscription = Subscription { connection, subscribe, driver, receiving, check_at, unanswered: false };
-    let subscribed = timeout(CONNECT_TIMEOUT, subscription.subscribe()).await;
-    subscribed.unwrap_or(Err(NodeError::TimedOut))?;
-    Ok(Box::pin(unfold(subscription, Subscription::next).fuse()))
+    let unsubscribe = redis::cmd("UNSUBSCRIBE").arg(channel).set_no_response(true).take();
+    let gone = pushes.gone().clone();
+    // From here on, to drop it unsubscribes.
+    let mut subscription = Subscription { messages, connection, pushes, unsubscribe: Some(unsubscribe) };
+    // The confirmation is a message, which redis-rs takes for the reply as well; a refusal is the reply.
+    match timeout(CONNECT_TIMEOUT, subscription.connection.send_packed_command(&subscribe)).await {
+        Ok(Ok(Value::ServerError(error))) => {
+            subscription.unsubscribe = None;
+            return Err(node_error(&error.into()));
+        }
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => return Err(connect_error(&error)),
+        Err(_) => return Err(NodeError::TimedOut),
+    }
+    Ok(Box::pin(subscription.take_until(gone.cancelled_owned())))
 }
 
-impl Subscription {
-    async fn subscribe(&mut self) -> Result<(), NodeError> {
-        // Every user may send it. The connection may be one of RESP3.
-        self.receive(redis::cmd("HELLO").arg(2).take());
-        self.reply().await?;
-        self.receive(self.subscribe.clone());
-        // Before the confirmation is awaited: the first message may come with it.
-        self.receive_messages();
-        self.reply().await
-    }
+impl Stream for Subscription {
+    type Item = Wakeup;
 
-    /// Waits for the reply to a command.
-    async fn reply(&mut self) -> Result<(), NodeError> {
-        let lost = || NodeError::Unreachable { reason: "connection lost".into() };
-        let reply = tokio::select! {
-            biased;
-            Some(reply) = self.receiving.next() => reply.map_err(|error| connect_error(&error))?,
-            () = &mut self.driver => return Err(lost()),
-        };
-        let reply = reply.into_iter().next().ok_or_else(lost)?;
-        reply.extract_error().map(drop).map_err(|error| node_error(&error))
-    }
-
-    /// The next wake-up; `None` if the connection is lost.
-    async fn next(mut self) -> Option<(Wakeup, Self)> {
-        loop {
-            self.receive_messages();
-            tokio::select! {
-                biased;
-                Some(received) = self.receiving.next() => {
-                    (self.check_at, self.unanswered) = (Instant::now() + CHECK_INTERVAL, false);
-                    if let Some(wakeup) = parse(received.ok()?) {
-                        return Some((wakeup, self));
-                    }
-                }
-                () = &mut self.driver => return None,
-                () = sleep_until(self.check_at) => {
-                    if self.unanswered {
-                        return None;
-                    }
-                    (self.check_at, self.unanswered) = (Instant::now() + CONNECT_TIMEOUT, true);
-                    // Subscribed already: the server only confirms it again.
-                    self.receive(self.subscribe.clone());
-                }
-            }
-        }
-    }
-
-    fn receive_messages(&mut self) {
-        if self.receiving.len() < RECEIVERS {
-            (self.receiving.len()..2 * RECEIVERS).for_each(|_| self.receive(Cmd::new()));
-        }
-    }
-
-    /// Sends a command, and waits for the next message or reply.
-    fn receive(&mut self, command: Cmd) {
-        let (mut connection, mut commands) = (self.connection.clone(), Pipeline::new());
-        // A command without a word can only be sent in a pipeline.
-        commands.add_command(command);
-        self.receiving.push(Box::pin(async move { connection.send_packed_commands(&commands, 0, 1).await }));
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Wakeup>> {
+        self.messages.poll_recv(cx)
     }
 }
 
-/// A message on the channel, as `queue.lua` writes it: for how many waiters the key is reserved before this one, and the lock key.
-fn parse(mut messages: Vec<Value>) -> Option<Wakeup> {
-    let (_, _, message): (String, String, String) = redis::from_redis_value(messages.pop()?).ok()?;
-    let (before, lock_key) = message.split_once(' ')?;
-    Some(Wakeup { lock_key: lock_key.to_owned(), before: before.parse().ok()? })
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let Some(unsubscribe) = self.unsubscribe.take().filter(|_| !self.pushes.gone().is_cancelled()) else { return };
+        // There is room for it, unless the server does not keep up.
+        if self.connection.send_packed_command(&unsubscribe).now_or_never().is_none() {
+            self.pushes.gone().cancel();
+        }
+    }
 }

@@ -48,9 +48,12 @@ pub(super) async fn heal(server: &mut RedisServer, kind: Kind) {
 pub(super) async fn votes(server: &RedisServer) -> bool {
     let asked = async {
         let record = server.try_query::<[Option<String>; 2]>(&format!("HMGET {PREFIX}{{node}} epoch run_id")).await?;
-        let info = server.try_query::<String>("INFO server").await?;
+        let info = server.try_query::<String>("INFO").await?;
         let [epoch, run_id] = record.map(Option::unwrap_or_default);
-        ::redis::RedisResult::Ok(!epoch.is_empty() && info.contains(&format!("run_id:{run_id}")))
+        let (process, data) = run_id.split_once('/').unwrap_or_default();
+        let is_own =
+            info.contains(&format!("run_id:{process}\r\n")) && info.contains(&format!("master_replid:{data}\r\n"));
+        ::redis::RedisResult::Ok(!epoch.is_empty() && is_own)
     };
     matches!(timeout(REPLY_TIMEOUT, asked).await, Ok(Ok(true)))
 }

@@ -6,15 +6,17 @@ use tokio::sync::Notify;
 use super::commands::{Session, State};
 use super::resp::Reply;
 
-/// The connections that have subscribed to channels, in the order in which they first did.
+/// The connections that have subscribed to channels, or track keys, in the order in which they first did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channels(Vec<Subscriber>);
 
-/// A connection with at least one channel.
+/// A connection with a channel, or one that tracks.
 #[derive(Clone, Debug)]
 struct Subscriber {
     session: u64,
     channels: BTreeSet<Vec<u8>>,
+    /// Whether it is told when all keys are deleted.
+    tracks: bool,
     /// The messages that are not written to the connection so far.
     messages: Vec<Reply>,
     /// Notified when there is a message.
@@ -32,6 +34,26 @@ impl Channels {
             subscriber.called.notify_one();
         });
         sent.count()
+    }
+
+    /// Tells those who track that all keys are deleted. Returns the message for the session that deleted them: it follows its reply.
+    pub(super) fn tell_loss(&mut self, by: Option<u64>) -> Option<Reply> {
+        let message = Reply::Push(vec![Reply::text("invalidate"), Reply::Nil]);
+        let mut own = None;
+        for subscriber in self.0.iter_mut().filter(|subscriber| subscriber.tracks) {
+            if Some(subscriber.session) == by {
+                own = Some(message.clone());
+            } else {
+                subscriber.messages.push(message.clone());
+                subscriber.called.notify_one();
+            }
+        }
+        own
+    }
+
+    /// Lets a session be told when all keys are deleted.
+    pub(super) fn track(&mut self, session: &Session) {
+        self.entry(session).tracks = true;
     }
 
     /// Takes the messages for a session.
@@ -59,14 +81,17 @@ impl Channels {
     }
 
     fn subscribe(&mut self, session: &Session, channel: &[u8]) {
-        let Session { id, called, .. } = session;
-        if self.of(*id).is_none() {
-            let called = Arc::clone(called);
-            self.0.push(Subscriber { session: *id, channels: BTreeSet::new(), messages: Vec::new(), called });
-        }
-        if let Some(subscriber) = self.0.iter_mut().find(|subscriber| subscriber.session == *id) {
-            subscriber.channels.insert(channel.to_vec());
-        }
+        self.entry(session).channels.insert(channel.to_vec());
+    }
+
+    fn entry(&mut self, Session { id, called, .. }: &Session) -> &mut Subscriber {
+        let present = self.0.iter().position(|subscriber| subscriber.session == *id);
+        let at = present.unwrap_or_else(|| {
+            let (channels, called) = (BTreeSet::new(), Arc::clone(called));
+            self.0.push(Subscriber { session: *id, channels, tracks: false, messages: Vec::new(), called });
+            self.0.len() - 1
+        });
+        &mut self.0[at]
     }
 
     fn unsubscribe(&mut self, session: u64, channel: &[u8]) {

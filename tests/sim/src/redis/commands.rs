@@ -15,6 +15,8 @@ pub(super) struct State {
     pub(super) database: Database,
     pub(super) clock: NodeClock,
     pub(super) run_id: String,
+    /// Names the history of its data.
+    pub(super) replid: String,
     /// Every write is on disk before it is acknowledged.
     pub(super) durable: bool,
     pub(super) scripts: Scripts,
@@ -53,6 +55,12 @@ impl State {
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             ),
+            ("CLIENT", [subcommand, on, mode])
+                if upper(subcommand) == "TRACKING" && upper(on) == "ON" && upper(mode) == "OPTIN" =>
+            {
+                self.database.channels.track(session);
+                Reply::Status("OK".into())
+            }
             ("CLIENT", [subcommand, ..]) => Reply::error(format!(
                 "ERR unknown subcommand '{}'. Try CLIENT HELP.",
                 String::from_utf8_lossy(subcommand)
@@ -76,10 +84,17 @@ impl State {
             },
             ("FLUSHALL", []) => {
                 self.database.store.clear();
-                Reply::Status("OK".into())
+                let told = self.tell_loss(Some(session.id));
+                Reply::Several([Reply::Status("OK".into())].into_iter().chain(told).collect())
             }
             _ => self.database.execute(&name, arguments, self.clock.millis(now)),
         }
+    }
+
+    /// Tells those who track that all keys are deleted. Returns the message for the session that deleted them.
+    pub(super) fn tell_loss(&mut self, by: Option<u64>) -> Option<Reply> {
+        let tells = self.flaw != Some(Flaw::VotesInAnyEpoch);
+        tells.then(|| self.database.channels.tell_loss(by))?
     }
 
     fn hello(&self, session: &mut Session, arguments: &[Vec<u8>]) -> Reply {
@@ -108,8 +123,8 @@ impl State {
         format!(
             "# Server\r\nredis_version:{VERSION}\r\nrun_id:{}\r\n\r\n\
              # Memory\r\nmaxmemory_policy:noeviction\r\n\r\n# Persistence\r\naof_enabled:{aof}\r\n\r\n\
-             # Replication\r\nrole:master\r\n",
-            self.run_id
+             # Replication\r\nrole:master\r\nmaster_replid:{}\r\nmaster_replid2:{:040}\r\n",
+            self.run_id, self.replid, 0
         )
     }
 

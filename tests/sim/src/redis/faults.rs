@@ -21,7 +21,9 @@ impl FakeRedis {
         let (mut state, mut life) = (self.state(), self.life());
         life.starts += 1;
         life.hangs_until = Duration::ZERO;
+        life.histories += 1;
         state.run_id = format!("{}-run-{}", life.name, life.starts);
+        state.replid = format!("{}-data-{}", life.name, life.histories);
         state.scripts.clear();
         state.database.channels.clear();
         match memory {
@@ -44,7 +46,18 @@ impl FakeRedis {
 
     /// Deletes all keys, as `FLUSHALL` does.
     pub fn flush_all(&self) {
-        self.state().database.store.clear();
+        let state = &mut *self.state();
+        state.database.store.clear();
+        state.tell_loss(None);
+    }
+
+    /// Becomes a replica of a server with what was last [saved](Self::save), and a master again, in the same process.
+    pub fn flip(&self) {
+        let (mut state, mut life) = (self.state(), self.life());
+        life.histories += 1;
+        state.replid = format!("{}-data-{}", life.name, life.histories);
+        state.database.store = life.saved.clone();
+        state.tell_loss(None);
     }
 
     /// Forgets the scripts, as `SCRIPT FLUSH` does.

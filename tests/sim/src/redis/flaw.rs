@@ -3,7 +3,8 @@
 pub enum Flaw {
     /// A release deletes the lock, whoever holds it.
     ReleasesForAnyone,
-    /// A request is executed in any epoch: after forgetting, in a quarantine, and under an old roster.
+    /// A request is executed in any epoch: after forgetting, in a quarantine, and under an old roster. Nor does the server say that it
+    /// lost its data, as it need not: the epoch of its record is enough.
     VotesInAnyEpoch,
     /// A quarantine has no length.
     EndsQuarantinesAtOnce,

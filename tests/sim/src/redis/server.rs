@@ -29,6 +29,8 @@ struct Shared {
 pub(super) struct Life {
     pub(super) name: String,
     pub(super) starts: u32,
+    /// How many histories its data had.
+    pub(super) histories: u32,
     sessions: u64,
     /// Until when it hangs, in true time.
     pub(super) hangs_until: Duration,
@@ -45,18 +47,28 @@ impl FakeRedis {
     #[must_use]
     pub fn new(name: impl Into<String>, clock: NodeClock, durable: bool, flaw: Option<Flaw>) -> Self {
         let name = name.into();
-        let run_id = format!("{name}-run-1");
+        let (run_id, replid) = (format!("{name}-run-1"), format!("{name}-data-1"));
         let state = State {
             database: Database::default(),
             clock,
             run_id,
+            replid,
             durable,
             scripts: Scripts::new(),
             flaw,
             flaws: BTreeSet::new(),
         };
         let saved = Store::default();
-        let life = Life { name, starts: 1, sessions: 0, hangs_until: Duration::ZERO, saved, digest: 0, received: None };
+        let life = Life {
+            name,
+            starts: 1,
+            histories: 1,
+            sessions: 0,
+            hangs_until: Duration::ZERO,
+            saved,
+            digest: 0,
+            received: None,
+        };
         let (state, life) = (Mutex::new(state), Mutex::new(life));
         Self(Arc::new(Shared { state, life, cut: Notify::new() }))
     }
@@ -158,7 +170,7 @@ impl FakeRedis {
         };
         let run_id = field("run_id")?;
         let value = field(name);
-        value.filter(|_| run_id == state.run_id)
+        value.filter(|_| run_id == format!("{}/{}", state.run_id, state.replid))
     }
 
     /// The locks that are held on it under this prefix.

@@ -92,18 +92,20 @@ async fn a_subscription_ends_as_on_redis() {
     caller.until_nobody_listens("a").await;
 }
 
-/// The engine sends such commands to a server, so that redis-rs takes messages for replies.
+/// Who tracks keys is told that all of them were deleted, before any later reply; who deleted them, after the reply to that.
 #[tokio::test]
-async fn a_command_without_a_word_is_skipped_as_on_redis() {
+async fn a_loss_of_all_data_is_told_as_on_redis() {
     let servers = Servers::start(None).await;
-    for protocol in ["2", "3"] {
-        let mut pair = servers.connect_raw().await;
-        pair.greet(protocol).await;
-        let without_reply = pair.ask(&[]).await.unwrap();
-        assert_eq!(without_reply, "$6\r\nmark-2\r\n", "only that to the next command");
-        pair.ask(&words(&["SUBSCRIBE", "a"])).await.unwrap();
-        let ping = pair.ask(&words(&["PING"])).await.unwrap();
-        let without_reply = pair.ask(&[]).await.unwrap();
-        assert!(without_reply.len() < ping.len(), "{without_reply:?} after {ping:?}");
+    let (mut one, mut other) = (servers.connect_raw().await, servers.connect_raw().await);
+    for pair in [&mut one, &mut other] {
+        pair.greet("3").await;
+        assert_eq!(pair.ask(&words(&["CLIENT", "TRACKING", "ON", "OPTIN"])).await.unwrap(), "+OK\r\n$6\r\nmark-2\r\n");
+    }
+    one.ask(&words(&["GET", "k"])).await.unwrap();
+    other.ask(&words(&["SET", "k", "1"])).await.unwrap();
+    let undisturbed = one.ask(&words(&["PING"])).await.unwrap();
+    assert!(undisturbed.starts_with("+PONG"), "it has opted for no key: {undisturbed}");
+    for told in [other.ask(&words(&["FLUSHALL"])).await.unwrap(), one.ask(&words(&["PING"])).await.unwrap()] {
+        assert!(told.contains(">2\r\n$10\r\ninvalidate\r\n_\r\n"), "{told}");
     }
 }

@@ -259,11 +259,11 @@ impl Encoder {
         let server = FakeRedis::new("encoder", NodeClock::default(), false, None);
         _ = server.take_received();
         let (connected, since) = (server.clone(), Instant::now());
-        let node = RedisNode::from_factory("encoder", move || {
+        let node = RedisNode::from_factory("encoder", move |config| {
             let (near, far) = tokio::io::duplex(1 << 16);
             let server = connected.clone();
             tokio::spawn(async move { server.serve(far, || since.elapsed()).await });
-            over(near)
+            over(near, config)
         });
         let run_id = node.inspect(&KEYSPACE).await.unwrap().run_id;
         let mut encoder = Self { node, server, run_id, sources: BTreeMap::new() };

@@ -34,8 +34,9 @@ impl Servers {
     }
 
     pub(crate) async fn connect(&self) -> RedisResult<Pair> {
-        let real = over(TcpStream::connect(self.real.address()).await?).await?;
-        Ok(Pair { real, fake: over(self.connect_to_fake()).await? })
+        let config = || AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+        let real = over(TcpStream::connect(self.real.address()).await?, config()).await?;
+        Ok(Pair { real, fake: over(self.connect_to_fake(), config()).await? })
     }
 
     /// A connection to each server, without redis-rs.
@@ -61,12 +62,11 @@ impl Pair {
     }
 }
 
-pub(crate) async fn over<S>(stream: S) -> RedisResult<MultiplexedConnection>
+pub(crate) async fn over<S>(stream: S, config: AsyncConnectionConfig) -> RedisResult<MultiplexedConnection>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
     tokio::spawn(driver);
     Ok(connection)

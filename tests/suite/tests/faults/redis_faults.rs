@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lock_core::redis::AsyncConnectionConfig;
 use lock_core::{LockError, LockManager, NodeError, Refusal, Vote};
 use lock_support::{RedisCluster, RedisServer, all_nodes_vote, alone, eventually_async, median};
 use tokio::time::{Instant, sleep};
@@ -115,9 +116,9 @@ async fn servers_that_restart_with_or_without_their_data_vote_again() {
 async fn an_idle_connection_from_a_factory_is_replaced_when_its_server_restarts() {
     let mut server = RedisServer::start().await;
     let url = server.url();
-    let connect = move || {
-        let url = url.clone();
-        async move { redis::Client::open(url)?.get_multiplexed_async_connection().await }
+    let connect = move |config: AsyncConnectionConfig| {
+        let url = format!("{url}?protocol=resp3");
+        async move { redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await }
     };
     let locks = LockManager::builder()
         .redis_factory("the server", connect)

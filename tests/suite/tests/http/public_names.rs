@@ -43,8 +43,9 @@ fn a_manager_is_configured_without_a_runtime() {
     drop(of_urls.unwrap());
     let of_nodes = urls.map(|url| RedisNode::from_url(url).unwrap());
     drop(LockManager::builder().nodes(of_nodes).connect_lazy().unwrap());
-    let by_factory = LockManager::builder().redis_factory("custom", || async {
-        redis::Client::open("redis://10.0.0.1")?.get_multiplexed_async_connection().await
+    let by_factory = LockManager::builder().redis_factory("custom", |config| async move {
+        let client = redis::Client::open("redis://10.0.0.1?protocol=resp3")?;
+        client.get_multiplexed_async_connection_with_config(&config).await
     });
     drop(by_factory.connect_lazy().unwrap());
     assert!(matches!(LockManager::builder().connect_lazy(), Err(ConfigError::NoNodes)));

@@ -1,10 +1,15 @@
 //! Connecting to real servers: which servers are refused, logins and permissions, and plain Redlock clients on the same keys.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, NotMember, Refusal, Vote};
-use lock_support::{RedisCluster, RedisServer, eventually_async};
+use lock_core::node::{Keyspace, WaiterId};
+use lock_core::redis;
+use lock_core::{
+    ConfigError, ConnectError, LockError, LockManager, LockNode as _, NodeError, NotMember, RedisNode, Refusal, Vote,
+};
+use lock_support::{Events, RedisCluster, RedisServer, eventually, eventually_async};
 use tokio::time::Instant;
 
 async fn refusal(locks: lock_core::LockManagerBuilder) -> (String, Refusal) {
@@ -175,6 +180,7 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     other.inspect("r").await.map_err(|error| error.to_string())?;
     other.force_release("r").await.map_err(|error| error.to_string())?;
     drop((held, other));
+    subscribe_for_a_while(&url, prefix).await?;
     server.query::<String>("FLUSHALL").await;
     let mut tries = 0;
     loop {
@@ -184,6 +190,15 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
             outcome => return outcome.map(drop).map_err(|error| error.to_string()),
         }
     }
+}
+
+/// One that listens for wake-ups no more, and uses its connection on.
+async fn subscribe_for_a_while(url: &str, prefix: &str) -> Result<(), String> {
+    let (node, keyspace) = (RedisNode::from_url(url).unwrap(), Arc::new(Keyspace::new(prefix)));
+    node.inspect(&keyspace).await.map_err(|error| error.to_string())?;
+    // Optional.
+    drop(node.wakeups(&keyspace, WaiterId::from_bits(1)).await);
+    node.inspect(&keyspace).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// Two processes that read at the same time, and are renewed.
@@ -266,18 +281,59 @@ async fn a_waiter_that_may_not_subscribe_seldom_tries_to() {
     let connect = async || LockManager::builder().redis([&url]).connect().await.unwrap();
     let (holder, waiter) = (connect().await, connect().await);
     let _held = holder.lock("r").acquire().await.unwrap();
-    let connections = async || {
-        let stats: String = server.query("INFO stats").await;
-        let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
-        count.unwrap().parse::<u64>().unwrap()
-    };
-    let before = connections().await;
+    let clients = async || server.query::<String>("CLIENT LIST").await.lines().count();
+    let before = clients().await;
     let outcome = waiter.lock("r").wait(Duration::from_secs(1)).acquire().await;
     assert!(matches!(outcome, Err(LockError::Contended { .. })));
-    // The connection of the waiter, the one of this query, and one for each of its attempts to subscribe.
-    let attempts = connections().await - before - 2;
-    assert!((1..=5).contains(&attempts), "{attempts}");
+    assert_eq!(clients().await, before, "a refused subscription costs no connection");
     assert!(denied(&server).await.contains(&"subscribe".to_owned()));
+    let stats: String = server.query("INFO commandstats").await;
+    let refused = stats.lines().find(|line| line.starts_with("cmdstat_subscribe:")).unwrap().to_owned();
+    let attempts = refused.split("rejected_calls=").nth(1).unwrap().split(',').next().unwrap().parse::<u64>().unwrap();
+    assert!((1..=5).contains(&attempts), "{refused}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_resp3_is_used_and_polled() {
+    let server = RedisServer::start_with(&["--rename-command", "HELLO", ""]).await;
+    let log = Events::record();
+    let connect = async || LockManager::builder().redis([server.url()]).connect().await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    let held = one.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("r").wait(Duration::from_secs(20)).acquire());
+    eventually("the waiter is known to poll", || !log.named("lock.node_does_not_call").is_empty()).await;
+    assert!(held.release().await.unwrap());
+    assert!(waiting.await.unwrap().unwrap().release().await.unwrap());
+    assert_eq!(log.named("lock.node_does_not_tell_losses").len(), 2, "once for each manager");
+}
+
+#[tokio::test]
+async fn a_factory_that_does_not_use_its_configuration_makes_waiters_poll() {
+    let server = RedisServer::start().await;
+    let log = Events::record();
+    let connect = async |url: String, uses: bool| {
+        let connect = move |config: redis::AsyncConnectionConfig| {
+            let url = url.clone();
+            async move {
+                let client = redis::Client::open(url)?;
+                match uses {
+                    true => client.get_multiplexed_async_connection_with_config(&config).await,
+                    false => client.get_multiplexed_async_connection().await,
+                }
+            }
+        };
+        LockManager::builder().redis_factory("it", connect).connect().await
+    };
+    let Err(ConnectError::Config(ConfigError::RefusedNode { refusal, .. })) = connect(server.url(), true).await else {
+        panic!("RESP2")
+    };
+    assert!(refusal.to_string().contains("?protocol=resp3"), "{refusal}");
+    let (one, other) = (connect(server.url(), false).await.unwrap(), connect(server.url(), false).await.unwrap());
+    let held = one.lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("r").wait(Duration::from_secs(20)).acquire());
+    eventually("the waiter is known to poll", || !log.named("lock.node_does_not_call").is_empty()).await;
+    assert!(held.release().await.unwrap());
+    assert!(waiting.await.unwrap().unwrap().release().await.unwrap());
 }
 
 #[tokio::test]

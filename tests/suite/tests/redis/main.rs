@@ -20,6 +20,7 @@ mod permits;
 mod portions;
 mod queued_locks;
 mod regressions;
+mod replica_flips;
 mod replicated;
 mod runtimes;
 mod script_equivalence;

@@ -3,10 +3,10 @@ use redis::aio::MultiplexedConnection;
 use tokio::runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::unconstrained;
-use tokio_util::sync::CancellationToken;
 
 use super::message::{Message, Submission};
 use super::worker::Worker;
+use crate::node::redis::pushes::Pushes;
 use crate::node::redis::replication::Replication;
 use crate::node::{NodeError, ReplySender, Request};
 use crate::task::Task;
@@ -22,17 +22,17 @@ pub(in crate::node::redis) struct Handle {
 }
 
 impl Handle {
-    /// Starts a worker on `connection`. It ends, and cancels `gone`, when the connection is lost or stalls, or when all handles
+    /// Starts a worker on `connection`. It ends, and cancels the `gone` of its `pushes`, when the connection is lost or stalls, or when all handles
     /// were dropped and every request is answered. It runs on the present runtime.
     pub(in crate::node::redis) fn spawn(
         connection: MultiplexedConnection,
         driver: BoxFuture<'static, ()>,
-        gone: CancellationToken,
+        pushes: Pushes,
         replication: Option<Replication>,
     ) -> (Self, Task) {
         let (sender, submissions) = mpsc::channel(CAPACITY);
         // Unconstrained: the worker lets other tasks run before it writes what they submit, and again when it waits for the socket or spins.
-        let worker = unconstrained(Worker::new(connection, driver, submissions, gone, replication).run());
+        let worker = unconstrained(Worker::new(connection, driver, submissions, pushes, replication).run());
         (Self { submissions: sender }, Task::spawn_on(&runtime::Handle::current(), worker))
     }
 

@@ -18,6 +18,7 @@ use super::message::{Message, Submission};
 use super::portions::{is_worth_a_write, portion};
 use crate::node::redis::classify::{is_no_script, node_error};
 use crate::node::redis::codec::{decode, encode};
+use crate::node::redis::pushes::Pushes;
 use crate::node::redis::replication::{Replication, if_replicated};
 use crate::node::redis::script::ScriptRef;
 use crate::node::{NodeError, Reply};
@@ -53,6 +54,8 @@ pub(super) struct Worker {
     /// Whether there are handles.
     open: bool,
     gone: CancellationToken,
+    /// What the server said without having been asked.
+    pushes: Pushes,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
     /// In the order in which they were written, which is that of the replies.
@@ -83,7 +86,7 @@ impl Worker {
         connection: MultiplexedConnection,
         driver: BoxFuture<'static, ()>,
         submissions: mpsc::Receiver<Submission>,
-        gone: CancellationToken,
+        pushes: Pushes,
         replication: Option<Replication>,
     ) -> Self {
         Self {
@@ -93,8 +96,9 @@ impl Worker {
             taken: Vec::with_capacity(MAX_BATCH),
             open: true,
             replication,
-            _ended: gone.clone().drop_guard(),
-            gone,
+            _ended: pushes.gone().clone().drop_guard(),
+            gone: pushes.gone().clone(),
+            pushes,
             in_flight: VecDeque::new(),
             requests_in_flight: 0,
             messages: Vec::new(),
@@ -114,7 +118,8 @@ impl Worker {
                 biased;
                 () = gone.cancelled() => return,
                 // Moves the bytes: of what the last pass sent, and of the replies for the next one.
-                () = &mut self.driver => {}
+                // If it ends, nothing will come any more.
+                () = &mut self.driver => gone.cancel(),
                 reply = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
                     self.in_flight.pop_front();
                     self.distribute(reply).await;
@@ -141,6 +146,10 @@ impl Worker {
     async fn distribute(&mut self, BatchReply { batch, by, result }: BatchReply) {
         let (in_flight, is_only_node) = (self.requests_in_flight, is_of_only_node(&batch));
         self.requests_in_flight -= batch.len();
+        if let (Ok(_), Err(error)) = (&result, self.pushes.check()) {
+            // What the server has now may not be what the requests were meant for.
+            return fail(batch, &error);
+        }
         match result {
             Ok((value, _)) if matches!(by, ScriptRef::Hash) && is_no_script(&value) => {
                 self.moved = Instant::now();
@@ -159,9 +168,7 @@ impl Worker {
                 if error.is_unrecoverable_error() {
                     self.gone.cancel();
                 }
-                for message in batch.into_messages() {
-                    message.reply_to.send(Err(node_error(&error)));
-                }
+                fail(batch, &node_error(&error));
             }
         }
         self.write_batches().await;
@@ -187,7 +194,9 @@ impl Worker {
                 if self.submissions.len() * 2 >= portion && self.may_write_in_portions() {
                     self.write_waiting().await;
                     // The bytes, too: before the other callers run.
-                    _ = poll!(&mut self.driver);
+                    if poll!(&mut self.driver).is_ready() {
+                        self.gone.cancel();
+                    }
                 }
             }
         }
@@ -285,6 +294,13 @@ async fn first(in_flight: &mut VecDeque<BoxFuture<'static, BatchReply>>) -> Batc
     match in_flight.front_mut() {
         Some(first) => first.await,
         None => pending().await,
+    }
+}
+
+/// Gives every message of a batch this reply.
+fn fail(batch: Batch<Message>, error: &NodeError) {
+    for message in batch.into_messages() {
+        message.reply_to.send(Err(error.clone()));
     }
 }
 

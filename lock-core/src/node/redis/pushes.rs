@@ -1,0 +1,184 @@
+//! What a server sends over a connection without having been asked (RESP3): wake-ups, and that it lost its data.
+//!
+//! redis-rs hands each message to the push sender of the connection, before it resolves any reply that the server sent later. So what
+//! is noted here is seen by whoever reads such a reply.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::connect::settings;
+use crate::node::{NodeError, Refusal, Wakeup};
+
+/// How many wake-ups may wait to be passed on. What comes beyond is lost: a timer covers for it.
+const CAPACITY: usize = 1024;
+
+/// What arrived over one connection. Clones are about the same one.
+#[derive(Clone)]
+pub(super) struct Pushes {
+    gone: CancellationToken,
+    lost_data: Arc<AtomicBool>,
+    /// Owned by the connection that was made with the configuration, if one was: then messages arrive.
+    inbox: Weak<Inbox>,
+}
+
+struct Inbox {
+    gone: CancellationToken,
+    lost_data: Arc<AtomicBool>,
+    /// Who listens, by channel: one, as a manager is one waiter.
+    listeners: Mutex<BTreeMap<String, mpsc::Sender<Wakeup>>>,
+}
+
+impl Pushes {
+    /// What will arrive over the one connection that is made with this configuration. `gone` is cancelled when the connection is lost,
+    /// or the server lost its data.
+    pub(super) fn new(gone: CancellationToken) -> (Self, AsyncConnectionConfig) {
+        let lost_data = Arc::<AtomicBool>::default();
+        let inbox =
+            Arc::new(Inbox { gone: gone.clone(), lost_data: Arc::clone(&lost_data), listeners: Mutex::default() });
+        let pushes = Self { gone, lost_data, inbox: Arc::downgrade(&inbox) };
+        let sender = move |push| {
+            inbox.receive(push);
+            Ok::<(), Infallible>(())
+        };
+        (pushes, settings().set_push_sender(sender))
+    }
+
+    /// Cancelled when the connection must not be used any more.
+    pub(super) fn gone(&self) -> &CancellationToken {
+        &self.gone
+    }
+
+    /// Why no messages arrive, unless they do.
+    pub(super) fn must_arrive(&self) -> Result<(), NodeError> {
+        if self.inbox.strong_count() > 0 {
+            return Ok(());
+        }
+        if self.gone.is_cancelled() {
+            return Err(NodeError::Unreachable { reason: "connection lost".into() });
+        }
+        let reason = "no messages arrive over the connection: the server or a proxy in front of it does not speak RESP3, or the \
+                      factory of the connection did not use the AsyncConnectionConfig that it was given";
+        Err(Refusal::Unusable { reason: reason.into() }.into())
+    }
+
+    /// An error if the server said that it lost its data. To be called when a reply was read: such a reply may be that of a server
+    /// with other data.
+    pub(super) fn check(&self) -> Result<(), NodeError> {
+        if self.lost_data.load(Ordering::Acquire) {
+            return Err(NodeError::ConnectionLost {
+                reason: "the server lost its data, and is inspected again".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// An answer that was read, unless the server lost its data before it gave it.
+    pub(super) fn checked<T>(&self, answer: Result<T, NodeError>) -> Result<T, NodeError> {
+        let answer = answer?;
+        self.check().map(|()| answer)
+    }
+
+    /// The wake-ups that arrive on a channel from now on.
+    pub(super) fn wakeups(&self, channel: &str) -> Result<mpsc::Receiver<Wakeup>, NodeError> {
+        self.must_arrive()?;
+        let (sender, receiver) = mpsc::channel(CAPACITY);
+        if let Some(inbox) = self.inbox.upgrade() {
+            let mut listeners = inbox.listeners();
+            listeners.retain(|_, listener| !listener.is_closed());
+            listeners.insert(channel.to_owned(), sender);
+        }
+        Ok(receiver)
+    }
+}
+
+impl Inbox {
+    fn receive(&self, PushInfo { kind, data }: PushInfo) {
+        match kind {
+            PushKind::Disconnection => self.gone.cancel(),
+            // Of all keys at once. A connection that tracks is told that before any later reply.
+            PushKind::Invalidate if matches!(data[..], [Value::Nil]) => {
+                self.lost_data.store(true, Ordering::Release);
+                self.gone.cancel();
+            }
+            PushKind::Message => {
+                if let Some((channel, wakeup)) = parse(data)
+                    && let Some(listener) = self.listeners().get(&channel)
+                {
+                    _ = listener.try_send(wakeup);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, BTreeMap<String, mpsc::Sender<Wakeup>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A channel and a message on it, as `queue.lua` writes it: for how many waiters the key is reserved before this one, and the lock key.
+fn parse(data: Vec<Value>) -> Option<(String, Wakeup)> {
+    let (channel, message): (String, String) = redis::from_redis_value(Value::Array(data)).ok()?;
+    let (before, lock_key) = message.split_once(' ')?;
+    Some((channel, Wakeup { lock_key: lock_key.to_owned(), before: before.parse().ok()? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn inbox() -> (Pushes, Inbox) {
+        let (pushes, _) = Pushes::new(CancellationToken::new());
+        let (gone, lost_data) = (pushes.gone.clone(), Arc::clone(&pushes.lost_data));
+        (pushes, Inbox { gone, lost_data, listeners: Mutex::default() })
+    }
+
+    #[test]
+    fn a_server_that_lost_its_data_is_given_up_and_one_that_lost_a_key_is_not() {
+        let (pushes, inbox) = inbox();
+        inbox.receive(PushInfo { kind: PushKind::Invalidate, data: vec![Value::Array(vec![text("key")])] });
+        assert!(pushes.check().is_ok() && !pushes.gone().is_cancelled());
+        inbox.receive(PushInfo { kind: PushKind::Invalidate, data: vec![Value::Nil] });
+        let error = pushes.check().unwrap_err();
+        assert!(pushes.gone().is_cancelled() && error.may_have_executed(), "{error}");
+    }
+
+    #[test]
+    fn replies_before_the_loss_of_a_connection_count() {
+        let (pushes, inbox) = inbox();
+        inbox.receive(PushInfo { kind: PushKind::Disconnection, data: Vec::new() });
+        assert!(pushes.gone().is_cancelled() && pushes.check().is_ok());
+    }
+
+    #[test]
+    fn messages_arrive_while_the_connection_lives() {
+        let (pushes, config) = Pushes::new(CancellationToken::new());
+        assert!(pushes.must_arrive().is_ok() && pushes.wakeups("c").is_ok());
+        drop(config);
+        assert!(matches!(pushes.wakeups("c"), Err(NodeError::Refused(_))), "a factory that did not use it");
+        pushes.gone().cancel();
+        assert!(matches!(pushes.wakeups("c"), Err(NodeError::Unreachable { .. })));
+    }
+
+    #[test]
+    fn a_message_is_read_whole_or_not_at_all() {
+        let message = |message: &str| parse(vec![text("lock:{node}:wakeups:1f"), text(message)]);
+        assert_eq!(
+            message("2 lock:a b"),
+            Some(("lock:{node}:wakeups:1f".into(), Wakeup { lock_key: "lock:a b".into(), before: 2 }))
+        );
+        for other in ["", "2", "x lock:a", "-1 lock:a"] {
+            assert_eq!(message(other), None, "{other}");
+        }
+    }
+}
