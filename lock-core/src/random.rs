@@ -105,6 +105,9 @@ impl OwnerId {
     /// The value of a lock key that readers hold: a marker, and no owner id. It begins with the prefix, so it is no stranger's.
     pub const SHARED: &str = "lock-shared";
 
+    /// Nobody's: the owner of a lock key that keeps everybody out for a moment after an eviction. No attempt has it.
+    pub const NOBODY: Self = Self(0);
+
     /// The value of a lock key: what [`Display`](fmt::Display) writes, without the formatting machinery.
     pub(crate) fn value(self) -> [u8; 37] {
         let mut value = [0; 37];

@@ -37,9 +37,7 @@ fn judge(seen: &[Vec<LockState>], permits: u32, majority: usize) -> SlotsSeen {
     for (slot, index) in (0..permits).zip(0..) {
         let states = seen.iter().filter_map(|states| states.get(index));
         // When each node has it free; never, if its key does not expire.
-        let mut free_in: Vec<Duration> = states
-            .filter_map(|state| state.holder.as_ref().map_or(Some(Duration::ZERO), |_| state.remaining))
-            .collect();
+        let mut free_in: Vec<Duration> = states.filter_map(LockState::free_in).collect();
         free_in.sort_unstable();
         match free_in.get(majority - 1) {
             Some(free_in) if free_in.is_zero() => slots.free.push(slot),

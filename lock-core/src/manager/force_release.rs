@@ -2,14 +2,14 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::inspect::{holding_vote, one};
 use crate::cluster::{Epochs, LOOK_TIMEOUT};
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeVote, Vote};
 use crate::lease::LeaseRegistry;
-use crate::node::{Evict, Eviction, Holder, HolderTag, LockKeys, LockState};
+use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, HolderTag, LockKeys, LockState};
 use crate::quorum::{EvictVerdict, EvictVote, HoldingVote, drift, eviction, eviction_token, to_evict};
 use crate::token::FencingToken;
 
@@ -49,6 +49,8 @@ pub(super) struct ForceRelease {
 pub(super) struct Seen {
     holders: Vec<Holder>,
     highest: u64,
+    /// Until when nobody has the lock because of an earlier eviction.
+    free_at: Instant,
 }
 
 impl ForceRelease {
@@ -57,8 +59,8 @@ impl ForceRelease {
         let cluster = &self.engine.cluster;
         cluster.first_contact().await;
         let epochs = cluster.epochs();
-        if let Some(Seen { holders, highest }) = self.seen.get().cloned() {
-            return self.evict(began, &epochs, holders, highest).await;
+        if let Some(seen) = self.seen.get().cloned() {
+            return self.evict(began, &epochs, seen).await;
         }
         let looked = cluster.look(&epochs, std::slice::from_ref(&self.keys), false, STRAGGLERS).await;
         let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
@@ -77,18 +79,15 @@ impl ForceRelease {
         let mut named = HashSet::new();
         holders.retain(|holder| named.insert(holder.clone()));
         let highest = states.iter().flatten().map(|state| state.fence).max().unwrap_or_default();
-        let Seen { holders, highest } = self.seen.get_or_init(|| Seen { holders, highest }).clone();
-        self.evict(began, &epochs, holders, highest).await
+        let nobodys = states.iter().flatten().filter(|state| state.holder.is_none());
+        let free_at = Instant::now() + nobodys.filter_map(LockState::free_in).max().unwrap_or_default();
+        let seen = self.seen.get_or_init(|| Seen { holders, highest, free_at }).clone();
+        self.evict(began, &epochs, seen).await
     }
 
-    /// Asks the nodes to evict the holders, until a majority did with the same token.
-    async fn evict(
-        &self,
-        began: Instant,
-        epochs: &Epochs,
-        holders: Vec<Holder>,
-        mut highest: u64,
-    ) -> Result<ForcedRelease, LockError> {
+    /// Asks the nodes to evict the holders, until a majority did with the same token; and waits until the lock can be had.
+    async fn evict(&self, began: Instant, epochs: &Epochs, seen: Seen) -> Result<ForcedRelease, LockError> {
+        let Seen { holders, mut highest, mut free_at } = seen;
         let cluster = &self.engine.cluster;
         let (mut freed, mut round) = (vec![false; cluster.size()], 0);
         loop {
@@ -101,11 +100,19 @@ impl ForceRelease {
             let evict = |epoch| Evict { keys: keys.clone(), epoch, holders: holders.clone(), token, barred_for };
             let replies = cluster.evict(epochs, evict, STRAGGLERS).await;
             for (freed, reply) in freed.iter_mut().zip(&replies) {
-                *freed |= matches!(reply, Ok(Eviction::Evicted { deleted: true }));
+                let deleted = matches!(reply, Ok(Eviction::Evicted { deleted: true }));
+                *freed |= deleted;
+                if deleted {
+                    free_at = Instant::now() + EVICTION_GAP;
+                }
             }
             let votes: Vec<EvictVote> = replies.iter().map(evict_vote).collect();
             match eviction(&votes) {
-                EvictVerdict::Evicted => return Ok(self.evicted(token, &holders, &freed)),
+                EvictVerdict::Evicted => {
+                    let forced = self.evicted(token, &holders, &freed);
+                    sleep_until(free_at).await;
+                    return Ok(forced);
+                }
                 EvictVerdict::Again { above } if round < MAX_ROUNDS => highest = highest.max(above),
                 EvictVerdict::NoQuorum => {
                     let failures = self.failures(replies.iter().map(|reply| reply.as_ref().err()));

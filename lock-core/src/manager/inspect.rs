@@ -158,7 +158,7 @@ fn report_node(name: String, state: &Result<LockState, NodeError>, problem: Opti
         holder: holder.as_ref().filter(|holder| **holder != Holder::Readers).map(Holder::tag),
         readers: readers.iter().map(|reader| Holder::Owner(reader.owner).tag()).collect(),
         stranger: matches!(holder, Some(Holder::Stranger(_) | Holder::NotALock)),
-        remaining: *remaining,
+        remaining: remaining.filter(|_| holder.is_some()),
         fence: Some(*fence),
         waiters: *waiters,
         evicted: evicted.iter().map(|owner| Holder::Owner(*owner).tag()).collect(),

@@ -401,9 +401,13 @@ impl LockManager {
     ///
     /// The former holder cannot renew, nor have the lock again under the same grant. **It is not stopped at once**: it notices with its
     /// next renewal, a third of its `ttl` after the last one, and may work until then beside the next holder. If it does not renew,
-    /// it notices at the end of its validity. To shut it out at once, claim [`ForcedRelease::token`] at the resource:
+    /// or was renewed up to the end of `max_hold`, it notices at the end of its validity. To shut it out at once, claim [`ForcedRelease::token`] at the resource:
     /// every write that carries a token of the former holder is refused from then on. A holder in this very manager is notified at
     /// once.
+    ///
+    /// The masters grant the lock to nobody for 125 ms. Only until then may further callers in the former holder's process get it by what
+    /// that holder was told: readers that join it, or waiters to which it is handed over. This returns when the 125 ms are over, so that
+    /// the lock can be had.
     ///
     /// The holder of a [permit](Self::permits) is evicted by the name of its slot, such as `export{2}`.
     ///

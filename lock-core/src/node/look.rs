@@ -17,7 +17,7 @@ pub struct Look {
 /// What a node has of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockState {
-    /// What the lock key has; `None` if there is none.
+    /// What the lock key has; `None` if there is none. That of [`OwnerId::NOBODY`] for a moment after an eviction.
     pub holder: Option<Holder>,
     /// How much longer it is held. `None` if it is not, or the key does not expire.
     pub remaining: Option<Duration>,
@@ -32,13 +32,19 @@ pub struct LockState {
 }
 
 impl LockState {
-    /// The state, unless a number in it is beyond 2^53 - 1: no node counts that far.
+    /// The state, unless a number in it is beyond 2^53 - 1: no node counts that far. A lock that nobody has for a moment has no holder, and
+    /// a remaining time.
     pub(crate) fn check(self) -> Result<Self, NodeError> {
         if self.fence <= MAX_TOKEN {
-            Ok(self)
+            Ok(Self { holder: self.holder.filter(|holder| *holder != Holder::Owner(OwnerId::NOBODY)), ..self })
         } else {
             Err(NodeError::Protocol { reply: format!("the fence {}", self.fence) })
         }
+    }
+
+    /// In what time it is free, if nobody releases it: at once, or in a moment after an eviction. `None` if its key does not expire.
+    pub(crate) fn free_in(&self) -> Option<Duration> {
+        self.remaining.or_else(|| self.holder.is_none().then_some(Duration::ZERO))
     }
 }
 

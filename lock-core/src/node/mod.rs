@@ -37,7 +37,7 @@ pub mod writing;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
-pub use self::evict::{Evict, Eviction};
+pub use self::evict::{EVICTION_GAP, Evict, Eviction};
 pub use self::inspection::{FormerRecord, FoundRecord, Inspection};
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 pub use self::invalid_url::InvalidUrl;

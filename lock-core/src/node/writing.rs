@@ -76,7 +76,7 @@
 //! use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 //!
 //! use lock_core::node::{
-//!     Epoch, Evict, Eviction, FenceReading, FoundRecord, Holder, Inspection, Keyspace, LockKeys, LockState, Look, NodeFuture,
+//!     EVICTION_GAP, Epoch, Evict, Eviction, FenceReading, FoundRecord, Holder, Inspection, Keyspace, LockKeys, LockState, Look, NodeFuture,
 //!     NodeRecord, Operation, OwnerId, RecordWrite, Reply, ReplySender, Request,
 //! };
 //! use lock_core::{LockError, LockManager, LockNode, NodeError};
@@ -174,7 +174,9 @@
 //!     fn evict(&mut self, Evict { keys, epoch, holders, token, barred_for }: &Evict) -> Result<Eviction, NodeError> {
 //!         let now = self.begin(Some(*epoch))?;
 //!         let state = self.state(keys, now);
-//!         if state.holder.as_ref().is_some_and(|holder| !holders.contains(holder)) {
+//!         // Nobody has it for a moment after an eviction.
+//!         let holder = state.holder.filter(|holder| *holder != Holder::Owner(OwnerId::NOBODY));
+//!         if holder.as_ref().is_some_and(|holder| !holders.contains(holder)) {
 //!             return Ok(Eviction::Superseded);
 //!         }
 //!         if state.fence >= *token {
@@ -183,7 +185,10 @@
 //!         let owners = holders.iter().filter_map(Holder::owner);
 //!         self.tombstones.extend(owners.map(|owner| (keys.lock_key().to_owned(), owner, now + *barred_for)));
 //!         self.fences.insert(keys.fence(), *token);
-//!         Ok(Eviction::Evicted { deleted: self.locks.remove(keys.lock_key()).is_some() })
+//!         if holder.is_some() {
+//!             self.locks.insert(keys.lock_key().to_owned(), (OwnerId::NOBODY, now + EVICTION_GAP));
+//!         }
+//!         Ok(Eviction::Evicted { deleted: holder.is_some() })
 //!     }
 //! }
 //!

@@ -35,6 +35,7 @@ mod renewal;
 mod roll_call;
 mod set;
 mod validity;
+mod word;
 
 pub use self::acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
 pub use self::clock::cluster_clock;
@@ -51,3 +52,4 @@ pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote};
 pub use self::roll_call::{NotCalled, RollCall};
 pub use self::set::{kept_of_batch, set_order};
 pub use self::validity::{drift, validity};
+pub use self::word::{WORD_TTL, word_is_good};

@@ -7,7 +7,7 @@ use crate::engine::Grant;
 use crate::error::NodeVote;
 use crate::mode::Mode;
 use crate::options::LockOptions;
-use crate::quorum::validity;
+use crate::quorum::{validity, word_is_good};
 
 /// How many holders a grant has at most, one after the other: the first, and those to which the lock is handed over. Then the
 /// lock is released, so that waiters of other processes have their turn.
@@ -42,10 +42,11 @@ impl HandoverTerms {
         self.mode == Mode::Write && self.fit(grant)
     }
 
-    /// Whether a grant has the time to live that was asked for, and enough of it is left. A caller that does not renew wants all of
-    /// it.
+    /// Whether a grant has the time to live that was asked for, enough of it is left, and the nodes' word is good for another caller. A
+    /// caller that does not renew wants all of it.
     pub(crate) fn fit(&self, grant: &Grant) -> bool {
-        let left = validity(grant.ttl(), grant.sent().elapsed());
+        let age = grant.sent().elapsed();
+        let left = validity(grant.ttl(), age).filter(|_| word_is_good(age));
         let fits = self.renew && self.ttl == grant.ttl() && self.has_slot(grant.keys().slot());
         fits && left.is_some_and(|left| left >= self.min_validity)
     }

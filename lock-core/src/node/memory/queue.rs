@@ -192,6 +192,11 @@ impl NodeQueue {
         }
     }
 
+    /// The slot is reserved for nobody any more.
+    pub(super) fn end_reservations(&mut self, slot: Slot) {
+        self.reserved.remove(&slot);
+    }
+
     /// How many waiters lead the queue that have another slot reserved now.
     fn leaders(&mut self, slot: Slot, now: Duration) -> usize {
         let others: Vec<Slot> = self.reserved.keys().copied().filter(|other| *other != slot).collect();

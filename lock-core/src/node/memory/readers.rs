@@ -52,9 +52,14 @@ impl Lock {
     pub(super) fn is_held_only_by(&self, holders: &[node::Holder], now: Duration) -> bool {
         let is_named = |owner: &OwnerId| holders.contains(&node::Holder::Owner(*owner));
         match &self.holder {
-            Holder::Writer(owner) => is_named(owner),
+            Holder::Writer(owner) => *owner == OwnerId::NOBODY || is_named(owner),
             Holder::Readers(readers) => readers.iter().all(|(owner, expires)| *expires <= now || is_named(owner)),
         }
+    }
+
+    /// Whether nobody has the lock, for a moment after an eviction.
+    pub(super) fn is_nobodys(&self) -> bool {
+        matches!(self.holder, Holder::Writer(OwnerId::NOBODY))
     }
 
     pub(super) fn is_held_by(&self, owner: OwnerId, now: Duration) -> bool {

@@ -11,8 +11,8 @@ use super::tombstones::Tombstones;
 use crate::mode::Mode;
 use crate::node::limits::MAX_TOKEN;
 use crate::node::{
-    Evict, Eviction, FenceReading, FoundRecord, Holder, Keyspace, LockKeys, LockState, Look, NodeError, NodeRecord,
-    Operation, QueuePosition, RecordWrite, Reply, Request, Wakeup,
+    EVICTION_GAP, Evict, Eviction, FenceReading, FoundRecord, Holder, Keyspace, LockKeys, LockState, Look, NodeError,
+    NodeRecord, Operation, QueuePosition, RecordWrite, Reply, Request, Wakeup,
 };
 use crate::random::{Epoch, OwnerId, WaiterId};
 
@@ -226,7 +226,7 @@ impl Store {
         let Evict { keys, epoch, holders, token, barred_for } = evict;
         self.check_epoch(keys.keyspace(), *epoch)?;
         let lock = self.locks.get(keys.lock_key()).filter(|lock| lock.expires > now);
-        let (fence, is_held) = (self.fence(keys), lock.is_some());
+        let (fence, is_held) = (self.fence(keys), lock.is_some_and(|lock| !lock.is_nobodys()));
         if lock.is_some_and(|lock| !lock.is_held_only_by(holders, now)) {
             return Ok(Eviction::Superseded);
         }
@@ -238,13 +238,20 @@ impl Store {
             return Err(rejected("too many owners were evicted"));
         }
         self.set_fence(keys, *token);
-        let deleted = self.locks.remove(keys.lock_key()).is_some() && is_held;
+        if is_held {
+            let nobodys = Lock::new(Mode::Write, OwnerId::NOBODY, now + EVICTION_GAP);
+            self.locks.insert(keys.lock_key().to_owned(), nobodys);
+        }
         let slot = keys.slot();
         let is_queued = self.queues.get_mut(keys.queue()).is_some_and(|queue| queue.expire(slot, now));
         if is_queued && self.queue(keys).reservation(slot, now).is_none() {
             self.offer(keys, None, now);
         }
-        Ok(Eviction::Evicted { deleted })
+        if is_queued && self.holder(keys, now).is_some() {
+            // The waiters were woken. The key is not free yet, so it is reserved for none of them.
+            self.queue(keys).end_reservations(slot);
+        }
+        Ok(Eviction::Evicted { deleted: is_held })
     }
 
     fn check_epoch(&self, keyspace: &Keyspace, epoch: Epoch) -> Result<(), NodeError> {

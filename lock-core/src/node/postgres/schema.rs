@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use crate::node::RESERVATION_TTL;
 use crate::node::limits::{
     MAX_EVICTED, MAX_GONE, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL,
     RESERVED_TTL, WRITER_HEARD,
 };
+use crate::node::{EVICTION_GAP, OwnerId, RESERVATION_TTL};
 
 /// The tables that locks need in a database of PostgreSQL, as SQL. [`PostgresNode`](crate::PostgresNode) creates them if its user may.
 pub(super) const SCHEMA: &str = include_str!("sql/locks.sql");
@@ -40,7 +40,7 @@ pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
         include_str!("sql/queue.sql"),
         include_str!("sql/look.sql"),
     ];
-    let constants: [(&str, i128); 13] = [
+    let constants: [(&str, i128); 14] = [
         ("LOCKS", LOCKS.into()),
         ("RECORDS", RECORDS.into()),
         ("MAX_TOKEN", MAX_TOKEN.into()),
@@ -53,9 +53,10 @@ pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
         ("QUEUE_TTL", QUEUE_TTL.as_millis().cast_signed()),
         ("RESERVED_TTL", RESERVED_TTL.as_millis().cast_signed()),
         ("WRITER_HEARD", WRITER_HEARD.as_millis().cast_signed()),
+        ("EVICTION_GAP", EVICTION_GAP.as_millis().cast_signed()),
         ("RESERVATION_US", RESERVATION_TTL.as_micros().cast_signed()),
     ];
-    let source = sources.concat();
+    let source = sources.concat().replace("@NOBODY@", &OwnerId::NOBODY.uuid());
     constants.iter().fold(source, |source, (name, value)| source.replace(&format!("@{name}@"), &value.to_string()))
 });
 

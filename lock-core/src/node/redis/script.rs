@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use redis::Cmd;
 
-use crate::node::Keyspace;
 use crate::node::limits::{
     MAX_EVICTED, MAX_GONE, MAX_HEARD, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, MAX_WOKEN_READERS,
     QUEUE_TTL, RESERVED_TTL, WRITER_HEARD,
 };
 use crate::node::wakeup::RESERVATION_TTL;
+use crate::node::{EVICTION_GAP, Keyspace};
 use crate::random::OwnerId;
 
 /// Executes a batch of requests.
@@ -28,8 +28,9 @@ pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| {
 /// Evicts holders from a lock.
 pub(super) static EVICT: LazyLock<Script> = LazyLock::new(|| {
     let source = include_str!("scripts/evict.lua");
-    let constants = constants(&[("MAX_EVICTED", MAX_EVICTED as u128)]);
-    Script::new(format!("{}{constants}{}{}{source}", load_queue(), owner_prefix(), shared()))
+    let constants = constants(&[("MAX_EVICTED", MAX_EVICTED as u128), ("EVICTION_GAP", EVICTION_GAP.as_millis())]);
+    let nobody = format!("local NOBODY = '{}'\n", OwnerId::NOBODY);
+    Script::new(format!("{}{constants}{nobody}{}{}{source}", load_queue(), owner_prefix(), shared()))
 });
 
 /// Writes the record of a node.

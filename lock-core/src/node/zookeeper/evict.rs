@@ -1,16 +1,17 @@
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use zookeeper_client::{CreateMode, Error};
 
 use super::classify::node_error;
 use super::fences::Fence;
 use super::inspect::READ_AT_ONCE;
+use super::leases::Ended;
 use super::look::{LOOK_TIMEOUT, data};
 use super::paths::Paths;
 use super::session::{Session, number};
 use super::transaction::{Failed, Part};
 use crate::node::limits::MAX_EVICTED;
-use crate::node::{Evict, Eviction, Holder, NodeError};
+use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, NodeError};
 use crate::random::OwnerId;
 
 /// How often an eviction is sent again that found something changed since it looked.
@@ -27,11 +28,22 @@ struct Seen {
     owners: Vec<(OwnerId, Option<i32>)>,
 }
 
+/// A lock that nobody may have for a moment: this session has it.
+struct Gap {
+    /// The version of the znode of the lock while it is the evicted holder's.
+    version: i32,
+    owner: String,
+    lock: String,
+}
+
 impl Session {
     /// Evicts holders from a lock, in one transaction, if everything is still as it was read.
     ///
     /// The tombstone of an owner is its znode, with another version: a late attempt of the owner cannot create it, and neither a
     /// renewal nor a release takes it for a lock that is held.
+    ///
+    /// If somebody had the lock, nobody has it for [`EVICTION_GAP`]: this session holds it under an owner id that no attempt has, and replies
+    /// when it has released it.
     pub(super) async fn evict(&self, evict: &Evict) -> Result<Eviction, NodeError> {
         timeout(LOOK_TIMEOUT, self.evict_now(evict)).await.unwrap_or(Err(NodeError::TimedOut))
     }
@@ -43,15 +55,27 @@ impl Session {
         let now = self.forget_tombstones(&paths).await?;
         for _ in 0..MAX_TRIES {
             let seen = self.see(&paths, evict).await?;
-            if seen.lock.as_ref().is_some_and(|(holder, _)| !evict.holders.contains(holder)) {
+            let (nobody, is_ours) = (Holder::Owner(OwnerId::NOBODY), |holder| evict.holders.contains(holder));
+            if seen.lock.as_ref().is_some_and(|(holder, _)| *holder != nobody && !is_ours(holder)) {
                 return Ok(Eviction::Superseded);
             }
             if seen.highest >= evict.token {
                 return Ok(Eviction::Refused { fence: seen.highest });
             }
             let barred_for = u64::try_from(evict.barred_for.as_millis()).unwrap_or(u64::MAX);
-            match self.bury(&paths, evict, &seen, now.saturating_add(barred_for)).await {
-                Ok(()) => return Ok(Eviction::Evicted { deleted: seen.lock.is_some() }),
+            let held = seen.lock.as_ref().filter(|(holder, _)| *holder != nobody).map(|(_, version)| *version);
+            // The token is that of this eviction alone, and no attempt has such a small id.
+            let owner = paths.owner(&evict.keys, OwnerId::from_bits(evict.token.into()));
+            let gap = held.map(|version| Gap { version, owner, lock: paths.lock(&evict.keys) });
+            if let Some(Gap { owner, lock, .. }) = &gap {
+                // If this is dropped, the session ends it like a lock whose time is over.
+                let (leases, ttl) = (&mut self.known().leases, LOOK_TIMEOUT + EVICTION_GAP);
+                _ = leases.begins(owner, lock, ttl) && leases.begun(owner, ttl);
+            }
+            let buried = self.bury(&paths, evict, &seen, gap.as_ref(), now.saturating_add(barred_for)).await;
+            self.pass(gap.as_ref(), &buried).await;
+            match buried {
+                Ok(()) => return Ok(Eviction::Evicted { deleted: held.is_some() }),
                 Err(Failed::Part(0, Error::NoNode)) => {
                     self.forget_admission(evict.epoch);
                     return Err(NodeError::Unadmitted);
@@ -62,6 +86,20 @@ impl Session {
             }
         }
         Err(NodeError::Overloaded)
+    }
+
+    /// Waits until the gap is over, if it began.
+    async fn pass(&self, gap: Option<&Gap>, buried: &Result<(), Failed>) {
+        let Some(Gap { owner, lock, .. }) = gap else { return };
+        match buried {
+            Ok(()) => {
+                sleep(EVICTION_GAP).await;
+                self.end(Ended { owner: owner.clone(), lock: lock.clone() }).await;
+            }
+            Err(Failed::Part(..)) => self.known().leases.gone(owner),
+            // It is not known whether it began.
+            Err(Failed::Whole(_)) => {}
+        }
     }
 
     async fn see(&self, paths: &Paths, evict: &Evict) -> Result<Seen, NodeError> {
@@ -77,11 +115,18 @@ impl Session {
         Ok(Seen { lock, fence, highest: fence.value.max(floor), owners })
     }
 
-    /// Deletes the lock, leaves tombstones, and raises the fence.
-    async fn bury(&self, paths: &Paths, evict: &Evict, seen: &Seen, until: u64) -> Result<(), Failed> {
+    /// Deletes the lock, keeps everybody out for the gap, leaves tombstones, and raises the fence.
+    async fn bury(
+        &self,
+        paths: &Paths,
+        evict: &Evict,
+        seen: &Seen,
+        gap: Option<&Gap>,
+        until: u64,
+    ) -> Result<(), Failed> {
         let keys = &evict.keys;
-        let (epoch, lock, fence) = (paths.epoch(evict.epoch), paths.lock(keys), paths.fence(keys.fence()));
-        let (token, until) = (evict.token.to_string(), until.to_string());
+        let (epoch, fence) = (paths.epoch(evict.epoch), paths.fence(keys.fence()));
+        let (token, until, nobody) = (evict.token.to_string(), until.to_string(), OwnerId::NOBODY.to_string());
         let buried: Vec<_> = seen.owners.iter().filter(|(_, version)| *version != Some(1)).collect();
         let graves: Vec<_> =
             buried.iter().map(|(owner, _)| (paths.owner(keys, *owner), paths.evicted(keys, *owner))).collect();
@@ -92,7 +137,11 @@ impl Session {
             parts.push(Part::Set(owner, b"evicted", Some(0)));
             parts.push(Part::Create(evicted, until.as_bytes(), CreateMode::Persistent));
         }
-        parts.extend(seen.lock.as_ref().map(|(_, version)| Part::Delete(&lock, Some(*version))));
+        if let Some(Gap { version, owner, lock }) = gap {
+            parts.push(Part::Delete(lock, Some(*version)));
+            parts.push(Part::Create(owner, b"", CreateMode::Ephemeral));
+            parts.push(Part::Create(lock, nobody.as_bytes(), CreateMode::Ephemeral));
+        }
         // Whoever took the lock since it was read has raised the fence.
         parts.extend(seen.fence.raise(&fence, &token));
         self.known().fences.forget(keys.fence());

@@ -13,7 +13,7 @@ use crate::random::{Epoch, OwnerId, WaiterId};
 /// | `PREFIX/record` | persistent | the record of the node, as lines of `name=value` |
 /// | `PREFIX/epoch-EPOCH` | persistent | is there while the record has this epoch; its value is the floor of all fences |
 /// | `PREFIX/fences/N` | persistent | the highest token of the fence: at most 16,385 of them |
-/// | `PREFIX/locks/LOCK` | ephemeral | the lock: its value is the owner |
+/// | `PREFIX/locks/LOCK` | ephemeral | the lock: its value is the owner, or that of nobody for a moment after an eviction |
 /// | `PREFIX/owners/OWNER.LOCK` | ephemeral, version 0 | is there while the lock is this owner's |
 /// | `PREFIX/owners/OWNER.LOCK` | persistent, version 1 | a tombstone: the owner was evicted |
 /// | `PREFIX/evicted/OWNER.LOCK` | persistent | until when the owner is barred |

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_core::node::EVICTION_GAP;
 use lock_core::{LockError, LockManager, LockManagerBuilder, LossReason, MemoryNode};
 use lock_support::{
     Held, Kind, MemoryCluster, eventually, eventually_async, try_every_kind_on_two_runtimes, whatever_becomes_of_it,
@@ -195,7 +196,8 @@ async fn holders_of_every_kind_that_are_evicted_end_in_time_and_leave_the_succes
             }
             held.lost().await;
             let within = match kind {
-                _ if by_the_same_manager => NONE,
+                // It is told at once; the forced release returns when the lock can be had.
+                _ if by_the_same_manager => EVICTION_GAP,
                 Kind::NotRenewed => TTL,
                 _ => TTL / 3 + SOON,
             };

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::node::{Evict, Eviction, NodeFuture, Operation, OwnerId, Reply};
+use lock_core::node::{EVICTION_GAP, Evict, Eviction, NodeFuture, Operation, OwnerId, Reply};
 use lock_core::{LockError, LockManager, LockNode, LockVerdict, LossReason, MemoryNode, Mode, NodeError};
 use lock_history::Register;
 use lock_support::{Events, MemoryCluster, eventually, eventually_async};
@@ -50,13 +50,15 @@ async fn the_token_is_above_all_that_the_evicted_holder_had_reserved() {
     for (number, caller) in callers.into_iter().enumerate() {
         let guard = caller.await.unwrap().unwrap();
         if number == 3 {
-            forced = Some(theirs.force_release("r").await.unwrap().token);
+            let theirs = theirs.clone();
+            forced = Some(tokio::spawn(async move { theirs.force_release("r").await }));
+            sleep(Duration::from_millis(1)).await;
         }
         tokens.push(guard.token());
         drop(guard);
     }
-    let forced = forced.unwrap();
-    // The former holder hands the lock over until its next renewal, but the resource refuses all of its tokens.
+    let forced = forced.unwrap().await.unwrap().unwrap().token;
+    // The former holder hands the lock over while nobody else can have it, but the resource refuses all of its tokens.
     let (block, later) = tokens.split_at(16);
     assert!(block.windows(2).all(|pair| pair[1].get() == pair[0].get() + 1), "{tokens:?}");
     assert!(block[15] < forced && later.iter().all(|token| *token > forced), "{forced} {tokens:?}");
@@ -87,14 +89,16 @@ async fn an_evicted_holder_of_the_same_manager_is_notified_at_once() {
     let [ours, _] = two_managers(&cluster).await;
     let stuck = ours.lock("r").acquire().await.unwrap();
     let began = Instant::now();
-    ours.force_release("r").await.unwrap();
-    assert!(!stuck.is_valid());
-    assert_eq!(began.elapsed(), Duration::ZERO);
-    assert!(ours.held().is_empty());
+    let told = async {
+        stuck.lost().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert!(ours.held().is_empty());
+    };
+    tokio::join!(told, async { ours.force_release("r").await.unwrap() });
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_gets_the_lock_of_an_evicted_holder_at_once() {
+async fn a_waiter_gets_the_lock_of_an_evicted_holder_as_soon_as_anybody_may() {
     let cluster = MemoryCluster::new(5);
     let [ours, theirs] = two_managers(&cluster).await;
     let _stuck = ours.lock("r").acquire().await.unwrap();
@@ -103,7 +107,9 @@ async fn a_waiter_gets_the_lock_of_an_evicted_holder_at_once() {
     let began = Instant::now();
     let forced = ours.force_release("r").await.unwrap();
     let next = waiting.await.unwrap().unwrap();
-    assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
+    // Not before the nodes grant the lock again, and no later than a waiter of an ordinary release.
+    let granted = began.elapsed() - next.age();
+    assert!((EVICTION_GAP..EVICTION_GAP + Duration::from_millis(50)).contains(&granted), "{granted:?}");
     assert!(forced.token < next.token());
     assert!(forced.evicted.len() == 1 && forced.freed_on.len() == 5, "{forced:?}");
 }

@@ -4,11 +4,14 @@ use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use lock_core::node::{Epoch, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply, WaiterId, Wakeup};
+use lock_core::node::{
+    EVICTION_GAP, Epoch, Eviction, Holder, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply, WaiterId, Wakeup,
+};
 use lock_core::{LockNode, MemoryNode, Mode};
 use lock_support::eventually_async;
+use tokio::time::Instant;
 
-use super::{Action, Ears, LONG, Side, WAITERS, difference};
+use super::{Action, Ears, FIRST_SLOT, LONG, Side, WAITERS, difference};
 
 /// An acquire to write; one with 0 for `since` does not wait.
 fn acquire(owner: u128, since: u64, hint: u64) -> Operation {
@@ -105,6 +108,65 @@ pub(crate) async fn compare_reservations_that_pass(node: impl LockNode) {
         })
         .await;
     }
+}
+
+/// A lock, a slot, or a lock that is read is granted to nobody for a moment when its holder was evicted, also if it is evicted again; and
+/// then to anybody.
+pub(crate) async fn compare_gaps_after_evictions<N: LockNode>(node: impl Fn() -> N) {
+    for (lock, mode) in [(0, Mode::Write), (1, Mode::Read), (FIRST_SLOT, Mode::Write)] {
+        let was_seen = async |case: usize| {
+            let prefix = format!("gap-{lock}-{case}:");
+            let (real, memory) = (Side::new(node(), &prefix).await, Side::new(MemoryNode::new(), &prefix).await);
+            has_gap(&real, lock, mode).await && has_gap(&memory, lock, mode).await
+        };
+        let mut cases = 0..;
+        eventually_async("the gap is seen in time", async || was_seen(cases.next().unwrap()).await).await;
+    }
+}
+
+/// Returns false if it took so long that the gap may have been over.
+async fn has_gap(side: &Side, lock: usize, mode: Mode) -> bool {
+    let (epoch, id) = (Epoch::from_bits(1), OwnerId::from_bits);
+    side.admit(epoch).await;
+    let acquire =
+        |owner: u128, mode| Operation::Acquire { owner: id(owner), ttl: LONG, hint: 0, tokens: 1, since: None, mode };
+    let held = Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position: None };
+    let replace = |owner| Operation::Replace { owner: id(owner), ttl: LONG, token: 9, mode };
+    let steps = [
+        (acquire(1, mode), held),
+        (acquire(2, Mode::Write), held),
+        (acquire(3, mode), held),
+        (replace(1), Reply::Gone),
+        (replace(2), Reply::Gone),
+        (Operation::Extend { owner: id(1), ttl: LONG }, Reply::Gone),
+        (Operation::Confirm { owner: id(1), token: 99 }, Reply::Refused { fence: 50 }),
+        (Operation::Release { owner: id(1), position: QueuePosition::Leave }, Reply::NotOwner),
+    ];
+    assert_eq!(side.send(lock, epoch, acquire(1, mode)).await, Ok(Reply::Granted { token: 1 }));
+    let began = Instant::now();
+    assert_eq!(side.evict(lock, epoch, &[id(1)], 50).await, Ok(Eviction::Evicted { deleted: true }));
+    let operations = steps.map(|(operation, _)| (lock, operation));
+    let replies = side.send_together((WaiterId::from_bits(1), false), epoch, &operations).await;
+    let state = side.look(Some(epoch)).await.unwrap().swap_remove(lock);
+    let again = [side.evict(lock, epoch, &[], 60).await, side.evict(lock, epoch, &[id(2)], 70).await];
+    if began.elapsed() >= EVICTION_GAP {
+        return false;
+    }
+    for ((operation, expected), reply) in steps.into_iter().zip(replies) {
+        assert_eq!(reply, Ok(expected), "{operation:?}");
+    }
+    assert_eq!((state.holder, state.readers.len()), (Some(Holder::Owner(OwnerId::NOBODY)), 0));
+    assert_eq!(
+        again,
+        [Ok(Eviction::Evicted { deleted: false }), Ok(Eviction::Evicted { deleted: false })],
+        "nobody has it"
+    );
+    eventually_async("another owner acquires the lock", async || {
+        side.send(lock, epoch, acquire(3, mode)).await == Ok(Reply::Granted { token: 71 })
+    })
+    .await;
+    assert!(began.elapsed() >= EVICTION_GAP, "too early, after {:?}", began.elapsed());
+    true
 }
 
 /// A lock of a node ends with its ttl, and not before, as that of an in-memory one.

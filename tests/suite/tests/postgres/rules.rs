@@ -6,8 +6,8 @@ use lock_core::PostgresNode;
 use lock_support::PostgresServer;
 
 use crate::equivalence::{
-    compare, compare_joining_readers_of_a_kept_lock, compare_offers_to_a_long_queue, compare_reservations_that_pass,
-    compare_ttls,
+    compare, compare_gaps_after_evictions, compare_joining_readers_of_a_kept_lock, compare_offers_to_a_long_queue,
+    compare_reservations_that_pass, compare_ttls,
 };
 
 #[test]
@@ -46,6 +46,12 @@ async fn a_long_queue_is_offered_the_lock_alike() {
     let server = PostgresServer::start().await;
     let node = Arc::new(PostgresNode::from_url(&server.url()).unwrap());
     compare_offers_to_a_long_queue(|| Arc::clone(&node)).await;
+}
+
+#[tokio::test]
+async fn an_evicted_lock_is_granted_to_nobody_for_a_moment_alike() {
+    let server = PostgresServer::start().await;
+    compare_gaps_after_evictions(|| PostgresNode::from_url(&server.url()).unwrap()).await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::node::OwnerId;
 use lock_core::{LockError, LockVerdict};
-use lock_support::{RedisCluster, eventually_async};
+use lock_support::{RedisCluster, eventually_async, got_it_beside, joined_beside, succeed};
 use tokio::time::{Instant, timeout};
 
 const TTL: Duration = Duration::from_secs(3);
@@ -119,4 +119,22 @@ async fn what_cannot_be_barred_is_not_evicted() {
         assert_eq!(server.query::<i64>("EXISTS lock:r").await, 1);
     }
     assert!(held.is_valid());
+}
+
+#[tokio::test]
+async fn nobody_gets_an_evicted_lock_from_its_former_holder_beside_the_successor() {
+    let cluster = RedisCluster::start(3).await;
+    let builder = || cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT);
+    let (ours, theirs) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
+    for round in 0..5 {
+        let (read, write, permit) = (format!("read {round}"), format!("write {round}"), format!("permit {round}"));
+        assert_eq!(joined_beside(&ours, &theirs, &read).await, 0, "readers");
+        let successor = succeed(&theirs, &write, async || theirs.lock(&write).acquire().await.unwrap());
+        let beside = got_it_beside(async || ours.lock(&write).acquire().await.unwrap(), successor).await;
+        assert_eq!(beside, 0, "by handover");
+        let slot = format!("{permit}{{0}}");
+        let successor = succeed(&theirs, &slot, async || theirs.permits(&permit, 1).acquire().await.unwrap());
+        let beside = got_it_beside(async || ours.permits(&permit, 1).acquire().await.unwrap(), successor).await;
+        assert_eq!(beside, 0, "permits by handover");
+    }
 }

@@ -4,8 +4,8 @@ use lock_core::RedisNode;
 use lock_support::RedisServer;
 
 use crate::equivalence::{
-    check_a_release_that_is_refused, compare, compare_joining_readers_of_a_kept_lock, compare_offers_to_a_long_queue,
-    compare_reservations_that_pass, compare_ttls,
+    check_a_release_that_is_refused, compare, compare_gaps_after_evictions, compare_joining_readers_of_a_kept_lock,
+    compare_offers_to_a_long_queue, compare_reservations_that_pass, compare_ttls,
 };
 
 #[test]
@@ -41,6 +41,12 @@ async fn readers_that_join_while_the_lock_is_kept_for_another_end_that_alike() {
 async fn a_long_queue_is_offered_the_lock_alike() {
     let server = RedisServer::start().await;
     compare_offers_to_a_long_queue(|| RedisNode::from_url(&server.url()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn an_evicted_lock_is_granted_to_nobody_for_a_moment_alike() {
+    let server = RedisServer::start().await;
+    compare_gaps_after_evictions(|| RedisNode::from_url(&server.url()).unwrap()).await;
 }
 
 #[tokio::test]

@@ -3,12 +3,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::node::{
-    Epoch, Evict, Eviction, FoundRecord, Holder, Keyspace, LockKeys, LockState, Look, MemberId, NodeRecord, Operation,
-    OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId,
+    EVICTION_GAP, Epoch, Evict, Eviction, FoundRecord, Holder, Keyspace, LockKeys, LockState, Look, MemberId,
+    NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId,
 };
 use lock_core::{LockNode, MemoryNode, Mode, NodeError};
 use lock_support::{Dice, ZooKeeperServer, ask, eventually_async};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::set::node;
 
@@ -139,6 +139,10 @@ async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
                         [&real, &memory].map(async |side: &Side| side.evict(lock, asked, owner, token).await);
                     let (real, memory) = (real.await, memory.await);
                     assert_eq!(real, memory, "{case}: evict {owner} from {lock} with {token}");
+                    if matches!(real, Ok(Eviction::Evicted { deleted: true })) {
+                        // The real node replies when the gap is over, the other one when it begins.
+                        sleep(EVICTION_GAP).await;
+                    }
                 }
                 2 => {
                     if dice.roll(2) == 0 {
@@ -184,6 +188,25 @@ async fn a_late_attempt_of_an_evicted_owner_is_refused_until_its_tombstone_is_ov
     // The next eviction on the node, of whatever lock, clears away those that are over.
     side.evict(1, EPOCH, other, 51).await.unwrap();
     assert_eq!(side.send(0, EPOCH, acquire).await, Ok(Reply::Granted { token: 51 }));
+}
+
+#[tokio::test]
+async fn a_lock_is_granted_to_nobody_for_a_moment_after_an_eviction_and_then_to_anybody() {
+    let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
+    let acquire = |owner| {
+        let owner = OwnerId::from_bits(owner);
+        Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write }
+    };
+    assert_eq!(side.send(0, EPOCH, acquire(1)).await, Ok(Reply::Granted { token: 1 }));
+    let began = Instant::now();
+    let succeeded = async {
+        let replies = async || side.send(0, EPOCH, acquire(2)).await;
+        eventually_async("it is granted again", async || matches!(replies().await, Ok(Reply::Granted { .. }))).await;
+        began.elapsed()
+    };
+    let (evicted, succeeded) = tokio::join!(side.evict(0, EPOCH, OwnerId::from_bits(1), 50), succeeded);
+    assert_eq!(evicted, Ok(Eviction::Evicted { deleted: true }));
+    assert!((EVICTION_GAP..EVICTION_GAP * 8).contains(&succeeded), "{succeeded:?}");
 }
 
 #[tokio::test]

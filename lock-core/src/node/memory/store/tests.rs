@@ -282,6 +282,7 @@ fn an_evicted_owner_neither_acquires_nor_replaces_before_its_tombstone_expires()
     let mut fixture = Fixture::new();
     fixture.acquire(A);
     assert_eq!(fixture.evict(&[A], 10), Eviction::Evicted { deleted: true });
+    fixture.now = EVICTION_GAP;
     let late = Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position: None };
     let replace = Operation::Replace { owner: A, ttl: TTL, token: 1, mode: Mode::Write };
     assert_eq!((fixture.acquire(A), fixture.execute(replace)), (late, Ok(Reply::Gone)));
@@ -307,7 +308,21 @@ fn an_eviction_takes_a_token_that_no_node_has_assigned() {
     assert_eq!(fixture.evict(&[A], 1), Eviction::Refused { fence: 1 });
     assert_eq!(fixture.look().holder, Some(Holder::Owner(A)));
     assert_eq!(fixture.evict(&[A], 2), Eviction::Evicted { deleted: true });
+    fixture.now = EVICTION_GAP;
     assert_eq!(fixture.acquire(B), Reply::Granted { token: 3 });
+}
+
+#[test]
+fn an_evicted_lock_is_granted_to_nobody_for_a_moment_however_often_it_is_evicted() {
+    let mut fixture = Fixture::new();
+    fixture.acquire(A);
+    assert_eq!(fixture.evict(&[A], 10), Eviction::Evicted { deleted: true });
+    fixture.now = EVICTION_GAP / 2;
+    assert_eq!(fixture.evict(&[], 20), Eviction::Evicted { deleted: false });
+    let held = Reply::Held { remaining: Some(EVICTION_GAP / 2), stranger: false, position: None };
+    assert_eq!(fixture.acquire(B), held);
+    fixture.now = EVICTION_GAP;
+    assert_eq!(fixture.acquire(B), Reply::Granted { token: 21 });
 }
 
 #[test]

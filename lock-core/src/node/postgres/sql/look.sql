@@ -41,7 +41,8 @@ CREATE FUNCTION pg_temp.lock_evict(
   OUT reply text, OUT number bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
-  moment timestamptz; least_token bigint; memory text; l locks.lock; is_held boolean; barred uuid[]; barred_until timestamptz; turn record;
+  moment timestamptz; least_token bigint; memory text; l locks.lock; is_held boolean; is_nobodys boolean; barred uuid[];
+  barred_until timestamptz; turn record;
 BEGIN
   PERFORM pg_temp.lock_check_session(session);
   PERFORM pg_temp.lock_fences(all_fences);
@@ -50,7 +51,8 @@ BEGIN
   moment := clock_timestamp();
   SELECT * INTO l FROM locks.lock WHERE locks.lock.key = lock_key AND locks.lock.expires > moment;
   is_held := FOUND;
-  IF is_held AND (l.owner IS NOT NULL AND l.owner <> ALL (named) OR l.owner IS NULL AND EXISTS (
+  is_nobodys := is_held AND coalesce(l.owner = '@NOBODY@', false);
+  IF is_held AND NOT is_nobodys AND (l.owner IS NOT NULL AND l.owner <> ALL (named) OR l.owner IS NULL AND EXISTS (
     SELECT FROM locks.reader r WHERE r.key = lock_key AND r.expires > moment AND r.owner <> ALL (named))) THEN
     reply := 'superseded';
     RETURN;
@@ -71,13 +73,17 @@ BEGIN
       ON CONFLICT (key) DO UPDATE SET owners = excluded.owners, until = excluded.until;
   END IF;
   PERFORM pg_temp.lock_count(space, fence_id, token);
-  DELETE FROM locks.lock x WHERE x.key = lock_key;
-  DELETE FROM locks.reader r WHERE r.key = lock_key;
+  IF is_held AND NOT is_nobodys THEN
+    UPDATE locks.lock x SET owner = '@NOBODY@', expires = moment + interval '@EVICTION_GAP@ ms' WHERE x.key = lock_key;
+    DELETE FROM locks.reader r WHERE r.key = lock_key;
+  END IF;
   IF pg_temp.lock_expire_queue(of_queue, lock_key, moment) THEN
     SELECT * INTO turn FROM pg_temp.lock_reservation(of_queue, lock_key, NULL, moment);
     IF turn.waiter IS NULL THEN PERFORM pg_temp.lock_offer(space, of_queue, lock_key, NULL, moment); END IF;
+    -- The waiters were woken. The lock is not free yet, so it is reserved for none of them.
+    IF is_held THEN PERFORM pg_temp.lock_end_reservations(of_queue, lock_key, 0); END IF;
   END IF;
-  reply := CASE WHEN is_held THEN 'deleted' ELSE 'free' END;
+  reply := CASE WHEN is_held AND NOT is_nobodys THEN 'deleted' ELSE 'free' END;
   PERFORM pg_temp.lock_check_ledger(memory);
   PERFORM pg_temp.lock_sync();
 END $$;

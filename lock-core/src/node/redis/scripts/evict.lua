@@ -1,4 +1,5 @@
--- Evicts holders of a lock: deletes its key if nobody else has it, and bars their owners from it.
+-- Evicts holders of a lock: its key is that of NOBODY for a moment, if nobody else has it, and their owners are barred from it. That
+-- value begins as those of owners do, so the other scripts take it for a lock that another owner holds.
 --
 -- KEYS   the lock key; the record of the node
 -- ARGV   epoch; its fence, and whether there is a queue or a tombstone: the names of fields of the record; the token, which the fence
@@ -23,7 +24,7 @@ end
 local time = call('TIME')
 -- Whether nobody has the lock but those that are evicted. A key of another type is nobody's lock, and not ours to delete.
 local function has_no_other_holder(holder, named)
-  if holder ~= SHARED then return not holder or named[holder] end
+  if holder ~= SHARED then return not holder or holder == NOBODY or named[holder] end
   local readers, now = try('ZRANGE', key('readers'), 0, -1, 'WITHSCORES'), time[1] * 1000 + math.floor(time[2] / 1000)
   -- What cannot be read may be anybody's.
   if readers.err then return false end
@@ -67,7 +68,11 @@ if owners[1] then
 end
 
 call('HSET', RECORD, FENCE, TOKEN)
-if holder then call('DEL', LOCK) end
+local deleted = holder and holder ~= NOBODY
+if deleted then call('SET', LOCK, NOBODY, 'PX', EVICTION_GAP) end
 if holder == SHARED then call('DEL', key('readers')) end
-load_queue('', RECORD, {[LOCK] = MARK}, {[LOCK] = mark}).released(LOCK, false, 'none')
-return holder and 'D' or 'F'
+local queue = load_queue('', RECORD, {[LOCK] = MARK}, {[LOCK] = mark})
+queue.released(LOCK, false, 'none')
+-- The waiters were woken. The key is not free yet, so it is reserved for none of them.
+if holder then queue.end_reservations(LOCK) end
+return deleted and 'D' or 'F'

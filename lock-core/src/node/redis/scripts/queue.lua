@@ -236,6 +236,6 @@ end
 queue = {
   released = released, blocked = blocked, acquired = acquired, is_barred = is_barred, add_lock = add_lock,
   of_readers = of_readers, key = key, queue_key = queue_key, now = now, is_caller = is_caller, reserved_for = reserved_for,
-  hears = hears,
+  hears = hears, end_reservations = end_reservations,
 }
 return queue
