@@ -72,8 +72,9 @@
 //!
 //! # What a delegation is worth
 //!
-//! It is a text that works as a ticket: whoever has it can use it, as often as they like, until it expires or the lock is released. It is
-//! signed with what only the holder and the masters know, so nobody can make one or change it, and of no use on other masters, for
+//! It is a text that works as a ticket: who has it can use it, as often as they like, until it expires or the masters have the lock no
+//! more. A release deletes the lock there only if every delegation of it was answered; otherwise it is there for up to a `ttl` more,
+//! nobody else has it, and the text is still good for as long. It is signed with what only the holder and the masters know, so nobody can make one or change it, and of no use on other masters, for
 //! another resource, or for the next holder's lock. Send it over TLS, for a short time, and to an audience. It is in no log of this
 //! library: [`value`](crate::Delegation::value) is marked as sensitive, so that HTTP clients hide it, too.
 //!

@@ -91,8 +91,9 @@ impl Delegate {
     }
 }
 
-/// A delegation of a lease: a text for the service that is to work under the lock. Whoever has the text can use it while it lasts,
-/// so it is not shown in logs.
+/// A delegation of a lease: a text for the service that is to work under the lock. Who has the text can use it until it expires
+/// or the masters have the lock no more, so it is not shown in logs. They have it for up to a `ttl` after a release while a delegation is
+/// unfinished.
 ///
 /// It is unfinished until [`around`](Self::around) was answered. Dropping it finishes nothing: the service that has the text may be at
 /// work.

@@ -75,6 +75,7 @@ impl LockGuard {
         caller: &Span,
     ) -> Self {
         let lease = Lease::new(manager, resource, options, share.into_grant(), None, caller);
+        lease.shared_grant().is_read_by(&lease);
         Self::holding(registry, lease)
     }
 
@@ -220,6 +221,7 @@ impl LockGuard {
         if let Some(registry) = &this.registry {
             registry.readings.add(this.lease.shared_grant());
         }
+        this.lease.shared_grant().is_read_by(&this.lease);
         this.lease.delegations().end_downgrade();
         // The next caller may read, too, or wait for a turn to write.
         drop(local_hold);

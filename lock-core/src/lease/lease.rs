@@ -147,6 +147,10 @@ impl Lease {
 
     /// Resolves when the lease has ended: it was lost, or released. Immediately if it has ended already.
     ///
+    /// That the masters lost the lock, or that it was taken from its holder, is found with the next renewal: at most a third of the `ttl`
+    /// after the last one. A lease that is not renewed, or not any more because its validity reaches the end of `max_hold`, learns
+    /// nothing from the masters: it ends when its validity does, up to a `ttl` later.
+    ///
     /// It has a timer of its own, on the runtime that polls it. So it resolves in time whatever becomes of the runtime that
     /// renews the lease. Polled outside a runtime, it depends on that one.
     ///
@@ -450,6 +454,9 @@ impl Lease {
         // The guard takes it before it ends the lease; otherwise it is passed on now.
         drop(self.take_local_hold());
         if first {
+            if self.mode().is_read() {
+                self.0.grant.is_read_no_more_by(self.0.id);
+            }
             self.0.hold.end(reason, self.age());
             let inner_sets = std::mem::take(&mut *self.inner_sets());
             // They have a `max_hold` of their own.

@@ -31,6 +31,7 @@ pub use self::permit_guard::PermitGuard;
 pub use self::read_guard::ReadGuard;
 pub(crate) use self::readings::ReadShare;
 pub(crate) use self::registry::LeaseRegistry;
+pub(crate) use self::renew::is_still_held;
 pub(crate) use self::renewer::run_renewer;
 pub use self::scope::Scope;
 pub use self::set_guard::SetGuard;

@@ -76,10 +76,11 @@ impl ReadShare {
         // From here on, the grant is not released by others.
         let share = Self::new(registry, Arc::clone(&grant));
         let may_join = grant.may_be_shared(engine).await;
+        // Judged now, not by when the caller came: the nodes' word may be too old by now.
         let fits = grant.grant().as_ref().is_some_and(|grant| terms.fit(grant));
         // It is not offered any longer if its readers were evicted meanwhile.
         let is_offered = registry.readings.get(keys).is_some_and(|offered| Arc::ptr_eq(&offered, &grant));
-        (may_join && fits && is_offered).then_some(share)
+        (may_join && fits && is_offered && !grant.is_lost()).then_some(share)
     }
 
     fn new(registry: &Arc<LeaseRegistry>, grant: Arc<SharedGrant>) -> Self {

@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
 use crate::node::{LockKeys, Operation, Reply, ReplySender};
-use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote, RollCall};
+use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote, RollCall, word_is_good};
 
 /// A renewal that has its verdict.
 pub(super) struct Renewed {
@@ -54,6 +54,7 @@ async fn renew_now(engine: Arc<Engine>, lease: Lease) -> Renewed {
         RenewalVerdict::Lost => {
             lease.hold().renewal_lost();
             lease.end(LossReason::Gone);
+            lease.shared_grant().lose();
             Instant::now()
         }
         RenewalVerdict::Unknown => {
@@ -161,12 +162,43 @@ pub(super) async fn ask_nodes(engine: Arc<Engine>, grant: Arc<SharedGrant>) {
     let mut tally = RenewalTally::new(cluster.size());
     while let Some(NodeReply { node, reply }) = round.next_whenever().await {
         if let Some(verdict) = tally.vote(node, renewal_vote(&reply)) {
-            if verdict == RenewalVerdict::Renewed {
-                grant.renewed(sent, tally.is_barred());
+            match verdict {
+                RenewalVerdict::Renewed => grant.renewed(sent, tally.is_barred()),
+                RenewalVerdict::Lost => grant.lose(),
+                RenewalVerdict::Unknown => {}
             }
             return;
         }
     }
+}
+
+/// Whether the nodes still have the lock for a lease that was taken a while ago: asks them, if their word is good for its holder no more,
+/// who is to get it only now. Ends the lease if they lost it.
+pub(crate) async fn is_still_held(engine: &Arc<Engine>, lease: &Lease) -> bool {
+    let sent = Instant::now();
+    let grant = lease.shared_grant();
+    if grant.sent().is_some_and(|word| word_is_good(sent.saturating_duration_since(word))) {
+        return true;
+    }
+    let (cluster, ttl, owner) = (&engine.cluster, lease.ttl(), lease.owner());
+    let deadline = (sent + lease.remaining()).min(sent + engine.node_timeout(ttl));
+    let mut round = send_to_all(cluster, lease.keys(), deadline, Operation::Extend { owner, ttl });
+    let mut tally = RenewalTally::new(cluster.size());
+    while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
+        match tally.vote(node, renewal_vote(&reply)) {
+            // A lease that is not renewed ends when it would have ended.
+            Some(RenewalVerdict::Renewed) if lease.is_valid() && (!lease.renews() || lease.extend(sent)) => {
+                grant.renewed(sent, tally.is_barred());
+                return true;
+            }
+            Some(RenewalVerdict::Lost) => {
+                lease.end(LossReason::Gone);
+                grant.lose();
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Turns a writer into a reader on the nodes. Returns what the nodes decided; the lease is extended if they did so.

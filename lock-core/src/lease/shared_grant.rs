@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,18 +7,21 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use tokio::time::{Instant, timeout_at};
 
+use super::Lease;
 use super::delegations::Delegations;
+use super::lease::WeakLease;
 use super::renew::ask_nodes;
 use crate::engine::{Engine, Grant, Release};
+use crate::error::LossReason;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
 use crate::quorum::drift;
 use crate::random::OwnerId;
 use crate::token::FencingToken;
 
-/// How old the nodes' last word is at most when another reader shares a grant. Without asking anew, the readers of one busy process
-/// would keep a writer out for ever.
-const WORD_TTL: Duration = Duration::from_millis(20);
+/// How old the nodes' last word is at most when another reader comes that would share a grant. Without asking anew, the readers of one
+/// busy process would keep a writer out for ever.
+const HEARD_LATELY: Duration = Duration::from_millis(20);
 
 type Question = Shared<BoxFuture<'static, ()>>;
 
@@ -31,8 +35,10 @@ pub(crate) struct SharedGrant {
     pub(super) delegations: Delegations,
     /// `None` once it is being released. Held locked while a key is put back, so that a release can only come after it.
     grant: Mutex<Option<Grant>>,
-    /// How many leases share it. Changes while the grant is locked.
+    /// How many leases share it, or may soon. Changes while the grant is locked.
     leases: AtomicUsize,
+    /// The leases that read, by their id: they learn of a loss together. `None` once it is lost.
+    readers: Mutex<Option<BTreeMap<u64, WeakLease>>>,
     /// Whether the nodes said last that a writer waits.
     is_barred: AtomicBool,
     /// When the last round of renewal began.
@@ -56,6 +62,7 @@ impl SharedGrant {
             delegations: Delegations::default(),
             grant: Mutex::new(Some(grant)),
             leases: AtomicUsize::new(1),
+            readers: Mutex::new(Some(BTreeMap::new())),
             is_barred: AtomicBool::new(false),
             round_began: Mutex::new(None),
             asking: Mutex::new(None),
@@ -71,11 +78,42 @@ impl SharedGrant {
         self.grant().as_ref().map(Grant::sent)
     }
 
-    /// Shares it with one lease more. Returns false if it is being released.
+    /// Shares it with one lease more. Returns false if it is being released, or was lost.
     pub(super) fn join(&self) -> bool {
         let grant = self.grant();
-        self.leases.fetch_add(usize::from(grant.is_some()), Ordering::AcqRel);
-        grant.is_some()
+        let may_join = grant.is_some() && !self.is_lost();
+        self.leases.fetch_add(usize::from(may_join), Ordering::AcqRel);
+        may_join
+    }
+
+    /// A lease reads by it from now on, and ends with the others. Ends it at once if the grant was lost meanwhile.
+    pub(super) fn is_read_by(&self, lease: &Lease) {
+        let mut readers = lock(&self.readers);
+        if let Some(readers) = &mut *readers {
+            readers.insert(lease.id(), lease.downgrade());
+            return;
+        }
+        drop(readers);
+        lease.end(LossReason::Gone);
+    }
+
+    /// A lease has ended.
+    pub(super) fn is_read_no_more_by(&self, lease: u64) {
+        if let Some(readers) = &mut *lock(&self.readers) {
+            readers.remove(&lease);
+        }
+    }
+
+    /// The nodes lost the lock: all leases that read by it end now, not each with its own renewal, and none joins them.
+    pub(super) fn lose(&self) {
+        let readers = lock(&self.readers).take();
+        for lease in readers.into_iter().flatten().filter_map(|(_, lease)| lease.upgrade()) {
+            lease.end(LossReason::Gone);
+        }
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        lock(&self.readers).is_none()
     }
 
     /// Shares it with one lease less. Returns what the nodes hold if that was the last.
@@ -138,7 +176,7 @@ impl SharedGrant {
         let until = arrived + engine.node_timeout(self.ttl);
         loop {
             let Some(word) = self.sent() else { return false };
-            if arrived.saturating_duration_since(word) <= WORD_TTL {
+            if arrived.saturating_duration_since(word) <= HEARD_LATELY {
                 return !self.is_barred.load(Ordering::Acquire);
             }
             if timeout_at(until, self.ask(engine)).await.is_err() || self.sent() == Some(word) {

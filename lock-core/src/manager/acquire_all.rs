@@ -1,3 +1,4 @@
+use futures_util::future::join_all;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -7,7 +8,7 @@ use super::manager::Inner;
 use super::set_request::SetMember;
 use crate::engine::{AttemptKind, FailedAttempt, Grant, Wanted};
 use crate::error::LockError;
-use crate::lease::{Bond, Lease, Leases, LockGuard, SetGuard, any_lost};
+use crate::lease::{Bond, Lease, Leases, LockGuard, SetGuard, any_lost, is_still_held};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
 use crate::options::{LockOptions, MAX_HOLD};
@@ -126,13 +127,16 @@ impl Inner {
     }
 
     /// Makes the leases of a set one, and counts `max_hold` from now on. Returns false if one of them was lost, or has too little
-    /// validity left.
+    /// validity left. The nodes are asked again about those that were taken a while ago: they may have been evicted.
     async fn complete(&self, guards: &[LockGuard], outer: &[Lease], caller: &Caller<'_>) -> bool {
         let own: Vec<_> = guards.iter().map(LockGuard::lease).collect();
         for lease in &own {
             if !lease.has_left(caller.options.min_validity, caller.until()).await {
                 return false;
             }
+        }
+        if !join_all(own.iter().map(|lease| is_still_held(&self.engine, lease))).await.into_iter().all(|held| held) {
+            return false;
         }
         Bond::bind(&own, outer);
         own.iter().for_each(|lease| self.leases.begin_hold(lease, caller.options.max_hold));

@@ -8,6 +8,7 @@ mod bursts;
 mod delegation;
 mod documentation;
 mod every_kind;
+mod evicted_grants;
 mod exclusion_and_fencing;
 mod extreme_numbers;
 mod failing_test_votes;
