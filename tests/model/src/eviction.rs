@@ -8,12 +8,15 @@ use super::client::to_u8;
 use super::coverage::CoveragePoint;
 use super::model::LockModel;
 use super::setting::Mutant;
-use super::state::{CLIENTS, Client, NODES, Node, Phase, SHARED, State};
+use super::state::{CLIENTS, Client, Key, NOBODY, NODES, Node, Phase, SHARED, State};
 
 /// The most rounds of an eviction that are explored.
 const MAX_ROUNDS: u8 = 2;
 /// For how many ticks the replies of a round are awaited. A tombstone lives for as much longer than a ttl.
 const ROUND: u8 = 1;
+/// For how many ticks an evicted lock is granted to nobody. The nodes' word is good for other callers of the holder's process in the
+/// tick in which it was asked for: for less.
+const GAP: u8 = 1;
 
 /// An eviction, and what the nodes replied to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +92,14 @@ impl Node {
         self.barred.contains(owner)
     }
 
-    fn evict(&mut self, owners: Owners, token: u8, barred_until: u8, mutant: Option<Mutant>) -> EvictVote {
+    fn evict(
+        &mut self,
+        owners: Owners,
+        token: u8,
+        barred_until: u8,
+        gap_ends: Option<u8>,
+        mutant: Option<Mutant>,
+    ) -> EvictVote {
         let is_successor = !self.is_held_only_by(owners);
         match mutant {
             Some(Mutant::EvictsWithoutOwnerCheck) => {}
@@ -107,7 +117,9 @@ impl Node {
         if mutant != Some(Mutant::EvictsWithoutFence) {
             self.fence = self.fence.max(token);
         }
-        self.key = None;
+        if self.key.is_none_or(|key| key.owner != NOBODY) {
+            self.key = self.key.and(gap_ends).map(|expires| Key { owner: NOBODY, expires });
+        }
         self.readers = [0; CLIENTS];
         EvictVote::Evicted
     }
@@ -117,7 +129,7 @@ impl Node {
         let unnamed = |client: usize| self.has_entry(client) && !owners.contains(client);
         match self.key {
             Some(key) if key.owner == SHARED => !(0..CLIENTS).any(unnamed),
-            Some(key) => owners.contains(key.owner),
+            Some(key) => key.owner == NOBODY || owners.contains(key.owner),
             None => true,
         }
     }
@@ -155,7 +167,8 @@ impl LockModel {
     pub(super) fn look(&self, state: &mut State, node: usize) {
         let seen = state.nodes[node];
         let Some(eviction) = &mut state.eviction else { return };
-        eviction.looks[node] = seen.key.map_or(HoldingVote::Free, |key| HoldingVote::Held(key.owner));
+        let holder = seen.key.filter(|key| key.owner != NOBODY);
+        eviction.looks[node] = holder.map_or(HoldingVote::Free, |key| HoldingVote::Held(key.owner));
         if seen.is_shared() {
             eviction.readers[node] = (0..CLIENTS).filter(|client| seen.has_entry(*client)).collect();
         }
@@ -182,7 +195,9 @@ impl LockModel {
         let Some(eviction) = &mut state.eviction else { return };
         let (node, barred_until) = (&mut state.nodes[at], state.now + self.setting.ttl() + ROUND);
         let before = *node;
-        let vote = node.evict(eviction.evicted, eviction.token, barred_until, self.setting.mutant);
+        let has_gap = self.setting.joins && self.setting.mutant != Some(Mutant::EvictsWithoutGap);
+        let gap_ends = has_gap.then_some(state.now + GAP);
+        let vote = node.evict(eviction.evicted, eviction.token, barred_until, gap_ends, self.setting.mutant);
         if !self.setting.counts_tokens() {
             node.fence = before.fence;
         }
@@ -273,4 +288,18 @@ pub(super) fn shuts_out_nobody_else(_: &LockModel, state: &State) -> bool {
     let holds = |client: &Client| matches!(client.phase, Phase::Holding { .. });
     let mut others = clients(state).filter(|(index, client)| holds(client) && !state.is_evicted(*index));
     others.all(|(_, client)| client.token.is_none_or(|first| first > forced))
+}
+
+/// Whether no caller of a process whose holder was evicted can get the lock beside its successor, without asking the nodes: as long as the
+/// word is good that the holder has from them, nobody else holds the lock.
+pub(super) fn is_joined_by_nobody(model: &LockModel, state: &State) -> bool {
+    let holders = || clients(state).filter(|(_, client)| matches!(client.phase, Phase::Holding { .. }));
+    let has_good_word = |index: usize, client: &Client| match client.phase {
+        Phase::Holding { until, .. } => until == state.now + model.setting.ttl_of(index),
+        _ => false,
+    };
+    let mut evicted = holders().filter(|(index, client)| state.is_evicted(*index) && has_good_word(*index, client));
+    let reads = |index: usize| model.setting.reads(index) || state.clients[index].downgraded;
+    let may_be_beside = |one: usize, other: usize| state.is_evicted(other) || reads(one) && reads(other);
+    evicted.all(|(one, _)| holders().all(|(other, _)| may_be_beside(one, other)))
 }

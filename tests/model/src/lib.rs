@@ -93,8 +93,8 @@ pub use self::permits::{
     VALID_CLAIMS_ACCEPTED,
 };
 pub use self::properties::{
-    EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL,
-    ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
+    EVICTED_CANNOT_RENEW, EVICTED_JOINED_BY_NOBODY, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK,
+    NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
 };
 pub use self::queue::{Line, Queue, QueueModel, QueueMutant, QueueSetting, REFINEMENT, Waiter};
 pub use self::report::{ModelSetting, report};
@@ -108,6 +108,6 @@ pub use self::run::{
 pub use self::sets::{COMPLETE_SETS, NO_STUCK_SET, SetsModel, SetsMutant, SetsSetting};
 pub use self::setting::{Mutant, Setting, Time};
 pub use self::state::{
-    Attempt, Breaches, CLIENTS, Client, Key, NODES, Node, Phase, Proposal, Renewal, Replace, ReplyKind, ReplySlot,
-    SHARED, State, Vote,
+    Attempt, Breaches, CLIENTS, Client, Key, NOBODY, NODES, Node, Phase, Proposal, Renewal, Replace, ReplyKind,
+    ReplySlot, SHARED, State, Vote,
 };

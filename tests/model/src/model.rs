@@ -6,11 +6,11 @@ use stateright::{Model, Property};
 use super::action::{Action, Request};
 use super::coverage::{Coverage, CoveragePoint};
 use super::deadlock;
-use super::eviction::{has_a_token_of_its_own, shuts_out_nobody_else, shuts_out_the_evicted};
+use super::eviction::{has_a_token_of_its_own, is_joined_by_nobody, shuts_out_nobody_else, shuts_out_the_evicted};
 use super::node::HELD;
 use super::properties::{
-    EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK, NO_LOST_RENEWAL,
-    ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
+    EVICTED_CANNOT_RENEW, EVICTED_JOINED_BY_NOBODY, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK,
+    NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
 };
 use super::readers::changes_foreign_key;
 use super::setting::{Mutant, Setting};
@@ -383,6 +383,9 @@ impl Model for LockModel {
         }
         if self.setting.evicts {
             properties.push(Property::<Self>::always(EVICTED_CANNOT_RENEW, |_, state| !state.breaches.evicted_renewed));
+        }
+        if self.setting.joins {
+            properties.push(Property::<Self>::always(EVICTED_JOINED_BY_NOBODY, is_joined_by_nobody));
         }
         if self.setting.evicts && self.setting.counts_tokens() {
             properties.push(Property::<Self>::always(EVICTED_SHUT_OUT, shuts_out_the_evicted));

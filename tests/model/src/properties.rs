@@ -18,5 +18,7 @@ pub const EVICTED_CANNOT_RENEW: &str = "no renewal that begins after an eviction
 pub const EVICTED_SHUT_OUT: &str = "the token of an eviction shuts out the evicted";
 /// The token of an eviction is below those of later holders.
 pub const SUCCESSOR_NOT_SHUT_OUT: &str = "the token of an eviction that takes less than a ttl shuts out nobody else";
+/// An evicted hold is shared with nobody, and handed over to nobody, beside a successor.
+pub const EVICTED_JOINED_BY_NOBODY: &str = "nobody gets an evicted lock by its holder's word beside a successor";
 /// Freedom from deadlock.
 pub const NO_DEADLOCK: &str = "a new attempt acquires the lock once faults stop";

@@ -72,6 +72,8 @@ pub enum Mutant {
     DowngradeWithGap,
     /// A node grants to a reader that was evicted, and puts it back.
     ReadsDespiteTombstone,
+    /// A node grants a lock to anybody as soon as its holder was evicted.
+    EvictsWithoutGap,
     /// An eviction of readers deletes the marker although others read that were not seen.
     EvictsUnseenReaders,
 }
@@ -108,6 +110,9 @@ pub struct Setting {
     pub ttls: Option<[u8; CLIENTS]>,
     /// Whether an operator evicts whoever holds the lock, once.
     pub evicts: bool,
+    /// Whether other callers of a holder's process get the lock by the word that the holder has from the nodes; so a node that evicted
+    /// grants the lock to nobody for longer than a word is good.
+    pub joins: bool,
     /// Whether a request may be executed more than once.
     pub duplicates: bool,
     /// Whether an attempt receives the reply that the lock is held. It can only fail on it, which is possible at any step.
@@ -151,6 +156,7 @@ impl Setting {
             downgrades: false,
             ttls: None,
             evicts: false,
+            joins: false,
             duplicates: true,
             held_replies: true,
             prompt: false,
@@ -307,8 +313,11 @@ impl Setting {
     /// Holders that are evicted.
     #[must_use]
     pub fn long_eviction() -> Vec<Self> {
-        let in_time = Self::eviction(2, 0, Time { ttl: 2, quarantine: 2, last_tick: 2 });
-        vec![Self::eviction(1, 2, Time { ttl: 2, quarantine: 2, last_tick: 4 }), in_time]
+        const TICKS: Time = Time { ttl: 2, quarantine: 2, last_tick: 2 };
+        let in_time = Self::eviction(2, 0, TICKS);
+        let joined =
+            Self { evicts: true, joins: true, renewals: 1, ..Self::shared(2, 0, Time { last_tick: 3, ..TICKS }) };
+        vec![Self::eviction(1, 2, Time { last_tick: 4, ..TICKS }), in_time, joined]
     }
 }
 
@@ -348,6 +357,9 @@ impl fmt::Display for Setting {
         }
         if self.evicts {
             write!(f, ", one eviction")?;
+        }
+        if self.joins {
+            write!(f, ", others get the lock by the holder's word")?;
         }
         if !self.duplicates {
             write!(f, ", no request executed twice")?;

@@ -14,6 +14,8 @@ pub const CLIENTS: usize = 4;
 
 /// What the lock key contains while readers hold the lock.
 pub const SHARED: usize = usize::MAX;
+/// What the lock key contains after an eviction, until anybody may have it.
+pub const NOBODY: usize = usize::MAX - 1;
 
 /// A state of the model. It keeps what was sent: a request may be executed at any time, more than once, or never.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +61,7 @@ pub struct Node {
 /// A lock key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The owner id that it contains, or [`SHARED`].
+    /// The owner id that it contains, or [`SHARED`], or [`NOBODY`].
     pub owner: usize,
     /// The tick in which it has expired.
     pub expires: u8,

@@ -2,9 +2,9 @@
 //! which must violate a property. The larger settings take minutes and are explored by `cargo run --release -p lock-model`.
 
 use lock_model::{
-    CLIENTS, CoveragePoint, EVICTED_CANNOT_RENEW, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, ModelSetting,
-    Mutant, NO_DEADLOCK, NO_LOST_RENEWAL, NODES, ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, Setting, Time,
-    UNIQUE_TOKENS, explore, report,
+    CLIENTS, CoveragePoint, EVICTED_CANNOT_RENEW, EVICTED_JOINED_BY_NOBODY, EVICTED_SHUT_OUT, MAJORITY_GRANTS,
+    MUTUAL_EXCLUSION, ModelSetting, Mutant, NO_DEADLOCK, NO_LOST_RENEWAL, NODES, ORDERED_TOKENS, OWN_KEYS_ONLY,
+    SUCCESSOR_NOT_SHUT_OUT, Setting, Time, UNIQUE_TOKENS, explore, report,
 };
 
 fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {
@@ -302,6 +302,26 @@ fn an_evicted_holder_does_not_renew_in_any_order_of_events() {
 fn an_eviction_leaves_successors_alone_and_its_token_is_below_theirs() {
     let points = [CoveragePoint::Evicted, CoveragePoint::Superseded, CoveragePoint::SecondEviction];
     check(SUCCEEDED, 10_000, &points);
+}
+
+/// A writer that is evicted, and one that succeeds it; and a reader that is succeeded by a writer.
+const JOINED: [Setting; 2] = [
+    Setting { evicts: true, joins: true, ..Setting::shared(2, 0, Time { last_tick: 2, ..TWO_TICKS }) },
+    Setting { evicts: true, joins: true, ..Setting::shared(1, 1, Time { last_tick: 2, ..TWO_TICKS }) },
+];
+
+#[test]
+fn nobody_gets_an_evicted_lock_by_its_holders_word_beside_a_successor() {
+    for setting in JOINED {
+        check(setting, 1_000, &[CoveragePoint::Evicted]);
+    }
+}
+
+#[test]
+fn a_node_that_grants_at_once_after_an_eviction_is_caught() {
+    for setting in JOINED {
+        is_caught(setting.with_mutant(Mutant::EvictsWithoutGap), EVICTED_JOINED_BY_NOBODY);
+    }
 }
 
 #[test]
