@@ -19,17 +19,19 @@ pub struct Eviction {
 impl Eviction {
     /// Whether a violation is not one, because this evicted one of the two holders: that one is valid until its next renewal, beside
     /// its successor, and its token is the smaller one. It holds what was taken from the nodes before the eviction was over; who took
-    /// the lock later is never excused.
+    /// the lock later is never excused, nor who got it from another one of the same process beside the successor.
     ///
     /// No lock lives for longer than `max_ttl`.
     #[must_use]
     pub fn excuses<H>(&self, Violation { earlier, later, .. }: &Violation<'_, H>, max_ttl: Duration) -> bool {
         let (evicted, successor) = if earlier.token < later.token { (earlier, later) } else { (later, earlier) };
         let last = self.ended.plus(max_ttl);
+        let is_new = evicted.taken() < evicted.began && successor.granted < evicted.granted;
         evicted.resource == self.resource
             && evicted.token < successor.token
             && self.token.is_none_or(|token| evicted.token < token)
             && evicted.taken() <= self.ended
+            && !is_new
             && self.began <= successor.granted
             && earlier.granted <= last
             && later.granted <= last
@@ -105,13 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn what_an_evicted_process_hands_on_is_excused_for_a_time_to_live() {
+    fn who_gets_an_evicted_lock_from_another_one_of_its_process_beside_the_successor_is_found() {
         let joined = |granted| Grant {
             inherited: Some(Moment(9)),
-            ..Grant::to_read(("r", 1), "holder", [granted - 1, granted, 70].map(Moment))
+            ..Grant::to_read(("r", 1), "holder", [granted - 1, granted, 50].map(Moment))
         };
-        assert_eq!(left(&[grant(51, 24, 25), joined(40)], &eviction()), 0);
-        assert_eq!(left(&[grant(51, 24, 25), joined(56)], &eviction()), 1, "no renewal made it last for so long");
+        assert_eq!(left(&[joined(21), grant(51, 24, 60)], &eviction()), 0, "before it");
+        assert_eq!(left(&[grant(51, 24, 60), joined(26)], &eviction()), 2, "beside it, and with a smaller token");
+        let late = Grant { inherited: None, began: Moment(19), ..joined(26) };
+        assert_eq!(left(&[grant(51, 24, 60), late], &eviction()), 0, "the nodes granted it before they evicted");
         let anew = Grant { inherited: None, ..joined(40) };
         assert_eq!(left(&[grant(51, 24, 25), anew], &eviction()), 1, "a new acquisition has a new token");
     }
