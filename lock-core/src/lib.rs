@@ -59,6 +59,7 @@
 //! | `lock.member_replaced` | warn | a node joined the set, and grants no locks for a while |
 //! | `lock.not_a_member` | warn | a node does not belong to the set; the event names the reason and the remedy |
 //! | `lock.majority_forgot` | error | a majority of the members lost their data; locks stop |
+//! | `lock.set_ended` | error | another set was formed over this one, with other masters; locks stop |
 //! | `lock.set_formed` | info | a new set was formed; error if its nodes may have granted locks before |
 //! | `lock.record_not_written` | warn | a node refused to have its record read or written; once for each cause, which the event names |
 //! | `lock.node_in_quarantine` | debug | a node is in quarantine |

@@ -18,8 +18,12 @@ pub(super) fn state_changed(name: &str, state: &MemberState) {
             tracing::warn!(name: "lock.node_away", node = name, %error, "a node is not reachable");
         }
         MemberState::NotMember(NotMember::Behind) | MemberState::Joining => {}
-        MemberState::NotMember(NotMember::MajorityForgot) => tracing::error!(name: "lock.majority_forgot", node = name,
-            "{}", NotMember::MajorityForgot),
+        MemberState::NotMember(reason @ (NotMember::MajorityForgot { .. } | NotMember::Emptied { .. })) => {
+            tracing::error!(name: "lock.majority_forgot", node = name, "{reason}");
+        }
+        MemberState::NotMember(reason @ NotMember::FormedOver { .. }) => {
+            tracing::error!(name: "lock.set_ended", node = name, "{reason}");
+        }
         MemberState::NotMember(reason) => {
             tracing::warn!(name: "lock.not_a_member", node = name, %reason, "a node does not belong to the set");
         }

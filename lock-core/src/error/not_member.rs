@@ -12,12 +12,42 @@ pub enum NotMember {
         /// The nodes of the list that do not answer, or cannot be used. Empty if the set is being formed.
         missing: Vec<String>,
     },
-    /// More than half of the nodes lost their data.
+    /// More than half of the nodes lost their data, and this manager knows of it.
+    #[error("the set lost its data on a majority of its masters; {}", forming_text(missing))]
+    MajorityForgot {
+        /// The nodes of the list that do not answer, or cannot be used.
+        missing: Vec<String>,
+    },
+    /// It lost its data, or was restarted without it, and has not got its seat back.
     #[error(
-        "the set lost its data on a majority of its masters; it is formed again when all masters of the list answer and a manager \
-         that knew the set runs, or with form_with_missing(true)"
+        "it lost its data, or was restarted, and gets its seat back when a majority of the members votes{}",
+        silent_text(missing)
     )]
-    MajorityForgot,
+    Forgot {
+        /// The nodes of the list that do not answer, or cannot be used.
+        missing: Vec<String>,
+    },
+    /// All nodes of the list answer, and fewer than a majority of the members are among them. This manager does not know whether the
+    /// others forgot, or are elsewhere.
+    #[error(
+        "all masters of the list answer, but of the {seats} members of the set {members} only: if the others lost their data, and are \
+         not at other addresses, form the set again with `lockctl form`, or form_with_missing(true)"
+    )]
+    Emptied {
+        /// How many members answer.
+        members: usize,
+        /// How many seats there are.
+        seats: usize,
+    },
+    /// The set that this manager works with was given up: another one was formed over it.
+    #[error(
+        "the set was formed again without some of these masters, and its members are {addresses}: name those, and start this service \
+         again"
+    )]
+    FormedOver {
+        /// The addresses of the members of the other set.
+        addresses: String,
+    },
     /// It is new, and no seat is free for it.
     #[error("not a member: it is new here, and joins when a majority of the members answers and a seat is free for it")]
     Candidate,
@@ -53,6 +83,20 @@ pub enum NotMember {
         /// The longest that the set allows.
         theirs: Duration,
     },
+}
+
+fn forming_text(missing: &[String]) -> String {
+    match missing {
+        [] => "it is being formed again".to_owned(),
+        names => format!(
+            "it is formed again when {} can be used, or without with `lockctl form` or form_with_missing(true)",
+            names.join(" and ")
+        ),
+    }
+}
+
+fn silent_text(missing: &[String]) -> String {
+    if missing.is_empty() { String::new() } else { format!("; {} cannot be used", missing.join(" and ")) }
 }
 
 fn missing_text(missing: &[String]) -> String {

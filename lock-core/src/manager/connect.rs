@@ -44,9 +44,10 @@ async fn problem(cluster: &Cluster, node: usize) -> Option<NodeError> {
 fn ends_by_itself(problem: &NodeError) -> bool {
     match problem {
         NodeError::Quarantined { .. } | NodeError::Unadmitted => true,
+        NodeError::NotMember(NotMember::Forgot { missing }) => missing.is_empty(),
         NodeError::NotMember(reason) => matches!(
             reason,
-            NotMember::Candidate | NotMember::Behind | NotMember::MaxTtl { .. } | NotMember::MajorityForgot
+            NotMember::Candidate | NotMember::Behind | NotMember::MaxTtl { .. } | NotMember::MajorityForgot { .. }
         ),
         _ => false,
     }

@@ -33,6 +33,9 @@ pub struct Roster {
     pub max_ttl: Duration,
     /// For how long a node that joins grants nothing: the longest time to live that any lock may still have.
     pub quarantine_ttl: Duration,
+    /// The sets that this one was formed over, as far as its founder knew, the last one first. A client that counts by one of them must
+    /// not form it again.
+    pub formed_over: Vec<SetId>,
     /// The name of the set.
     pub name: String,
     /// A seat for each master. More than half of them, vacant ones included, are a majority.
@@ -125,8 +128,10 @@ mod text {
 
     impl fmt::Display for Roster {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let Self { set, generation, max_ttl, quarantine_ttl, name, seats } = self;
-            write!(f, "{set} {generation} {} {} {name}", max_ttl.as_millis(), quarantine_ttl.as_millis())?;
+            let Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, seats } = self;
+            write!(f, "{set} {generation} {} {} -", max_ttl.as_millis(), quarantine_ttl.as_millis())?;
+            formed_over.iter().try_for_each(|set| write!(f, "{set}"))?;
+            write!(f, " {name}")?;
             seats.iter().try_for_each(|seat| match seat {
                 Some(Seat { member, address }) => write!(f, "\n{member} {address}"),
                 None => write!(f, "\nvacant"),
@@ -139,11 +144,12 @@ mod text {
         #[must_use]
         pub fn parse(text: &str) -> Option<Self> {
             let mut lines = text.split('\n');
-            let mut words = lines.next()?.splitn(5, ' ');
+            let mut words = lines.next()?.splitn(6, ' ');
             let set = SetId(u64::from_str_radix(words.next()?, 16).ok()?);
             let generation = parse_number(words.next()?)?;
             let mut millis = || Some(Duration::from_millis(parse_number(words.next()?)?));
             let (max_ttl, quarantine_ttl) = (millis()?, millis()?);
+            let formed_over = parse_sets(words.next()?)?;
             let name = words.next()?.to_owned();
             let seat = |line: &str| match line.split_once(' ') {
                 None => (line == "vacant").then_some(None),
@@ -152,8 +158,18 @@ mod text {
                 }
             };
             let seats = lines.map(seat).collect::<Option<Vec<_>>>()?;
-            Some(Self { set, generation, max_ttl, quarantine_ttl, name, seats })
+            Some(Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, seats })
         }
+    }
+
+    /// Reads a dash, and the ids of sets, of 16 digits each.
+    fn parse_sets(text: &str) -> Option<Vec<SetId>> {
+        let digits = text.strip_prefix('-')?.as_bytes();
+        let set = |digits: &[u8]| {
+            let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 16)?;
+            Some(SetId(u64::from_str_radix(digits, 16).ok()?))
+        };
+        digits.chunks(16).map(set).collect()
     }
 }
 
@@ -170,11 +186,12 @@ mod tests {
             generation: 3,
             max_ttl: Duration::from_secs(30),
             quarantine_ttl: Duration::from_secs(60),
+            formed_over: vec![SetId(1), SetId(u64::MAX)],
             name: "two words".into(),
             seats: vec![seat(1), None, seat(3)],
         };
         assert_eq!(Roster::parse(&roster.to_string()), Some(roster.clone()));
-        let nameless = Roster { name: String::new(), ..roster };
+        let nameless = Roster { name: String::new(), formed_over: Vec::new(), ..roster };
         assert_eq!(Roster::parse(&nameless.to_string()), Some(nameless));
         assert_eq!(Roster::parse("nonsense"), None);
         let ballot = Ballot { round: 3, proposer: 0xff };

@@ -94,6 +94,28 @@ const DETOURS: MembershipSetting = MembershipSetting {
     ..MembershipSetting::new("addresses that lead elsewhere", &[&[0], &[0]])
 };
 
+/// A set of which a majority was lost, and another one that was formed over it, while a client of the first one goes on.
+const SUCCEEDED: MembershipSetting = MembershipSetting {
+    attempts: &[0, 1],
+    locks: Locks::Timed { ttl: 1 },
+    last_tick: 3,
+    reads_all: true,
+    pace: Pace::Everything,
+    successor: Some(1),
+    max_generation: 3,
+    ..MembershipSetting::new("a set is formed over another", &[&[0, 1, 2], &[3, 4, 2]])
+};
+
+#[test]
+fn a_set_that_another_one_was_formed_over_has_ended() {
+    check(SUCCEEDED, 100, &[MUTUAL_EXCLUSION, ORDERED_TOKENS]);
+}
+
+#[test]
+fn mutant_a_client_that_does_not_see_what_was_formed_over_its_set_is_caught() {
+    is_caught(SUCCEEDED.with_mutant(MembershipMutant::SuccessorIgnored), MUTUAL_EXCLUSION);
+}
+
 #[test]
 fn a_master_with_two_addresses_has_one_vote() {
     check(TWO_ADDRESSES, 1_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS]);

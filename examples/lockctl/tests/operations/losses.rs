@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_support::{Proxy, RedisCluster, RedisServer};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::lockctl::{changes_after, generation, lockctl, replace, urls};
 use crate::replacing::settled;
@@ -123,6 +123,30 @@ async fn a_set_whose_majority_is_gone_is_formed_with_new_masters() {
     settled(&service, &new_list).await;
     assert!(lost.elapsed() > MAX_TTL);
     service.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_that_was_not_stopped_forms_no_set_of_the_masters_that_were_lost() {
+    let mut servers = RedisCluster::start(8).await.servers;
+    let old_list = urls(&servers[..5]);
+    let new_list: Vec<String> = [5, 6, 7, 3, 4].map(|server: usize| servers[server].url()).into();
+    let mut forgotten = Service::start(|| settings(&old_list));
+    settled(&forgotten, &old_list).await;
+    servers[..3].iter_mut().for_each(RedisServer::kill);
+    let formed = lockctl(&new_list, "form --max-ttl 1s --yes --timeout 30s").await.expect_done();
+    let members = replace(&new_list).await;
+    assert_eq!(generation(&members), generation(&formed));
+
+    for server in &mut servers[..3] {
+        server.restart_empty().await;
+    }
+    // The service sees them all, and knew the former set.
+    sleep(MAX_TTL * 3).await;
+    assert_eq!(replace(&new_list).await, members, "the new set keeps all its members");
+    for server in &servers[..3] {
+        assert!(server.keys("lock:{node}").await.is_empty(), "nobody makes a member of a master that came back empty");
+    }
+    forgotten.halt().await;
 }
 
 #[tokio::test]

@@ -68,7 +68,8 @@ impl Membership {
         }
         let seats = || roster.seats.iter().enumerate();
         let find = |fits: &dyn Fn(&Option<Seat>) -> bool| seats().find(|(_, seat)| fits(seat)).map(|(index, _)| index);
-        if let Some(was) = record.was {
+        // A copy of another master's data has its id. That one may be there; then this one is new, or has had a seat of its own.
+        if let Some(was) = record.was.filter(|was| self.node_of(*was).is_none_or(|other| other == node)) {
             // It had a seat. If that is somebody else's now, its list is an old one.
             return find(&|seat| seat.as_ref().is_some_and(|seat| seat.member == was));
         }

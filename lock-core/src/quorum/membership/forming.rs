@@ -1,3 +1,4 @@
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -5,6 +6,9 @@ use super::proposal::Decision;
 use super::{Membership, Step};
 use crate::node::{MemberId, NodeRecord, Roster, Seat, SetId};
 use crate::quorum::majority;
+
+/// How many sets a roster names that its set was formed over.
+const MAX_FORMED_OVER: usize = 8;
 
 impl Membership {
     /// Whether the set of this roster cannot go on, and this client may form it again.
@@ -15,13 +19,15 @@ impl Membership {
     /// Whether more than half of the members are known to have forgotten.
     pub(super) fn majority_forgot(&self, roster: &Roster) -> bool {
         let forgot = |member: &MemberId| {
-            (0..self.nodes.len()).any(|node| {
-                let Some(seen) = self.usable(node) else { return false };
-                let record = seen.record.get();
-                let was_here = self.nodes[node].member == Some(*member);
-                record.is_some_and(|record| record.was == Some(*member) && record.member != *member)
-                    || was_here && record.is_none_or(|record| record.member != *member)
-            })
+            // A copy of its data may be somewhere else.
+            self.node_of(*member).is_none()
+                && (0..self.nodes.len()).any(|node| {
+                    let Some(seen) = self.usable(node) else { return false };
+                    let record = seen.record.get();
+                    let was_here = self.nodes[node].member == Some(*member);
+                    record.is_some_and(|record| record.was == Some(*member) && record.member != *member)
+                        || was_here && record.is_none_or(|record| record.member != *member)
+                })
         };
         let left = roster.members().filter(|member| !forgot(member)).count();
         left < majority(roster.seats.len()) || self.all_forgot(roster)
@@ -102,8 +108,38 @@ impl Membership {
             // Nodes of several sets.
             return self.records().all(|(_, record)| record.set().is_none()) || self.config.form_with_missing;
         };
-        // If a member that remembers names one elsewhere, the set may live there.
-        self.config.form_with_missing || !self.some_remember(roster) || !self.some_are_elsewhere(roster)
+        // If a member that remembers names one elsewhere, the set may live there: this client's, or another one that it is a member of.
+        let may_live_elsewhere = self.some_remember(roster) && self.some_are_elsewhere(roster)
+            || self
+                .records()
+                .filter(|(_, record)| record.has_seat())
+                .any(|(_, record)| record.set().is_some_and(|other| self.some_are_elsewhere(other)));
+        self.config.form_with_missing || !may_live_elsewhere
+    }
+
+    /// The masters of a set that was formed over this one and may live elsewhere, if a record tells of it.
+    pub(super) fn formed_over_it(&self, roster: &Roster) -> Option<Vec<String>> {
+        let rosters = (0..self.nodes.len()).filter_map(|node| self.record(node)?.set());
+        // What has become of one whose masters are all in this list, this client sees.
+        let is_successor = |other: &&Roster| other.formed_over.contains(&roster.set) && self.some_are_elsewhere(other);
+        let successor = rosters.filter(is_successor).max_by_key(|other| other.generation)?;
+        Some(successor.seats.iter().flatten().map(|seat| seat.address.clone()).collect())
+    }
+
+    /// The sets that a new one is formed over: those that this client knows of, by itself or by the records.
+    fn formed_over(&self) -> Vec<SetId> {
+        let installed = self.records().filter_map(|(_, record)| record.set());
+        let mut rosters: Vec<&Roster> = installed.chain(&self.roster).collect();
+        rosters.sort_by_key(|roster| Reverse(roster.generation));
+        let mut sets: Vec<SetId> = Vec::new();
+        let before = rosters.iter().flat_map(|roster| roster.formed_over.iter().copied());
+        for set in rosters.iter().map(|roster| roster.set).chain(before) {
+            if !sets.contains(&set) {
+                sets.push(set);
+            }
+        }
+        sets.truncate(MAX_FORMED_OVER);
+        sets
     }
 
     /// The first roster of a new set.
@@ -134,6 +170,7 @@ impl Membership {
             generation,
             max_ttl: self.config.max_ttl,
             quarantine_ttl: quarantines.fold(self.config.max_ttl, Duration::max),
+            formed_over: self.formed_over(),
             name: self.config.set_name.clone(),
             seats: (0..self.nodes.len()).map(seat).collect(),
         }

@@ -45,6 +45,8 @@ pub struct Membership {
     /// The newest roster that it knows, and the members of the one before.
     pub(super) roster: Option<Roster>,
     pub(super) previous: Vec<MemberId>,
+    /// The masters of a set that was formed over this client's, if it saw one of them: its own has ended.
+    pub(super) successor: Option<Vec<String>>,
     /// Whether this client was there when the roster was chosen.
     pub(super) chose: bool,
     /// It does not count votes before this time: locks may be held of a set that it left.
@@ -99,6 +101,7 @@ impl Membership {
             config,
             roster: None,
             previous: Vec::new(),
+            successor: None,
             chose: false,
             hold: Duration::ZERO,
             positions: LogPositions::default(),
@@ -169,6 +172,9 @@ impl Membership {
 
     /// What is to be done now. `clock` is the cluster clock, and `draw` draws random numbers.
     pub fn steps(&mut self, now: Duration, clock: u64, draw: &mut dyn FnMut() -> u64) -> Vec<Step> {
+        if self.successor.is_some() {
+            return Vec::new();
+        }
         let identities = self.without_paused(self.identities(draw));
         if !identities.is_empty() {
             return identities;
@@ -211,6 +217,7 @@ impl Membership {
     /// from one to the other, and back.
     pub(super) fn adopt(&mut self, roster: Roster, previous: Vec<MemberId>, now: Duration) {
         if let Some(left) = self.roster.as_ref().filter(|left| left.set != roster.set) {
+            self.successor = None;
             self.hold = self.hold.max(now.saturating_add(quarantine_length(left.quarantine_ttl)));
         }
         self.nodes.iter_mut().for_each(|known| known.fence = None);
@@ -228,6 +235,7 @@ impl Membership {
         let Some(roster) = &self.roster else { return };
         let is_read = |member| self.nodes.iter().any(|node| record_of(node).is_some_and(|it| it.member == member));
         self.positions.retain(|member| roster.contains(member) || is_read(member));
+        self.successor = self.formed_over_it(roster).or(self.successor.take());
         for known in &mut self.nodes {
             if let Some(record) = record_of(known).filter(|record| roster.contains(record.member)) {
                 known.member = Some(record.member);

@@ -3,7 +3,8 @@ use std::time::Duration;
 use super::Membership;
 use super::upkeep::quarantine_length;
 use crate::error::{NotMember, Refusal};
-use crate::node::NodeRecord;
+use crate::node::{NodeRecord, Roster};
+use crate::quorum::majority;
 use crate::random::Epoch;
 
 /// What a node is to a client.
@@ -45,6 +46,9 @@ impl Membership {
                 _ => NotMember::Unformed { missing: self.missing() },
             });
         };
+        if let Some(addresses) = &self.successor {
+            return Standing::NotMember(NotMember::FormedOver { addresses: addresses.join(", ") });
+        }
         if self.config.max_ttl > roster.max_ttl {
             let (ours, theirs) = (self.config.max_ttl, roster.max_ttl);
             return Standing::NotMember(NotMember::MaxTtl { ours, theirs });
@@ -63,20 +67,43 @@ impl Membership {
             };
         }
         match record {
-            _ if self.majority_forgot(roster) => Standing::NotMember(NotMember::MajorityForgot),
+            _ if self.majority_forgot(roster) => {
+                Standing::NotMember(NotMember::MajorityForgot { missing: self.missing() })
+            }
+            _ if self.forgot(node, roster) => Standing::NotMember(NotMember::Forgot { missing: self.missing() }),
             Some(NodeRecord { member, was, roster: Some(left), .. })
-                if left.set == roster.set && (was.is_some() || left.contains(*member)) =>
+                if left.set == roster.set
+                    && was.map_or_else(|| left.contains(*member), |was| !roster.contains(was)) =>
             {
                 // One that was down then, or is about to install the roster, knows only that it had a seat before.
-                let had_seat = left.contains(was.unwrap_or(*member));
+                let seat_was_there = left.contains(was.unwrap_or(*member));
                 Standing::NotMember(NotMember::Replaced {
-                    since: if had_seat { roster.generation } else { left.generation },
+                    since: if seat_was_there { roster.generation } else { left.generation },
                 })
             }
             Some(NodeRecord { roster: Some(other), .. }) if other.set != roster.set => {
                 Standing::NotMember(NotMember::OtherSet)
             }
-            _ => Standing::NotMember(NotMember::Candidate),
+            _ => Standing::NotMember(self.candidate(roster)),
+        }
+    }
+
+    /// Whether a node has nobody's seat, and the memory that has its own is gone.
+    fn forgot(&self, node: usize, roster: &Roster) -> bool {
+        let was = self.record(node).and_then(|record| record.was);
+        let mut former = was.into_iter().chain(self.nodes[node].member);
+        former.any(|member| roster.contains(member) && self.node_of(member).is_none())
+    }
+
+    /// What a node without a past is to the set.
+    fn candidate(&self, roster: &Roster) -> NotMember {
+        let seats = roster.seats.len();
+        let members = roster.members().filter(|member| self.node_of(*member).is_some()).count();
+        let all_answer = (0..self.nodes.len()).all(|node| self.usable(node).is_some());
+        if all_answer && members < majority(seats) {
+            NotMember::Emptied { members, seats }
+        } else {
+            NotMember::Candidate
         }
     }
 

@@ -46,6 +46,7 @@ impl Membership {
                     generation: 1,
                     max_ttl: *max_ttl,
                     quarantine_ttl: *max_ttl,
+                    formed_over: Vec::new(),
                     name: set_name.clone(),
                     seats: vec![None; *nodes],
                 };

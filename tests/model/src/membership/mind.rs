@@ -108,7 +108,7 @@ impl Mind {
             names: setting.lists[client].iter().map(|node| setting.name_of(*node)).collect(),
             max_ttl: max_ttl(ticks),
             set_name: String::new(),
-            form_with_missing: false,
+            form_with_missing: setting.successor == Some(client),
             assume_durable: setting.is(MembershipMutant::ExemptionForDurable),
         };
         Membership::new(config, client as u64)
@@ -190,8 +190,16 @@ impl Mind {
         }
     }
 
-    /// Reads more into a record than there is.
+    /// Reads more into a record than there is, or less.
     fn amend(&self, record: &mut NodeRecord, setting: &MembershipSetting) {
+        if setting.is(MembershipMutant::SuccessorIgnored)
+            && let Some(roster) = &mut record.roster
+            && self.membership.roster().is_some_and(|own| own.set != roster.set)
+        {
+            roster.formed_over.clear();
+            let own = setting.name_of(setting.lists[self.client][0]);
+            roster.seats.iter_mut().flatten().for_each(|seat| seat.address.clone_from(&own));
+        }
         if setting.is(MembershipMutant::AbsenceTakenForOver) {
             let joins = |record: &NodeRecord| record.epoch.is_none() && record.quarantine_of(record.member).is_some();
             for joining in self.records.iter().flatten().filter(|other| joins(other)) {

@@ -156,6 +156,17 @@ impl MembershipModel {
                 clients[client] = self.look_at_all(&nodes, 0, client, &clients[client]);
             }
         }
+        if let Some(client) = self.setting.successor {
+            for (_, node) in nodes.iter_mut().enumerate().filter(|(node, _)| !self.setting.lists[client].contains(node))
+            {
+                *node = MemberNode { ids: node.ids, ..MemberNode::default() };
+            }
+            let mut mind = self.look_at_all(&nodes, 0, client, &Shared::new(Mind::new(client, &self.setting)));
+            while !mind.steps.is_empty() {
+                mind = self.carry_out(&mut nodes, 0, client, 0, &mind);
+            }
+            clients[client] = mind;
+        }
         let mut elsewhere = Vec::new();
         if self.setting.detours > 0 {
             elsewhere = vec![MemberNode { run: 50, ids: 5, ..MemberNode::default() }; self.setting.nodes()];

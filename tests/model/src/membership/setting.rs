@@ -41,6 +41,8 @@ pub enum MembershipMutant {
     SeatAskedTwice,
     /// A client that left a set counts votes of the next one at once.
     LeftSetNotWaitedFor,
+    /// A client does not see that another set was formed over its own, nor that the members of that one may be elsewhere.
+    SuccessorIgnored,
 }
 
 /// Leases and what they are worth.
@@ -79,6 +81,8 @@ pub struct MembershipSetting {
     pub same_name: Option<(usize, usize)>,
     /// Whether the set was formed by a client with the first list. Otherwise all nodes are blank.
     pub formed: bool,
+    /// A client that then formed another set over it, when the nodes that are not in its list had forgotten.
+    pub successor: Option<usize>,
     /// Which clients have not read any node at the beginning.
     pub ignorant: &'static [usize],
     /// Whether a client reads all nodes of its list in one step.
@@ -133,6 +137,7 @@ impl MembershipSetting {
             lists,
             same_name: None,
             formed: true,
+            successor: None,
             ignorant: &[],
             reads_all: false,
             pace: Pace::Message,

@@ -324,6 +324,7 @@ impl Encoder {
             generation: 3,
             max_ttl: MINUTE,
             quarantine_ttl: MINUTE,
+            formed_over: vec![SetId(3), SetId(4)],
             name: "a set".to_owned(),
             seats: vec![Some(Seat { member: MEMBER, address: "a server".to_owned() }), None],
         };

@@ -215,6 +215,7 @@ impl Side {
             generation: 3,
             max_ttl: Duration::from_secs(60),
             quarantine_ttl: LONG,
+            formed_over: vec![SetId(3), SetId(4)],
             name: "a set".into(),
             seats: vec![Some(seat), None],
         };

@@ -229,3 +229,63 @@ fn a_manager_that_missed_a_set_forms_the_next_one_as_a_newer_one() {
     assert_eq!((client.standings().as_str(), absent.standings().as_str()), ("q", "q"), "{}", client.reason(0));
     assert_eq!((client.generation(), absent.generation()), (3, 3));
 }
+
+/// A set of five masters that lost three of them, and the set that was formed over it, of three new ones and the two that are left.
+fn formed_over() -> (World, Client, Client) {
+    let mut world = World::new(&["1", "2", "3", "4", "5", "6", "7", "8"]);
+    let mut old = Client::new(&["1", "2", "3", "4", "5"]);
+    world.settle(&mut old);
+    for name in LIST {
+        world.forget(name);
+        world.node(name).up = false;
+    }
+    let mut told = Client::with(&["6", "7", "8", "4", "5"], |config| config.form_with_missing = true);
+    world.settle(&mut told);
+    world.pass(70);
+    world.settle(&mut told);
+    assert_eq!((told.standings().as_str(), told.generation()), ("aaaaa", 2));
+    LIST.iter().for_each(|name| world.node(name).up = true);
+    (world, old, told)
+}
+
+#[test]
+fn a_set_that_another_one_was_formed_over_is_not_formed_again() {
+    let (mut world, mut old, mut told) = formed_over();
+    world.settle(&mut old);
+    assert_eq!(old.standings(), "-----");
+    for node in 0..5 {
+        assert!(old.reason(node).contains("its members are 6, 7, 8, 4, 5: name those"), "{}", old.reason(node));
+    }
+    // It stays so when nothing tells of the other set any more.
+    world.forget("4");
+    world.forget("5");
+    world.settle(&mut old);
+    assert!(old.reason(0).contains("its members are 6, 7, 8, 4, 5"), "{}", old.reason(0));
+    LIST.iter().for_each(|name| assert!(world.node(name).record.is_none(), "nothing is written"));
+    world.settle(&mut told);
+    assert_eq!(told.generation(), 4, "those that forgot get their seats back");
+}
+
+#[test]
+fn the_next_set_names_all_that_it_was_formed_over() {
+    let (mut world, old, told) = formed_over();
+    ["6", "7", "8"].iter().for_each(|name| world.forget(name));
+    let mut again = Client::with(&["1", "2", "3", "4", "5"], |config| config.form_with_missing = true);
+    world.settle(&mut again);
+    let set = |client: &Client| client.membership.roster().unwrap().set;
+    assert_eq!(again.membership.roster().unwrap().formed_over, [set(&told), set(&old)]);
+}
+
+#[test]
+fn a_member_of_another_set_that_may_live_elsewhere_is_not_taken() {
+    let (mut world, mut client) = formed();
+    world.nodes.extend(World::new(&["5"]).nodes);
+    LIST.iter().for_each(|name| world.forget(name));
+    let mut others = Client::new(&["3", "4", "5"]);
+    world.settle(&mut others);
+    assert_eq!(others.standings(), "aaa");
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "---");
+    world.settle(&mut others);
+    assert_eq!(others.standings(), "aaa");
+}

@@ -118,3 +118,73 @@ fn an_inspection_that_was_overtaken_is_not_taken_for_a_shorter_log() {
     client.membership.observe_since(&asked, 1, early, Duration::ZERO);
     assert_eq!(client.standings(), "aaa");
 }
+
+/// Makes a node a copy of another one, as if it had replicated that and was made a master.
+fn copy(world: &mut World, from: &str, to: &str) {
+    let (record, fence) = (world.node(from).record.clone(), world.node(from).fence);
+    let node = world.node(to);
+    (node.record, node.fence, node.run) = (record, fence, node.run + 1);
+}
+
+#[test]
+fn a_copy_of_a_member_that_is_there_gets_its_own_seat_back() {
+    let (mut world, client) = formed();
+    let members = |client: &Client| client.membership.roster().unwrap().members().collect::<Vec<_>>();
+    let before = members(&client);
+    copy(&mut world, "1", "3");
+    for mut client in [client, Client::new(&LIST)] {
+        world.settle(&mut client);
+        assert_eq!((client.standings().as_str(), client.generation()), ("aaq", 2), "{}", client.reason(2));
+        assert_eq!(members(&client)[..2], before[..2]);
+    }
+}
+
+#[test]
+fn a_copy_of_a_member_that_never_had_a_seat_is_a_newcomer() {
+    let (mut world, mut client) = formed();
+    copy(&mut world, "1", "4");
+    let mut other = Client::new(&NEW_LIST);
+    world.settle(&mut other);
+    assert_eq!((other.standings().as_str(), other.generation()), ("aaq", 2));
+    world.settle(&mut client);
+    assert_eq!(client.standings(), "aa-");
+    assert!(client.reason(2).contains("not a member since generation 2"), "{}", client.reason(2));
+}
+
+#[test]
+fn a_master_that_forgot_is_told_what_it_waits_for() {
+    for restart in [false, true] {
+        let (mut world, mut client) = formed();
+        if restart {
+            world.node("1").run += 1;
+        } else {
+            world.forget("1");
+        }
+        world.node("2").up = false;
+        world.settle(&mut client);
+        assert!(client.reason(0).contains("gets its seat back when"), "{}", client.reason(0));
+        assert!(client.reason(0).ends_with("; 2 cannot be used"), "{}", client.reason(0));
+        // One more that forgot, and the last one does not answer.
+        world.node("2").up = true;
+        world.forget("2");
+        world.node("3").up = false;
+        world.settle(&mut client);
+        assert!(client.reason(0).contains("is formed again when 3 can be used"), "{}", client.reason(0));
+        world.node("3").up = true;
+        world.settle(&mut client);
+        assert_eq!(client.standings(), "qqq");
+    }
+}
+
+#[test]
+fn who_knew_none_of_those_that_forgot_is_told_how_to_form_the_set_again() {
+    let (mut world, _) = formed();
+    world.forget("1");
+    world.forget("2");
+    let mut fresh = Client::new(&LIST);
+    world.settle(&mut fresh);
+    for node in 0..2 {
+        assert!(fresh.reason(node).contains("of the 3 members of the set 1 only"), "{}", fresh.reason(node));
+        assert!(fresh.reason(node).contains("`lockctl form`"), "{}", fresh.reason(node));
+    }
+}
