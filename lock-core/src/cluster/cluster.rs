@@ -315,10 +315,15 @@ impl Cluster {
 
     /// Waits until a majority votes by this roster, or a newer one.
     pub(crate) async fn majority_votes_by(&self, roster: u64) {
+        self.published_until(|| self.has_majority_by(roster)).await;
+    }
+
+    /// Waits until the states of the nodes satisfy a condition.
+    pub(crate) async fn published_until(&self, condition: impl Fn() -> bool) {
         loop {
             // Asked for before the states are read, so that no change in between is missed.
             let published = self.published.notified();
-            if self.has_majority_by(roster) {
+            if condition() {
                 return;
             }
             published.await;

@@ -22,6 +22,9 @@ use crate::random::Random;
 use crate::resource::check_prefix;
 use crate::waiting::LocalQueues;
 
+/// The shortest and the longest `connect_timeout`.
+const CONNECT_TIMEOUT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
+
 /// Configures a [`LockManager`].
 ///
 /// The number of masters and the name of the set must be the same for every client of the same masters and prefix; a client with
@@ -60,6 +63,7 @@ pub struct LockManagerBuilder {
     max_buffered_bytes: usize,
     audience: Option<String>,
     node_timeout: Option<Duration>,
+    connect_timeout: Duration,
     form_with_missing: bool,
     assume_durable: bool,
     seed: Option<u64>,
@@ -83,6 +87,7 @@ impl Default for LockManagerBuilder {
             max_buffered_bytes: 64 * 1024 * 1024,
             audience: None,
             node_timeout: None,
+            connect_timeout: Duration::from_secs(10),
             form_with_missing: false,
             assume_durable: false,
             seed: None,
@@ -212,6 +217,15 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Sets how long [`connect`](Self::connect) waits for masters to which the first connection is still being made, while no majority can
+    /// be used. A master that refuses the connection is not waited for.
+    ///
+    /// From 100 ms to 10 minutes. Defaults to 10 s.
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout;
+        self
+    }
+
     /// Sets whether a new set is formed although some of its masters do not answer, or a majority of its masters lost their data.
     /// All masters that answer then grant nothing for `max_ttl`, and a majority of the list has to answer.
     ///
@@ -282,6 +296,8 @@ impl LockManagerBuilder {
         if let Some(node_timeout) = self.node_timeout {
             OutOfRange::check("node_timeout", node_timeout, Duration::from_millis(1), Duration::from_secs(10))?;
         }
+        let (shortest, longest) = CONNECT_TIMEOUT;
+        OutOfRange::check("connect_timeout", self.connect_timeout, shortest, longest)?;
         if self.max_waiters == 0 {
             return Err(ConfigError::NoWaiters);
         }
@@ -345,7 +361,8 @@ impl LockManagerBuilder {
     }
 
     /// Builds the manager and connects: waits until every first connection was made or failed, and every node that is admitted was
-    /// asked to grant and renew a lock that nobody else can ask for. Takes at most about two seconds.
+    /// asked to grant and renew a lock that nobody else can ask for. Takes at most about two seconds if a majority can be used, and
+    /// otherwise about [`connect_timeout`](Self::connect_timeout).
     ///
     /// # Errors
     ///
@@ -373,10 +390,11 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub async fn connect(self) -> Result<LockManager, ConnectError> {
+        let connect_timeout = self.connect_timeout;
         let locks = self.connect_lazy()?;
         let Inner { engine, .. } = &*locks.0;
         engine.home.start();
-        check_masters(&engine.cluster).await?;
+        check_masters(&engine.cluster, connect_timeout).await?;
         Ok(locks)
     }
 }

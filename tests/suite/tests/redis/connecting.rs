@@ -68,7 +68,8 @@ async fn connect_reports_a_missing_majority_and_tolerates_a_dead_minority() {
     // Hung, not dead: its connections are accepted, but no command is answered.
     cluster.servers[1].stop();
     let started = Instant::now();
-    let error = cluster.builder().connect().await.unwrap_err();
+    let builder = cluster.builder().connect_timeout(Duration::from_secs(2));
+    let error = builder.connect().await.unwrap_err();
     let ConnectError::NoQuorum { nodes: 3, reachable: 1, unreachable } = &error else { panic!("{error}") };
     assert_eq!(unreachable[0].0, cluster.servers[0].address());
     assert_eq!(unreachable[1].0, cluster.servers[1].address());
