@@ -28,6 +28,7 @@ Examples:
   export LOCK_URLS=redis://:secret@10.0.0.1,redis://:secret@10.0.0.2,redis://:secret@10.0.0.3
   lockctl health --json
   lockctl members
+  lockctl members --sentinel 10.0.0.1:26379 --sentinel 10.0.0.2:26379 --sentinel-master mymaster
   lockctl replace --timeout 5m
   lockctl watch
   lockctl inspect stock:42
@@ -110,6 +111,25 @@ pub(crate) struct SetArgs {
         hide_env_values = true
     )]
     pub(crate) urls: Vec<String>,
+    /// Address of a sentinel, such as `10.0.0.1:26379`; repeat it for each one. `--sentinel-master` says which master is theirs.
+    #[arg(long = "sentinel", value_name = "ADDRESS", value_delimiter = ',', global = true)]
+    pub(crate) sentinels: Vec<String>,
+    /// Name of a master that the sentinels watch over, or a URL with the name in place of the host: `redis://user:password@mymaster`;
+    /// repeat it for each one.
+    ///
+    /// Other users of the machine can see the arguments of a process: put a URL with a password in the variable.
+    #[arg(
+        long = "sentinel-master",
+        env = "LOCK_SENTINEL_MASTERS",
+        value_name = "NAME",
+        value_delimiter = ',',
+        global = true,
+        hide_env_values = true
+    )]
+    pub(crate) sentinel_masters: Vec<String>,
+    #[cfg(feature = "tls")]
+    #[command(flatten)]
+    pub(crate) tls: crate::tls::TlsArgs,
     /// Prefix of the keys, as the services have it.
     #[arg(long, default_value = "lock:", global = true)]
     pub(crate) prefix: String,
@@ -157,12 +177,27 @@ impl Cli {
     pub(crate) fn of_process() -> Self {
         let cli = Self::parse();
         // clap does not let an argument be both required and accepted on either side of the command.
-        if cli.set.urls.is_empty() {
-            let missing = "no masters: name each with --redis or --postgres, an ensemble with --zookeeper, or all in LOCK_URLS; \
-                           a URL begins with redis://, postgres:// or zookeeper://";
+        if let Some(missing) = cli.set.missing() {
             Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
         }
         cli
+    }
+}
+
+impl SetArgs {
+    /// What has to be said of the masters, and is not.
+    fn missing(&self) -> Option<&'static str> {
+        match (self.sentinels.is_empty(), self.sentinel_masters.is_empty()) {
+            (false, true) => {
+                Some("--sentinel needs --sentinel-master: the name of the master that the sentinels watch over")
+            }
+            (true, false) => Some("--sentinel-master needs --sentinel: the addresses of the sentinels"),
+            (true, true) if self.urls.is_empty() => Some(
+                "no masters: name each with --redis or --postgres, an ensemble with --zookeeper, or all in LOCK_URLS; a URL begins \
+                 with redis://, postgres:// or zookeeper://; or name sentinels with --sentinel",
+            ),
+            _ => None,
+        }
     }
 }
 

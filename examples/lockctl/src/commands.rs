@@ -3,10 +3,14 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::{self, Write as _};
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::quorum::quarantine_length;
-use lock_core::{ConfigError, LockManager, MIN_TTL};
+use lock_core::{LockManager, LockManagerBuilder, MIN_TTL};
+#[cfg(feature = "tls")]
+use lock_core::{PostgresNode, RedisNode};
 use tokio::time::{sleep, timeout};
 
 use crate::args::{Cli, Command, FormArgs, MaxTtlArgs, SetArgs};
@@ -26,40 +30,92 @@ pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error
             let locks = connect(&set)?;
             wait_until(&set, &locks, "every master of the list votes", |report| report.complete).await
         }
-        Command::Watch => watch(&connect(&set)?, set.timeout, set.json).await,
-        Command::Inspect(args) => locks::inspect(&set, &connect(&set)?, &args.name).await,
-        Command::ForceRelease(args) => locks::force_release(&set, &connect(&set)?, &args.name).await,
+        Command::Watch => watch(&look(&set)?, set.timeout, set.json).await,
+        Command::Inspect(args) => {
+            let locks = look(&set)?;
+            Ok(has_set(&set, &locks).await && locks::inspect(&set, &locks, &args.name).await?)
+        }
+        Command::ForceRelease(args) => {
+            let locks = look(&set)?;
+            Ok(has_set(&set, &locks).await && locks::force_release(&set, &locks, &args.name).await?)
+        }
         Command::Form(args) => form(&set, &args).await,
         Command::MaxTtl(args) => lower_max_ttl(&set, &args).await,
     }
 }
 
 /// A manager that asks for the shortest time to live: a shorter one than that of the set is fine, and a longer one would raise it.
-fn connect(set: &SetArgs) -> Result<LockManager, ConfigError> {
-    builder(set).max_ttl(MIN_TTL).connect_lazy()
+fn connect(set: &SetArgs) -> Result<LockManager, Box<dyn Error>> {
+    Ok(builder(set)?.max_ttl(MIN_TTL).connect_lazy()?)
 }
 
-fn builder(set: &SetArgs) -> lock_core::LockManagerBuilder {
+/// A manager that leaves no trace on the masters: whoever looks with a wrong prefix forms no set there.
+fn look(set: &SetArgs) -> Result<LockManager, Box<dyn Error>> {
+    Ok(builder(set)?.max_ttl(MIN_TTL).passive(true).connect_lazy()?)
+}
+
+/// Whether there is a set to look at. Says so if not.
+async fn has_set(set: &SetArgs, locks: &LockManager) -> bool {
+    match timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(locks)).await {
+        Ok(report) if report.finds_no_set() => eprintln!("lockctl: {}", no_set(set)),
+        Ok(_) => return true,
+        Err(_) => eprintln!("no answer within the timeout"),
+    }
+    false
+}
+
+fn no_set(set: &SetArgs) -> String {
+    format!(
+        "none of the masters that answer belongs to a set with the prefix {:?}: is it the prefix of the services, and is this their list? \
+         Nothing was written. The first service that starts forms a set, or lockctl form",
+        set.prefix
+    )
+}
+
+fn builder(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
+    let mut builder = masters(set)?;
+    for master in &set.sentinel_masters {
+        builder = builder.sentinel(&set.sentinels, master);
+    }
+    Ok(builder.prefix(&set.prefix).set_name(&set.set_name).assume_durable(set.assume_durable))
+}
+
+/// The masters that are named by their addresses.
+fn masters(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
+    let mut builder = LockManager::builder();
     // The servers of an ensemble have commas between them, as masters do.
     let urls = set.urls.join(",");
-    let builder = match urls.strip_prefix("zookeeper://") {
-        Some(ensemble) => LockManager::builder().zookeeper(ensemble),
-        None => {
-            let (postgres, redis): (Vec<&str>, Vec<&str>) =
-                urls.split(',').partition(|url| url.starts_with("postgres"));
-            LockManager::builder().redis(redis).postgres(postgres)
+    if urls.is_empty() && !set.sentinels.is_empty() {
+        return Ok(builder);
+    }
+    if let Some(ensemble) = urls.strip_prefix("zookeeper://") {
+        return Ok(builder.zookeeper(ensemble));
+    }
+    let (postgres, redis): (Vec<&str>, Vec<&str>) = urls.split(',').partition(|url| url.starts_with("postgres"));
+    #[cfg(feature = "tls")]
+    if let Some(config) = set.tls.config()? {
+        for url in redis {
+            builder = builder.nodes([RedisNode::from_url_with_tls(url, Arc::clone(&config))?]);
         }
-    };
-    builder.prefix(&set.prefix).set_name(&set.set_name).assume_durable(set.assume_durable)
+        for url in postgres {
+            builder = builder.nodes([PostgresNode::from_url_with_tls(url, Arc::clone(&config))?]);
+        }
+        return Ok(builder);
+    }
+    builder = builder.redis(redis).postgres(postgres);
+    Ok(builder)
 }
 
 async fn show(set: &SetArgs, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {
-    let locks = connect(set)?;
+    let locks = look(set)?;
     let Ok(report) = timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(&locks)).await else {
         eprintln!("no answer within the timeout");
         return Ok(false);
     };
     print(set, &report, text)?;
+    if report.finds_no_set() {
+        eprintln!("lockctl: {}", no_set(set));
+    }
     Ok(report.complete)
 }
 
@@ -105,7 +161,7 @@ async fn form(set: &SetArgs, args: &FormArgs) -> Result<bool, Box<dyn Error>> {
         eprintln!("{FORM_MEANS}");
         return Ok(false);
     }
-    let locks = builder(set).max_ttl(args.max_ttl).form_with_missing(true).connect_lazy()?;
+    let locks = builder(set)?.max_ttl(args.max_ttl).form_with_missing(true).connect_lazy()?;
     wait_until(set, &locks, "a majority of the masters votes", |report| report.quorum).await
 }
 

@@ -6,6 +6,8 @@ mod locks;
 mod report;
 mod signals;
 mod table;
+#[cfg(feature = "tls")]
+mod tls;
 mod watch;
 
 use std::process::ExitCode;

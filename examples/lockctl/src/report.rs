@@ -77,6 +77,11 @@ impl Report {
         format!("{}\n{}", self.verdict(), columns(["MASTER", "ANSWERS IN", "VOTES", "PROBLEM"], &rows))
     }
 
+    /// Whether masters answer, and none of them knows a set.
+    pub(crate) fn finds_no_set(&self) -> bool {
+        self.set.is_none() && self.masters.iter().any(|master| master.answers)
+    }
+
     /// The seats of the set, and the masters of the list that have none.
     pub(crate) fn members(&self) -> String {
         let Some(set) = &self.set else { return format!("no set is known\n{}", self.health()) };

@@ -64,6 +64,7 @@ pub struct LockManagerBuilder {
     audience: Option<String>,
     node_timeout: Option<Duration>,
     connect_timeout: Duration,
+    passive: bool,
     form_with_missing: bool,
     assume_durable: bool,
     seed: Option<u64>,
@@ -88,6 +89,7 @@ impl Default for LockManagerBuilder {
             audience: None,
             node_timeout: None,
             connect_timeout: Duration::from_secs(10),
+            passive: false,
             form_with_missing: false,
             assume_durable: false,
             seed: None,
@@ -226,6 +228,16 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Sets whether this manager only looks at who the masters are: it forms no set, lets no master join, and changes nothing about the
+    /// members. For tools that must leave no trace where no set is. As long as others keep the set in order, locks work as ever; masters that
+    /// forgot do not come back by its doing.
+    ///
+    /// Defaults to `false`.
+    pub fn passive(mut self, passive: bool) -> Self {
+        self.passive = passive;
+        self
+    }
+
     /// Sets whether a new set is formed although some of its masters do not answer, or a majority of its masters lost their data.
     /// All masters that answer then grant nothing for `max_ttl`, and a majority of the list has to answer.
     ///
@@ -334,6 +346,7 @@ impl LockManagerBuilder {
             set_name: self.set_name,
             form_with_missing: self.form_with_missing,
             assume_durable: self.assume_durable,
+            passive: self.passive,
         };
         let keyspace = Keyspace::new(&self.prefix);
         let random = self.seed.map_or_else(Random::from_system, Random::from_seed);

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use lock_support::{PostgresServer, RedisCluster, RedisServer, ZooKeeperServer};
+use lock_support::{PostgresServer, RedisCluster, RedisServer, Sentinel, ZooKeeperServer};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
@@ -15,6 +15,7 @@ use crate::lockctl::{command, lockctl, urls};
 async fn the_status_says_whether_all_masters_vote() {
     let mut servers = RedisCluster::start(3).await.servers;
     let list = urls(&servers);
+    lockctl(&list, "replace --timeout 30s").await.expect_done();
     lockctl(&list, "health").await.expect_done();
     servers[0].kill();
     lockctl(&list, "health").await.expect_not_done();
@@ -64,7 +65,7 @@ async fn every_report_as_json_has_the_masters_and_what_is_wrong() {
 #[tokio::test]
 async fn masters_are_named_before_or_after_the_command_or_in_the_environment() {
     let server = RedisServer::start().await;
-    lockctl(&[server.url()], "health").await.expect_done();
+    lockctl(&[server.url()], "replace --timeout 30s").await.expect_done();
     for arguments in [format!("--redis {} health", server.url()), format!("health --redis {}", server.url())] {
         let mut command = command(&[], &arguments);
         command.env_remove("LOCK_URLS").stdout(Stdio::null());
@@ -85,6 +86,8 @@ async fn invalid_arguments_have_a_status_of_their_own() {
         ("redis://127.0.0.1:1", "form --yes"),
         ("redis://127.0.0.1:1", "remove"),
         ("", "health"),
+        ("redis://127.0.0.1:1", "health --sentinel 127.0.0.1:1"),
+        ("redis://127.0.0.1:1", "health --sentinel-master mymaster"),
     ] {
         let ended = lockctl(&[list.to_owned()], arguments).await;
         assert_eq!((ended.status, ended.out.as_str()), (Some(2), ""), "{arguments}: {ended:?}");
@@ -95,7 +98,7 @@ async fn invalid_arguments_have_a_status_of_their_own() {
 async fn no_password_is_printed() {
     let server = RedisServer::start_with(&["--requirepass", "sesame"]).await;
     let url = |password: &str| vec![format!("redis://:{password}@{}", server.address())];
-    lockctl(&url("sesame"), "members").await.expect_done();
+    lockctl(&url("sesame"), "replace --timeout 30s").await.expect_done();
     for arguments in ["members", "health", "health --json", "replace --timeout 1s", "health --help", "help"] {
         for url in [url("sesame"), url("open-sesame"), vec!["redis://:sesame@127.0.0.1:1".into(), "sesame@".into()]] {
             let ended = lockctl(&url, arguments).await;
@@ -213,4 +216,48 @@ async fn the_status_says_whether_a_lock_was_shown_or_taken() {
     servers[..2].iter_mut().for_each(RedisServer::kill);
     assert!(lockctl(&list, "inspect r").await.expect_not_done().starts_with("r: no quorum"));
     assert!(lockctl(&list, "force-release r").await.expect_not_done().contains("no majority"));
+}
+
+#[tokio::test]
+async fn looking_with_a_wrong_prefix_writes_nothing_and_says_that_there_is_no_set() {
+    let servers = RedisCluster::start(3).await.servers;
+    let list = urls(&servers);
+    for prefix in ["lock:", "other:"] {
+        for looks in ["health", "members --json", "inspect stock:42", "force-release stock:42", "watch --timeout 1s"] {
+            let ended = lockctl(&list, &format!("{looks} --prefix {prefix}")).await;
+            assert_eq!(ended.status, Some(1), "{ended:?}");
+            if !looks.starts_with("watch") {
+                assert!(ended.err.contains(&format!("a set with the prefix {prefix:?}")), "{ended:?}");
+            }
+            for server in &servers {
+                assert!(server.keys(&format!("{prefix}*")).await.is_empty(), "{looks}");
+            }
+        }
+        lockctl(&list, "replace --timeout 30s").await.expect_done();
+    }
+    lockctl(&list, "inspect stock:42").await.expect_done();
+}
+
+#[tokio::test]
+async fn a_file_of_certificates_that_cannot_be_used_is_named() {
+    let url = ["rediss://127.0.0.1:1".to_owned()];
+    for (arguments, named) in [
+        ("health --tls-ca /nowhere/ca.pem", "--tls-ca /nowhere/ca.pem: "),
+        ("health --tls-cert /nowhere/cert.pem", "--tls-cert and --tls-key go together"),
+    ] {
+        let ended = lockctl(&url, arguments).await;
+        assert_eq!((ended.status, ended.out.as_str()), (Some(2), ""), "{ended:?}");
+        // Without the feature, the argument does not exist.
+        assert!(ended.err.contains(named) || ended.err.contains("unexpected argument"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_master_of_sentinels_is_named_by_its_name() {
+    let master = RedisServer::start().await;
+    let sentinel = Sentinel::start("mymaster", &master, 0).await;
+    let named = format!("--timeout 30s --sentinel {} --sentinel-master mymaster", sentinel.address());
+    let out = lockctl(&[], &format!("replace {named}")).await.expect_done();
+    assert!(out.contains("sentinel:mymaster"), "{out}");
+    lockctl(&[], &format!("health {named}")).await.expect_done();
 }

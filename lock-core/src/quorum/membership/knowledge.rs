@@ -21,6 +21,8 @@ pub struct MembershipConfig {
     pub form_with_missing: bool,
     /// Whether a restarted node that has its record is trusted to have all its data, if it says that it is durable.
     pub assume_durable: bool,
+    /// Whether it writes no records, and so forms no set and changes none.
+    pub passive: bool,
 }
 
 #[cfg(test)]
@@ -33,6 +35,7 @@ impl MembershipConfig {
             set_name: String::new(),
             form_with_missing: false,
             assume_durable: false,
+            passive: false,
         }
     }
 }
@@ -172,7 +175,7 @@ impl Membership {
 
     /// What is to be done now. `clock` is the cluster clock, and `draw` draws random numbers.
     pub fn steps(&mut self, now: Duration, clock: u64, draw: &mut dyn FnMut() -> u64) -> Vec<Step> {
-        if self.successor.is_some() {
+        if self.config.passive || self.successor.is_some() {
             return Vec::new();
         }
         let identities = self.without_paused(self.identities(draw));

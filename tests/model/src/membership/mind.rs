@@ -109,6 +109,7 @@ impl Mind {
             max_ttl: max_ttl(ticks),
             set_name: String::new(),
             form_with_missing: setting.successor == Some(client),
+            passive: false,
             assume_durable: setting.is(MembershipMutant::ExemptionForDurable),
         };
         Membership::new(config, client as u64)

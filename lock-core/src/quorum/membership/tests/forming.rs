@@ -289,3 +289,20 @@ fn a_member_of_another_set_that_may_live_elsewhere_is_not_taken() {
     world.settle(&mut others);
     assert_eq!(others.standings(), "aaa");
 }
+
+#[test]
+fn a_passive_client_counts_the_votes_of_a_set_and_writes_nothing() {
+    let (mut world, mut client) = formed();
+    let passive = |names: &[&'static str]| Client::with(names, |config| config.passive = true);
+    let (mut looks, mut elsewhere) = (passive(&LIST), passive(&["4"]));
+    world.settle(&mut looks);
+    assert_eq!(looks.standings(), "aaa");
+    world.settle(&mut elsewhere);
+    assert!(elsewhere.membership.roster().is_none() && world.node("4").record.is_none());
+    world.forget("3");
+    world.settle(&mut looks);
+    assert_eq!((looks.standings().as_str(), world.node("3").record.is_none()), ("aa-", true));
+    world.settle(&mut client);
+    world.settle(&mut looks);
+    assert_eq!((looks.standings().as_str(), looks.generation()), ("aaq", 2));
+}

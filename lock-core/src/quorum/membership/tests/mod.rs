@@ -150,6 +150,7 @@ impl Client {
             set_name: String::new(),
             form_with_missing: false,
             assume_durable: false,
+            passive: false,
         };
         configure(&mut config);
         Self { membership: Membership::new(config, names.len() as u64), now: Duration::ZERO, names: names.to_vec() }
