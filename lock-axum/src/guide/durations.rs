@@ -10,7 +10,8 @@
 //!
 //! # `ttl` is not how long the work takes
 //!
-//! A lock is renewed while it is held, when a third of its `ttl` is over. The work may take much longer than the `ttl`:
+//! A lock is renewed while it is held, when a third of its `ttl` is over; the first time sooner, if a master refused it. The work may take
+//! much longer than the `ttl`:
 //!
 //! ```
 //! # use std::time::Duration;

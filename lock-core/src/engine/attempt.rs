@@ -263,7 +263,8 @@ impl<'a> Attempt<'a> {
         }
         let failure = match verdict {
             Step::Granted { token, .. } => {
-                self.grant.won(*token..token.saturating_add(self.wanted.tokens.into()));
+                let is_bare = self.votes.iter().any(|vote| matches!(vote, Vote::Held { .. }));
+                self.grant.won(*token..token.saturating_add(self.wanted.tokens.into()), is_bare);
                 return Ok(self.grant);
             }
             Step::Failed(failure) => *failure,

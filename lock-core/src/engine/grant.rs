@@ -9,6 +9,7 @@ use super::{Engine, Release};
 use crate::cluster::NodeSet;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
+use crate::quorum::renewal_pause;
 use crate::random::OwnerId;
 
 /// What the nodes hold, or may hold, for one owner id: the footprint of an attempt, and the lock that it won.
@@ -31,6 +32,8 @@ pub(crate) struct Grant {
     sent: Instant,
     /// When a majority granted the lock, if it did.
     granted_at: Option<Instant>,
+    /// Whether a node refused it, and may lack the key that it could have by now.
+    is_bare: bool,
     /// A shutdown waits for the release. Held from the beginning, so that it finds a grant or its release at any time.
     _tracked: TaskTrackerToken,
 }
@@ -46,7 +49,19 @@ impl Grant {
     ) -> Self {
         let (engine, keys, tracked) = (Arc::clone(engine), keys.clone(), engine.tracker.token());
         let (owner, sent) = (engine.random.owner(), Instant::now());
-        Self { engine, keys, owner, ttl, nodes, position, tokens: 0..0, sent, granted_at: None, _tracked: tracked }
+        Self {
+            engine,
+            keys,
+            owner,
+            ttl,
+            nodes,
+            position,
+            tokens: 0..0,
+            sent,
+            granted_at: None,
+            is_bare: false,
+            _tracked: tracked,
+        }
     }
 
     /// What stands for a lock that another process holds and delegated to this one: there is nothing to release. The nodes that
@@ -69,9 +84,9 @@ impl Grant {
         self.nodes.is_empty()
     }
 
-    /// A majority granted the lock, with these tokens.
-    pub(super) fn won(&mut self, tokens: Range<u64>) {
-        (self.tokens, self.granted_at) = (tokens, Some(Instant::now()));
+    /// A majority granted the lock, with these tokens. It is bare if a node refused.
+    pub(super) fn won(&mut self, tokens: Range<u64>, is_bare: bool) {
+        (self.tokens, self.granted_at, self.is_bare) = (tokens, Some(Instant::now()), is_bare);
     }
 
     /// Takes the token of the next holder. There is one for the first holder; further ones as far as they were reserved.
@@ -112,6 +127,11 @@ impl Grant {
         self.sent
     }
 
+    /// How long after the last requests they are repeated, for this time to live.
+    pub(crate) fn renewal_pause(&self, ttl: Duration) -> Duration {
+        renewal_pause(ttl, self.is_bare)
+    }
+
     /// When a majority granted the lock; `None` for an attempt that did not succeed.
     pub(crate) fn granted_at(&self) -> Option<Instant> {
         self.granted_at
@@ -119,7 +139,7 @@ impl Grant {
 
     /// A majority extended the key by requests sent at this time. What was sent later stays.
     pub(crate) fn renewed(&mut self, sent: Instant) {
-        self.sent = self.sent.max(sent);
+        (self.sent, self.is_bare) = (self.sent.max(sent), false);
     }
 
     /// The positions in the nodes' queues belong to another caller from now on.

@@ -344,9 +344,9 @@ impl Lease {
         }
     }
 
-    /// When the next renewal is due: a third of the time to live after the last one. `None` once the lock is being released.
+    /// When the next renewal is due: see [`renewal_pause`](crate::quorum::renewal_pause). `None` once the lock is being released.
     pub(super) fn renewal_due(&self) -> Option<Instant> {
-        self.0.grant.sent().map(|sent| sent + self.0.options.ttl / 3)
+        self.grant().as_ref().map(|grant| grant.sent() + grant.renewal_pause(self.0.options.ttl))
     }
 
     pub(super) fn renewal_is_due(&self) -> bool {

@@ -48,7 +48,7 @@ pub use self::membership::{
 pub use self::outage::{OUTAGE_GRACE, Outage};
 pub use self::proof::{ProofTally, ProofVerdict, ProofVote};
 pub use self::release::{ReleaseTally, ReleaseVerdict, ReleaseVote};
-pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote};
+pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote, renewal_pause};
 pub use self::roll_call::{NotCalled, RollCall};
 pub use self::set::{kept_of_batch, set_order};
 pub use self::validity::{drift, validity};

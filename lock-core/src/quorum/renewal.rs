@@ -1,4 +1,15 @@
+use std::time::Duration;
+
 use super::majority;
+
+/// How long after a grant, or a renewal, the next renewal is due.
+///
+/// A grant is bare while a node is known to have refused it: what the former holder released was still on its way there. If one clock is
+/// then stepped forward, nobody has a majority. So the first renewal comes early, and puts the key where it is missing.
+#[must_use]
+pub fn renewal_pause(ttl: Duration, is_bare: bool) -> Duration {
+    if is_bare { ttl / 30 } else { ttl / 3 }
+}
 
 /// A node's vote on a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -79,3 +79,27 @@ async fn no_set_is_formed_without_a_node_that_is_slow_to_answer_at_first() {
     all_nodes_vote(&locks).await;
     assert_eq!(locks.health().await.generation, Some(1), "it would have joined a set of the others later");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_data_are_an_earlier_copy_grants_nothing_before_a_quarantine() {
+    let cluster = MemoryCluster::new(1);
+    let (ours, theirs) = (cluster.manager(), cluster.manager());
+    let backup = {
+        assert!(ours.lock("r").acquire().await.unwrap().release().await.unwrap());
+        cluster.nodes[0].backup()
+    };
+    let held = ours.lock("r").renew(false).acquire().await.unwrap();
+    // Both have looked at it since. One that had not would not know, and what it writes soon makes the log as long as it was.
+    for locks in [&ours, &theirs] {
+        locks.health().await;
+    }
+    cluster.nodes[0].restore(&backup);
+    let began = Instant::now();
+    loop {
+        if let Ok(next) = theirs.lock("r").try_acquire().await {
+            assert!(!held.is_valid() && next.token() > held.token(), "{:?}", began.elapsed());
+            return;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -298,3 +298,25 @@ async fn a_renewal_in_flight_does_not_restore_a_released_key() {
         assert_eq!(cluster.holding(), 0, "released {after} ms after 300, and restored");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_a_node_refused_is_on_it_soon_after_the_former_holder_released_there() {
+    let cluster = MemoryCluster::new(3);
+    let locks = cluster.manager();
+    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+    eventually("no node holds the key", || cluster.holding() == 0).await;
+    // The release of the former holder is on its way to one node, and has arrived on the others.
+    let (node, former) = (cluster.raw(2).await, OwnerId::from_bits(7));
+    let held = Operation::Acquire { owner: former, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    assert!(matches!(node.send("r", held).await, Ok(Reply::Granted { .. })));
+    let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
+    let release = Operation::Release { owner: former, position: QueuePosition::None };
+    assert_eq!(node.send("r", release).await, Ok(Reply::Released));
+    assert_eq!(cluster.holding(), 2, "a bare majority");
+    sleep(TTL / 20).await;
+    assert_eq!(cluster.holding(), 3);
+    // From now on, one clock may step.
+    cluster.nodes[0].advance_clock(TTL);
+    assert!(matches!(cluster.manager().lock("r").try_acquire().await, Err(LockError::Contended { .. })));
+    assert!(guard.is_valid());
+}

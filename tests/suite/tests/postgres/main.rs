@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
 mod claims;
+mod clock;
 #[path = "../equivalence/mod.rs"]
 mod equivalence;
 mod every_kind;
