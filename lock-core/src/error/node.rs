@@ -73,6 +73,15 @@ impl NodeError {
             Self::TimedOut | Self::ConnectionLost { .. } | Self::Protocol { .. } | Self::NotReplicated { .. }
         )
     }
+
+    /// Whether this is what a server shows that is starting, has no leader yet, or is out of reach for a moment.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::TimedOut | Self::ConnectionLost { .. } => true,
+            Self::Rejected { code, .. } => code == "LOADING",
+            _ => false,
+        }
+    }
 }
 
 /// Why a node must not be used, and what to do about it.

@@ -219,8 +219,14 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how long [`connect`](Self::connect) waits for masters to which the first connection is still being made, while no majority can
-    /// be used. A master that refuses the connection is not waited for.
+    /// Sets how long [`connect`](Self::connect) waits for masters that are starting, while no majority can be used: those to which the first
+    /// connection is still being made, and those at which an attempt failed in a way that may pass. The latter are tried again: nobody
+    /// listens at the address, a name is not known, the connection is closed or takes no more clients, no reply comes in time, Redis is
+    /// loading its data (`LOADING`), PostgreSQL is starting up (`57P03`), a ZooKeeper ensemble has no leader, the sentinels do not agree.
+    ///
+    /// What does not pass by itself is not waited for: a refused login, a server of another kind, a master that must not be used or
+    /// belongs to another set, one that refuses writes. A wrong host or port looks like a master that is starting, and is reported
+    /// when the time is over.
     ///
     /// From 100 ms to 10 minutes. Defaults to 10 s.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
@@ -374,8 +380,9 @@ impl LockManagerBuilder {
     }
 
     /// Builds the manager and connects: waits until every first connection was made or failed, and every node that is admitted was
-    /// asked to grant and renew a lock that nobody else can ask for. Takes at most about two seconds if a majority can be used, and
-    /// otherwise about [`connect_timeout`](Self::connect_timeout).
+    /// asked to grant and renew a lock that nobody else can ask for. Takes at most about two seconds if a majority can be used. Otherwise
+    /// waits for masters that are starting, up to the [`connect_timeout`](Self::connect_timeout): a service and its masters may be started
+    /// together.
     ///
     /// # Errors
     ///

@@ -196,8 +196,16 @@ impl ZooKeeperEnsemble {
     /// The `tickTime` of the servers.
     pub const TICK_TIME: Duration = Duration::from_millis(ENSEMBLE_TICK);
 
-    /// Starts the servers.
+    /// Starts the servers, and waits until all of them serve.
     pub async fn start() -> Self {
+        let ensemble = Self::launch();
+        ensemble.all_serve().await;
+        ensemble
+    }
+
+    /// Starts the processes of the servers, and waits for nothing: no port is open yet, and no leader is elected.
+    #[must_use]
+    pub fn launch() -> Self {
         crate::events::keep_two_subscribers();
         let ports: Vec<[u16; 3]> = (0..3).map(|_| [free_port(), free_port(), free_port()]).collect();
         let members = ports
@@ -210,9 +218,7 @@ impl ZooKeeperEnsemble {
         let create = |(at, [port, ..]): (usize, &[u16; 3])| ZooKeeperServer::create(*port, &configuration, at + 1);
         let mut servers: Vec<ZooKeeperServer> = ports.iter().enumerate().map(create).collect();
         servers.iter_mut().for_each(ZooKeeperServer::run);
-        let ensemble = Self { servers };
-        ensemble.all_serve().await;
-        ensemble
+        Self { servers }
     }
 
     /// All servers: `host:port,host:port,host:port`.

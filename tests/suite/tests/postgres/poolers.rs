@@ -80,7 +80,8 @@ async fn a_pooler_that_takes_no_more_clients_says_so_itself() {
     let pooler = PgBouncer::start(&server, &["max_client_conn = 1", IGNORES_OPTIONS]).await;
     let (client, wire) = tokio_postgres::connect(&pooler.url(), tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(wire);
-    let error = LockManager::builder().postgres([pooler.url()]).connect().await.unwrap_err();
+    let builder = LockManager::builder().postgres([pooler.url()]).connect_timeout(Duration::from_secs(2));
+    let error = builder.connect().await.unwrap_err();
     assert!(error.to_string().contains("max_client_conn"), "{error}");
     drop(client);
 }

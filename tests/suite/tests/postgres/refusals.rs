@@ -1,6 +1,7 @@
 //! Servers that cannot be nodes: the error says why, and what to do, and nothing is granted.
 
 use std::io;
+use std::time::Duration;
 
 use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal};
 use lock_support::{PostgresServer, RedisServer, accept, eventually_async, free_port};
@@ -127,7 +128,8 @@ async fn a_wrong_password_a_missing_one_and_a_missing_database_are_told_apart_an
 
 #[tokio::test]
 async fn nobody_at_the_address_is_no_quorum() {
-    let error = error_of(&format!("postgres://app@127.0.0.1:{}/db", free_port())).await;
+    let builder = LockManager::builder().postgres([format!("postgres://app@127.0.0.1:{}/db", free_port())]);
+    let error = builder.connect_timeout(Duration::from_secs(1)).connect().await.unwrap_err();
     let ConnectError::NoQuorum { unreachable, .. } = &error else { panic!("{error}") };
     assert!(
         matches!(&unreachable[0].1, NodeError::Unreachable { reason } if reason == "connection refused"),

@@ -29,6 +29,35 @@ async fn a_replica_is_refused() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_reported_at_once_although_other_servers_may_be_starting() {
+    let mut cluster = RedisCluster::start(3).await;
+    let replicaof = format!("127.0.0.1 {}", cluster.servers[0].port());
+    cluster.servers[1] = RedisServer::start_with(&["--replicaof", &replicaof]).await;
+    cluster.servers[0].kill();
+    cluster.servers[2].kill();
+    let started = Instant::now();
+    let builder = cluster.builder().connect_timeout(Duration::from_secs(60));
+    assert_eq!(refusal(builder).await, (cluster.servers[1].address(), Refusal::Replica));
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_service_that_is_started_before_its_masters_connects_to_them() {
+    let mut cluster = RedisCluster::start(3).await;
+    for is_formed in [false, true] {
+        if is_formed {
+            cluster.builder().connect().await.unwrap();
+        }
+        cluster.servers.iter_mut().for_each(RedisServer::kill);
+        let connecting = tokio::spawn(cluster.builder().connect_timeout(Duration::from_secs(30)).connect());
+        for server in &mut cluster.servers {
+            server.restart_empty().await;
+        }
+        connecting.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_evicts_is_refused() {
     let mut cluster = RedisCluster::start(3).await;
     cluster.servers[2] = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lru"]).await;
@@ -81,7 +110,7 @@ async fn connect_reports_a_missing_majority_and_tolerates_a_dead_minority() {
 async fn a_new_set_is_not_formed_without_one_of_its_masters_unless_it_is_told_to() {
     let mut cluster = RedisCluster::start(3).await;
     cluster.servers[0].kill();
-    let error = cluster.builder().connect().await.unwrap_err();
+    let error = cluster.builder().connect_timeout(Duration::from_secs(1)).connect().await.unwrap_err();
     assert_eq!(error, ConnectError::NotFormed { missing: vec![cluster.servers[0].address()] });
     let quarantine = Duration::from_millis(300);
     let builder = cluster.builder().ttl(quarantine).max_ttl(quarantine).form_with_missing(true);

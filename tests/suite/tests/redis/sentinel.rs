@@ -19,7 +19,7 @@ fn builder() -> LockManagerBuilder {
 
 /// What keeps the only node from voting.
 async fn problem(builder: LockManagerBuilder) -> NodeError {
-    match builder.connect().await.unwrap_err() {
+    match builder.connect_timeout(Duration::from_secs(1)).connect().await.unwrap_err() {
         ConnectError::NoQuorum { mut unreachable, .. } => unreachable.remove(0).1,
         other => panic!("{other}"),
     }

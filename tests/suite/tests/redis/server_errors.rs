@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal, Vote};
 use lock_support::{RedisCluster, RedisServer, eventually_async};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,7 +19,8 @@ async fn a_server_that_is_down_is_called_not_reachable_once() {
     for vote in &votes[..2] {
         assert_eq!(vote.to_string().matches("not reachable").count(), 1, "{vote}");
     }
-    let error = cluster.builder().connect().await.unwrap_err().to_string();
+    let builder = cluster.builder().connect_timeout(Duration::from_secs(1));
+    let error = builder.connect().await.unwrap_err().to_string();
     assert_eq!(error.matches("not reachable").count(), 2, "{error}");
 }
 
@@ -32,8 +34,9 @@ async fn a_server_with_too_many_clients_is_recognized() {
         only_client.is_some()
     })
     .await;
-    for _ in 0..10 {
-        let error = LockManager::builder().redis([server.url()]).connect().await.unwrap_err().to_string();
+    let builder = || LockManager::builder().redis([server.url()]).connect_timeout(Duration::from_secs(1));
+    for connected in join_all((0..10).map(|_| builder().connect())).await {
+        let error = connected.unwrap_err().to_string();
         assert!(error.contains("maxclients"), "{error}");
     }
 }

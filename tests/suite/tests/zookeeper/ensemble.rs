@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::{LockManager, ZooKeeperNode};
 use lock_support::{ZooKeeperEnsemble, all_nodes_vote, eventually};
 use tokio::time::{Instant, timeout};
@@ -72,4 +73,19 @@ async fn no_lock_rests_on_one_server_whether_it_lags_or_dies() {
     ensemble.servers[follower].kill();
     eventually("the lease is lost", || !guard.is_valid()).await;
     assert!(locks.lock("r").wait(Duration::from_millis(500)).acquire().await.is_err());
+}
+
+#[tokio::test]
+async fn services_that_start_together_with_the_ensemble_connect() {
+    let ensemble = ZooKeeperEnsemble::launch();
+    let connecting = (0..8).map(|_| {
+        // A busy machine takes its time for three servers and an election.
+        let builder = LockManager::builder().zookeeper(ensemble.address()).connect_timeout(Duration::from_secs(60));
+        tokio::spawn(builder.connect())
+    });
+    for connected in join_all(connecting).await {
+        let locks = connected.unwrap().unwrap_or_else(|error| panic!("{error}"));
+        let lock = locks.lock("r").wait(Duration::from_secs(20));
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
 }

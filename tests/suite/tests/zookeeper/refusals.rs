@@ -71,7 +71,8 @@ fn an_address_that_is_none_is_refused_without_its_password() {
 #[tokio::test]
 async fn an_ensemble_that_does_not_answer_is_named() {
     let address = format!("127.0.0.1:{}/locks", free_port());
-    let error = LockManager::builder().zookeeper(&address).connect().await.unwrap_err();
+    let builder = LockManager::builder().zookeeper(&address).connect_timeout(Duration::from_secs(3));
+    let error = builder.connect().await.unwrap_err();
     assert!(matches!(error, ConnectError::NoQuorum { .. }), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
 }
