@@ -73,7 +73,7 @@ fn state(node: &NodeHealth) -> &'static str {
     match &node.problem {
         None => "up",
         Some(NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. }) => "down",
-        Some(NodeError::TimedOut) => "hung",
+        Some(NodeError::TimedOut | NodeError::HeldUp { .. }) => "hung",
         // It grants nothing before every lock has ended that was granted without it.
         Some(NodeError::Quarantined { .. } | NodeError::Unadmitted) => "joining",
         Some(NodeError::NotMember(_)) => "not-member",

@@ -279,6 +279,11 @@ impl Cluster {
         }
     }
 
+    /// The error for a reply of a node that did not come in time.
+    pub(crate) fn timed_out(&self, node: usize) -> NodeError {
+        self.members[node].node.last_words().map_or(NodeError::TimedOut, |reason| NodeError::HeldUp { reason })
+    }
+
     /// Asks for a change of the members.
     pub(crate) fn request(&self, change: Option<Change>) {
         self.membership().request(change);

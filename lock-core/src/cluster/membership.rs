@@ -61,7 +61,11 @@ impl Cluster {
             tokio::select! {
                 biased;
                 () = member.node.disconnected(), if !is_away => {
-                    self.unreachable(node, NodeError::Unreachable { reason: "connection lost".into() });
+                    let reason = match member.node.last_words() {
+                        Some(words) => format!("connection lost: {words}"),
+                        None => "connection lost".into(),
+                    };
+                    self.unreachable(node, NodeError::Unreachable { reason });
                 }
                 () = member.recheck.notified() => {}
                 () = sleep(pause) => {}
@@ -123,6 +127,7 @@ impl Cluster {
     }
 
     fn unreachable(&self, node: usize, error: NodeError) {
+        let error = if error == NodeError::TimedOut { self.timed_out(node) } else { error };
         let mut last = self.members[node].last_inspection();
         (last.error, last.was_inspected) = (Some(error), true);
         drop(last);

@@ -72,6 +72,11 @@ impl TestVote {
                 self.cast_in = Some(epoch);
                 self.complaint.note(error)
             }
+            // A reason, but no answer: it may go away at any time, so the next one who asks has another test vote cast.
+            Err(error @ NodeError::HeldUp { .. }) => {
+                self.cast_in = None;
+                self.complaint.note(error)
+            }
             // No answer of the node. What comes of the connection is reported by the inspections.
             Err(_) => false,
         }
@@ -113,7 +118,7 @@ impl Cluster {
             ) => Ok(()),
             Ok((Err(error), _, _) | (_, Err(error), _) | (_, _, Err(error))) => Err(error),
             Ok(replies) => Err(NodeError::Protocol { reply: format!("{replies:?}") }),
-            Err(_) => Err(NodeError::TimedOut),
+            Err(_) => Err(self.timed_out(node)),
         };
         if let Err(error) = &outcome {
             self.report(node, error);

@@ -205,7 +205,7 @@ impl Round {
     /// The timeout of one of the nodes that have not replied.
     fn give_up_one(&mut self) -> Option<NodeReply> {
         if let Some(node) = self.replies.give_up_one() {
-            return Some(NodeReply { node, reply: Err(NodeError::TimedOut) });
+            return Some(NodeReply { node, reply: Err(self.cluster.timed_out(node)) });
         }
         let WaitingRequest { node, .. } = self.waiting.pop()?;
         Some(NodeReply { node, reply: Err(NodeError::Unreachable { reason: "connecting".into() }) })

@@ -18,6 +18,12 @@ pub enum NodeError {
     /// No reply within the node timeout.
     #[error("no reply in time; if locks time out because the master is far away, raise node_timeout")]
     TimedOut,
+    /// No reply within the node timeout, and the server said last why: in an error that came too late, or when it ended the connection.
+    #[error("no reply in time; the server said last: {reason}")]
+    HeldUp {
+        /// The server's message.
+        reason: String,
+    },
     /// The connection was lost before the reply arrived.
     #[error("connection lost: {reason}")]
     ConnectionLost {
@@ -70,14 +76,18 @@ impl NodeError {
     pub fn may_have_executed(&self) -> bool {
         matches!(
             self,
-            Self::TimedOut | Self::ConnectionLost { .. } | Self::Protocol { .. } | Self::NotReplicated { .. }
+            Self::TimedOut
+                | Self::HeldUp { .. }
+                | Self::ConnectionLost { .. }
+                | Self::Protocol { .. }
+                | Self::NotReplicated { .. }
         )
     }
 
     /// Whether this is what a server shows that is starting, has no leader yet, or is out of reach for a moment.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::TimedOut | Self::ConnectionLost { .. } => true,
+            Self::Unreachable { .. } | Self::TimedOut | Self::HeldUp { .. } | Self::ConnectionLost { .. } => true,
             Self::Rejected { code, .. } => code == "LOADING",
             _ => false,
         }
@@ -178,6 +188,9 @@ fn remedy(code: &str, detail: &str) -> &'static str {
         "READONLY" => "; it became a replica: name the address of a master",
         "LOADING" => "; it is used when it has loaded its data",
         "BUSY" => "; another script keeps it busy: end that with SCRIPT KILL",
+        "55P03" => {
+            "; another session has locked a table or a row of the schema locks: find it with pg_blocking_pids, and end it"
+        }
         "WRONGTYPE" => "; a key under the prefix holds other data: delete it, or use another prefix",
         _ if detail.contains("max number of clients") => "; raise maxclients, or close other connections",
         _ => "",
@@ -200,6 +213,7 @@ mod tests {
             ("LOADING", "loaded"),
             ("BUSY", "SCRIPT KILL"),
             ("WRONGTYPE", "another prefix"),
+            ("55P03", "pg_blocking_pids"),
         ] {
             let text = text(code, "what happened");
             assert!(text.starts_with(&format!("{code}: what happened; ")) && text.contains(remedy), "{text}");

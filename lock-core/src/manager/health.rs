@@ -92,7 +92,10 @@ impl VotingSeats {
 pub(super) async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<(u64, usize)>) {
     let member = &cluster.members[node];
     let asked = Instant::now();
-    let answer = timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await.unwrap_or(Err(NodeError::TimedOut));
+    let answer = match timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await {
+        Err(_) | Ok(Err(NodeError::TimedOut)) => Err(cluster.timed_out(node)),
+        Ok(answer) => answer,
+    };
     let round_trip = answer.is_ok().then(|| asked.elapsed());
     let seen = answer.as_ref().ok().and_then(|seen| seen.record.get());
     let member_id = seen.map(|record| record.member.to_string());
@@ -112,7 +115,7 @@ pub(super) async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, O
         }
         (MemberState::Admitted { .. }, Ok(_)) => {
             let vote = timeout_at(asked + TIMEOUT, cluster.test_vote(node)).await;
-            vote.unwrap_or(Err(NodeError::TimedOut)).err()
+            vote.unwrap_or_else(|_| Err(cluster.timed_out(node))).err()
         }
         (_, Ok(_)) => cluster.problem(node),
     };

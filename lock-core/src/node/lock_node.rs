@@ -97,6 +97,10 @@ pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///         self.node.disconnected()
 ///     }
 ///
+///     fn last_words(&self) -> Option<String> {
+///         self.node.last_words()
+///     }
+///
 ///     fn disconnect(&self) {
 ///         self.node.disconnect();
 ///     }
@@ -222,6 +226,13 @@ pub trait LockNode: Send + Sync + 'static {
         Box::pin(pending())
     }
 
+    /// Why the server executes nothing, if that is what it said last: in an error that it replied with, perhaps too late for the caller,
+    /// or when it ended the connection. Errors and logs name it for a reply that is missing; nothing is decided by it. The default
+    /// implementation knows of none.
+    fn last_words(&self) -> Option<String> {
+        None
+    }
+
     /// Gives up the connection, as if it were lost: the runtime that moves its bytes does not run any more. What was not written
     /// by now must not be written later, even if that runtime runs again. The next inspection opens a new connection, on the
     /// runtime that polls it. The default implementation does nothing, which is right for a node without a connection.
@@ -335,6 +346,11 @@ macro_rules! forward_to_node {
             $node.disconnected()
         }
     };
+    (@last_words $this:ident $node:expr) => {
+        fn last_words(&$this) -> Option<String> {
+            $node.last_words()
+        }
+    };
     (@node_timeout $this:ident $node:expr) => {
         fn node_timeout(&$this, ttl: std::time::Duration) -> std::time::Duration {
             $node.node_timeout(ttl)
@@ -361,8 +377,8 @@ macro_rules! delegate {
     ($pointer:ident) => {
         impl<T: LockNode + ?Sized> LockNode for $pointer<T> {
             forward_to_node!(self => (**self);
-                name inspect write_record read_fences submit submit_all look evict wakeups disconnected disconnect
-                node_timeout is_alone set_max_ttl);
+                name inspect write_record read_fences submit submit_all look evict wakeups disconnected last_words
+                disconnect node_timeout is_alone set_max_ttl);
         }
     };
 }

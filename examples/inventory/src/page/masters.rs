@@ -134,7 +134,7 @@ impl TileState {
         match &node.problem {
             None => Self::Up,
             Some(NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. }) => Self::Down,
-            Some(NodeError::TimedOut) => Self::Hung,
+            Some(NodeError::TimedOut | NodeError::HeldUp { .. }) => Self::Hung,
             Some(NodeError::Quarantined { .. } | NodeError::Unadmitted) => Self::Joining,
             Some(NodeError::NotMember(_)) => Self::NotMember,
             Some(_) => Self::Refused,

@@ -100,6 +100,15 @@ pub(super) fn ends_session(error: &NodeError) -> bool {
     }
 }
 
+/// What the server itself said in an error: it replied with it, or ended the connection.
+pub(super) fn words(error: &Error) -> Option<String> {
+    let words = error.as_db_error().map(error_reply)?;
+    Some(match words {
+        NodeError::ConnectionLost { reason } | NodeError::Unreachable { reason } => reason,
+        other => other.to_string(),
+    })
+}
+
 fn is_io(error: &Error) -> bool {
     error.source().is_some_and(<dyn StdError + 'static>::is::<io::Error>)
 }

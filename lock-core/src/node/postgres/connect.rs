@@ -15,7 +15,7 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
 use super::address::Address;
-use super::classify::{connect_error, io_error, not_postgres, with_cause};
+use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
 use super::first_answer::{FirstAnswer, is_redis};
 use super::settings::SessionId;
 use crate::node::NodeError;
@@ -123,20 +123,38 @@ pub(super) async fn next_message(wire: &mut Wire) -> Option<AsyncMessage> {
     poll_fn(|cx| wire.poll_message(cx)).await?.ok()
 }
 
+/// Why a connection is not used any more.
+pub(super) struct Lost {
+    pub(super) reason: String,
+    /// Whether the server said so.
+    pub(super) by_server: bool,
+}
+
+impl Lost {
+    /// It works, as far as is known, but too slowly.
+    pub(super) fn given_up() -> Self {
+        Self { reason: "it stalled, and was given up".into(), by_server: false }
+    }
+}
+
 /// Moves the bytes of a connection until it is lost, or the server sends a warning: says which. After a warning, what it said to be
 /// committed may not be: a wait for standbys that was cancelled ends with one, and then with success.
-pub(super) async fn drive(wire: &mut Wire) -> String {
+pub(super) async fn drive(wire: &mut Wire) -> Lost {
     loop {
         match poll_fn(|cx| wire.poll_message(cx)).await {
             Some(Ok(AsyncMessage::Notice(notice))) => {
                 let is_warning = notice.parsed_severity() == Some(Severity::Warning);
                 if is_warning && !notice.routine().is_some_and(|routine| HARMLESS.contains(&routine)) {
-                    return format!("the server warned: {}", notice.message());
+                    return Lost { reason: format!("the server warned: {}", notice.message()), by_server: true };
                 }
             }
             Some(Ok(_)) => {}
-            Some(Err(error)) => return with_cause(&error),
-            None => return "the server closed it".into(),
+            Some(Err(error)) => {
+                let words = words(&error);
+                let by_server = words.is_some();
+                return Lost { reason: words.unwrap_or_else(|| with_cause(&error)), by_server };
+            }
+            None => return Lost { reason: "the server closed it".into(), by_server: false },
         }
     }
 }

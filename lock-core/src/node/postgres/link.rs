@@ -11,6 +11,7 @@ use super::address::Address;
 use super::cancel::cancel_unanswered;
 use super::classify::ends_session;
 use super::connect::{CONNECT_TIMEOUT, Connected, connect, prepare};
+use super::last_words::LastWords;
 use super::session::Session;
 use super::worker::{Message, Worker};
 use super::{inspect, look};
@@ -37,7 +38,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects, and prepares the session.
-    pub(super) async fn open(address: &Address, synchronous: bool) -> Result<Self, NodeError> {
+    pub(super) async fn open(address: &Address, synchronous: bool, last_words: &LastWords) -> Result<Self, NodeError> {
         let Connected { client, mut wire, id } = connect(address).await?;
         // A pooler without a free session keeps the first statement waiting, and says nothing.
         let mut is_ours = false;
@@ -51,9 +52,8 @@ impl Link {
             .unwrap_or_else(|_| Err(NodeError::Unreachable { reason: unprepared(is_ours) }))?;
         let (session, gone) = (Arc::new(session), CancellationToken::new());
         let (submissions, receiver) = mpsc::channel(CAPACITY);
-        let worker =
-            unconstrained(Worker::new(Arc::clone(&session), address.name.clone(), gone.clone()).run(wire, receiver));
-        let worker = Task::spawn_on(&Handle::current(), worker);
+        let worker = Worker::new(Arc::clone(&session), address.name.clone(), gone.clone(), last_words.clone());
+        let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run(wire, receiver)));
         // Not ended with the link: its work begins then, and takes seconds at most.
         Handle::current().spawn(cancel_unanswered(address.clone(), Arc::clone(&session), gone.clone()));
         Ok(Self { session, submissions, worker, gone, found: Arc::default() })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
+use super::last_words::LastWords;
 use super::link::{Link, refuse};
 use super::schema::SCHEMA;
 #[cfg(feature = "tls")]
@@ -64,6 +65,7 @@ struct Shared {
     address: Address,
     synchronous_commit: bool,
     link: PresentLink<Link>,
+    last_words: LastWords,
 }
 
 impl PostgresNode {
@@ -156,14 +158,15 @@ impl PostgresNode {
     }
 
     fn new(address: Address, synchronous_commit: bool) -> Self {
-        Self(Arc::new(Shared { address, synchronous_commit, link: PresentLink::default() }))
+        let (link, last_words) = (PresentLink::default(), LastWords::default());
+        Self(Arc::new(Shared { address, synchronous_commit, link, last_words }))
     }
 }
 
 impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
     async fn open(&self) -> Result<Link, NodeError> {
-        self.link.get_or_open(Link::open(&self.address, self.synchronous_commit)).await
+        self.link.get_or_open(Link::open(&self.address, self.synchronous_commit, &self.last_words)).await
     }
 }
 
@@ -220,6 +223,10 @@ impl LockNode for PostgresNode {
 
     fn disconnected(&self) -> NodeFuture<()> {
         self.0.link.lost()
+    }
+
+    fn last_words(&self) -> Option<String> {
+        self.0.last_words.get()
     }
 
     fn disconnect(&self) {

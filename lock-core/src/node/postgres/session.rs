@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow, Statemen
 
 use super::classify::node_error;
 use super::schema::{CHECK, FUNCTIONS, GRANTS, SCHEMA};
-use super::settings::{NO_TIMEOUTS, SessionId, random_id};
+use super::settings::{NO_TIMEOUTS, SessionId, random_id, set_lock_timeout};
 use crate::node::{NodeError, Refusal};
 
 /// The oldest version that has everything that the functions use.
@@ -44,8 +44,9 @@ impl Session {
             if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
         );
         let memory_marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
+        let lock_timeout = set_lock_timeout();
         // In this order. If one fails, so do those behind it, and the first error is the one that says why.
-        let ((), (), (), (), (), votes, inspect, write_record, read_fences, look, evict, sweep) = try_join!(
+        let ((), (), (), (), (), votes, inspect, write_record, read_fences, look, evict, sweep, ()) = try_join!(
             batch(&settings),
             async { if has_tables { Ok(()) } else { create_tables(&client).await } },
             async { batch(CHECK).await.map_err(foreign_tables) },
@@ -60,6 +61,7 @@ impl Session {
             prepare("lock_look($1, $2, $3, $4, $5, $6)"),
             prepare("lock_evict($1, $2, $3, $4, $5, $6, $7, $8::text[]::uuid[], $9, $10)"),
             prepare("lock_sweep($1, $2)"),
+            batch(&lock_timeout),
         )?;
         let unanswered = AtomicUsize::new(0);
         Ok(Self { client, id, votes, inspect, write_record, read_fences, look, evict, sweep, unanswered })

@@ -12,10 +12,13 @@ use super::classify::node_error;
 use crate::node::{NodeError, Refusal};
 
 /// How long a statement may wait for the locks of others, and how long it may take. What is held up must not be executed later, when
-/// nobody counts on it any more. The server says so before [`STALLED_AFTER`], when the connection would be given up for it. Neither
-/// ends a commit that waits for the disk or for standbys.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// nobody counts on it any more. The server says so before [`STALLED_AFTER`], when the connection would be given up for it; and that a
+/// lock is not free, before the longest node timeout by default (2 s), so that callers learn it. Neither ends a commit that waits for
+/// the disk or for standbys.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(1500);
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(4);
+/// The same while a session is prepared, which may take a second. `lock_inspect` sets it, too.
+const FIRST_LOCK_TIMEOUT: Duration = Duration::from_millis(800);
 /// A connection on which nothing moves for this long, although replies are due, is given up. A disk may take its time.
 pub(super) const STALLED_AFTER: Duration = Duration::from_secs(5);
 
@@ -42,6 +45,11 @@ const SETTINGS: [(&str, &str); 14] = [
 pub(super) const NO_TIMEOUTS: &str = "SELECT set_config(name, '0', false) FROM pg_settings
                                       WHERE name IN ('idle_session_timeout', 'transaction_timeout')";
 
+/// Sets how long the statements of a session that is prepared may wait for the locks of others.
+pub(super) fn set_lock_timeout() -> String {
+    format!("SET lock_timeout = {}", LOCK_TIMEOUT.as_millis())
+}
+
 /// What only this session knows. It is among its settings, so it shows which session a statement has reached.
 #[derive(Clone)]
 pub(super) struct SessionId(String);
@@ -58,7 +66,7 @@ impl SessionId {
 
     /// The options of the startup packet, behind those of the URL.
     pub(super) fn options(&self, of_url: Option<&str>) -> String {
-        let timeouts = [("lock_timeout", LOCK_TIMEOUT), ("statement_timeout", STATEMENT_TIMEOUT)];
+        let timeouts = [("lock_timeout", FIRST_LOCK_TIMEOUT), ("statement_timeout", STATEMENT_TIMEOUT)];
         let timeouts = timeouts.map(|(name, timeout)| (name, timeout.as_millis().to_string()));
         let settings = SETTINGS.map(|(name, value)| (name, value.to_owned())).into_iter().chain(timeouts);
         let settings = settings.chain([("locks.session", self.0.clone())]);

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::classify::{ends_session, node_error};
+use super::classify::{ends_session, node_error, words};
 use super::codec::{Batch, column, decode};
-use super::connect::{Wire, drive};
+use super::connect::{CONNECT_TIMEOUT, Lost, Wire, drive};
+use super::last_words::LastWords;
 use super::link::refuse;
 use super::session::Session;
 use super::settings::STALLED_AFTER;
@@ -40,6 +42,7 @@ pub(super) struct Worker {
     session: Arc<Session>,
     /// Of the node, for events.
     name: String,
+    last_words: LastWords,
     gone: CancellationToken,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
@@ -66,11 +69,12 @@ struct InFlight {
 type Replies = Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>;
 
 impl Worker {
-    pub(super) fn new(session: Arc<Session>, name: String, gone: CancellationToken) -> Self {
+    pub(super) fn new(session: Arc<Session>, name: String, gone: CancellationToken, last_words: LastWords) -> Self {
         let now = Instant::now();
         Self {
             session,
             name,
+            last_words,
             _ended: gone.clone().drop_guard(),
             gone,
             in_flight: VecDeque::new(),
@@ -93,13 +97,11 @@ impl Worker {
         while open || !self.in_flight.is_empty() {
             tokio::select! {
                 biased;
-                () = gone.cancelled() => return,
-                reason = drive(&mut wire) => {
-                    for InFlight { messages, .. } in self.in_flight.drain(..) {
-                        refuse(messages, &NodeError::ConnectionLost { reason: reason.clone() });
-                    }
-                    return;
+                () = gone.cancelled() => {
+                    submissions.close();
+                    return self.give_up(&mut wire).await;
                 }
+                lost = drive(&mut wire) => return self.lost(lost),
                 // Also between statements without a pause. It comes seldom enough to hold up nothing.
                 () = &mut sweep, if self.sweep_at.is_some() => self.sweep(),
                 replies = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
@@ -124,11 +126,57 @@ impl Worker {
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
                     if self.moved.elapsed() >= STALLED_AFTER {
-                        return;
+                        submissions.close();
+                        return self.give_up(&mut wire).await;
                     }
                     stalled.as_mut().reset(self.moved + STALLED_AFTER);
                 }
             }
+        }
+    }
+
+    /// Gives the connection up. What the server does for it is cancelled then, and the server may say what that waited for.
+    async fn give_up(mut self, wire: &mut Wire) {
+        self.gone.cancel();
+        self.waiting.clear();
+        let answered = async {
+            for InFlight { replies, .. } in &mut self.in_flight {
+                // It was cancelled, or comes too late.
+                _ = replies.await;
+            }
+        };
+        let lost = tokio::select! {
+            biased;
+            lost = drive(wire) => lost,
+            () = answered => Lost::given_up(),
+            () = sleep(CONNECT_TIMEOUT) => Lost::given_up(),
+        };
+        if lost.by_server {
+            self.last_words.note(lost.reason.clone());
+        }
+        for InFlight { messages, .. } in self.in_flight {
+            refuse(messages, &NodeError::ConnectionLost { reason: lost.reason.clone() });
+        }
+    }
+
+    /// Tells everybody whose reply is missing why the connection is lost. If the server ended it, it may have said so in its last reply.
+    fn lost(self, Lost { reason, by_server }: Lost) {
+        let mut said = by_server.then(|| reason.clone());
+        for InFlight { messages, replies } in self.in_flight {
+            // Nothing counts of what it replied with success: see `drive`.
+            if let Some(Err(error)) = replies.now_or_never()
+                && let Some(words) = words(&error)
+            {
+                said = Some(words);
+                refuse(messages, &node_error(&error));
+            } else {
+                let reason = said.as_ref().unwrap_or(&reason).clone();
+                refuse(messages, &NodeError::ConnectionLost { reason });
+            }
+        }
+        match said {
+            Some(words) => self.last_words.note(words),
+            None => self.last_words.forget(),
         }
     }
 
@@ -168,13 +216,19 @@ impl Worker {
         let error = match replies {
             Ok(rows) if messages.is_empty() => return self.swept(rows.first()),
             Ok(rows) if rows.len() == messages.len() => {
+                self.last_words.forget();
                 for (message, row) in messages.into_iter().zip(&rows) {
                     message.reply_to.send(decode(row));
                 }
                 return;
             }
             Ok(rows) => NodeError::Protocol { reply: format!("{} replies to {} requests", rows.len(), messages.len()) },
-            Err(error) => node_error(&error),
+            Err(error) => {
+                if let Some(words) = words(&error) {
+                    self.last_words.note(words);
+                }
+                node_error(&error)
+            }
         };
         if ends_session(&error) {
             self.gone.cancel();

@@ -10,6 +10,7 @@ mod every_kind;
 mod forgetting;
 mod locks;
 mod poolers;
+mod reasons;
 mod refusals;
 mod rules;
 mod shop;

@@ -29,9 +29,10 @@ CREATE FUNCTION pg_temp.lock_run_id() RETURNS text LANGUAGE sql AS $$
 $$;
 
 -- Reads everything that decides whether the node is admitted. The record is of one snapshot, taken when the statement was bound. The time
--- is that of its execution, a moment later: no quarantine of the record began after it.
+-- is that of its execution, a moment later: no quarantine of the record began after it. What locks the tables is named before the
+-- inspection is given up, which takes a second.
 CREATE FUNCTION pg_temp.lock_inspect(session text, space text)
-RETURNS TABLE (run_id text, written bigint, clock bigint, fields text[]) LANGUAGE sql STABLE AS $$
+RETURNS TABLE (run_id text, written bigint, clock bigint, fields text[]) LANGUAGE sql STABLE SET lock_timeout = '800ms' AS $$
   SELECT pg_temp.lock_run_id(), (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint, pg_temp.lock_micros(statement_timestamp() - 'epoch'::timestamptz),
     (SELECT ARRAY[n.member, n.version, n.run_id, n.format, n.was, n.roster, n.previous, n.promised, n.accepted, n.quarantines, n.epoch]
       FROM locks.node n WHERE n.keyspace = space)

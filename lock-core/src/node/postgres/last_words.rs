@@ -1,0 +1,27 @@
+//! What a server said last, if that is why it executes nothing.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Written by the worker of the connection, and kept when another connection is opened: what is wrong may be wrong there, too.
+#[derive(Clone, Default)]
+pub(super) struct LastWords(Arc<Mutex<Option<String>>>);
+
+impl LastWords {
+    /// Notes why the server did not execute a statement, or ended the connection.
+    pub(super) fn note(&self, words: String) {
+        *self.words() = Some(words);
+    }
+
+    /// The server executed a statement, or is gone without a word.
+    pub(super) fn forget(&self) {
+        *self.words() = None;
+    }
+
+    pub(super) fn get(&self) -> Option<String> {
+        self.words().clone()
+    }
+
+    fn words(&self) -> MutexGuard<'_, Option<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
