@@ -16,13 +16,23 @@ use super::rng::{Rng, splitmix64};
 use super::uplink::dial;
 use super::world::{World, now};
 
+/// How many of a hundred managers have two addresses of one master in their list.
+const TWICE: u64 = 10;
+
+/// What distinguishes the manager with a mended list from those of all starts of a client.
+const MENDED: u64 = 1 << 16;
+
 /// The port of all servers.
 pub(super) const PORT: u16 = 6379;
 
 /// The process of one client: its workers take locks while there are faults, and afterwards it acquires each lock once more.
 pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Result<(), String> {
     let start = world.start(client);
-    let locks = manager(&plan, &world, client, start)?;
+    let mut rng = Rng::new(plan.seed, &[5, client as u64, start]);
+    let list = world.list(client);
+    let twice = (plan.scenario == Scenario::Promised && rng.percent(TWICE)).then(|| Twice::draw(&list, &mut rng));
+    let is_wrong = twice.is_some();
+    let locks = manager(&plan, &world, client, start, twice.as_ref())?;
     let worker = |worker: usize| {
         let rng = Rng::new(plan.seed, &[1, client as u64, start, worker as u64]);
         let mixer = Rng::new(plan.seed, &[4, client as u64, start, worker as u64]);
@@ -34,6 +44,13 @@ pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Resu
     for worker in join_all(workers.chain([adopter])).await {
         worker.map_err(|error| error.to_string())?;
     }
+    let locks = if is_wrong {
+        // Somebody mends its list before it lines up.
+        locks.shutdown(Duration::from_secs(1)).await;
+        manager(&plan, &world, client, start + MENDED, None)?
+    } else {
+        locks
+    };
     // A client that was started when its workers had no time left connects, too.
     locks.health().await;
     sleep(plan.lines_up().saturating_sub(now())).await;
@@ -48,11 +65,32 @@ pub(super) async fn client(plan: Arc<Plan>, world: World, client: usize) -> Resu
     Ok(())
 }
 
-fn manager(plan: &Plan, world: &World, client: usize, start: u64) -> Result<LockManager, String> {
-    let nodes = world.list(client).into_iter().map(|server| {
-        let (name, network) = (Plan::server_name(server), world.clone());
-        let node =
-            RedisNode::from_factory(name.clone(), move |config| connect(network.clone(), client, name.clone(), config));
+fn manager(
+    plan: &Plan,
+    world: &World,
+    client: usize,
+    start: u64,
+    twice: Option<&Twice>,
+) -> Result<LockManager, String> {
+    let list = world.list(client);
+    let nodes = list.iter().enumerate().map(|(seat, server)| {
+        let (name, network, server) = (Plan::server_name(*server), world.clone(), *server);
+        let node = match twice {
+            Some(twice) if twice.seat == seat => {
+                let (server, slow) = (twice.server, twice.slow);
+                world.count("list with two addresses of one master");
+                let name = format!("{}-again", Plan::server_name(server));
+                world.record(Event::Fault(format!("client-{client} has {name} as a master, slow by {slow:?}")));
+                RedisNode::from_factory(name, move |config| {
+                    let connecting = connect(network.clone(), client, server, config);
+                    async move {
+                        sleep(slow).await;
+                        connecting.await
+                    }
+                })
+            }
+            _ => RedisNode::from_factory(name, move |config| connect(network.clone(), client, server, config)),
+        };
         CountingNode::new(node, world.clone(), client)
     });
     let builder = LockManager::builder().prefix(PREFIX).max_ttl(MAX_TTL).ttl(MAX_TTL).nodes(nodes);
@@ -61,14 +99,29 @@ fn manager(plan: &Plan, world: &World, client: usize, start: u64) -> Result<Lock
     builder.connect_lazy().map_err(|error| error.to_string())
 }
 
+/// In the place of one of its masters, the list of a client has a second and slow address of another one.
+struct Twice {
+    seat: usize,
+    server: usize,
+    slow: Duration,
+}
+
+impl Twice {
+    fn draw(list: &[usize], rng: &mut Rng) -> Self {
+        let seat = usize::try_from(rng.between(0, list.len() as u64 - 1)).unwrap_or_default();
+        let others: Vec<usize> = list.iter().copied().filter(|server| *server != list[seat]).collect();
+        Self { seat, server: rng.pick(&others), slow: rng.millis(0, 250) }
+    }
+}
+
 /// Opens a connection of redis-rs over the simulated network, as the factory of a service would.
 async fn connect(
     world: World,
     client: usize,
-    server: String,
+    address: usize,
     config: AsyncConnectionConfig,
 ) -> RedisResult<MultiplexedConnection> {
-    let stream = dial(&world, client, server).await?;
+    let stream = dial(&world, client, address).await?;
     let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
     tokio::spawn(driver);

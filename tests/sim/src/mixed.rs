@@ -30,9 +30,9 @@ impl Kind {
     pub(super) fn draw(plan: &Plan, rng: &mut Rng) -> Self {
         // Where all servers may forget, a token may be in use already.
         let forced = match plan.scenario {
-            Scenario::Promised => 2,
+            Scenario::Promised => 3,
             Scenario::ClockJumps => 5,
-            Scenario::Amnesia => 0,
+            Scenario::Amnesia | Scenario::Elsewhere => 0,
         };
         match rng.between(0, 99) {
             drawn if drawn < forced => Self::Force,
@@ -83,8 +83,13 @@ impl Worker {
     }
 
     /// A call for some resource, that has begun.
-    fn begin(&mut self, Terms { ttl, wait, .. }: &Terms) -> Call {
+    fn begin_any(&mut self, terms: &Terms) -> Call {
         let resource = usize::try_from(self.mixer.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
+        self.begin(resource, terms)
+    }
+
+    /// A call for this resource, that has begun.
+    fn begin(&self, resource: usize, Terms { ttl, wait, .. }: &Terms) -> Call {
         let call = self.world.call(self.client, resource);
         self.world.record(Event::Began { call, ttl: *ttl, wait: *wait });
         call
@@ -116,7 +121,7 @@ impl Worker {
 
     async fn read(&mut self) {
         let terms = self.terms();
-        let call = self.begin(&terms);
+        let call = self.begin_any(&terms);
         let request = self.locks.read(Plan::resource_name(call.resource));
         let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
         match timeout(terms.dropped_after, request.acquire()).await {
@@ -134,7 +139,7 @@ impl Worker {
 
     async fn downgrade(&mut self) {
         let terms = self.terms();
-        let call = self.begin(&terms);
+        let call = self.begin_any(&terms);
         let request = self.locks.write(Plan::resource_name(call.resource));
         let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
         match timeout(terms.dropped_after, request.acquire()).await {
@@ -222,7 +227,7 @@ impl Worker {
     /// Lets another client work under a lock, and waits for its answer.
     async fn delegate(&mut self) {
         let terms = self.terms();
-        let call = self.begin(&terms);
+        let call = self.begin_any(&terms);
         let mode = if self.mixer.percent(30) { Mode::Read } else { Mode::Write };
         let request = self.locks.lock(Plan::resource_name(call.resource)).mode(mode);
         let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
@@ -297,6 +302,22 @@ impl Worker {
         }
     }
 
+    /// Locks what was just taken from its holder, while others in the process of that holder ask for it, too.
+    async fn succeed(&mut self, resource: usize) {
+        let terms = Terms { wait: Duration::from_millis(200), dropped_after: Duration::MAX, ..self.terms() };
+        let call = self.begin(resource, &terms);
+        let request = self.locks.write(Plan::resource_name(resource));
+        match request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew).acquire().await {
+            Ok(guard) => {
+                self.world.count("successor of an evicted holder");
+                granted(&self.world, call, guard.lease());
+                self.update(call, &guard, terms.ttl).await;
+                released(&self.world, call, &guard.release().await);
+            }
+            Err(error) => self.world.record(Event::Failed { call, why: kind(&error) }),
+        }
+    }
+
     /// Takes a lock from its holder, and claims the token. It must be unique and in order with those of the holders.
     async fn force_release(&mut self) {
         let resource = usize::try_from(self.mixer.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
@@ -315,6 +336,7 @@ impl Worker {
                 self.world.record(Event::Granted { call, token, reads: false, remaining: Duration::ZERO });
                 self.world.record(Event::Ended { call, why: "forced" });
                 self.world.with_register(&name, |register| register.read(token));
+                self.succeed(resource).await;
             }
             Err(error) => self.world.record(Event::Failed { call, why: kind(&error) }),
         }

@@ -16,6 +16,9 @@ pub(super) const FINAL_WAIT: Duration = Duration::from_secs(10);
 /// The resource that also has permits, and how many. It is locked, too, and neither knows of the other.
 pub(super) const PERMITS: (usize, u32) = (0, 2);
 
+/// How long addresses lead elsewhere and back: long enough for several quarantines.
+const ELSEWHERE: Duration = Duration::from_secs(16);
+
 /// How many more clients there are in a run with a crowd.
 const CROWD: usize = 8;
 
@@ -29,11 +32,13 @@ pub enum Scenario {
     ClockJumps,
     /// A majority of servers may lose their memory, even at once. Only the updates of a fenced resource are checked.
     Amnesia,
+    /// All addresses lead to other servers and back, again and again, and both sets of servers keep their data.
+    Elsewhere,
 }
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Self; 3] = [Self::Promised, Self::ClockJumps, Self::Amnesia];
+    pub const ALL: [Self; 4] = [Self::Promised, Self::ClockJumps, Self::Amnesia, Self::Elsewhere];
 
     /// The name on the command line.
     #[must_use]
@@ -42,6 +47,7 @@ impl Scenario {
             Self::Promised => "promised",
             Self::ClockJumps => "clock-jumps",
             Self::Amnesia => "amnesia",
+            Self::Elsewhere => "elsewhere",
         }
     }
 }
@@ -85,13 +91,15 @@ impl Plan {
         // One: two nodes have to say that a quarantine is over.
         let stepping = usize::from(scenario == Scenario::Promised && rng.percent(50));
         let spares = if rng.percent(50) { 3 } else { 0 };
+        let spares = if scenario == Scenario::Elsewhere { masters } else { spares };
         // A stream of its own: the other seeds stay as they are.
         let crowd = Rng::new(seed, &[3]).percent(10);
         let server = |number: usize| ServerPlan {
             clock: NodeClock { offset: rng.within(clock_error(scenario)), gain: rng.within(9_000) },
             durable: rng.percent(15),
             steps: number < stepping,
-            starts: (number < masters).then(|| if rng.percent(5) { rng.millis(0, 1_000) } else { Duration::ZERO }),
+            starts: (number < masters || scenario == Scenario::Elsewhere)
+                .then(|| if rng.percent(5) { rng.millis(0, 1_000) } else { Duration::ZERO }),
         };
         Self {
             seed,
@@ -104,7 +112,7 @@ impl Plan {
             flaw,
             forgetful,
             latency: rng.pick(&[2, 3, 5, 10]),
-            fault_phase: rng.millis(5_000, 8_000),
+            fault_phase: if scenario == Scenario::Elsewhere { ELSEWHERE } else { rng.millis(5_000, 8_000) },
         }
     }
 
@@ -139,7 +147,8 @@ impl Plan {
 /// depend on clocks, so hours do not matter. Where a majority forgets, the clocks keep tokens increasing.
 fn clock_error(scenario: Scenario) -> i64 {
     match scenario {
-        Scenario::Amnesia => 500,
+        // So do those of two sets of servers.
+        Scenario::Amnesia | Scenario::Elsewhere => 500,
         _ => 3 * 3_600_000_000,
     }
 }

@@ -31,6 +31,8 @@ struct Shared {
     delegations: Vec<Delegated>,
     /// The clients whose wake-ups are lost on their way.
     deaf: BTreeSet<usize>,
+    /// By how much the server behind an address has a higher number than the address.
+    elsewhere: usize,
 }
 
 /// A delegation on its way from one client to another.
@@ -55,6 +57,7 @@ impl World {
             lists: vec![(0..plan.masters).collect(); plan.clients],
             delegations: Vec::new(),
             deaf: BTreeSet::new(),
+            elsewhere: 0,
         };
         Self(Arc::new(Mutex::new(shared)), Arc::default())
     }
@@ -132,6 +135,20 @@ impl World {
     /// Opens the connections of a client. `None` before its host has started.
     pub(super) fn uplink(&self, client: usize) -> Option<UnboundedSender<Dial>> {
         self.lock().uplinks[client].clone()
+    }
+
+    /// The server to which an address leads now.
+    pub(super) fn behind(&self, address: usize) -> usize {
+        address + self.lock().elsewhere
+    }
+
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.lock().elsewhere > 0
+    }
+
+    /// Lets all addresses lead to servers whose numbers are higher by this.
+    pub(super) fn lead_elsewhere(&self, by: usize) {
+        self.lock().elsewhere = by;
     }
 
     /// Sends a delegation to whichever client takes it first. Returns its id.

@@ -63,6 +63,18 @@ impl Nemesis {
         }
     }
 
+    /// Ends the connections of a server.
+    pub(super) fn cut_connections(&mut self, server: usize, now: Duration) {
+        self.count(now, "cut connections", &format!("redis-{server} cuts its connections"));
+        self.servers[server].cut_connections();
+    }
+
+    /// Lets a server forget its scripts.
+    pub(super) fn flush_scripts(&mut self, server: usize, now: Duration) {
+        self.count(now, "script flush", &format!("redis-{server} forgets its scripts"));
+        self.servers[server].flush_scripts();
+    }
+
     /// Turns the clock of the one server whose clock does that. A step forward frees the locks that are held on it.
     pub(super) fn step_clock(&mut self, now: Duration) {
         let Some(server) = self.plan.servers.iter().position(|server| server.steps) else { return };

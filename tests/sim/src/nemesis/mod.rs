@@ -1,9 +1,11 @@
 //! The nemesis: it injects the faults of a run. `links` breaks the network, `clients` stops the machines of clients, `masters`
-//! makes servers forget and turns their clocks, as far as `members` lets it, `ambush` does that at the worst moment, `rollout`
+//! makes servers forget and turns their clocks, as far as `members` lets it, `ambush` does that at the worst moment, `elsewhere` lets addresses lead to
+//! other servers and back, `rollout`
 //! replaces servers and changes the clients' lists of them, and `line` stops clients that wait in line when all that is over.
 
 mod ambush;
 mod clients;
+mod elsewhere;
 mod line;
 mod links;
 mod masters;
@@ -135,7 +137,8 @@ impl Nemesis {
             }
             return;
         };
-        for (client, pause) in pauses {
+        let may_be_cut_off = self.plan.scenario != Scenario::Elsewhere;
+        for (client, pause) in pauses.into_iter().filter(|_| may_be_cut_off) {
             self.pause(hosts, client, now + pause);
         }
         if now >= next {
@@ -150,6 +153,9 @@ impl Nemesis {
         let server = usize::try_from(self.rng.between(0, used - 1)).unwrap_or_default();
         let client = usize::try_from(self.rng.between(0, self.plan.clients as u64 - 1)).unwrap_or_default();
         // Mostly short, sometimes longer than any ttl.
+        if self.plan.scenario == Scenario::Elsewhere {
+            return self.inject_elsewhere(now, server);
+        }
         let longest = self.rng.pick(&[50, 200, 200, 600, 2_500]);
         let until = now + self.rng.millis(5, longest);
         // What is wrong with a flawed server shows when one forgets.
@@ -167,14 +173,8 @@ impl Nemesis {
                 self.servers[server].hang(until);
             }
             72..=79 => self.crash_client(hosts, client, until),
-            80..=86 => {
-                self.count(now, "cut connections", &format!("redis-{server} cuts its connections"));
-                self.servers[server].cut_connections();
-            }
-            87..=91 => {
-                self.count(now, "script flush", &format!("redis-{server} forgets its scripts"));
-                self.servers[server].flush_scripts();
-            }
+            80..=86 => self.cut_connections(server, now),
+            87..=91 => self.flush_scripts(server, now),
             92..=94 => self.flush(server, now),
             95..=106 => self.suspend_client(hosts, client, until),
             107..=110 => self.step_clock(now),
@@ -195,7 +195,9 @@ impl Nemesis {
                 return self.crash(hosts, *server, *until);
             }
             FollowUp::CrashServer(..) => return,
-            FollowUp::Forget(_) | FollowUp::Isolate(..) if hosts.elapsed() >= self.plan.fault_phase => return,
+            FollowUp::Forget(_) | FollowUp::Isolate(..) if hosts.elapsed() >= self.plan.fault_phase => {
+                return;
+            }
             _ => self.world.record_at(hosts.elapsed(), Event::Fault(format!("{follow_up:?}"))),
         }
         match follow_up {
