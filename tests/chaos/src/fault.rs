@@ -44,6 +44,10 @@ pub(super) enum Kind {
     EndSessions,
     /// `CHECKPOINT`.
     Checkpoint,
+    /// `DROP TABLE` of the locks, and the tables are created again.
+    RecreateTable,
+    /// `TRUNCATE` of the locks.
+    TruncateTable,
     /// `SIGKILL`; later a restart.
     KillService,
     /// `SIGSTOP`, later `SIGCONT`.
@@ -96,6 +100,8 @@ impl Kind {
             Self::ShutDownServer => "shut_down_server",
             Self::EndSessions => "end_sessions",
             Self::Checkpoint => "checkpoint",
+            Self::RecreateTable => "recreate_table",
+            Self::TruncateTable => "truncate_table",
             Self::KillService => "kill_service",
             Self::StopService => "stop_service",
             Self::CutLink => "cut_link",
@@ -115,8 +121,19 @@ impl Kind {
     pub(super) fn forgets(self) -> bool {
         matches!(
             self,
-            Self::KillServer | Self::RestartServer | Self::ReloadServer | Self::FlushServer | Self::CrashServer
+            Self::KillServer
+                | Self::RestartServer
+                | Self::ReloadServer
+                | Self::FlushServer
+                | Self::CrashServer
+                | Self::RecreateTable
+                | Self::TruncateTable
         )
+    }
+
+    /// Whether the server goes on in the same process, and over the same connections, without what it had.
+    pub(super) fn may_go_unnoticed(self) -> bool {
+        matches!(self, Self::FlushServer | Self::RecreateTable | Self::TruncateTable)
     }
 
     /// The mode of the link under this fault, if it is a fault of a link.
@@ -138,9 +155,13 @@ impl Fault {
     pub(super) fn draw(kind: Kind, servers: usize, dice: &mut Dice) -> Self {
         let (server, service) = (Some(dice.index(servers)), Some(dice.index(SERVICES)));
         let (from, to) = match kind {
-            Kind::RestartServer | Kind::ReloadServer | Kind::FlushServer | Kind::FlushScripts | Kind::Checkpoint => {
-                (0, 1)
-            }
+            Kind::RestartServer
+            | Kind::ReloadServer
+            | Kind::FlushServer
+            | Kind::FlushScripts
+            | Kind::Checkpoint
+            | Kind::RecreateTable
+            | Kind::TruncateTable => (0, 1),
             // Until all have connected again, few others may be away.
             Kind::EndSessions => (300, 600),
             // Often longer than the time to live of a lock.
@@ -168,6 +189,11 @@ pub(super) struct Deck {
 impl Deck {
     pub(super) fn new(store: Store) -> Self {
         Self { store, kinds: Vec::new() }
+    }
+
+    /// Whether every kind was drawn.
+    pub(super) fn was_dealt(&self) -> bool {
+        self.kinds.is_empty()
     }
 
     pub(super) fn draw(&mut self, dice: &mut Dice) -> Kind {

@@ -89,7 +89,8 @@ pub struct Plan {
     pub alone: bool,
     /// Decides the faults.
     pub seed: u64,
-    /// How many seconds faults are injected for, at least, without the time for recovery.
+    /// How many seconds faults are injected for, at least, without the time for recovery. With zero, each fault is
+    /// injected once, and there are no phases of other kinds.
     pub seconds: u64,
     /// The binary that runs as a service when its first argument is `service`.
     pub program: PathBuf,

@@ -30,7 +30,8 @@ struct Options {
     #[arg(long)]
     seed: Option<u64>,
     /// How many seconds to inject faults for, at least. Phases that have begun are completed, which takes up to half a
-    /// minute more. In less than four seconds there are faults, but no phases of other kinds, and not all faults.
+    /// minute more. In less than four seconds there are faults, but no phases of other kinds, and not all faults. With 0,
+    /// each fault happens once.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Print the report as JSON.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::SERVICES;
-use super::budget::{allows, block_all_wakeups, majority_unavailable};
+use super::budget::{allows, block_all_wakeups, majority_unavailable, minority};
 use super::fault::{Deck, Fault, Kind};
 use super::history::Event;
 use super::windows::{NO_WAKEUPS, QUIET};
@@ -16,6 +16,8 @@ use lock_support::Dice;
 const TICK: Duration = Duration::from_millis(10);
 /// The shortest and the longest pause between two faults, in milliseconds.
 const PAUSE: (u64, u64) = (20, 220);
+/// The shortest and the longest time for which a minority is cut off before another server forgets, in milliseconds.
+const CUT_OFF: (u64, u64) = (200, 700);
 /// How long it waits for a service that holds a lock.
 const HOLDER_WAIT: Duration = Duration::from_millis(400);
 /// How long recovery may take on a busy machine.
@@ -62,12 +64,12 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         }
     }
 
-    /// Injects faults that the budget allows, for `length`.
+    /// Injects faults that the budget allows, for `length`; or, if that is zero, each fault once.
     pub(super) async fn inject_faults(&mut self, length: Duration) {
         self.phase("faults");
         let (began, mut next) = (Instant::now(), Instant::now());
         let mut kind = self.deck.draw(&mut self.dice);
-        while began.elapsed() < length {
+        while began.elapsed() < length || length.is_zero() {
             if Instant::now() >= next {
                 let mut fault = Fault::draw(kind, self.world.servers.len(), &mut self.dice);
                 // If the budget does not allow it now, the next draw has another target.
@@ -75,7 +77,13 @@ impl<'a, 'b> Nemesis<'a, 'b> {
                     if matches!(fault.kind, Kind::KillService | Kind::StopService) {
                         fault = self.target_a_holder(fault).await;
                     }
+                    if fault.kind.may_go_unnoticed() {
+                        self.cut_a_minority_off(&fault).await;
+                    }
                     self.begin(fault).await;
+                    if length.is_zero() && self.deck.was_dealt() {
+                        break;
+                    }
                     kind = self.deck.draw(&mut self.dice);
                     next = Instant::now() + Duration::from_millis(PAUSE.0 + self.dice.roll(PAUSE.1 - PAUSE.0));
                 }
@@ -99,6 +107,23 @@ impl<'a, 'b> Nemesis<'a, 'b> {
             sleep(Duration::from_millis(1)).await;
         }
         fault
+    }
+
+    /// Loses what all services send to a minority of the servers, and lets it pass again: there are locks then that a bare majority has,
+    /// with the server among it that is about to forget.
+    async fn cut_a_minority_off(&mut self, before: &Fault) {
+        let (servers, first) = (self.world.servers.len(), before.server.unwrap_or_default());
+        let cut_off = (1..=minority(servers)).map(|more| (first + more) % servers);
+        let duration = Duration::from_millis(CUT_OFF.0 + self.dice.roll(CUT_OFF.1 - CUT_OFF.0));
+        let began = Instant::now();
+        for (server, service) in cut_off.flat_map(|server| (0..SERVICES).map(move |service| (server, service))) {
+            let fault = Fault { kind: Kind::LoseRequests, server: Some(server), service: Some(service), duration };
+            if self.is_allowed(&fault) {
+                self.begin(fault).await;
+            }
+        }
+        sleep(duration.saturating_sub(began.elapsed())).await;
+        self.end_due_faults().await;
     }
 
     fn is_allowed(&self, fault: &Fault) -> bool {

@@ -52,6 +52,7 @@ pub async fn run(plan: &Plan) -> Report {
         Some(Broken::Stranger) => nemesis.stranger(TAMPERING).await,
         Some(Broken::NoQueues) => nemesis.no_queues(TAMPERING).await,
         Some(Broken::Ghosts) => nemesis.ghosts().await,
+        // If there is no length, each fault once.
         None if length < FAULTS_LENGTH / 2 => nemesis.inject_faults(length).await,
         None => all_phases(&mut nemesis, length).await,
     }

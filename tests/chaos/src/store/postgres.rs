@@ -16,7 +16,10 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// for this long.
 pub(super) const ARGUMENTS: [&str; 2] = ["-c", "authentication_timeout=1s"];
 
-pub(super) const FAULTS: [Kind; 7] = [
+/// What a database administrator runs to create the tables.
+const TABLES: &str = include_str!("../../../../lock-core/src/node/postgres/sql/locks.sql");
+
+pub(super) const FAULTS: [Kind; 9] = [
     Kind::KillServer,
     Kind::RestartServer,
     Kind::CrashServer,
@@ -24,6 +27,8 @@ pub(super) const FAULTS: [Kind; 7] = [
     Kind::StopServer,
     Kind::EndSessions,
     Kind::Checkpoint,
+    Kind::RecreateTable,
+    Kind::TruncateTable,
 ];
 
 /// The functions for votes are made in the session.
@@ -43,6 +48,9 @@ pub(super) async fn inject(server: &mut PostgresServer, kind: Kind) -> Result<()
             let others = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
             command(server, &format!("SELECT pg_terminate_backend(pid) {others}")).await?;
         }
+        // In one transaction, so that no service finds a part of it.
+        Kind::RecreateTable => command(server, &format!("DROP TABLE locks.lock; {TABLES}")).await?,
+        Kind::TruncateTable => command(server, "TRUNCATE locks.lock").await?,
         Kind::Checkpoint => command(server, "CHECKPOINT").await?,
         other => return Err(format!("{other:?} is no fault of PostgreSQL")),
     }
@@ -57,10 +65,15 @@ pub(super) async fn heal(server: &mut PostgresServer, kind: Kind) {
     }
 }
 
-/// The marker is gone after a crash, and another one is in the record of what it remembers.
+/// The record is for the marker and the files of the tables that there are now: after a crash, or when a table was dropped or truncated,
+/// it is for others.
 pub(super) async fn votes(server: &PostgresServer) -> bool {
-    let votes = "SELECT n.epoch <> '' AND n.run_id LIKE '%/' || r.id FROM locks.node n, locks.run r";
-    matches!(timeout(REPLY_TIMEOUT, query(server, votes)).await, Ok(Ok(rows)) if rows == ["t"])
+    let tables = ["node", "fence", "lock", "reader", "evicted"];
+    let files = tables.map(|table| format!("pg_relation_filenode('locks.{table}'::regclass)")).join(", ");
+    let votes = format!(
+        "SELECT n.epoch <> '' AND n.run_id LIKE concat_ws('.', {files}) || '/%/' || r.id FROM locks.node n, locks.run r"
+    );
+    matches!(timeout(REPLY_TIMEOUT, query(server, &votes)).await, Ok(Ok(rows)) if rows == ["t"])
 }
 
 pub(super) async fn lock_keys(server: &PostgresServer) -> Vec<String> {
