@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::SERVICES;
 use super::fault::{Fault, Kind};
+use super::store::Store;
 use lock_support::Dice;
 
 /// The most servers that may fail while a majority is left.
@@ -40,9 +41,10 @@ pub(super) fn allows<'a>(servers: usize, active: impl Iterator<Item = &'a Fault>
 }
 
 /// Faults that keep wake-ups from all services, of every kind.
-pub(super) fn block_all_wakeups(dice: &mut Dice, duration: Duration) -> Vec<Fault> {
-    let first = dice.index(Kind::OF_WAKEUPS.len());
-    let kinds = Kind::OF_WAKEUPS.into_iter().cycle().skip(first);
+pub(super) fn block_all_wakeups(store: Store, dice: &mut Dice, duration: Duration) -> Vec<Fault> {
+    let kinds = store.faults_of_wakeups();
+    let first = dice.index(kinds.len());
+    let kinds = kinds.iter().copied().cycle().skip(first);
     let fault = |(service, kind)| Fault { kind, server: None, service: Some(service), duration };
     (0..SERVICES).zip(kinds).map(fault).collect()
 }
@@ -101,14 +103,14 @@ mod tests {
     #[test]
     fn services_get_no_wakeups_in_every_way() {
         for seed in 1..10 {
-            let faults = block_all_wakeups(&mut Dice::new(seed), Duration::ZERO);
+            let faults = block_all_wakeups(Store::Postgres, &mut Dice::new(seed), Duration::ZERO);
             assert!(Kind::OF_WAKEUPS.iter().all(|kind| faults.iter().any(|fault| fault.kind == *kind)), "{faults:?}");
         }
     }
 
     #[test]
     fn a_service_without_wakeups_still_reaches_every_server() {
-        let mut active = block_all_wakeups(&mut Dice::new(1), Duration::ZERO);
+        let mut active = block_all_wakeups(Store::Redis, &mut Dice::new(1), Duration::ZERO);
         active.push(fault(Kind::StopServer, Some(0), None));
         assert!(allows(5, active.iter(), &fault(Kind::CutLink, Some(1), Some(0))));
         assert!(allows(5, active.iter(), &fault(Kind::KillService, None, Some(0))));

@@ -79,7 +79,7 @@ impl Kind {
         Self::LoseReplies,
     ];
 
-    /// The faults of connections that carry requests, or wake-ups, alone.
+    /// The faults of connections for requests, and of wake-ups, alone.
     pub(super) const OF_ONE_TRAFFIC: [Self; 4] =
         [Self::CutRequests, Self::CutWakeups, Self::HoldWakeups, Self::LoseWakeups];
 

@@ -9,6 +9,7 @@
 //! | `ledger` | what they write to: counters in one SQLite file, behind a fence |
 //! | `history` | what each process saw, as JSON lines, with the clock that all processes share ([`lock_history::Moment`]) |
 //! | `store` | the kinds of servers in which locks are kept, and the faults of each |
+//! | `frames` | the wake-ups in what a Redis server sends over its one connection |
 //! | `masters` | how a service reaches the masters |
 //! | `world`, `process`, `link`, `wakeups` | the servers, services and links, into which faults are injected |
 //! | `fault`, `budget`, `nemesis` | the faults, and which of them may be active at a time |
@@ -36,6 +37,7 @@ mod cycle;
 mod delegations;
 mod fairness;
 mod fault;
+mod frames;
 mod grants;
 mod handovers;
 mod history;

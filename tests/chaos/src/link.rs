@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::frames::{Frames, Part};
 use super::store::Store;
 use super::wakeups::{Counters, Tap, Traffic};
 
@@ -32,6 +33,11 @@ struct Modes {
 }
 
 impl Modes {
+    /// What happens to the wake-ups alone, on a connection that carries requests, too.
+    fn of_wakeups(self) -> Mode {
+        if self.all == Mode::Pass { self.wakeups } else { Mode::Pass }
+    }
+
     fn of(self, tap: &Tap) -> Mode {
         match tap.traffic() {
             Some(Traffic::Wakeups) if self.all == Mode::Pass => self.wakeups,
@@ -125,14 +131,32 @@ async fn pump(
     let mut cut = modes.clone();
     let pumping = async {
         let mut buffer = vec![0; 16 * 1024];
-        while let Ok(count @ 1..) = from.read(&mut buffer).await {
-            let sent = &buffer[..count];
+        let (mut frames, mut held) = (Frames::default(), Vec::new());
+        loop {
+            let healed = async { modes.wait_for(|modes| modes.of_wakeups() == Mode::Pass).await.is_ok() };
+            let read = tokio::select! {
+                biased;
+                healed = healed, if !held.is_empty() => {
+                    if !healed || to.write_all(&std::mem::take(&mut held)).await.is_err() {
+                        break;
+                    }
+                    continue;
+                }
+                read = from.read(&mut buffer) => read,
+            };
+            let Ok(count @ 1..) = read else { break };
+            let mut sent = &buffer[..count];
             if direction == Direction::ToServer {
                 tap.observe_request(sent);
             }
             let now = modes.borrow().of(tap);
+            let passed;
             if direction == Direction::ToService {
                 tap.observe_reply(sent, now);
+                if tap.may_carry_messages() {
+                    passed = pass(frames.split(sent), modes.borrow().of_wakeups(), &mut held, tap);
+                    sent = &passed;
+                }
             }
             if let Mode::Delay(delay) = now {
                 tokio::time::sleep(delay).await;
@@ -152,6 +176,25 @@ async fn pump(
     }
 }
 
+/// What of these parts passes now. Wake-ups may be lost, or held back.
+fn pass(parts: Vec<Part>, mode: Mode, held: &mut Vec<u8>, tap: &Tap) -> Vec<u8> {
+    let mut passed = Vec::new();
+    for part in parts {
+        match part {
+            Part::Other(bytes) => passed.extend(bytes),
+            Part::Wakeup(bytes) => {
+                tap.observe_message(&bytes, mode);
+                match mode {
+                    Mode::Lose(Direction::ToService) => {}
+                    Mode::HoldBack(Direction::ToService) => held.extend(bytes),
+                    _ => passed.extend(bytes),
+                }
+            }
+        }
+    }
+    passed
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::task::JoinSet;
@@ -161,7 +204,7 @@ mod tests {
     /// An echo server, and a connection to it through a link.
     async fn echo() -> (Link, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let link = Link::open(Store::Redis, listener.local_addr().unwrap().to_string(), Arc::default()).await;
+        let link = Link::open(Store::Postgres, listener.local_addr().unwrap().to_string(), Arc::default()).await;
         tokio::spawn(async move {
             let mut streams = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -215,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fault_of_one_kind_of_connections_leaves_the_others_alone() {
-        let kinds = [(Traffic::Wakeups, "SUBSCRIBE"), (Traffic::Requests, "SCRIPT")];
+        let kinds = [(Traffic::Wakeups, "LISTEN"), (Traffic::Requests, "pg_temp.")];
         for mode in [Mode::Cut, Mode::Lose(Direction::ToService), Mode::HoldBack(Direction::ToServer)] {
             for (traffic, command) in kinds {
                 let (link, mut hit) = echo().await;

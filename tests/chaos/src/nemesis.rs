@@ -8,7 +8,7 @@ use super::SERVICES;
 use super::budget::{allows, block_all_wakeups, majority_unavailable, minority};
 use super::fault::{Deck, Fault, Kind};
 use super::history::Event;
-use super::windows::{NO_WAKEUPS, QUIET};
+use super::windows::{NO_WAKEUPS, ONE_UNCALLED, QUIET};
 use super::world::World;
 use lock_support::Dice;
 
@@ -147,10 +147,19 @@ impl<'a, 'b> Nemesis<'a, 'b> {
     /// Keeps wake-ups from all services for `length`: only their timers make them try again.
     pub(super) async fn without_wakeups(&mut self, length: Duration) {
         self.phase(NO_WAKEUPS);
-        for fault in block_all_wakeups(&mut self.dice, length) {
+        for fault in block_all_wakeups(self.world.plan.store, &mut self.dice, length) {
             self.begin(fault).await;
         }
         sleep(length).await;
+    }
+
+    /// Loses the wake-ups of one service for `length`. Neither it nor the others may get less for that than their share.
+    pub(super) async fn without_wakeups_for_one(&mut self, length: Duration) {
+        self.phase(ONE_UNCALLED);
+        let service = Some(self.dice.index(SERVICES));
+        self.begin(Fault { kind: Kind::LoseWakeups, server: None, service, duration: length }).await;
+        sleep(length).await;
+        self.end_all_faults().await;
     }
 
     /// Ends all faults and waits until everything has recovered.

@@ -10,7 +10,7 @@ use super::nemesis::Nemesis;
 use super::queue_stats::{Findings, QueueStats};
 use super::report::Report;
 use super::waits::waits;
-use super::windows::{NO_WAKEUPS, QUIET, SETTLE, windows};
+use super::windows::{NO_WAKEUPS, ONE_UNCALLED, QUIET, SETTLE, windows};
 use super::world::World;
 use super::{
     Broken, MAX_TTL, Plan, SERVICES, crowd, fairness, grants, handovers, history, liveness, operator, safety, sets,
@@ -25,6 +25,8 @@ const SHORT_QUIET: Duration = Duration::from_millis(1_200);
 const LONG_QUIET: Duration = Duration::from_millis(4_500);
 /// How long no wake-ups arrive: longer than anybody may be stuck, because the timers must suffice.
 const NO_WAKEUPS_LENGTH: Duration = Duration::from_secs(3);
+/// How long one service gets no wake-ups: twice as long as anybody may wait for the quick resource.
+const ONE_UNCALLED_LENGTH: Duration = Duration::from_secs(5);
 /// How long a broken variant tampers with the queues or a resource.
 const TAMPERING: Duration = Duration::from_secs(5);
 /// After the last service ended, all locks must be gone within this time: they expire after their time to live.
@@ -81,6 +83,7 @@ async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
         nemesis.recover().await;
         nemesis.quiet(LONG_QUIET + late(nemesis.world.plan)).await;
         if !nemesis.world.plan.store.signs().is_empty() {
+            nemesis.without_wakeups_for_one(ONE_UNCALLED_LENGTH).await;
             nemesis.without_wakeups(NO_WAKEUPS_LENGTH).await;
         }
         nemesis.outage().await;
@@ -118,14 +121,16 @@ fn judge(world: &World<'_>, report: &mut Report) {
     }
     let nemesis = histories.first().map_or(&[][..], Vec::as_slice);
     let settle = SETTLE + late(world.plan);
-    let (quiet, healthy) = (windows(nemesis, &[QUIET], settle), windows(nemesis, &[QUIET, NO_WAKEUPS], settle));
+    let quiet = windows(nemesis, &[QUIET], settle);
+    let healthy = windows(nemesis, &[QUIET, ONE_UNCALLED, NO_WAKEUPS], settle);
+    let called = windows(nemesis, &[QUIET, ONE_UNCALLED], settle);
     let gathering: Vec<_> = histories.iter().flat_map(|history| sets::gathering(history)).collect();
     let evictions: Vec<_> = histories.iter().flat_map(|history| operator::evictions(history)).collect();
     let seen: Vec<_> = histories.iter().flat_map(|history| sets::sets(history)).collect();
     let breaches = safety::grants_keep_the_guarantees(&all, &evictions);
     let findings = Findings {
         free: liveness::free_locks_are_taken(&all, &gathering, &waiting, &healthy, world.plan.store.outlives()),
-        served: liveness::the_quick_resource_is_served(&waiting, &quiet),
+        served: liveness::the_quick_resource_is_served(&waiting, &called),
         passed: fairness::no_process_starves(&all, &waiting, &quiet, SERVICES),
         order: fairness::local_queues_are_fifo(&waiting, &quiet),
         writers: liveness::writers_are_served_beside_readers(&all, &waiting, &quiet),

@@ -120,6 +120,16 @@ impl Tap {
         }
     }
 
+    /// Whether wake-ups may come between the replies to requests.
+    pub(super) fn may_carry_messages(&self) -> bool {
+        self.store == Store::Redis
+    }
+
+    /// Observes a wake-up on a connection that carries requests, too.
+    pub(super) fn observe_message(&self, message: &[u8], mode: Mode) {
+        message.split(|byte| *byte == b'\n').for_each(|line| self.counters.count(line, mode));
+    }
+
     /// Records that the connection was cut.
     pub(super) fn cut(&self) {
         let counter = match self.traffic() {
@@ -154,8 +164,8 @@ mod tests {
     }
 
     fn subscribed(counters: &Arc<Counters>) -> Tap {
-        let tap = Tap::new(Store::Redis, counters);
-        tap.observe_request(b"*2\r\n$9\r\nSUBSCRIBE\r\n");
+        let tap = Tap::new(Store::Postgres, counters);
+        tap.observe_request(b"LISTEN");
         tap
     }
 
@@ -195,13 +205,13 @@ mod tests {
     #[test]
     fn what_a_connection_carries_is_recognized_by_its_requests() {
         let carries = |requests: &[&str]| {
-            let tap = Tap::new(Store::Redis, &Arc::default());
+            let tap = Tap::new(Store::Postgres, &Arc::default());
             requests.iter().for_each(|request| tap.observe_request(request.as_bytes()));
             tap.traffic()
         };
-        assert_eq!(carries(&["CLIENT SETINFO"]), None);
-        assert_eq!(carries(&["CLIENT SETINFO", "SUBSCRIBE"]), Some(Traffic::Wakeups));
-        assert_eq!(carries(&["SCRIPT", "EVALSHA"]), Some(Traffic::Requests));
+        assert_eq!(carries(&["SELECT"]), None);
+        assert_eq!(carries(&["SELECT", "LISTEN"]), Some(Traffic::Wakeups));
+        assert_eq!(carries(&["pg_temp.lock_votes", "SELECT"]), Some(Traffic::Requests));
     }
 
     #[test]
@@ -209,6 +219,9 @@ mod tests {
         let counters = Arc::default();
         subscribed(&counters).cut();
         let requests = Tap::new(Store::Redis, &counters);
+        assert!(requests.may_carry_messages());
+        requests.observe_message(&wakeup("0 lock:account-0"), Mode::Pass);
+        assert_eq!(counters.read().reserved, 1);
         requests.cut();
         requests.observe_request(b"SCRIPT");
         requests.cut();

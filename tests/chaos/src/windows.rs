@@ -15,6 +15,9 @@ pub(super) const QUIET: &str = "quiet";
 /// The phase in which no wake-ups arrive, and nothing else is wrong.
 pub(super) const NO_WAKEUPS: &str = "no wake-ups";
 
+/// The phase in which no wake-ups arrive at one service, and nothing else is wrong.
+pub(super) const ONE_UNCALLED: &str = "no wake-ups for one service";
+
 /// How long a fault has effects after it has healed. A key that nobody will release lives for its time to live: of a
 /// holder that was killed, or of a request that was held back. Then each reservation for a killed process has to
 /// expire: there are a few. And services that have just started must connect to the servers.

@@ -7,6 +7,7 @@ use super::super::budget::minority;
 use super::super::fault::{Fault, Kind};
 use super::super::history::Standing;
 use super::super::nemesis::Nemesis;
+use super::super::store::Store;
 use super::{CROWD, CROWD_PHASE, MEMBERS};
 use lock_history::Moment;
 
@@ -36,7 +37,7 @@ enum Trouble {
     None,
     /// If a majority is left.
     MasterLost,
-    /// To all masters, of the first in line that is not hit.
+    /// To all masters, of the first in line that is not hit; on Redis, that is all of the connection, to a minority.
     WakeupsCut,
     /// To a minority of the masters, of the first in line that is not hit.
     RequestsCut,
@@ -129,6 +130,7 @@ impl Nemesis<'_, '_> {
             Trouble::MasterLost => vec![fault(Kind::KillServer, Some(first), None)],
             _ if service.is_none() => Vec::new(),
             Trouble::WakeupsCut if self.world.plan.store.signs().is_empty() => Vec::new(),
+            Trouble::WakeupsCut if self.world.plan.store == Store::Redis => links(Kind::CutRequests),
             Trouble::WakeupsCut => vec![fault(Kind::CutWakeups, None, service)],
             Trouble::RequestsCut => links(Kind::CutRequests),
             Trouble::LinksCut => links(Kind::CutLink),

@@ -68,7 +68,8 @@ impl Store {
     /// What a run on such servers cannot contain.
     pub(super) fn lacks(self) -> &'static [&'static str] {
         match self {
-            Self::Redis | Self::Postgres => &[],
+            Self::Redis => &redis::LACKS,
+            Self::Postgres => &[],
             Self::Zookeeper => &zookeeper::LACKS,
         }
     }
@@ -102,9 +103,18 @@ impl Store {
     /// The faults of its servers, and of connections that carry one kind of traffic alone.
     pub(super) fn faults(self) -> Vec<Kind> {
         match self {
-            Self::Redis => [&redis::FAULTS[..], &Kind::OF_ONE_TRAFFIC].concat(),
+            Self::Redis => [&redis::FAULTS[..], &[Kind::CutRequests], self.faults_of_wakeups()].concat(),
             Self::Postgres => [&postgres::FAULTS[..], &Kind::OF_ONE_TRAFFIC].concat(),
             Self::Zookeeper => zookeeper::FAULTS.to_vec(),
+        }
+    }
+
+    /// The faults after which a service gets no wake-ups, and nothing else is wrong.
+    pub(super) fn faults_of_wakeups(self) -> &'static [Kind] {
+        match self {
+            // One connection carries everything, so that of wake-ups cannot be cut alone.
+            Self::Redis => &[Kind::HoldWakeups, Kind::LoseWakeups],
+            Self::Postgres | Self::Zookeeper => &Kind::OF_WAKEUPS,
         }
     }
 

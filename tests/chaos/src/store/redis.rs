@@ -21,7 +21,10 @@ pub(super) const FAULTS: [Kind; 7] = [
     Kind::PauseClients,
 ];
 
-pub(super) const SIGNS: [(&str, Traffic); 2] = [("SUBSCRIBE", Traffic::Wakeups), ("SCRIPT", Traffic::Requests)];
+/// One connection carries everything.
+pub(super) const SIGNS: [(&str, Traffic); 1] = [("SCRIPT", Traffic::Requests)];
+
+pub(super) const LACKS: [&str; 1] = ["no connection for wake-ups was cut"];
 
 pub(super) async fn inject(server: &mut RedisServer, kind: Kind, duration: Duration) -> Result<(), String> {
     match kind {
