@@ -102,6 +102,7 @@ fn the_promises_hold_whatever_happens() {
         "replacement of a master",
         "another list for a client",
         "replacement taken back",
+        "master that was a replica",
         "death in line",
         "freeze in line",
     ];

@@ -63,6 +63,20 @@ impl Nemesis {
         }
     }
 
+    /// A replica copies a server, which later becomes a replica of that one.
+    pub(super) fn copy(&mut self, server: usize, now: Duration) {
+        self.servers[server].save();
+        self.follow_ups.push((now + self.rng.millis(20, 600), FollowUp::Flip(server)));
+    }
+
+    /// Makes a server a replica of its copy, and a master again: the process is the same, and its data is that of a moment before.
+    pub(super) fn flip(&mut self, server: usize, now: Duration) {
+        if !self.servers_down.contains(&server) && self.may_lose_memory(server, now) {
+            self.count(now, "master that was a replica", &format!("redis-{server} has the data of its copy"));
+            self.servers[server].flip();
+        }
+    }
+
     /// Ends the connections of a server.
     pub(super) fn cut_connections(&mut self, server: usize, now: Duration) {
         self.count(now, "cut connections", &format!("redis-{server} cuts its connections"));

@@ -67,6 +67,8 @@ enum FollowUp {
     CutConnections(usize),
     /// A server is flushed.
     Forget(usize),
+    /// A server becomes a replica of its copy, and a master again.
+    Flip(usize),
     /// Links work again.
     RepairLinks(LinkFault, Vec<Link>),
     /// A server starts.
@@ -160,7 +162,7 @@ impl Nemesis {
         let until = now + self.rng.millis(5, longest);
         // What is wrong with a flawed server shows when one forgets.
         let ambush = self.plan.flaw.is_some() && self.rng.percent(30);
-        match if ambush { 115 } else { self.rng.between(0, 131) } {
+        match if ambush { 115 } else { self.rng.between(0, 137) } {
             0..=44 => self.inject_link_fault(hosts, client, server, until),
             45..=52 => self.crash(hosts, server, until),
             53..=61 => {
@@ -180,6 +182,7 @@ impl Nemesis {
             107..=110 => self.step_clock(now),
             111..=114 => self.begin_rollout(hosts),
             115..=126 => self.ambush(hosts, server, client),
+            127..=132 => self.copy(server, now),
             _ if self.plan.scenario == Scenario::ClockJumps => self.jump(server, now),
             _ if self.plan.scenario == Scenario::Amnesia => {
                 self.count(now, "amnesia", "all servers are flushed");
@@ -195,7 +198,9 @@ impl Nemesis {
                 return self.crash(hosts, *server, *until);
             }
             FollowUp::CrashServer(..) => return,
-            FollowUp::Forget(_) | FollowUp::Isolate(..) if hosts.elapsed() >= self.plan.fault_phase => {
+            FollowUp::Forget(_) | FollowUp::Flip(_) | FollowUp::Isolate(..)
+                if hosts.elapsed() >= self.plan.fault_phase =>
+            {
                 return;
             }
             _ => self.world.record_at(hosts.elapsed(), Event::Fault(format!("{follow_up:?}"))),
@@ -205,6 +210,7 @@ impl Nemesis {
             FollowUp::Isolate(servers, until) => self.isolate(hosts, servers, until),
             FollowUp::CutConnections(server) => self.servers[server].cut_connections(),
             FollowUp::Forget(server) => self.flush(server, hosts.elapsed()),
+            FollowUp::Flip(server) => self.flip(server, hosts.elapsed()),
             FollowUp::RepairLinks(fault, links) => self.repair_links(hosts, fault, links),
             FollowUp::StartServer(server) => self.start_server(hosts, server),
             FollowUp::StartClient(client) => self.start_client(hosts, client),
