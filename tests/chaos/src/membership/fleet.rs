@@ -73,6 +73,15 @@ impl<'a> Fleet<'a> {
         service.process = Some(self.spawn(service));
     }
 
+    /// Ends a service.
+    pub(super) async fn end_one(&self, index: usize) {
+        let process = self.services[index].lock().await.process.take();
+        if let Some(process) = process {
+            let problem = process.end(END_TIMEOUT).await.err();
+            self.problems.lock().unwrap().extend(problem);
+        }
+    }
+
     /// Ends all services.
     pub(super) async fn end(&self) {
         let mut services = join_all(self.services.iter().map(tokio::sync::Mutex::lock)).await;

@@ -7,6 +7,7 @@
 //! | `fleet` | the services, which are deployed with one list of masters after another |
 //! | `observer`, `arena` | a client that tells which masters vote; everything that the nemesis acts on |
 //! | `faults`, `clock_steps` | what is done to one master, until it votes again |
+//! | `forming` | a set that is formed again, beside a service that was forgotten |
 //! | `nemesis` | what is done at a time, so that the guarantees must hold |
 //! | `availability`, `report`, `run` | whether locks could be acquired all the time, the report, and a run |
 
@@ -15,6 +16,7 @@ mod availability;
 mod clock_steps;
 mod faults;
 mod fleet;
+mod forming;
 mod master;
 mod nemesis;
 mod observer;

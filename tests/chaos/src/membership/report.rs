@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::super::MAX_TTL;
 use super::super::grants::Grant;
 use super::super::history::{Event, Record, Write};
 use super::super::mix::Mix;
 use super::super::windows::Window;
 use super::availability::{Gap, MAX_GAP, gaps};
 use super::faults::{Kind, REPLACE};
+use super::forming::FORMED_AGAIN;
 use super::nemesis::ALL_REPLACED;
+use lock_history::Moment;
 
 /// Counts by kind.
 type Counts = BTreeMap<String, u64>;
@@ -48,6 +51,8 @@ pub struct MembershipReport {
     pub probes: u64,
     /// The probes that failed.
     pub failed_probes: Counts,
+    /// The probes that acquired a lock of the set that was formed again.
+    pub after_forming: u64,
     /// The longest time in which no service acquired a lock, in milliseconds.
     pub longest_gap: u128,
     /// The events that the engine logged.
@@ -103,16 +108,22 @@ impl MembershipReport {
         if !nemesis.iter().any(all_replaced) {
             self.without_effect.push("some master was never replaced".into());
         }
+        let formed_again = formed_again(nemesis).unwrap_or(Moment::MAX);
+        let by_new = |record: &&Record| record.event == Event::Probed && record.at.since(formed_again) > MAX_TTL;
+        self.after_forming = services.iter().flatten().filter(by_new).count() as u64;
+        if self.after_forming == 0 {
+            self.without_effect.push("no lock was acquired of a set that was formed again".into());
+        }
         if self.clock_steps == 0 {
             self.without_effect.push("no clock of a master that votes was stepped forward".into());
         }
     }
 
-    /// Judges whether locks could be acquired all the time between the first and the last phase of the nemesis.
+    /// Judges whether locks could be acquired all the time, from the first phase of the nemesis until a majority was lost for good.
     pub(super) fn judge_availability(&mut self, nemesis: &[Record], services: &[Vec<Record>]) {
-        let mut phases = nemesis.iter().filter(|record| matches!(record.event, Event::Phase { .. }));
-        let (Some(first), Some(last)) = (phases.next(), phases.next_back()) else { return };
-        let gaps = gaps(nemesis, services, Window { from: first.at, to: last.at });
+        let first = nemesis.iter().find(|record| matches!(record.event, Event::Phase { .. }));
+        let (Some(first), Some(last)) = (first, formed_again(nemesis)) else { return };
+        let gaps = gaps(nemesis, services, Window { from: first.at, to: last });
         self.longest_gap = gaps.first().map_or(0, |gap| gap.length.as_millis());
         for Gap { window: Window { from, to }, length } in gaps.into_iter().take_while(|gap| gap.length > MAX_GAP) {
             let during = active_at(nemesis, Window { from, to });
@@ -121,6 +132,12 @@ impl MembershipReport {
                 .push(format!("no service acquired a lock for {length:?}, from {from} to {to}, while {during}"));
         }
     }
+}
+
+/// When a majority was lost, and no service could acquire any more until the set was formed again.
+fn formed_again(nemesis: &[Record]) -> Option<Moment> {
+    let began = |record: &&Record| matches!(&record.event, Event::Phase { name } if name == FORMED_AGAIN);
+    nemesis.iter().find(began).map(|record| record.at)
 }
 
 /// The faults that were active in a window.
@@ -164,7 +181,8 @@ impl fmt::Display for MembershipReport {
         write!(f, "{}", self.kinds)?;
         writeln!(f, "rejections  {}", list(&self.rejections))?;
         writeln!(f, "losses      {}", list(&self.losses))?;
-        writeln!(f, "probes      {} acquired; failed: {}", self.probes, list(&self.failed_probes))?;
+        write!(f, "probes      {} acquired, {} of them after ", self.probes, self.after_forming)?;
+        writeln!(f, "the set was formed again; failed: {}", list(&self.failed_probes))?;
         writeln!(f, "longest gap {} ms without an acquisition, {MAX_GAP:?} allowed", self.longest_gap)?;
         writeln!(f, "events      {}", list(&self.events))?;
         self.without_effect.iter().try_for_each(|missing| writeln!(f, "NO EFFECT   {missing}"))?;

@@ -10,8 +10,10 @@ use super::super::mix::Mix;
 use super::super::probe::watch_for_stalls;
 use super::super::{MAX_TTL, PREFIX, Plan, grants, handovers, history, operator, safety, sets};
 use super::arena::Arena;
+use super::forming::form_again;
 use super::nemesis::inject_faults;
 use super::report::MembershipReport;
+use lock_support::Dice;
 
 /// How long everything runs without faults at the end.
 const QUIET: Duration = Duration::from_secs(1);
@@ -33,6 +35,7 @@ pub async fn run(plan: &Plan) -> MembershipReport {
     inject_faults(&arena, plan.seed, Duration::from_secs(plan.seconds)).await;
     arena.until_all_vote().await;
     sleep(QUIET).await;
+    let _masters = form_again(&arena, &mut Dice::new(plan.seed)).await;
     arena.phase("end");
     arena.fleet.end().await;
     sleep(GONE).await;
