@@ -6,6 +6,7 @@
 //! | `service`, `worker`, `cycle`, `log` | a service process: tasks that lock, read, work, write and release, or give up |
 //! | `kind`, `holding` | the kinds of locks that they mix on the same names, and what is done and recorded under each |
 //! | `sets`, `delegations`, `operator` | several locks at once; locks that another service adopts; forced releases |
+//! | `succession` | forced releases at agreed moments, beside callers in the former holder's process |
 //! | `ledger` | what they write to: counters in one SQLite file, behind a fence |
 //! | `history` | what each process saw, as JSON lines, with the clock that all processes share ([`lock_history::Moment`]) |
 //! | `store` | the kinds of servers in which locks are kept, and the faults of each |
@@ -62,6 +63,7 @@ mod safety;
 mod service;
 mod sets;
 mod store;
+mod succession;
 mod waits;
 mod wakeups;
 mod windows;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_history::sets_are_all_or_nothing;
 use tokio::time::{Instant, sleep};
 
+use super::fault::Kind;
 use super::mix::Mix;
 use super::nemesis::Nemesis;
 use super::queue_stats::{Findings, QueueStats};
@@ -78,8 +79,10 @@ pub async fn run(plan: &Plan) -> Report {
 /// and again.
 async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
     let began = Instant::now();
+    // Each of them once, at least.
+    nemesis.inject_faults(Duration::ZERO).await;
     loop {
-        nemesis.inject_faults(FAULTS_LENGTH.min(length.saturating_sub(began.elapsed())).max(FAULTS_LENGTH / 2)).await;
+        nemesis.inject_faults(FAULTS_LENGTH.min(length.saturating_sub(began.elapsed())).max(FAULTS_LENGTH / 4)).await;
         nemesis.recover().await;
         nemesis.quiet(LONG_QUIET + late(nemesis.world.plan)).await;
         if !nemesis.world.plan.store.signs().is_empty() {
@@ -138,6 +141,10 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let queues = QueueStats::count(nemesis, &all, &waiting, &findings, world.wakeups.read());
     let (crowd, crowd_violations) = crowd::judge(&histories, &all, &waiting, world.plan.store);
     report.count(&histories, &all, Mix::count(&histories, &all, &breaches), queues, crowd);
+    let never = |kind: &Kind| !report.faults.contains_key(kind.name());
+    let never =
+        world.plan.store.faults().into_iter().filter(never).map(|kind| format!("{} never happened", kind.name()));
+    report.without_effect.extend(never.collect::<Vec<_>>());
     report.without_effect.retain(|missing| !world.plan.store.lacks().contains(&missing.as_str()));
     let (counters, rows) = (world.ledger.counters().unwrap(), world.ledger.rows().unwrap());
     let checks = [

@@ -20,6 +20,7 @@ use super::operator::operate;
 use super::probe::{probe, watch_for_stalls};
 use super::race::race;
 use super::store::Store;
+use super::succession::succeed_each_other;
 use super::worker::{MAX_CYCLES, Worker};
 use super::{PERMIT_TASKS, PERMITS, TASKS, resource};
 use lock_support::Dice;
@@ -138,6 +139,7 @@ pub async fn serve(args: ServiceArgs) -> Result<(), Box<dyn std::error::Error>> 
             tasks.spawn(adopt(Arc::clone(&shared), adopter.0, adopter.1, stopped.clone()));
         }
         tasks.spawn(operate(Arc::clone(&shared), operator.0, operator.1, stopped.clone()));
+        tasks.spawn(succeed_each_other(Arc::clone(&shared), stopped.clone()));
     }
     if args.probes || args.crowd {
         watch_for_stalls(&shared.journal);
