@@ -174,7 +174,7 @@ async fn set(locks: &LockManager, name: &str, parts: [&str; 2], wait: Option<Dur
 
 /// Repeats it until the lock passed from one caller to the next without a request: on a slow machine, that may take too long.
 async fn handed_over(locks: &LockManager, name: &str) -> Result<Held, LockError> {
-    loop {
+    for _ in 0..100 {
         let first = locks.lock(name).acquire().await?;
         let next = tokio::spawn(locks.lock(name).acquire());
         let waits = |waiting: &lock_core::Waiting| waiting.resource == name && waiting.callers > 0;
@@ -190,4 +190,5 @@ async fn handed_over(locks: &LockManager, name: &str) -> Result<Held, LockError>
             return Ok(Held::new(next.lease(), next));
         }
     }
+    panic!("{name} was never handed over");
 }

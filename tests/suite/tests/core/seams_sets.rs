@@ -137,6 +137,27 @@ async fn readers_beside_a_set_are_lost_with_it_only_if_what_they_read_is_taken()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_that_shares_the_hold_of_a_set_goes_on_without_the_set() {
+    let (cluster, [ours, theirs]) = managers().await;
+    for lost in [false, true] {
+        let set = ours.lock_all(["stock"]).read(["catalog"]).acquire().await.unwrap();
+        let beside = ours.read("catalog").acquire().await.unwrap();
+        assert_eq!(beside.token(), set[1].token(), "one hold");
+        if lost {
+            theirs.force_release("stock").await.unwrap();
+            set.lost().await;
+            assert!(!set[1].is_valid() && beside.is_valid(), "each has a lease of its own");
+        }
+        drop(set);
+        sleep(TTL * 2).await;
+        assert!(beside.is_valid() && theirs.lock("catalog").try_acquire().await.is_err());
+        assert!(theirs.lock("stock").try_acquire().await.is_ok());
+        drop(beside);
+        eventually("nothing is left", || cluster.holding() == 0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_set_that_finds_a_queue_full_leaves_nothing_of_itself() {
     let (cluster, [theirs, operator]) = managers().await;
     let ours = cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT).max_waiters(1).connect().await.unwrap();
