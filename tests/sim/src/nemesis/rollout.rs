@@ -29,7 +29,7 @@ impl Nemesis {
         // Mostly up before the first client has it in its list.
         let up = now + if self.rng.percent(80) { Duration::ZERO } else { self.rng.millis(0, 1_500) };
         self.follow_ups.push((up, FollowUp::StartServer(new)));
-        let may_turn_back = self.rng.percent(40);
+        let may_turn_back = self.rng.percent(60);
         self.rollout = Some(Rollout { seat, old, next: now + self.rng.millis(0, 300), may_turn_back });
     }
 
