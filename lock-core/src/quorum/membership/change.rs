@@ -69,20 +69,23 @@ impl Membership {
         let seats = || roster.seats.iter().enumerate();
         let find = |fits: &dyn Fn(&Option<Seat>) -> bool| seats().find(|(_, seat)| fits(seat)).map(|(index, _)| index);
         // A copy of another master's data has its id. That one may be there; then this one is new, or has had a seat of its own.
-        if let Some(was) = record.was.filter(|was| self.node_of(*was).is_none_or(|other| other == node)) {
-            // It had a seat. If that is somebody else's now, its list is an old one.
-            return find(&|seat| seat.as_ref().is_some_and(|seat| seat.member == was));
-        }
         let (own, names) = (&self.config.names[node], &self.config.names);
         let absent = |seat: &Seat| self.node_of(seat.member).is_none();
         let taken =
             |fits: &dyn Fn(&Seat) -> bool| find(&|seat| seat.as_ref().is_some_and(|seat| absent(seat) && fits(seat)));
+        let own_seat = || {
+            taken(&|seat| self.nodes[node].member == Some(seat.member)).or_else(|| taken(&|seat| seat.address == *own))
+        };
+        if let Some(was) = record.was.filter(|was| self.node_of(*was).is_none_or(|other| other == node)) {
+            // It had a seat. Its data may be older than the id that it had last; that one was at the same address. If the seat is
+            // somebody else's now, its list is an old one.
+            return taken(&|seat| seat.member == was).or_else(own_seat);
+        }
         // A node that does not answer, and that the roster may know by another address, may have any of those seats.
         let has_address = |name: &String| roster.seats.iter().flatten().any(|seat| seat.address == *name);
         let unknown = |other: usize| self.usable(other).is_none() && !has_address(&names[other]);
         let all_known = !(0..self.nodes.len()).any(unknown);
-        taken(&|seat| self.nodes[node].member == Some(seat.member))
-            .or_else(|| taken(&|seat| seat.address == *own))
+        own_seat()
             .or_else(|| find(&Option::is_none))
             .or_else(|| taken(&|seat| all_known && !names.contains(&seat.address)))
     }

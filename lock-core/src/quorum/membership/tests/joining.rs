@@ -140,6 +140,27 @@ fn a_copy_of_a_member_that_is_there_gets_its_own_seat_back() {
 }
 
 #[test]
+fn a_master_whose_data_is_older_than_its_id_gets_its_own_seat_back() {
+    for is_fresh in [false, true] {
+        let (mut world, mut client) = formed();
+        let early = world.node("3").record.clone();
+        world.node("3").run += 1;
+        world.settle(&mut client);
+        world.pass(70);
+        world.settle(&mut client);
+        assert_eq!((client.standings().as_str(), client.generation()), ("aaa", 2));
+        // A backup of before, or a copy of before whose replica it was.
+        world.node("3").record = early;
+        world.node("3").run += 1;
+        if is_fresh {
+            client = Client::new(&LIST);
+        }
+        world.settle(&mut client);
+        assert_eq!((client.standings().as_str(), client.generation()), ("aaq", 3), "{}", client.reason(2));
+    }
+}
+
+#[test]
 fn a_copy_of_a_member_that_never_had_a_seat_is_a_newcomer() {
     let (mut world, mut client) = formed();
     copy(&mut world, "1", "4");
