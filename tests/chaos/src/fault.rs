@@ -32,6 +32,8 @@ pub(super) enum Kind {
     StopServer,
     /// `FLUSHALL`.
     FlushServer,
+    /// `REPLICAOF` its own copy of a moment before, and `REPLICAOF NO ONE`.
+    ReplicateCopy,
     /// `SCRIPT FLUSH`.
     FlushScripts,
     /// `CLIENT PAUSE`.
@@ -94,6 +96,7 @@ impl Kind {
             Self::ReloadServer => "reload_server",
             Self::StopServer => "stop_server",
             Self::FlushServer => "flush_server",
+            Self::ReplicateCopy => "replicate_copy",
             Self::FlushScripts => "flush_scripts",
             Self::PauseClients => "pause_clients",
             Self::CrashServer => "crash_server",
@@ -125,6 +128,7 @@ impl Kind {
                 | Self::RestartServer
                 | Self::ReloadServer
                 | Self::FlushServer
+                | Self::ReplicateCopy
                 | Self::CrashServer
                 | Self::RecreateTable
                 | Self::TruncateTable
@@ -133,7 +137,7 @@ impl Kind {
 
     /// Whether the server goes on in the same process, and over the same connections, without what it had.
     pub(super) fn may_go_unnoticed(self) -> bool {
-        matches!(self, Self::FlushServer | Self::RecreateTable | Self::TruncateTable)
+        matches!(self, Self::FlushServer | Self::ReplicateCopy | Self::RecreateTable | Self::TruncateTable)
     }
 
     /// The mode of the link under this fault, if it is a fault of a link.
@@ -159,6 +163,7 @@ impl Fault {
             | Kind::ReloadServer
             | Kind::FlushServer
             | Kind::FlushScripts
+            | Kind::ReplicateCopy
             | Kind::Checkpoint
             | Kind::RecreateTable
             | Kind::TruncateTable => (0, 1),

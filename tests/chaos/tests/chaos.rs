@@ -116,7 +116,9 @@ async fn no_guarantee_is_broken_while_faults_hit_zookeeper_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_guarantee_is_broken_while_masters_are_replaced_and_damaged() {
     let (report, histories) = membership_chaos(1, 3, None).await;
-    assert!(report.faults.contains_key("replace_master"), "{report}");
+    for fault in ["replace_master", "replicate_copy"] {
+        assert!(report.faults.contains_key(fault), "there was no {fault}: {report}");
+    }
     assert!(report.after_forming > 0, "no lock was acquired of a set that was formed again: {report}");
     // It is too short for every kind of fault.
     assert!(report.violations.is_empty(), "the histories are in {}\n{report}", histories.keep().display());

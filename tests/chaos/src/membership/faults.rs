@@ -18,6 +18,8 @@ pub(super) enum Kind {
     RestoreBackup,
     /// It is stopped, and an asynchronous standby takes its address.
     PromoteStandby,
+    /// It becomes a replica of its own copy, and a master again, in the same process.
+    ReplicateCopy,
     /// It loses its last second, and comes back with `appendfsync always`.
     ChangeDurability,
     /// It restarts with a wrong clock, which jumps ahead in its quarantine and is set right when it votes.
@@ -27,13 +29,20 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] =
-        [Self::RestoreBackup, Self::PromoteStandby, Self::ChangeDurability, Self::WrongClock, Self::StepClock];
+    pub(super) const ALL: [Self; 6] = [
+        Self::RestoreBackup,
+        Self::PromoteStandby,
+        Self::ReplicateCopy,
+        Self::ChangeDurability,
+        Self::WrongClock,
+        Self::StepClock,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::RestoreBackup => "restore_backup",
             Self::PromoteStandby => "promote_standby",
+            Self::ReplicateCopy => "replicate_copy",
             Self::ChangeDurability => "change_durability",
             Self::WrongClock => "wrong_clock",
             Self::StepClock => "step_clock",
@@ -102,6 +111,7 @@ pub(super) async fn damage(
     match kind {
         Kind::RestoreBackup => restore_backup(master, stopped, dice).await,
         Kind::PromoteStandby => promote_standby(master, stopped, dice).await,
+        Kind::ReplicateCopy => replicate_copy(master, stopped, dice).await,
         Kind::ChangeDurability => {
             let last_second = master.server.back_up().await;
             sleep(millis(dice, 100, 1_000)).await;
@@ -180,6 +190,15 @@ async fn restore_backup(master: &mut Master, stopped: Stopped<'_>, dice: &mut Di
     stopped.go_on().await;
     master.server.restore(&backup, if dice.roll(2) == 0 { &EVERY_SECOND } else { &ALWAYS }).await;
     master.old_backup = Some(backup);
+}
+
+async fn replicate_copy(master: &Master, stopped: Stopped<'_>, dice: &mut Dice) {
+    let copy = master.server.start_copy().await;
+    sleep(millis(dice, 50, 500)).await;
+    stopped.go_on().await;
+    master.server.replicate(&copy).await;
+    master.server.promote().await;
+    master.server.until_written().await;
 }
 
 async fn promote_standby(master: &mut Master, stopped: Stopped<'_>, dice: &mut Dice) {

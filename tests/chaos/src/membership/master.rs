@@ -19,7 +19,10 @@ impl Master {
         // Backups are copies of files that only grow.
         let mut arguments = vec!["--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"];
         arguments.extend(["--repl-diskless-sync-delay", "0"].iter().chain(&EVERY_SECOND));
-        Self { server: RedisServer::launch(&arguments, Some(Clock::new(0))).await, old_backup: None }
+        let server = RedisServer::launch(&arguments, Some(Clock::new(0))).await;
+        // With its first replica, a master gets another id of its data, and votes only when services have inspected it.
+        drop(server.start_copy().await);
+        Self { server, old_backup: None }
     }
 
     /// An asynchronous standby of this master that has its data.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use lock_support::RedisServer;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::super::PREFIX;
 use super::super::fault::Kind;
@@ -10,13 +10,16 @@ use super::super::wakeups::Traffic;
 /// How long a server has to say whether it votes, and to carry out a command.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+/// How old a copy of a server is when the server becomes a replica of it. The locks of that time are not in it.
+const COPY_AGE: Duration = Duration::from_millis(200);
 
-pub(super) const FAULTS: [Kind; 7] = [
+pub(super) const FAULTS: [Kind; 8] = [
     Kind::KillServer,
     Kind::RestartServer,
     Kind::ReloadServer,
     Kind::StopServer,
     Kind::FlushServer,
+    Kind::ReplicateCopy,
     Kind::FlushScripts,
     Kind::PauseClients,
 ];
@@ -33,6 +36,12 @@ pub(super) async fn inject(server: &mut RedisServer, kind: Kind, duration: Durat
         Kind::ReloadServer => server.restart_with_data().await,
         Kind::StopServer => server.stop(),
         Kind::FlushServer => command(server, "FLUSHALL").await?,
+        Kind::ReplicateCopy => {
+            let copy = server.start_copy().await;
+            sleep(duration + COPY_AGE).await;
+            server.replicate(&copy).await;
+            server.promote().await;
+        }
         Kind::FlushScripts => command(server, "SCRIPT FLUSH").await?,
         Kind::PauseClients => command(server, &format!("CLIENT PAUSE {} ALL", duration.as_millis())).await?,
         other => return Err(format!("{other:?} is no fault of Redis")),

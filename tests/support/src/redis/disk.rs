@@ -19,15 +19,27 @@ impl RedisServer {
 
     /// Writes a snapshot, or waits until the append-only file is written, and copies what the server has on disk.
     pub async fn back_up(&self) -> Backup {
-        let persistence = async || self.query::<String>("INFO persistence").await;
-        if persistence().await.contains("aof_enabled:0\r\n") {
+        if self.persistence().await.contains("aof_enabled:0\r\n") {
             self.query::<String>("SAVE").await;
         } else {
-            eventually_async("all is written", async || persistence().await.contains("aof_buffer_length:0\r\n")).await;
+            eventually_async("all is written", async || self.persistence().await.contains("aof_buffer_length:0\r\n"))
+                .await;
         }
         let backup = Backup(TempDir::new().unwrap());
         copy(self.directory.path(), backup.0.path());
         backup
+    }
+
+    /// Waits until an append-only file is complete that was begun again, as for the data of another server.
+    pub async fn until_written(&self) {
+        let is_over = |info: &str| {
+            ["scheduled", "in_progress"].iter().all(|is| info.contains(&format!("aof_rewrite_{is}:0\r\n")))
+        };
+        eventually_async("the file is complete", async || is_over(&self.persistence().await)).await;
+    }
+
+    async fn persistence(&self) -> String {
+        self.query("INFO persistence").await
     }
 
     /// Kills the process and starts a new one at the same address, with the data of a backup, and with these additional arguments.

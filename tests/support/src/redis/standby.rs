@@ -39,6 +39,26 @@ impl RedisServer {
         self.query::<String>("REPLICAOF NO ONE").await;
     }
 
+    /// Starts a copy of this server: a master with what this one has now.
+    pub async fn start_copy(&self) -> Self {
+        self.query::<String>("CONFIG SET repl-diskless-sync-delay 0").await;
+        let copy = Self::start().await;
+        copy.replicate(self).await;
+        copy.promote().await;
+        copy
+    }
+
+    /// Becomes a replica of another server, in the same process, and waits until it has the data of that one instead of its own.
+    pub async fn replicate(&self, other: &Self) {
+        self.query::<String>(&format!("REPLICAOF 127.0.0.1 {}", other.port)).await;
+        eventually_async("the data is replicated", async || {
+            self.query::<String>("INFO replication").await.contains("master_link_status:up")
+        })
+        .await;
+        // What it loaded from, which a restart without data must not find. A server with an append-only file has none.
+        _ = std::fs::remove_file(self.directory.path().join("dump.rdb"));
+    }
+
     /// Takes the address of a server that was killed.
     pub async fn take_address_of(&mut self, killed: &Self) {
         self.query::<String>(&format!("CONFIG SET port {}", killed.port)).await;
@@ -49,6 +69,18 @@ impl RedisServer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_master_that_was_a_replica_has_the_data_of_its_copy() {
+        let master = RedisServer::start().await;
+        master.query::<String>("SET before 1").await;
+        let copy = master.start_copy().await;
+        master.query::<String>("SET after 1").await;
+        master.replicate(&copy).await;
+        master.promote().await;
+        assert_eq!(master.keys("*").await, ["before"]);
+        assert_eq!(master.query::<String>("SET now 1").await, "OK");
+    }
 
     #[tokio::test]
     async fn a_promoted_standby_lacks_what_did_not_reach_it() {
