@@ -100,11 +100,11 @@ impl ForceRelease {
             let evict = |epoch| Evict { keys: keys.clone(), epoch, holders: holders.clone(), token, barred_for };
             let replies = cluster.evict(epochs, evict, STRAGGLERS).await;
             for (freed, reply) in freed.iter_mut().zip(&replies) {
-                let deleted = matches!(reply, Ok(Eviction::Evicted { deleted: true }));
-                *freed |= deleted;
-                if deleted {
-                    free_at = Instant::now() + EVICTION_GAP;
-                }
+                *freed |= matches!(reply, Ok(Eviction::Evicted { deleted: true }));
+            }
+            // Whoever deleted the keys: another forced release may have done so since this one saw the holders.
+            if !holders.is_empty() && replies.iter().any(|reply| matches!(reply, Ok(Eviction::Evicted { .. }))) {
+                free_at = Instant::now() + EVICTION_GAP;
             }
             let votes: Vec<EvictVote> = replies.iter().map(evict_vote).collect();
             match eviction(&votes) {

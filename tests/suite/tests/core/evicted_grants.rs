@@ -101,6 +101,23 @@ async fn a_forced_release_returns_when_the_lock_can_be_had() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_forced_releases_at_once_both_return_when_the_lock_can_be_had() {
+    let (_cluster, [ours, theirs]) = two_managers(MS).await;
+    let stuck = ours.lock("r").acquire().await.unwrap();
+    let began = Instant::now();
+    let force_release = async |locks: &LockManager| {
+        let forced = locks.force_release("r").await.unwrap();
+        assert_eq!(forced.evicted.len(), 1, "both saw the holder");
+        (forced.freed_on.len(), began.elapsed())
+    };
+    let (one, other) = tokio::join!(force_release(&ours), force_release(&theirs));
+    assert!(one.0 == 0 || other.0 == 0, "one of them deleted all keys: {one:?}, {other:?}");
+    assert!(one.1.min(other.1) >= EVICTION_GAP, "{one:?}, {other:?}");
+    theirs.lock("r").try_acquire().await.unwrap().release().await.unwrap();
+    drop(stuck);
+}
+
+#[tokio::test(start_paused = true)]
 async fn all_readers_of_one_hold_learn_of_the_loss_in_one_step() {
     let (_cluster, [ours, theirs]) = two_managers(MS).await;
     let mut readers = Vec::new();
