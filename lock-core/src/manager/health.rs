@@ -97,6 +97,9 @@ pub(super) async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, O
         Ok(answer) => answer,
     };
     let round_trip = answer.is_ok().then(|| asked.elapsed());
+    if let Ok(seen) = &answer {
+        cluster.membership().note_log_position(seen);
+    }
     let seen = answer.as_ref().ok().and_then(|seen| seen.record.get());
     let member_id = seen.map(|record| record.member.to_string());
     let state = cluster.state(node);

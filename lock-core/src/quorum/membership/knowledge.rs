@@ -142,6 +142,11 @@ impl Membership {
         self.positions.clone()
     }
 
+    /// Notes how far the log of a node is written, by an inspection that nothing else is concluded from.
+    pub(crate) fn note_log_position(&mut self, seen: &Inspection) {
+        self.positions.note(seen);
+    }
+
     /// As [`observe`](Self::observe), for inspections of one node that may overtake each other: `asked` is what was known when this one
     /// began.
     pub fn observe_since(&mut self, asked: &LogPositions, node: usize, mut seen: Option<Inspection>, now: Duration) {

@@ -167,8 +167,13 @@ async fn a_copy_of_the_files_of_a_server_that_was_stopped_in_order_is_one_that_f
     }
     let run_id = server.query("SELECT run_id FROM locks.node").await;
     let held = ours.lock("r").renew(false).acquire().await.unwrap();
-    // They have seen its log with the lock in it.
-    theirs.health().await;
+    // The services work on, so that the log is longer than what they write when they connect again; and they have seen it.
+    for n in 0..100 {
+        theirs.lock(&format!("other:{n}")).acquire().await.unwrap().release().await.unwrap();
+    }
+    for locks in [&ours, &theirs] {
+        assert!(locks.health().await.quorum);
+    }
     server.shut_down().await;
     server.put_back(&copy);
     server.start_again().await;
