@@ -49,7 +49,7 @@ impl Nemesis {
         }
         let began = behind.len() < self.plan.clients;
         let may_turn_back = may_turn_back && self.may_impair(old, now) && self.may_impair(self.masters[seat], now);
-        if !faults_ended && began && may_turn_back && self.rng.percent(30) {
+        if !faults_ended && began && may_turn_back {
             return self.turn_back(seat, old, now);
         }
         let ready: Vec<usize> = behind.into_iter().filter(|client| !self.clients_suspended.contains(client)).collect();
