@@ -158,7 +158,7 @@ impl Nemesis {
             return self.inject_elsewhere(now, server);
         }
         // By chance alone, the few runs of the gate hardly replace a master, and take none back.
-        if self.plan.seed % 4 == 0 && !self.counts.contains_key("replacement of a master") {
+        if self.plan.seed.is_multiple_of(4) && !self.counts.contains_key("replacement of a master") {
             self.begin_rollout(hosts);
         }
         // Mostly short, sometimes longer than any ttl.
