@@ -169,7 +169,7 @@ async fn a_copy_of_the_files_of_a_server_that_was_stopped_in_order_is_one_that_f
     let held = ours.lock("r").renew(false).acquire().await.unwrap();
     // The services work on, so that the log is longer than what they write when they connect again; and they have seen it.
     for n in 0..100 {
-        theirs.lock(&format!("other:{n}")).acquire().await.unwrap().release().await.unwrap();
+        theirs.lock(format!("other:{n}")).acquire().await.unwrap().release().await.unwrap();
     }
     for locks in [&ours, &theirs] {
         assert!(locks.health().await.quorum);
