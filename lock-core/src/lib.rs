@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! # Guarantees
+//! # Promises
 //!
 //! While the clocks of the nodes run at bounded rates and a majority of the nodes keeps its data, no two holders of one resource
 //! are valid at once, and every grant carries a [`FencingToken`] that is unique and larger than those of all acquisitions
@@ -22,7 +22,7 @@
 //! hung ones included, do not affect callers. Dropping a future at any point releases what it may have
 //! locked.
 //!
-//! No lock can guarantee that a holder which is paused for longer than its time to live stops in time. It is notified as soon as
+//! No lock can promise that a holder which is paused for longer than its time to live stops in time. It is notified as soon as
 //! it resumes ([`Lease::lost`]); until then, only a data store that checks the token is safe.
 //!
 //! # For authors of nodes

@@ -118,6 +118,7 @@ async fn buy(shop: SocketAddr, order: u64) -> Option<StatusCode> {
     send(shop, request(&format!("/{order}")).body(Body::empty()).unwrap()).await.ok().map(|response| response.status)
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_purchase_whose_shop_was_killed_is_completed_by_another() {
     let mut world = World::start().await;
@@ -131,6 +132,7 @@ async fn a_purchase_whose_shop_was_killed_is_completed_by_another() {
     world.assert_completed_once(42);
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_shop_that_was_frozen_takes_nothing_back_that_another_has_sold() {
     let world = World::start().await;
@@ -147,6 +149,7 @@ async fn a_shop_that_was_frozen_takes_nothing_back_that_another_has_sold() {
     world.assert_completed_once(7);
 }
 
+// promise: delegation
 #[tokio::test]
 async fn a_service_works_under_the_lock_of_its_caller_and_without_it_not_at_all() {
     let world = World::start().await;
@@ -184,6 +187,7 @@ async fn a_service_works_under_the_lock_of_its_caller_and_without_it_not_at_all(
     assert_eq!(world.reserve(42, Some(&text)).await.status, StatusCode::FORBIDDEN, "replayed after a re-grant");
 }
 
+// promise: delegation
 #[tokio::test]
 async fn a_lock_that_is_released_while_another_service_works_under_it_is_left_to_expire() {
     let world = World::start().await;

@@ -118,6 +118,7 @@ fn start_worker(database: &Path, masters: &str) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_job_goes_on_once_and_in_order_when_instances_are_killed_and_frozen() {
     let mut fleet = Fleet::start(3).await;

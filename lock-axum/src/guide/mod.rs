@@ -21,7 +21,7 @@
 //! | Do I need a distributed lock at all? | [`when_not`] |
 //!
 //! The examples run as tests, on masters in memory. What is promised, and under which assumptions, is in
-//! `docs/guarantees.md` of the repository; this guide promises nothing beyond it.
+//! `docs/promises.md` of the repository; this guide promises nothing beyond it.
 
 pub mod delegation;
 pub mod durations;

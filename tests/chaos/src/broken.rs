@@ -1,4 +1,4 @@
-//! The broken variants: the nemesis exceeds the limits of the guarantees, or acts unseen by the histories, and the
+//! The broken variants: the nemesis exceeds the limits of the promises, or acts unseen by the histories, and the
 //! checks must find it.
 
 use std::time::Duration;

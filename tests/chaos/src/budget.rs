@@ -1,4 +1,4 @@
-//! Which faults may be active at a time, so that the guarantees must hold.
+//! Which faults may be active at a time, so that the promises must hold.
 
 use std::collections::HashSet;
 use std::time::Duration;

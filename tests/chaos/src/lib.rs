@@ -1,5 +1,5 @@
 //! Chaos tests on real processes: servers of a store, services, and a nemesis that injects faults into them and into the
-//! links between them, within the limits of the guarantees. Afterwards the recorded histories are checked.
+//! links between them, within the limits of the promises. Afterwards the recorded histories are checked.
 //!
 //! | file | |
 //! |---|---|

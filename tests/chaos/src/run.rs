@@ -75,7 +75,7 @@ pub async fn run(plan: &Plan) -> Report {
     report
 }
 
-/// Faults within the limits of the guarantees, recovery, a phase without wake-ups, an unavailable majority, a crowd; again
+/// Faults within the limits of the promises, recovery, a phase without wake-ups, an unavailable majority, a crowd; again
 /// and again.
 async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
     let began = Instant::now();
@@ -130,7 +130,7 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let gathering: Vec<_> = histories.iter().flat_map(|history| sets::gathering(history)).collect();
     let evictions: Vec<_> = histories.iter().flat_map(|history| operator::evictions(history)).collect();
     let seen: Vec<_> = histories.iter().flat_map(|history| sets::sets(history)).collect();
-    let breaches = safety::grants_keep_the_guarantees(&all, &evictions);
+    let breaches = safety::grants_keep_the_promises(&all, &evictions);
     let findings = Findings {
         free: liveness::free_locks_are_taken(&all, &gathering, &waiting, &healthy, world.plan.store.outlives()),
         served: liveness::the_quick_resource_is_served(&waiting, &called),

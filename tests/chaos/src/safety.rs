@@ -17,7 +17,7 @@ use super::ledger::Row;
 pub(super) type Breach = (String, [Kind; 2]);
 
 /// The violations of exclusion, of the numbers of permits, of token order, and of what holds for evicted and for adopted locks.
-pub(super) fn grants_keep_the_guarantees(grants: &[Grant], evictions: &[Eviction]) -> Vec<Breach> {
+pub(super) fn grants_keep_the_promises(grants: &[Grant], evictions: &[Eviction]) -> Vec<Breach> {
     // A lease that was over before its holder saw it was never held: it was granted at some time before that.
     let held = || grants.iter().filter(|grant| grant.was_held());
     let forced: Vec<Grant> = grants.iter().filter(|grant| grant.holder.kind == Kind::Force).cloned().collect();
@@ -102,7 +102,7 @@ mod tests {
 
     /// How many violations two grants have.
     fn found(one: Grant, other: Grant) -> usize {
-        grants_keep_the_guarantees(&[one, other], &[]).len()
+        grants_keep_the_promises(&[one, other], &[]).len()
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(found(grant(1, 10, 30, Some(50)), grant(2, 30, 40, None)), 0, "it was released after its end");
         assert_eq!(found(grant(1, 10, 90, None), grant(2, 20, 15, None)), 0, "it was over before it was seen");
         let third = [grant(1, 10, 90, None), grant(2, 20, 30, None), grant(3, 40, 50, None)];
-        assert_eq!(grants_keep_the_guarantees(&third, &[]).len(), 2, "the long validity overlaps both");
+        assert_eq!(grants_keep_the_promises(&third, &[]).len(), 2, "the long validity overlaps both");
     }
 
     #[test]
@@ -145,14 +145,14 @@ mod tests {
         let slot =
             |slot: u32, granted| Grant { resource: format!("account-1{{{slot}}}"), ..grant(1, granted, 40, None) };
         assert_eq!(found(slot(0, 10), slot(1, 20)), 0, "each slot has a token 1");
-        assert_eq!(grants_keep_the_guarantees(&[slot(0, 10), slot(1, 20), slot(2, 30)], &[]).len(), 1);
+        assert_eq!(grants_keep_the_promises(&[slot(0, 10), slot(1, 20), slot(2, 30)], &[]).len(), 1);
         assert_eq!(found(slot(0, 10), Grant { token: 2, ..slot(0, 20) }), 1, "one slot");
     }
 
     #[test]
     fn a_holder_beside_its_successor_is_found_unless_it_was_evicted() {
         let found = |evictions: &[Eviction]| {
-            let violations = grants_keep_the_guarantees(&[grant(1, 10, 30, None), grant(9, 20, 40, None)], evictions);
+            let violations = grants_keep_the_promises(&[grant(1, 10, 30, None), grant(9, 20, 40, None)], evictions);
             violations.into_iter().map(|(_, kinds)| kinds).collect::<Vec<_>>()
         };
         let (began, ended) = (Moment(15), Moment(18));

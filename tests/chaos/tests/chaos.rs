@@ -1,4 +1,4 @@
-//! The guarantees under faults on real processes, and broken variants that the checks must catch. For longer runs:
+//! The promises under faults on real processes, and broken variants that the checks must catch. For longer runs:
 //! `cargo run --release -p lock-chaos -- --help`.
 
 use std::path::Path;
@@ -59,6 +59,7 @@ fn plan(seed: u64, seconds: u64, broken: Option<Broken>) -> (Plan, TempDir) {
     (Plan { store: Store::Redis, alone: false, seed, seconds, program, directory: path, broken }, directory)
 }
 
+// promise: exclusion, fencing, readers, permits, several-locks, delegation, forced-release, turns
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_guarantee_is_broken_while_faults_hit_a_minority() {
     let (seed, seconds) = (1, 15);
@@ -69,6 +70,7 @@ async fn no_guarantee_is_broken_while_faults_hit_a_minority() {
     }
 }
 
+// promise: postgresql
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_guarantee_is_broken_while_faults_hit_postgresql() {
     let report = no_guarantee_is_broken_on(Store::Postgres, false, EACH_FAULT_ONCE).await;
@@ -78,6 +80,7 @@ async fn no_guarantee_is_broken_while_faults_hit_postgresql() {
     }
 }
 
+// promise: postgresql
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_postgresql() {
@@ -85,6 +88,7 @@ async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_postgresql() {
     assert!(report.is_clean(), "{report}");
 }
 
+// promise: postgresql
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_guarantee_is_broken_while_faults_hit_postgresql_alone() {
@@ -92,6 +96,7 @@ async fn no_guarantee_is_broken_while_faults_hit_postgresql_alone() {
     assert!(report.is_clean(), "{report}");
 }
 
+// promise: zookeeper
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_guarantee_is_broken_while_faults_hit_zookeeper() {
     // It is too short for every kind of fault.
@@ -99,6 +104,7 @@ async fn no_guarantee_is_broken_while_faults_hit_zookeeper() {
     assert!(report.grants > 0 && !report.faults.is_empty(), "{report}");
 }
 
+// promise: zookeeper
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_an_ensemble() {
@@ -106,6 +112,7 @@ async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_an_ensemble() {
     assert!(report.is_clean(), "{report}");
 }
 
+// promise: zookeeper
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_guarantee_is_broken_while_faults_hit_zookeeper_alone() {
@@ -113,6 +120,7 @@ async fn no_guarantee_is_broken_while_faults_hit_zookeeper_alone() {
     assert!(report.is_clean(), "{report}");
 }
 
+// promise: membership, quarantine
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_guarantee_is_broken_while_masters_are_replaced_and_damaged() {
     let (report, histories) = membership_chaos(1, 3, None).await;
@@ -124,6 +132,7 @@ async fn no_guarantee_is_broken_while_masters_are_replaced_and_damaged() {
     assert!(report.violations.is_empty(), "the histories are in {}\n{report}", histories.keep().display());
 }
 
+// promise: membership
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_guarantee_is_broken_while_all_masters_are_replaced() {
@@ -146,30 +155,35 @@ async fn finds(broken: Broken, what: &str) {
     panic!("{broken:?} was not found");
 }
 
+// mutant: claims
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn without_the_fence_lost_updates_are_found() {
     finds(Broken::Unfenced, "an update was lost").await;
 }
 
+// mutant: no-deadlock
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn when_a_stranger_holds_a_resource_stuck_waiters_are_found() {
     finds(Broken::Stranger, "account-0 stayed free for").await;
 }
 
+// mutant: turns
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn when_the_servers_lose_their_queues_starvation_is_found() {
     finds(Broken::NoQueues, "passed over by").await;
 }
 
+// mutant: turns
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn when_dead_waiters_seem_to_listen_a_free_lock_is_found() {
     finds(Broken::Ghosts, "crowd was free for").await;
 }
 
+// mutant: quarantine
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn when_masters_that_forgot_vote_at_once_two_valid_holders_are_found() {

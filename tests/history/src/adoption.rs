@@ -47,6 +47,7 @@ mod tests {
         Grant { is_adopted: true, ..grant(token, granted, claimed) }
     }
 
+    // mutant: delegation
     #[test]
     fn an_adopted_lock_that_outlives_the_key_of_its_holder_is_found() {
         let found = |grants: &[Grant<_>]| ends_with_the_key_of_its_holder(grants, TTL).len();
@@ -57,6 +58,7 @@ mod tests {
         assert_eq!(found(&[grant(1, 25, 40), adopted(1, 20, 40)]), 1, "before its holder had it");
     }
 
+    // mutant: delegation
     #[test]
     fn a_lock_that_is_adopted_after_its_release_is_found() {
         let found = |granted| {

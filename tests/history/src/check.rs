@@ -257,6 +257,7 @@ mod tests {
         );
     }
 
+    // mutant: exclusion
     #[test]
     fn two_valid_holders_are_found() {
         let overlap = |one, other| validity_does_not_overlap(&[one, other]).len();
@@ -304,6 +305,7 @@ mod tests {
         Grant { is_adopted: true, ..grant }
     }
 
+    // mutant: readers
     #[test]
     fn a_writer_beside_a_reader_is_found_and_two_readers_are_none() {
         let overlap = |one, other| validity_does_not_overlap(&[one, other]).len();
@@ -317,6 +319,7 @@ mod tests {
         assert_eq!(overlapping_readers(&readers), 1);
     }
 
+    // mutant: readers
     #[test]
     fn a_reader_beside_a_writer_who_has_not_downgraded_yet_is_found() {
         let overlap = |writer, granted| validity_does_not_overlap(&[writer, reader(1, granted, 80, None)]).len();
@@ -328,6 +331,7 @@ mod tests {
         assert_eq!(validity_does_not_overlap(&[late, grant(2, 45, 60, None)]).len(), 0, "it was lost before");
     }
 
+    // mutant: fencing
     #[test]
     fn a_token_that_a_writer_shares_is_found() {
         let same = |one, other| tokens_are_unique(&[one, other]).len();
@@ -347,6 +351,7 @@ mod tests {
         );
     }
 
+    // mutant: readers
     #[test]
     fn tokens_of_readers_are_ordered_against_those_of_writers_only() {
         let unordered = |one: Grant<_>, other: Grant<_>| {
@@ -367,6 +372,7 @@ mod tests {
         assert_eq!(tokens_grow_from_holder_to_holder(&far).len(), 1);
     }
 
+    // mutant: delegation
     #[test]
     fn an_adopted_lock_excludes_all_but_its_own_holder() {
         let overlap = |one, other| validity_does_not_overlap(&[one, other]).len();

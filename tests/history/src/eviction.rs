@@ -100,12 +100,14 @@ mod tests {
         assert_eq!(left(&[grant(1, 10, 40), grant(51, 24, 60)], &elsewhere), 1);
     }
 
+    // mutant: forced-release
     #[test]
     fn a_successor_that_is_evicted_is_found() {
         assert_eq!(left(&[grant(51, 27, 70), grant(52, 40, 60)], &eviction()), 1);
         assert_eq!(left(&[grant(1, 27, 70), grant(52, 40, 60)], &eviction()), 1, "whatever its token");
     }
 
+    // mutant: forced-release
     #[test]
     fn who_gets_an_evicted_lock_from_another_one_of_its_process_beside_the_successor_is_found() {
         let joined = |granted| Grant {
@@ -120,6 +122,7 @@ mod tests {
         assert_eq!(left(&[grant(51, 24, 25), anew], &eviction()), 1, "a new acquisition has a new token");
     }
 
+    // mutant: forced-release
     #[test]
     fn an_evicted_holder_that_renews_is_found() {
         let forced = [grant(50, 25, 25)];

@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(resource_of_slot("r"), None);
     }
 
+    // mutant: permits
     #[test]
     fn a_holder_beyond_the_permits_is_found() {
         let (one, other) = (slot(0, 1, 10, 40), slot(1, 1, 20, 50));
@@ -96,6 +97,7 @@ mod tests {
         assert_eq!(most_held_at_once(&grants), BTreeMap::from([("r", 2), ("s", 1)]));
     }
 
+    // mutant: permits
     #[test]
     fn two_holders_of_one_slot_are_found_unless_one_was_evicted() {
         let grants = [slot(0, 1, 10, 40), slot(1, 1, 12, 60), slot(0, 51, 24, 60)];
@@ -110,6 +112,7 @@ mod tests {
         assert_eq!((left("r{0}"), left("r{1}"), left("r")), (0, 1, 1), "of that slot; another one; the lock");
     }
 
+    // mutant: permits
     #[test]
     fn a_token_of_a_slot_that_does_not_grow_is_found() {
         let unordered = |other| {

@@ -43,6 +43,7 @@ mod tests {
         sets_are_all_or_nothing([&set]).len()
     }
 
+    // mutant: several-locks
     #[test]
     fn a_set_that_is_granted_in_part_is_found() {
         assert_eq!(found(&["a", "b"], &[]), 0);
@@ -51,6 +52,7 @@ mod tests {
         assert_eq!(found(&["a", "c"], &[]), 1, "another one");
     }
 
+    // mutant: several-locks
     #[test]
     fn a_set_that_is_lost_in_part_is_found() {
         let both = ["a", "b"];

@@ -32,6 +32,7 @@ pub fn no_write_follows_a_larger_claim(writes: &[Access], claims: &[Access]) -> 
 mod tests {
     use super::*;
 
+    // mutant: claims
     #[test]
     fn a_write_after_a_larger_claim_is_found() {
         let access =

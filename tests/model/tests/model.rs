@@ -58,6 +58,7 @@ const EVICTED_READER: Setting = Setting { evicts: true, renewals: 2, ..Setting::
 const EVICTED_READERS: Setting =
     Setting { readers: 2, prompt: true, ..Setting::eviction(2, 0, Time { ttl: 2, quarantine: 2, last_tick: 1 }) };
 
+// promise: readers
 #[test]
 fn a_writer_and_a_reader_never_hold_the_lock_at_once() {
     check(READING, 5_000, &[CoveragePoint::OrderedGrants, CoveragePoint::LateAcquire]);
@@ -69,6 +70,7 @@ fn a_writer_and_a_reader_never_hold_the_lock_at_once() {
     );
 }
 
+// promise: readers
 #[test]
 fn writers_and_several_readers_never_hold_the_lock_at_once() {
     check(TWO_READERS, 50_000, &[CoveragePoint::SharedLock, CoveragePoint::LateAcquire]);
@@ -76,6 +78,7 @@ fn writers_and_several_readers_never_hold_the_lock_at_once() {
     check(Setting::shared(2, 2, one_tick), 40_000, &[CoveragePoint::SharedLock, CoveragePoint::LateAcquire]);
 }
 
+// promise: readers
 #[test]
 fn a_writer_that_downgrades_lets_readers_in_and_no_writer() {
     let setting = Setting { downgrades: true, ..Setting::shared(1, 1, THREE_TICKS) };
@@ -83,12 +86,14 @@ fn a_writer_that_downgrades_lets_readers_in_and_no_writer() {
     check(DOWNGRADES_OF_TWO, 10_000, &[CoveragePoint::Downgraded]);
 }
 
+// promise: readers
 #[test]
 #[ignore = "long: bash tests/run.sh --long"]
 fn two_writers_and_two_readers_never_hold_the_lock_at_once() {
     check(Setting::shared(2, 2, THREE_TICKS), 500_000, &[CoveragePoint::SharedLock, CoveragePoint::LateAcquire]);
 }
 
+// promise: readers
 #[test]
 #[ignore = "long: bash tests/run.sh --long"]
 fn a_readers_token_is_between_those_of_the_writers_before_and_after_it() {
@@ -99,12 +104,14 @@ fn a_readers_token_is_between_those_of_the_writers_before_and_after_it() {
     check(two_readers, 700_000, &[CoveragePoint::OrderedGrants, CoveragePoint::SharedToken]);
 }
 
+// promise: readers
 #[test]
 #[ignore = "long: bash tests/run.sh --long"]
 fn two_writers_and_a_reader_never_hold_the_lock_at_once_although_one_downgrades() {
     check(DOWNGRADES, 400_000, &[CoveragePoint::Downgraded, CoveragePoint::SharedLock]);
 }
 
+// promise: readers
 #[test]
 #[ignore = "long: bash tests/run.sh --long"]
 fn a_writer_and_two_readers_never_hold_the_lock_at_once_although_a_node_forgets() {
@@ -112,11 +119,13 @@ fn a_writer_and_two_readers_never_hold_the_lock_at_once_although_a_node_forgets(
     check(Setting { forgets: 1, ..TWO_READERS }, 100_000, &points);
 }
 
+// promise: forced-release, readers
 #[test]
 fn evicted_readers_do_not_renew_in_any_order_of_events() {
     check(EVICTED_READER, 50_000, &[CoveragePoint::Evicted, CoveragePoint::Renewed, CoveragePoint::LostLease]);
 }
 
+// mutant: readers
 #[test]
 fn flawed_rules_for_readers_are_caught() {
     is_caught(READING.with_mutant(Mutant::ReaderWithoutMarker), MUTUAL_EXCLUSION);
@@ -129,6 +138,7 @@ fn flawed_rules_for_readers_are_caught() {
     is_caught(differ.with_mutant(Mutant::MarkerShrunkByJoin), MUTUAL_EXCLUSION);
 }
 
+// mutant: readers
 #[test]
 fn flawed_tokens_of_readers_are_caught() {
     is_caught(READING_TOKENS.with_mutant(Mutant::LargestGrant), UNIQUE_TOKENS);
@@ -136,22 +146,26 @@ fn flawed_tokens_of_readers_are_caught() {
     is_caught(READING_TOKENS.with_mutant(Mutant::ConfirmWithoutMarker), UNIQUE_TOKENS);
 }
 
+// mutant: readers
 #[test]
 fn flawed_downgrades_are_caught() {
     is_caught(DOWNGRADES_OF_TWO.with_mutant(Mutant::DowngradeForAnyOwner), OWN_KEYS_ONLY);
     is_caught(DOWNGRADES_OF_TWO.with_mutant(Mutant::DowngradeWithGap), MUTUAL_EXCLUSION);
 }
 
+// mutant: forced-release
 #[test]
 fn a_tombstone_that_readers_do_not_look_at_is_caught() {
     is_caught(EVICTED_READER.with_mutant(Mutant::ReadsDespiteTombstone), EVICTED_CANNOT_RENEW);
 }
 
+// mutant: forced-release
 #[test]
 fn an_eviction_of_readers_that_were_not_seen_is_caught() {
     is_caught(EVICTED_READERS.with_mutant(Mutant::EvictsUnseenReaders), OWN_KEYS_ONLY);
 }
 
+// mutant: readers
 #[test]
 #[ignore = "long: bash tests/run.sh --long"]
 fn flawed_rules_for_several_readers_are_caught() {
@@ -163,6 +177,7 @@ fn flawed_rules_for_several_readers_are_caught() {
     is_caught(readers.with_mutant(Mutant::ExpiredReaderCounts), NO_LOST_RENEWAL);
 }
 
+// promise: fencing
 #[test]
 fn tokens_are_unique_and_ordered_in_every_order_of_events() {
     let points = [
@@ -175,6 +190,7 @@ fn tokens_are_unique_and_ordered_in_every_order_of_events() {
     check(Setting::attempts(2, [0; NODES], 2), 50_000, &points);
 }
 
+// promise: fencing, exclusion
 #[test]
 fn nodes_that_lose_their_data_break_neither_exclusion_nor_the_order_of_tokens() {
     let points = [
@@ -194,53 +210,63 @@ fn a_lost_key_is_not_renewed_and_two_leases_are_never_valid_at_once() {
     check(setting, 30_000, &[CoveragePoint::Renewed, CoveragePoint::Replaced, CoveragePoint::LateReplace]);
 }
 
+// mutant: fencing
 #[test]
 fn mutant_1_the_largest_grant_as_the_token_is_caught() {
     is_caught(NARROW.with_mutant(Mutant::LargestGrant), UNIQUE_TOKENS);
 }
 
+// mutant: fencing
 #[test]
 fn mutant_2_a_confirm_without_the_owner_check_is_caught() {
     is_caught(NARROW.with_mutant(Mutant::ConfirmWithoutOwnerCheck), UNIQUE_TOKENS);
 }
 
+// mutant: fencing
 #[test]
 fn mutant_3_a_confirm_of_the_nodes_own_fence_is_caught() {
     is_caught(NARROW.with_mutant(Mutant::ConfirmOfEqualFence), UNIQUE_TOKENS);
 }
 
+// mutant: exclusion
 #[test]
 fn mutant_4_one_owner_id_for_two_attempts_is_caught() {
     is_caught(NARROW.with_mutant(Mutant::SharedOwnerId), UNIQUE_TOKENS);
 }
 
+// mutant: quarantine
 #[test]
 fn mutant_5_a_node_that_votes_right_after_losing_its_data_is_caught() {
     is_caught(FORGETTING.with_mutant(Mutant::NoQuarantine), MUTUAL_EXCLUSION);
     is_caught(FORGETTING.with_mutant(Mutant::NoQuarantineNoFloor), UNIQUE_TOKENS);
 }
 
+// mutant: no-resurrection
 #[test]
 fn mutant_6_a_renewal_that_counts_a_replaced_key_is_caught() {
     is_caught(RENEWAL.with_mutant(Mutant::CountsReplacedKeys), NO_LOST_RENEWAL);
 }
 
+// mutant: exclusion
 #[test]
 fn a_release_or_an_extend_without_the_owner_check_is_caught() {
     is_caught(SKEWED.with_mutant(Mutant::ReleaseWithoutOwnerCheck), OWN_KEYS_ONLY);
     is_caught(RENEWAL.with_mutant(Mutant::ExtendWithoutOwnerCheck), OWN_KEYS_ONLY);
 }
 
+// mutant: no-deadlock
 #[test]
 fn a_deadlock_is_caught() {
     is_caught(SKEWED.with_mutant(Mutant::KeysNeverExpire), NO_DEADLOCK);
 }
 
+// mutant: fencing
 #[test]
 fn lost_fences_without_a_floor_are_caught() {
     is_caught(FORGETTING.with_mutant(Mutant::NoFloor), ORDERED_TOKENS);
 }
 
+// mutant: fencing
 #[test]
 fn a_floor_that_is_read_while_others_still_grant_is_caught() {
     is_caught(FORGETTING.with_mutant(Mutant::FloorWithoutInstall), ORDERED_TOKENS);
@@ -250,11 +276,13 @@ fn a_floor_that_is_read_while_others_still_grant_is_caught() {
 const SHARED_FENCE: Setting =
     Setting { fence_advances: 1, duplicates: false, held_replies: false, ..Setting::attempts(2, [0; NODES], 2) };
 
+// promise: fencing
 #[test]
 fn locks_that_share_a_fence_only_skip_each_others_tokens() {
     check(SHARED_FENCE, 200_000, &[CoveragePoint::FenceAdvanced, CoveragePoint::OrderedGrants, CoveragePoint::Confirm]);
 }
 
+// promise: fencing
 #[test]
 fn locks_that_share_a_fence_leave_each_other_one_holder() {
     let setting = Setting::sharing(2, 0, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 });
@@ -265,6 +293,7 @@ fn locks_that_share_a_fence_leave_each_other_one_holder() {
     );
 }
 
+// mutant: fencing
 #[test]
 fn a_lock_that_moves_a_shared_fence_back_is_caught() {
     is_caught(SHARED_FENCE.with_mutant(Mutant::SharedFenceSetBack), UNIQUE_TOKENS);
@@ -275,11 +304,13 @@ fn a_lock_that_moves_a_shared_fence_back_is_caught() {
 const BLOCKS: Setting =
     Setting { tokens: [2, 1, 1, 1], duplicates: false, held_replies: false, ..Setting::attempts(2, [0; NODES], 3) };
 
+// promise: fencing
 #[test]
 fn no_token_of_a_block_is_granted_twice() {
     check(BLOCKS, 50_000, &[CoveragePoint::OrderedGrants, CoveragePoint::Confirm]);
 }
 
+// mutant: fencing
 #[test]
 fn a_node_that_counts_a_block_as_one_token_is_caught() {
     is_caught(BLOCKS.with_mutant(Mutant::BlockCountsAsOne), UNIQUE_TOKENS);
@@ -292,11 +323,13 @@ const EVICTED: Setting = Setting::eviction(1, 2, TWO_TICKS);
 const SUCCEEDED: Setting =
     Setting { max_fence: 3, ..Setting::eviction(2, 0, Time { ttl: 2, quarantine: 2, last_tick: 1 }) };
 
+// promise: forced-release
 #[test]
 fn an_evicted_holder_does_not_renew_in_any_order_of_events() {
     check(EVICTED, 1_000, &[CoveragePoint::Evicted, CoveragePoint::Renewed, CoveragePoint::LostLease]);
 }
 
+// promise: forced-release
 #[test]
 #[ignore = "long: bash tests/run.sh --long"]
 fn an_eviction_leaves_successors_alone_and_its_token_is_below_theirs() {
@@ -310,6 +343,7 @@ const JOINED: [Setting; 2] = [
     Setting { evicts: true, joins: true, ..Setting::shared(1, 1, Time { last_tick: 2, ..TWO_TICKS }) },
 ];
 
+// promise: forced-release
 #[test]
 fn nobody_gets_an_evicted_lock_by_its_holders_word_beside_a_successor() {
     for setting in JOINED {
@@ -317,6 +351,7 @@ fn nobody_gets_an_evicted_lock_by_its_holders_word_beside_a_successor() {
     }
 }
 
+// mutant: forced-release
 #[test]
 fn a_node_that_grants_at_once_after_an_eviction_is_caught() {
     for setting in JOINED {
@@ -324,28 +359,33 @@ fn a_node_that_grants_at_once_after_an_eviction_is_caught() {
     }
 }
 
+// mutant: forced-release
 #[test]
 fn a_tombstone_that_is_not_checked_is_caught() {
     is_caught(EVICTED.with_mutant(Mutant::AcquiresDespiteTombstone), EVICTED_CANNOT_RENEW);
     is_caught(EVICTED.with_mutant(Mutant::ReplacesDespiteTombstone), EVICTED_CANNOT_RENEW);
 }
 
+// mutant: forced-release
 #[test]
 fn an_eviction_without_the_owner_check_is_caught() {
     is_caught(SUCCEEDED.with_mutant(Mutant::EvictsWithoutOwnerCheck), OWN_KEYS_ONLY);
 }
 
+// mutant: forced-release
 #[test]
 fn an_eviction_that_counts_nodes_with_a_successor_is_caught() {
     is_caught(SUCCEEDED.with_mutant(Mutant::EvictsBesideSuccessor), SUCCESSOR_NOT_SHUT_OUT);
 }
 
+// mutant: forced-release
 #[test]
 fn an_eviction_that_leaves_the_fence_is_caught() {
     is_caught(SUCCEEDED.with_mutant(Mutant::EvictsWithoutFence), UNIQUE_TOKENS);
     is_caught(SUCCEEDED.with_mutant(Mutant::EvictsWithoutFence), ORDERED_TOKENS);
 }
 
+// mutant: forced-release
 #[test]
 fn an_eviction_whose_token_is_not_above_the_block_is_caught() {
     let block = Setting { tokens: [2, 1, 1, 1], ..Setting::eviction(1, 0, TWO_TICKS) };

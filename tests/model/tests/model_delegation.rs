@@ -9,6 +9,7 @@ fn is_caught(mutant: DelegationMutant) {
     assert!(outcome.violates(NO_UNGUARDED_ADOPTER), "{mutant:?} was not caught");
 }
 
+// promise: delegation
 #[test]
 fn no_adopter_works_while_another_holder_does() {
     let outcome = explore_delegation(DelegationSetting::LOOKING_AGAIN, None, |_, _| {});
@@ -19,21 +20,25 @@ fn no_adopter_works_while_another_holder_does() {
     assert_eq!(outcome.properties, [NO_UNGUARDED_ADOPTER, MUTUAL_EXCLUSION]);
 }
 
+// mutant: delegation
 #[test]
 fn mutant_a_credential_whose_code_is_not_checked_is_caught() {
     is_caught(DelegationMutant::CodeUnchecked);
 }
 
+// mutant: delegation
 #[test]
 fn mutant_a_proof_by_a_majority_of_those_that_replied_is_caught() {
     is_caught(DelegationMutant::MajorityOfReplies);
 }
 
+// mutant: delegation
 #[test]
 fn mutant_a_delegated_lock_that_is_handed_over_is_caught() {
     is_caught(DelegationMutant::HandedOver);
 }
 
+// mutant: delegation
 #[test]
 fn mutant_a_release_under_an_adopter_is_caught() {
     is_caught(DelegationMutant::ReleasedUnderAdopter);

@@ -106,21 +106,25 @@ const SUCCEEDED: MembershipSetting = MembershipSetting {
     ..MembershipSetting::new("a set is formed over another", &[&[0, 1, 2], &[3, 4, 2]])
 };
 
+// promise: membership
 #[test]
 fn a_set_that_another_one_was_formed_over_has_ended() {
     check(SUCCEEDED, 100, &[MUTUAL_EXCLUSION, ORDERED_TOKENS]);
 }
 
+// mutant: membership
 #[test]
 fn mutant_a_client_that_does_not_see_what_was_formed_over_its_set_is_caught() {
     is_caught(SUCCEEDED.with_mutant(MembershipMutant::SuccessorIgnored), MUTUAL_EXCLUSION);
 }
 
+// promise: membership
 #[test]
 fn a_master_with_two_addresses_has_one_vote() {
     check(TWO_ADDRESSES, 1_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS]);
 }
 
+// promise: membership
 #[test]
 fn a_client_that_left_a_set_waits_until_its_locks_have_ended() {
     let outcome = explore_membership(DETOURS, Some(MUTUAL_EXCLUSION), |_, _| {});
@@ -129,112 +133,133 @@ fn a_client_that_left_a_set_waits_until_its_locks_have_ended() {
     assert!(!outcome.violates(MUTUAL_EXCLUSION) && outcome.states > 100_000);
 }
 
+// mutant: membership
 #[test]
 fn mutant_a_seat_that_is_asked_over_two_addresses_is_caught() {
     is_caught(TWO_ADDRESSES.with_mutant(MembershipMutant::SeatAskedTwice), MUTUAL_EXCLUSION);
 }
 
+// mutant: membership
 #[test]
 fn mutant_a_client_that_counts_votes_of_the_next_set_at_once_is_caught() {
     is_caught(DETOURS.with_mutant(MembershipMutant::LeftSetNotWaitedFor), MUTUAL_EXCLUSION);
 }
 
+// promise: exclusion, membership, fencing
 #[test]
 fn clients_with_different_lists_hold_no_lock_at_once() {
     check(REPLACED, 10_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);
 }
 
+// promise: quarantine, exclusion, fencing
 #[test]
 fn a_node_that_forgot_breaks_neither_exclusion_nor_the_order_of_tokens() {
     check(FORGOTTEN, 5_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);
 }
 
+// promise: quarantine
 #[test]
 fn a_wrong_clock_ends_no_quarantine() {
     let setting = MembershipSetting { jumps: 1, ..FORGOTTEN };
     check(setting, 10_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);
 }
 
+// promise: membership
 #[test]
 fn a_change_that_was_begun_can_be_completed_by_another_client() {
     check(ENDED_BY_ANOTHER, 3_000, &[NO_DEADLOCK_OF_CHANGES]);
 }
 
+// mutant: membership
 #[test]
 fn mutant_votes_that_are_not_bound_to_the_roster_are_caught() {
     is_caught(REPLACED.with_mutant(MembershipMutant::VotesNotBoundToRoster), MUTUAL_EXCLUSION);
 }
 
+// mutant: membership
 #[test]
 fn mutant_a_vote_without_a_seat_is_caught() {
     is_caught(REPLACED.with_mutant(MembershipMutant::NoOwnSeatNeeded), MUTUAL_EXCLUSION);
 }
 
+// mutant: membership
 #[test]
 fn mutant_an_address_as_the_identity_is_caught() {
     is_caught(FORGOTTEN.with_mutant(MembershipMutant::AddressAsIdentity), MUTUAL_EXCLUSION);
 }
 
+// mutant: membership
 #[test]
 fn mutant_a_roster_that_a_minority_chose_is_caught() {
     let setting = MembershipSetting { fresh: &[1, 2], ..RIVALS };
     is_caught(setting.with_mutant(MembershipMutant::ChosenByMinority), ONE_ROSTER);
 }
 
+// mutant: membership
 #[test]
 fn mutant_a_promise_that_is_forgotten_is_caught() {
     let setting = MembershipSetting { lists: &[&[0, 1, 2], &[0, 1, 3], &[0, 1, 4]], ..RIVALS };
     is_caught(setting.with_mutant(MembershipMutant::PromiseForgotten), ONE_ROSTER);
 }
 
+// mutant: membership
 #[test]
 fn mutant_an_id_that_the_client_alone_draws_is_caught() {
     let setting = MembershipSetting { formed: false, late_writes: 1, last_tick: 0, ..FORGOTTEN };
     is_caught(setting.with_mutant(MembershipMutant::IdDrawnByProposer), MUTUAL_EXCLUSION);
 }
 
+// mutant: fencing
 #[test]
 fn mutant_a_floor_that_is_not_applied_is_caught() {
     is_caught(ORDER.with_mutant(MembershipMutant::FloorNotApplied), ORDERED_TOKENS);
 }
 
+// mutant: fencing
 #[test]
 fn mutant_a_floor_from_a_minority_is_caught() {
     is_caught(ORDER.with_mutant(MembershipMutant::FloorFromMinority), ORDERED_TOKENS);
 }
 
+// mutant: fencing
 #[test]
 fn mutant_a_floor_that_is_read_before_the_install_is_caught() {
     is_caught(ORDER.with_mutant(MembershipMutant::FloorReadBeforeInstall), ORDERED_TOKENS);
 }
 
+// mutant: fencing
 #[test]
 fn mutant_a_floor_from_the_others_of_the_next_roster_is_caught() {
     is_caught(ENDED_BY_ANOTHER.with_mutant(MembershipMutant::FloorFromOthersOfNext), NO_DEADLOCK_OF_CHANGES);
 }
 
+// mutant: quarantine
 #[test]
 fn mutant_a_node_that_joins_without_a_quarantine_is_caught() {
     is_caught(FORGOTTEN.with_mutant(MembershipMutant::NoQuarantine), MUTUAL_EXCLUSION);
 }
 
+// mutant: quarantine
 #[test]
 fn mutant_an_exemption_for_durable_servers_is_caught() {
     let setting = MembershipSetting { forgets: 0, restarts: 1, ..FORGOTTEN };
     is_caught(setting.with_mutant(MembershipMutant::ExemptionForDurable), MUTUAL_EXCLUSION);
 }
 
+// mutant: quarantine
 #[test]
 fn mutant_an_observer_that_knows_nothing_and_says_over_is_caught() {
     is_caught(FORGOTTEN.with_mutant(MembershipMutant::AbsenceTakenForOver), QUARANTINE_IS_LONG_ENOUGH);
 }
 
+// mutant: membership
 #[test]
 fn mutant_a_first_start_by_a_client_that_knew_the_set_is_caught() {
     let setting = MembershipSetting { lists: &[&[0]], faulty: &[0], ..FORGOTTEN };
     is_caught(setting.with_mutant(MembershipMutant::FirstStartByOneThatKnew), MUTUAL_EXCLUSION);
 }
 
+// mutant: membership
 #[test]
 fn mutant_a_set_that_a_majority_formed_is_caught() {
     let setting = MembershipSetting {
@@ -246,6 +271,7 @@ fn mutant_a_set_that_a_majority_formed_is_caught() {
     is_caught(setting.with_mutant(MembershipMutant::FormedByMajority), ONE_RULING_ROSTER);
 }
 
+// mutant: quarantine
 #[test]
 fn mutant_a_quarantine_that_is_lowered_with_max_ttl_is_caught() {
     let setting =
@@ -253,6 +279,7 @@ fn mutant_a_quarantine_that_is_lowered_with_max_ttl_is_caught() {
     is_caught(setting.with_mutant(MembershipMutant::QuarantineLoweredWithMaxTtl), MUTUAL_EXCLUSION);
 }
 
+// mutant: quarantine
 #[test]
 fn mutant_one_wrong_clock_that_ends_a_quarantine_is_caught() {
     let setting = MembershipSetting { jumps: 1, ..FORGOTTEN };

@@ -29,6 +29,7 @@ const ONE_WAITS: PermitsSetting = PermitsSetting::new([1, 1, 2, 0]);
 /// Another one takes a slot again.
 const THREE: PermitsSetting = PermitsSetting::new([2, 1, 2, 0]);
 
+// promise: permits
 #[test]
 fn permits_violate_no_property() {
     check(ONE_WAITS, 40_000);
@@ -40,26 +41,31 @@ fn permits_violate_no_property_in_the_larger_settings() {
     PermitsSetting::long().into_iter().for_each(|setting| check(setting, 100_000));
 }
 
+// mutant: permits
 #[test]
 fn mutant_counted_permits_let_three_hold_two_permits_on_three_nodes() {
     is_caught(PermitsSetting::new([1, 1, 1, 0]).with_mutant(PermitsMutant::Counted), AT_MOST_PERMITS);
 }
 
+// mutant: permits
 #[test]
 fn mutant_one_fence_for_all_slots_refuses_a_valid_holder() {
     is_caught(THREE.with_mutant(PermitsMutant::OneFence), VALID_CLAIMS_ACCEPTED);
 }
 
+// mutant: permits
 #[test]
 fn mutant_a_queue_for_each_slot_leaves_one_idle() {
     is_caught(THREE.with_mutant(PermitsMutant::QueuePerSlot), NO_IDLE_SLOT);
 }
 
+// mutant: permits
 #[test]
 fn mutant_a_client_that_looks_before_it_is_in_the_queue_misses_a_slot() {
     is_caught(THREE.with_mutant(PermitsMutant::LooksBeforeQueueing), NO_IDLE_SLOT);
 }
 
+// mutant: permits
 #[test]
 fn mutant_a_slot_offered_to_a_client_that_has_one_is_caught() {
     is_caught(ONE_WAITS.with_mutant(PermitsMutant::OffersTwice), ONE_OFFER_EACH);

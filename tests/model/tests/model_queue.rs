@@ -29,16 +29,19 @@ const AGAIN: QueueSetting = QueueSetting::new([2, 1, 0]);
 /// Two processes, and positions that are lost.
 const LOSING: QueueSetting = QueueSetting { lost_positions: 1, ..QueueSetting::new([1, 1, 0]) };
 
+// promise: exclusion, turns
 #[test]
 fn the_queue_violates_no_property_when_a_process_tries_again() {
     check(AGAIN, 500_000);
 }
 
+// promise: exclusion, turns
 #[test]
 fn the_queue_violates_no_property_when_positions_are_lost() {
     check(LOSING, 200_000);
 }
 
+// mutant: exclusion, turns
 #[test]
 fn mutant_wakeups_that_count_as_votes_are_caught() {
     let delivered = QueueSetting { wakeups: true, ..AGAIN }.with_mutant(QueueMutant::WakeupsAsVotes);
@@ -46,12 +49,14 @@ fn mutant_wakeups_that_count_as_votes_are_caught() {
     is_caught(delivered, MAJORITY_GRANTS);
 }
 
+// mutant: exclusion
 #[test]
 fn mutant_a_release_for_any_attempt_of_its_process_is_caught() {
     is_caught(AGAIN.with_mutant(QueueMutant::ReleaseByWaiterId), MUTUAL_EXCLUSION);
     is_caught(AGAIN.with_mutant(QueueMutant::ReleaseByWaiterId), OWN_KEYS_ONLY);
 }
 
+// mutant: exclusion
 #[test]
 fn mutant_one_owner_id_for_the_attempts_of_a_process_is_caught() {
     is_caught(AGAIN.with_mutant(QueueMutant::SharedOwnerId), MUTUAL_EXCLUSION);

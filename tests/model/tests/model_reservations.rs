@@ -24,71 +24,85 @@ fn is_caught(setting: ReservationsSetting, mutant: QueueMutant, property: &'stat
     assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
 }
 
+// promise: turns
 #[test]
 fn reservations_are_in_order_and_cost_no_time() {
     check(ReservationsSetting::ORDERLY, 7_000);
 }
 
+// promise: turns
 #[test]
 fn all_nodes_have_one_order_although_votes_are_split() {
     check(ReservationsSetting::TIES, 6_000);
 }
 
+// promise: turns
 #[test]
 fn a_waiter_that_died_costs_no_reservation() {
     check(ReservationsSetting::KILLED, 15_000);
 }
 
+// promise: turns
 #[test]
 fn a_frozen_waiter_costs_one_reservation() {
     check(ReservationsSetting::FROZEN, 400_000);
 }
 
+// promise: turns
 #[test]
 fn a_waiter_that_is_not_woken_keeps_its_position() {
     check(ReservationsSetting::NOT_WOKEN, 500_000);
 }
 
+// promise: turns
 #[test]
 fn a_waiter_that_reconnects_keeps_its_position() {
     check(ReservationsSetting::CUT, 450_000);
 }
 
+// promise: turns
 #[test]
 fn a_waiter_whose_request_to_leave_is_lost_costs_no_reservation() {
     check(ReservationsSetting::LEAVING, 140_000);
 }
 
+// promise: turns
 #[test]
 fn a_waiter_that_polls_gets_its_reservation() {
     check(ReservationsSetting::POLLING, 35_000);
 }
 
+// promise: turns
 #[test]
 fn a_lost_wakeup_passes_nobody() {
     check(ReservationsSetting::LOST_WAKEUP, 60_000);
 }
 
+// promise: turns
 #[test]
 fn the_first_in_line_follows_a_stranger() {
     check(ReservationsSetting::STRANGER, 17_000);
 }
 
+// promise: turns
 #[test]
 fn callers_that_do_not_wait_pass_nobody() {
     check(ReservationsSetting::TRYING, 17_000);
 }
 
+// promise: turns
 #[test]
 fn a_full_queue_refuses_the_youngest() {
     check(ReservationsSetting::FULL, 650_000);
 }
 
+// promise: readers
 #[test]
 fn no_reader_passes_a_writer_that_waits() {
     check(ReservationsSetting::READERS, 70_000);
 }
 
+// mutant: readers
 #[test]
 fn mutant_readers_that_pass_a_waiting_writer_are_caught() {
     is_caught(ReservationsSetting::READERS, QueueMutant::ReadersPassWriters, BOUNDED_OVERTAKING);
@@ -96,6 +110,7 @@ fn mutant_readers_that_pass_a_waiting_writer_are_caught() {
     is_caught(behind, QueueMutant::WriterBehindIsNotHeard, BOUNDED_OVERTAKING);
 }
 
+// mutant: readers
 #[test]
 fn mutant_a_writer_that_gives_up_and_wakes_no_readers_is_caught() {
     is_caught(ReservationsSetting::WRITER_GIVES_UP, QueueMutant::LeavingWriterWakesNobody, TAKEN_IN_TIME);

@@ -23,22 +23,26 @@ const OPPOSITE: SetsSetting = SetsSetting::new(&["abc", "cba"]);
 /// Three callers, each of which shares a lock with each other one.
 const CIRCLE: SetsSetting = SetsSetting::new(&["ab", "bc", "ca"]);
 
+// promise: several-locks
 #[test]
 fn sets_that_are_written_in_opposite_orders_are_never_stuck() {
     check(OPPOSITE, 100);
 }
 
+// promise: several-locks
 #[test]
 fn sets_that_overlap_in_a_circle_are_never_stuck() {
     check(CIRCLE, 1000);
 }
 
+// mutant: several-locks
 #[test]
 fn mutant_locks_in_the_order_in_which_they_are_written_are_caught() {
     is_caught(OPPOSITE.with_mutant(SetsMutant::Unsorted));
     is_caught(CIRCLE.with_mutant(SetsMutant::Unsorted));
 }
 
+// mutant: several-locks
 #[test]
 fn mutant_locks_that_are_kept_behind_a_contended_one_are_caught() {
     is_caught(OPPOSITE.with_mutant(SetsMutant::KeepsBehind));

@@ -91,6 +91,7 @@ const FAULTS: [&str; 13] = [
     "lost wake-ups",
 ];
 
+// promise: exclusion, fencing, readers, permits, several-locks, delegation, forced-release, turns
 #[test]
 fn the_promises_hold_whatever_happens() {
     let report = run_all(seeds(70), Scenario::Promised, None, 3);
@@ -115,6 +116,7 @@ fn the_promises_hold_whatever_happens() {
     }
 }
 
+// promise: membership
 #[test]
 fn addresses_may_lead_elsewhere_and_back() {
     let report = run_all(seeds(10), Scenario::Elsewhere, None, 3);
@@ -125,6 +127,7 @@ fn addresses_may_lead_elsewhere_and_back() {
     }
 }
 
+// promise: fencing
 #[test]
 fn tokens_stay_unique_and_ordered_when_clocks_jump() {
     let report = run_all(seeds(15), Scenario::ClockJumps, None, 3);
@@ -133,6 +136,7 @@ fn tokens_stay_unique_and_ordered_when_clocks_jump() {
     assert!(report.activity.contains_key("force-release, evicting"), "{report}");
 }
 
+// promise: fencing
 #[test]
 fn tokens_need_no_clock_while_a_majority_remembers() {
     let report = run_all(seeds(15), Scenario::Promised, Some(Flaw::IgnoresClocks), 3);
@@ -140,6 +144,7 @@ fn tokens_need_no_clock_while_a_majority_remembers() {
     assert!(report.failures.is_empty(), "{report}");
 }
 
+// promise: claims
 #[test]
 fn a_fenced_resource_loses_nothing_even_if_all_servers_forget() {
     assert_kept(&run_all(seeds(15), Scenario::Amnesia, None, 3), &["amnesia"]);
@@ -196,21 +201,25 @@ fn assert_caught(flaw: Flaw, sign: &str) {
     assert!(caught.is_some(), "{flaw:?} was not caught: no seed of {MOST_SEEDS} shows {sign:?}");
 }
 
+// mutant: exclusion
 #[test]
 fn a_server_that_releases_for_anyone_is_caught() {
     assert_caught(Flaw::ReleasesForAnyone, "two valid holders");
 }
 
+// mutant: quarantine
 #[test]
 fn a_server_that_votes_in_any_epoch_is_caught() {
     assert_caught(Flaw::VotesInAnyEpoch, "two valid holders");
 }
 
+// mutant: quarantine
 #[test]
 fn a_server_that_sits_out_no_quarantine_is_caught() {
     assert_caught(Flaw::EndsQuarantinesAtOnce, "two valid holders");
 }
 
+// mutant: fencing
 #[test]
 fn a_server_that_joins_without_its_floor_is_caught() {
     assert_caught(Flaw::JoinsWithoutFloor, "an acquisition began after");
@@ -221,22 +230,26 @@ fn a_server_that_ignores_releases_is_caught() {
     assert_caught(Flaw::IgnoresReleases, "is left on");
 }
 
+// mutant: fencing
 #[test]
 fn a_server_that_repeats_fences_is_caught() {
     assert_caught(Flaw::RepeatsFences, "have the same token");
     assert_caught(Flaw::RepeatsFences, "are lost");
 }
 
+// mutant: fencing
 #[test]
 fn a_server_that_forgets_fences_is_caught() {
     assert_caught(Flaw::ForgetsFences, "an acquisition began after");
 }
 
+// mutant: readers
 #[test]
 fn a_server_that_forgets_the_other_readers_is_caught() {
     assert_caught(Flaw::ForgetsOtherReaders, "two valid holders");
 }
 
+// mutant: turns
 #[test]
 fn a_server_that_reserves_for_too_long_is_caught() {
     assert_caught(Flaw::ReservesForSeconds, "in line for");

@@ -125,6 +125,7 @@ async fn a_set_whose_majority_is_gone_is_formed_with_new_masters() {
     service.stop().await;
 }
 
+// promise: membership
 #[tokio::test]
 async fn a_service_that_was_not_stopped_forms_no_set_of_the_masters_that_were_lost() {
     let mut servers = RedisCluster::start(8).await.servers;

@@ -8,7 +8,7 @@
 //! | `observer`, `arena` | a client that tells which masters vote; everything that the nemesis acts on |
 //! | `faults`, `clock_steps` | what is done to one master, until it votes again |
 //! | `forming` | a set that is formed again, beside a service that was forgotten |
-//! | `nemesis` | what is done at a time, so that the guarantees must hold |
+//! | `nemesis` | what is done at a time, so that the promises must hold |
 //! | `availability`, `report`, `run` | whether locks could be acquired all the time, the report, and a run |
 
 mod arena;

@@ -70,7 +70,7 @@ fn judge(arena: &Arena<'_>, plan: &Plan, report: &mut MembershipReport) {
     let nemesis = history::read(&plan.directory.join("nemesis.jsonl")).unwrap();
     let evictions: Vec<_> = services.iter().flat_map(|history| operator::evictions(history)).collect();
     let seen: Vec<_> = services.iter().flat_map(|history| sets::sets(history)).collect();
-    let breaches = safety::grants_keep_the_guarantees(&all, &evictions);
+    let breaches = safety::grants_keep_the_promises(&all, &evictions);
     report.count(&nemesis, &services, &all, Mix::count(&services, &all, &breaches));
     report.judge_availability(&nemesis, &services);
     let (counters, rows) = (arena.ledger.counters().unwrap(), arena.ledger.rows().unwrap());

@@ -1,7 +1,7 @@
-//! What is different in ZooKeeper, as [docs/guarantees.md] says: a lock lives as long as the session of its process, one connection
+//! What is different in ZooKeeper, as [docs/promises.md] says: a lock lives as long as the session of its process, one connection
 //! carries everything, and delegations are refused.
 //!
-//! [docs/guarantees.md]: ../../../../docs/guarantees.md#locks-in-zookeeper
+//! [docs/promises.md]: ../../../../docs/promises.md#zookeeper
 
 use std::time::Duration;
 

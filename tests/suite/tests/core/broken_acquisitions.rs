@@ -147,6 +147,7 @@ async fn partition(decider: Decider) -> bool {
     ours.is_some() && theirs.is_some()
 }
 
+// mutant: exclusion
 #[tokio::test(start_paused = true)]
 async fn a_majority_of_the_responders_is_caught() {
     assert!(!partition(Decider::Shipped).await);
@@ -169,6 +170,7 @@ async fn skewed_fences(decider: Decider) -> Vec<u64> {
     tokens
 }
 
+// mutant: fencing
 #[tokio::test(start_paused = true)]
 async fn taking_the_largest_fence_as_the_token_is_caught() {
     let tokens = skewed_fences(Decider::Shipped).await;
@@ -191,6 +193,7 @@ async fn overtaken_before_the_confirmation(decider: Decider) -> (Option<u64>, Op
     (token, slow.confirm(&cluster).await)
 }
 
+// mutant: fencing
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_without_the_owner_check_is_caught() {
     let (token, overtaken) = overtaken_before_the_confirmation(Decider::Shipped).await;

@@ -95,6 +95,7 @@ async fn a_late_release(flaw: Flaw) -> Vec<String> {
     referee.violations()
 }
 
+// mutant: exclusion
 #[tokio::test(start_paused = true)]
 async fn a_release_without_the_owner_check_is_caught() {
     assert_eq!(a_late_release(Flaw::None).await, Vec::<String>::new());
@@ -120,6 +121,7 @@ async fn data_loss_on_a_minority(flaw: Flaw) -> Vec<String> {
     referee.violations()
 }
 
+// mutant: quarantine
 #[tokio::test(start_paused = true)]
 async fn a_node_that_votes_right_after_losing_its_data_is_caught() {
     assert_eq!(data_loss_on_a_minority(Flaw::None).await, Vec::<String>::new());
@@ -136,6 +138,7 @@ async fn is_valid_after_a_majority_lost_the_key(flaw: Flaw) -> bool {
     holder.is_valid()
 }
 
+// mutant: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_counts_a_restored_key_is_caught() {
     assert!(!is_valid_after_a_majority_lost_the_key(Flaw::None).await);

@@ -27,6 +27,7 @@ async fn slow_cluster() -> (MemoryCluster, LockManager) {
     (cluster, locks)
 }
 
+// promise: overload
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_callers_waits_in_line_and_all_are_granted() {
     let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
@@ -46,6 +47,7 @@ async fn a_burst_of_callers_waits_in_line_and_all_are_granted() {
     assert!(guards.iter().all(Result::is_ok));
 }
 
+// promise: overload
 #[tokio::test(start_paused = true)]
 async fn renewals_and_releases_do_not_wait_in_line() {
     let (_cluster, locks) = slow_cluster().await;
@@ -63,6 +65,7 @@ async fn renewals_and_releases_do_not_wait_in_line() {
     }
 }
 
+// promise: overload
 #[tokio::test(start_paused = true)]
 async fn a_caller_without_a_wait_stands_in_line_for_the_node_timeout_at_most() {
     let (_cluster, locks) = slow_cluster().await;
@@ -101,6 +104,7 @@ async fn closing_wakes_the_callers_in_line() {
     assert!(closed.elapsed() <= ROUND_TRIP, "{:?}", closed.elapsed());
 }
 
+// promise: overload
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_the_nodes_call_does_not_wait_behind_a_burst() {
     let (cluster, locks) = slow_cluster().await;

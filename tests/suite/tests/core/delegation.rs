@@ -25,6 +25,7 @@ async fn is_refused(other: &LockManager, delegation: &Delegation) -> bool {
     matches!(other.adopt(delegation.as_str()).await, Err(AdoptError::Refused { .. }))
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn another_service_works_under_the_token_of_the_holder() {
     let (_nodes, holder, other) = two_services().await;
@@ -44,6 +45,7 @@ async fn another_service_works_under_the_token_of_the_holder() {
     assert!(other.held().is_empty());
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_forged_delegation_is_refused() {
     let (_nodes, holder, other) = two_services().await;
@@ -61,6 +63,7 @@ async fn a_forged_delegation_is_refused() {
     assert!(other.adopt(text).await.is_ok(), "the true one");
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn an_expired_delegation_is_refused() {
     let (_nodes, holder, other) = two_services().await;
@@ -76,6 +79,7 @@ async fn an_expired_delegation_is_refused() {
     assert!(matches!(late, Err(AdoptError::Expired { .. })), "{late:?}");
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_foreign_delegation_is_refused() {
     let (_nodes, holder, _other) = two_services().await;
@@ -85,6 +89,7 @@ async fn a_foreign_delegation_is_refused() {
     assert!(matches!(refused, Err(AdoptError::OtherSet { .. })), "{refused:?}");
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_delegation_for_another_audience_is_refused() {
     let (_nodes, holder, other) = two_services().await;
@@ -96,6 +101,7 @@ async fn a_delegation_for_another_audience_is_refused() {
     }
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_delegation_replayed_after_a_re_grant_is_refused() {
     let (_nodes, holder, other) = two_services().await;
@@ -111,6 +117,7 @@ async fn a_delegation_replayed_after_a_re_grant_is_refused() {
     assert!(matches!(held_by_the_next, Err(AdoptError::Refused { .. })), "{held_by_the_next:?}");
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_delegated_lock_is_not_handed_over_to_the_next_local_holder() {
     let (_nodes, holder, other) = two_services().await;
@@ -130,6 +137,7 @@ async fn a_delegated_lock_is_not_handed_over_to_the_next_local_holder() {
     assert!(matches!(replayed, Err(AdoptError::Refused { .. })), "{replayed:?}");
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_read_is_delegated_to_read() {
     let (_nodes, holder, other) = two_services().await;
@@ -168,6 +176,7 @@ async fn a_reader_that_does_not_join_after_all_leaves_a_delegated_key_to_expire(
     assert!(adopted.is_valid());
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_lock_under_which_another_service_writes_is_not_downgraded() {
     let (_nodes, holder, other) = two_services().await;
@@ -189,6 +198,7 @@ async fn a_lock_under_which_another_service_writes_is_not_downgraded() {
     assert_eq!(other.adopt(delegation.as_str()).await.unwrap().mode(), Mode::Read);
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_release_under_an_adopter_leaves_the_key_to_expire() {
     let (_nodes, holder, other) = two_services().await;
@@ -204,6 +214,7 @@ async fn a_release_under_an_adopter_leaves_the_key_to_expire() {
     assert!(next.token() > adopted.token());
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_request_that_failed_leaves_its_delegation_unfinished() {
     let (_nodes, holder, other) = two_services().await;
@@ -215,6 +226,7 @@ async fn a_request_that_failed_leaves_its_delegation_unfinished() {
     assert!(other.lock("stock:42").try_acquire().await.is_err());
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_its_holder_lost_is_lost_for_the_adopter() {
     let (nodes, holder, other) = two_services().await;
@@ -228,6 +240,7 @@ async fn a_lock_that_its_holder_lost_is_lost_for_the_adopter() {
     assert!(is_refused(&other, &delegation).await || other.adopt(delegation.as_str()).await.is_err());
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_minority_proves_nothing() {
     let (nodes, holder, other) = two_services().await;
@@ -240,6 +253,7 @@ async fn a_minority_proves_nothing() {
     assert!(matches!(unknown, Err(AdoptError::NoQuorum { .. })), "{unknown:?}");
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_what_was_adopted_after_its_grace() {
     let (_nodes, holder, other) = two_services().await;
@@ -253,6 +267,7 @@ async fn a_shutdown_ends_what_was_adopted_after_its_grace() {
     assert!(matches!(closed, Err(AdoptError::ShuttingDown { .. })), "{closed:?}");
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_ended_is_delegated_to_nobody() {
     let (_nodes, holder, _other) = two_services().await;
@@ -267,6 +282,7 @@ async fn a_lease_that_ended_is_delegated_to_nobody() {
     assert!(matches!(late, Err(DelegateError::Lost(LockError::Lost { .. }))), "{late:?}");
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_lock_acquired_again_under_an_adopted_lease_is_the_same_one() {
     let (_nodes, holder, other) = two_services().await;
@@ -283,6 +299,7 @@ async fn a_lock_acquired_again_under_an_adopted_lease_is_the_same_one() {
     assert!(guard.is_valid() && other.held().is_empty());
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_an_adopted_lease_that_is_over() {
     let (_nodes, holder, other) = two_services().await;
@@ -297,6 +314,7 @@ async fn nothing_is_left_of_an_adopted_lease_that_is_over() {
     assert!(!lease.is_valid() && guard.is_valid());
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_forced_release_ends_the_work_of_the_adopter() {
     let (_nodes, holder, other) = two_services().await;
@@ -312,6 +330,7 @@ async fn a_forced_release_ends_the_work_of_the_adopter() {
     }
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn an_unfinished_delegation_counts_to_the_end_of_the_lease() {
     let (_nodes, holder, other) = two_services().await;
@@ -323,6 +342,7 @@ async fn an_unfinished_delegation_counts_to_the_end_of_the_lease() {
     assert!(other.lock("stock:42").try_acquire().await.is_err());
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_service_may_adopt_what_it_delegated_itself() {
     let (_nodes, holder, _other) = two_services().await;

@@ -24,6 +24,7 @@ async fn two_managers(delay: Duration) -> (MemoryCluster, [LockManager; 2]) {
 /// How far the nodes are away: near, far, and so far that their word is old when it arrives.
 const DELAYS: [u32; 4] = [0, 1, 30, 110];
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn no_reader_joins_an_evicted_grant_beside_its_successor() {
     for delay in DELAYS {
@@ -37,6 +38,7 @@ async fn no_reader_joins_an_evicted_grant_beside_its_successor() {
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_evicted_grant_is_handed_over_to_nobody_beside_its_successor() {
     for (delay, pause) in DELAYS.into_iter().flat_map(|delay| (0..20).map(move |pause| (delay, pause))) {
@@ -49,6 +51,7 @@ async fn an_evicted_grant_is_handed_over_to_nobody_beside_its_successor() {
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_evicted_slot_is_handed_over_to_nobody_beside_its_successor() {
     for (delay, pause) in DELAYS.into_iter().flat_map(|delay| (0..20).map(move |pause| (delay, pause))) {
@@ -61,6 +64,7 @@ async fn an_evicted_slot_is_handed_over_to_nobody_beside_its_successor() {
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_set_does_not_begin_with_a_lock_that_was_evicted_while_its_caller_waited_for_another() {
     for renews in [true, false] {
@@ -81,6 +85,7 @@ async fn a_set_does_not_begin_with_a_lock_that_was_evicted_while_its_caller_wait
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_forced_release_returns_when_the_lock_can_be_had() {
     let (_cluster, [ours, theirs]) = two_managers(MS).await;
@@ -117,6 +122,7 @@ async fn two_forced_releases_at_once_both_return_when_the_lock_can_be_had() {
     drop(stuck);
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn all_readers_of_one_hold_learn_of_the_loss_in_one_step() {
     let (_cluster, [ours, theirs]) = two_managers(MS).await;
@@ -138,6 +144,7 @@ async fn all_readers_of_one_hold_learn_of_the_loss_in_one_step() {
     eventually("nothing is left", || ours.held().is_empty()).await;
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_asks_the_nodes_tells_the_others_of_the_loss() {
     let (_cluster, [ours, theirs]) = two_managers(MS).await;
@@ -162,6 +169,7 @@ async fn told_after(request: impl Fn(&LockManager) -> LockRequest, evicted_after
     told
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_evicted_holder_learns_of_it_within_a_third_of_the_ttl_if_it_renews() {
     let mut longest = Duration::ZERO;
@@ -171,12 +179,14 @@ async fn an_evicted_holder_learns_of_it_within_a_third_of_the_ttl_if_it_renews()
     assert!(longest <= TTL / 3 + MS * 10, "{longest:?}");
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_evicted_holder_that_does_not_renew_learns_of_it_at_the_end_of_its_validity() {
     let told = told_after(|locks| locks.lock("r").renew(false), MS * 10).await;
     assert!((TTL * 9 / 10..TTL).contains(&told), "{told:?}");
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_evicted_holder_learns_of_it_at_the_end_of_max_hold_if_it_was_renewed_up_to_there() {
     let request = |locks: &LockManager| locks.lock("r").max_hold(TTL * 2);

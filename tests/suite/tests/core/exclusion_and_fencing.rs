@@ -22,6 +22,7 @@ async fn next_token(locks: &LockManager) -> u64 {
     token.get()
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn one_holder_at_a_time_across_managers_and_tasks() {
     let cluster = MemoryCluster::new(5);
@@ -61,6 +62,7 @@ async fn different_resources_do_not_wait_for_each_other() {
     assert_eq!(locks.held().len(), 100);
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn exclusion_and_token_order_survive_minority_faults() {
     for seed in 1..=3 {
@@ -140,6 +142,7 @@ async fn inject_faults(nodes: &[MemoryNode], mut dice: Dice, ends: Instant) {
     }
 }
 
+// promise: fencing
 #[tokio::test(start_paused = true)]
 async fn tokens_are_unique_and_increase_with_skewed_fences() {
     for seed in 1..=10 {
@@ -170,6 +173,7 @@ async fn tokens_are_unique_and_increase_with_skewed_fences() {
     }
 }
 
+// promise: fencing
 #[tokio::test(start_paused = true)]
 async fn tokens_increase_across_different_majorities() {
     // Five acquisitions, each on three of five nodes. Taking the largest fence of each majority as the token would give
@@ -207,6 +211,7 @@ async fn a_token_costs_one_round_trip_or_two_if_the_fences_differ() {
     assert!(guard.token().get() > FAR + 2);
 }
 
+// promise: fencing
 #[tokio::test(start_paused = true)]
 async fn tokens_increase_by_the_clock_after_all_fences_are_lost() {
     let cluster = MemoryCluster::new(5);

@@ -80,6 +80,7 @@ fn odd_answers() -> [Answers; 4] {
     ]
 }
 
+// promise: health
 #[tokio::test(start_paused = true)]
 async fn an_idle_manager_asks_a_node_whose_test_votes_fail_less_and_less_often() {
     for answers in odd_answers() {
@@ -95,6 +96,7 @@ async fn an_idle_manager_asks_a_node_whose_test_votes_fail_less_and_less_often()
     }
 }
 
+// promise: health
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_test_votes_failed_is_asked_again_within_30_seconds() {
     for answers in odd_answers() {

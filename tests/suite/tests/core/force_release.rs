@@ -20,6 +20,7 @@ async fn two_managers(cluster: &MemoryCluster) -> [LockManager; 2] {
     [builder().connect().await.unwrap(), builder().connect().await.unwrap()]
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_evicted_holder_is_refused_once_the_token_is_claimed() {
     let cluster = MemoryCluster::new(5);
@@ -35,6 +36,7 @@ async fn an_evicted_holder_is_refused_once_the_token_is_claimed() {
     assert!(data.write(next.token().get(), seen + 1));
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn the_token_is_above_all_that_the_evicted_holder_had_reserved() {
     let cluster = MemoryCluster::new(5);
@@ -64,6 +66,7 @@ async fn the_token_is_above_all_that_the_evicted_holder_had_reserved() {
     assert!(block[15] < forced && later.iter().all(|token| *token > forced), "{forced} {tokens:?}");
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_evicted_holder_cannot_renew() {
     let cluster = MemoryCluster::new(5);
@@ -83,6 +86,7 @@ async fn an_evicted_holder_cannot_renew() {
     eventually("no key is left", || cluster.holding() == 0).await;
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_evicted_holder_of_the_same_manager_is_notified_at_once() {
     let cluster = MemoryCluster::new(3);
@@ -97,6 +101,7 @@ async fn an_evicted_holder_of_the_same_manager_is_notified_at_once() {
     tokio::join!(told, async { ours.force_release("r").await.unwrap() });
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_the_lock_of_an_evicted_holder_as_soon_as_anybody_may() {
     let cluster = MemoryCluster::new(5);
@@ -138,6 +143,7 @@ impl LockNode for HookedNode {
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_successor_is_never_evicted() {
     let cluster = MemoryCluster::new(5);
@@ -166,6 +172,7 @@ async fn a_successor_is_never_evicted() {
     successor.release().await.unwrap();
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn all_readers_are_evicted_together_and_one_that_comes_later_is_not() {
     let cluster = MemoryCluster::new(5);
@@ -190,6 +197,7 @@ async fn all_readers_are_evicted_together_and_one_that_comes_later_is_not() {
     eventually("nothing is left", || cluster.holding() == 0).await;
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_joins_while_others_are_evicted_is_a_successor() {
     let cluster = MemoryCluster::new(5);
@@ -215,6 +223,7 @@ async fn a_reader_that_joins_while_others_are_evicted_is_a_successor() {
     drop((joined, former));
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_attempt_in_progress_keeps_nobody_from_being_evicted() {
     let cluster = MemoryCluster::new(3);
@@ -236,6 +245,7 @@ async fn an_attempt_in_progress_keeps_nobody_from_being_evicted() {
     assert!(forced.token > stuck.token());
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn two_forced_releases_never_have_the_same_token() {
     for _ in 0..20 {
@@ -265,6 +275,7 @@ async fn a_lock_that_nobody_holds_is_not_taken_from_anybody_but_a_token_is_issue
     assert!(former < forced.token && forced.token < next.token());
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn without_a_majority_nobody_is_evicted() {
     let cluster = MemoryCluster::new(5);
@@ -278,6 +289,7 @@ async fn without_a_majority_nobody_is_evicted() {
     assert!(held.is_valid() && cluster.holding() == 5);
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_report_tells_what_each_node_has() {
     let cluster = MemoryCluster::new(3);
@@ -315,6 +327,7 @@ async fn a_report_tells_what_each_node_has() {
     assert_eq!((report.verdict(), report.nodes[1].fence), (LockVerdict::NoQuorum, None));
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_lock_on_which_the_nodes_do_not_agree_is_split_and_can_be_freed() {
     let cluster = MemoryCluster::new(3);

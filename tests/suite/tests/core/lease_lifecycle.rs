@@ -20,6 +20,7 @@ fn loss_reason(lease: &Lease) -> Option<LossReason> {
     }
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn a_lease_ends_before_any_node_frees_the_key() {
     let cluster = MemoryCluster::new(5);
@@ -53,6 +54,7 @@ async fn a_lease_ends_before_any_node_frees_the_key() {
     }
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn a_holder_paused_past_its_ttl_finds_its_lease_expired_on_resuming() {
     let cluster = MemoryCluster::new(5);
@@ -71,6 +73,7 @@ async fn a_holder_paused_past_its_ttl_finds_its_lease_expired_on_resuming() {
     assert_eq!(guard.release().await, Ok(false));
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn a_late_release_leaves_the_successors_lock_alone() {
     let cluster = MemoryCluster::new(5);
@@ -164,6 +167,7 @@ async fn a_lease_survives_an_outage_shorter_than_its_validity() {
     assert_eq!(guard.release().await, Ok(true));
 }
 
+// promise: no-deadlock
 #[tokio::test(start_paused = true)]
 async fn max_hold_ends_the_lease_and_the_lock_follows_within_a_ttl() {
     let cluster = MemoryCluster::new(5);
@@ -182,6 +186,7 @@ async fn max_hold_ends_the_lease_and_the_lock_follows_within_a_ttl() {
     assert_eq!(next.release().await, Ok(true));
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn a_lock_missing_on_a_majority_is_lost_at_the_next_renewal_and_not_retaken() {
     let cluster = MemoryCluster::new(5);
@@ -198,6 +203,7 @@ async fn a_lock_missing_on_a_majority_is_lost_at_the_next_renewal_and_not_retake
     assert_eq!(guard.release().await, Ok(false));
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn a_renewal_restores_a_missing_key_which_counts_from_the_following_one_on() {
     let cluster = MemoryCluster::new(5);
@@ -299,6 +305,7 @@ async fn a_renewal_in_flight_does_not_restore_a_released_key() {
     }
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_a_node_refused_is_on_it_soon_after_the_former_holder_released_there() {
     let cluster = MemoryCluster::new(3);

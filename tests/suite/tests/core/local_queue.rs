@@ -42,6 +42,7 @@ async fn cycle(locks: LockManager, caller: usize, log: Arc<Mutex<Vec<(usize, u64
     assert!(guard.release().await.unwrap());
 }
 
+// promise: fencing
 #[tokio::test(start_paused = true)]
 async fn local_callers_are_served_in_order_with_increasing_tokens() {
     let cluster = RecordedCluster::new();
@@ -53,6 +54,7 @@ async fn local_callers_are_served_in_order_with_increasing_tokens() {
     assert!(log.is_sorted_by(|(_, earlier), (_, later)| earlier < later), "{log:?}");
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_handover_sends_no_requests_and_a_run_has_at_most_sixteen_holders() {
     let cluster = RecordedCluster::new();
@@ -101,6 +103,7 @@ async fn a_lock_is_not_handed_to_a_caller_with_other_options() {
     }
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_dropped_waiter_passes_on_a_lock_that_was_handed_to_it() {
     let cluster = MemoryCluster::new(5);
@@ -118,6 +121,7 @@ async fn a_dropped_waiter_passes_on_a_lock_that_was_handed_to_it() {
     eventually("nothing is left", || cluster.lock_keys().is_empty()).await;
 }
 
+// promise: no-deadlock
 #[tokio::test(start_paused = true)]
 async fn a_waiter_does_not_wait_for_the_guard_of_an_expired_lease() {
     let cluster = MemoryCluster::new(5);
@@ -132,6 +136,7 @@ async fn a_waiter_does_not_wait_for_the_guard_of_an_expired_lease() {
     assert!(guard.release().await.unwrap(), "the late release left it alone");
 }
 
+// promise: lost-quorum, turns
 #[tokio::test(start_paused = true)]
 async fn a_missing_majority_is_reported_to_the_whole_local_queue() {
     let cluster = MemoryCluster::new(5);
@@ -145,6 +150,7 @@ async fn a_missing_majority_is_reported_to_the_whole_local_queue() {
     assert!(started.elapsed() < outage + Duration::from_millis(200), "{:?}", started.elapsed());
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_caller_with_a_longer_node_timeout_makes_its_own_attempt() {
     let cluster = MemoryCluster::new(5);
@@ -163,6 +169,7 @@ async fn a_caller_with_a_longer_node_timeout_makes_its_own_attempt() {
     assert!(longest.is_ok());
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_caller_leaving_a_finished_local_queue_removes_nobody_from_the_next_one() {
     let cluster = MemoryCluster::new(5);
@@ -183,6 +190,7 @@ async fn a_caller_leaving_a_finished_local_queue_removes_nobody_from_the_next_on
     assert!(matches!(new_behind, Err(LockError::NoQuorum { .. })), "{new_behind:?}");
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_thousand_local_waiters_make_one_attempt_a_second() {
     let cluster = RecordedCluster::new();

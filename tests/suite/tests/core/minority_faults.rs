@@ -37,6 +37,7 @@ async fn ten_times(locks: &LockManager) -> Duration {
     started.elapsed()
 }
 
+// promise: minority-faults
 #[tokio::test(start_paused = true)]
 async fn faults_on_two_of_five_nodes_do_not_slow_an_acquisition() {
     let round_trip = Duration::from_millis(3);
@@ -109,6 +110,7 @@ async fn without_three_of_five_nodes_callers_get_no_quorum_within_the_node_timeo
     }
 }
 
+// promise: no-deadlock
 #[tokio::test(start_paused = true)]
 async fn locks_whose_replies_are_lost_are_released_or_expire() {
     let cluster = MemoryCluster::new(5);

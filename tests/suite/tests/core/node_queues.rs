@@ -49,6 +49,7 @@ async fn a_release_wakes_a_waiter_in_another_process() {
     assert!(waited < Duration::from_millis(5), "{waited:?}");
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn processes_are_served_in_the_order_in_which_they_began_to_wait() {
     let cluster = MemoryCluster::new(5);
@@ -72,6 +73,7 @@ async fn processes_are_served_in_the_order_in_which_they_began_to_wait() {
     }
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_busy_process_does_not_starve_the_others() {
     let cluster = MemoryCluster::new(5);
@@ -127,6 +129,7 @@ async fn wait_raw(cluster: &MemoryCluster, resource: &str) {
     }
 }
 
+// promise: no-deadlock
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_process_ended_delays_nobody() {
     let cluster = MemoryCluster::new(5);
@@ -139,6 +142,7 @@ async fn a_waiter_whose_process_ended_delays_nobody() {
     assert!(waited < Duration::from_millis(5), "{waited:?}");
 }
 
+// promise: no-deadlock
 #[tokio::test(start_paused = true)]
 async fn a_frozen_waiter_costs_its_reservation_not_a_ttl() {
     let cluster = MemoryCluster::new(5);
@@ -155,6 +159,7 @@ async fn a_frozen_waiter_costs_its_reservation_not_a_ttl() {
     assert!(waited >= RESERVATION_TTL && waited < RESERVATION_TTL + Duration::from_millis(15), "{waited:?}");
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_free_key_is_reserved_for_the_first_waiter() {
     let cluster = MemoryCluster::new(1);
@@ -173,6 +178,7 @@ async fn a_free_key_is_reserved_for_the_first_waiter() {
     drop(late);
 }
 
+// promise: no-deadlock
 #[tokio::test(start_paused = true)]
 async fn a_process_that_is_woken_for_a_lock_it_does_not_want_leaves_it_to_the_next() {
     let cluster = MemoryCluster::new(5);
@@ -248,6 +254,7 @@ impl LockNode for HookedNode {
     }
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_process_that_cannot_be_woken_polls() {
     let nodes: Vec<_> = (0..5).map(|_| HookedNode { mute: true, ..HookedNode::default() }).collect();
@@ -317,6 +324,7 @@ async fn a_caller_that_arrives_while_the_last_one_leaves_gets_its_own_queue_posi
     assert!(waited < Duration::from_millis(5), "{waited:?}");
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn wakeups_from_a_majority_are_enough() {
     let cluster = MemoryCluster::new(5);
@@ -385,6 +393,7 @@ async fn turns(managers: &[LockManager]) -> Vec<u32> {
     join_all(managers.iter().cloned().map(take_turns)).await
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_process_whose_wakeups_are_lost_has_its_turns() {
     let cluster = MemoryCluster::new(5);
@@ -397,6 +406,7 @@ async fn a_process_whose_wakeups_are_lost_has_its_turns() {
     assert!(then[1] * 10 >= then[0] * 9 && then[1] >= 120, "{then:?}");
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn processes_whose_wakeups_are_lost_do_not_stop_the_others() {
     let cluster = MemoryCluster::new(3);
@@ -410,6 +420,7 @@ async fn processes_whose_wakeups_are_lost_do_not_stop_the_others() {
     assert!(heard + deaf >= 8 * 15, "{turns:?}");
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_process_that_hears_wakeups_again_sleeps_until_one_comes() {
     let cluster = MemoryCluster::new(3);

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 const SHORT: Duration = Duration::from_millis(300);
 
+// promise: reported-losses
 #[test]
 fn a_loss_is_reported_in_time_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -26,6 +27,7 @@ fn a_loss_is_reported_in_time_whatever_the_first_runtime_does() {
     });
 }
 
+// promise: reported-losses
 #[test]
 fn work_ends_with_its_lease_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -43,6 +45,7 @@ fn work_ends_with_its_lease_whatever_the_first_runtime_does() {
     });
 }
 
+// promise: any-runtime
 #[test]
 fn a_lease_goes_on_being_renewed_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -70,6 +73,7 @@ fn a_lease_goes_on_being_renewed_whatever_the_first_runtime_does() {
     });
 }
 
+// promise: any-runtime
 #[test]
 fn a_waiter_is_served_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -91,6 +95,7 @@ fn a_waiter_is_served_whatever_the_first_runtime_does() {
     });
 }
 
+// promise: any-runtime
 #[test]
 fn the_health_is_asked_for_on_the_runtime_that_runs() {
     whatever_becomes_of_it(|fate| {

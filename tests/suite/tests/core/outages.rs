@@ -42,6 +42,7 @@ async fn no_quorum<T>(acquisition: impl Future<Output = Result<T, LockError>>) -
     started.elapsed()
 }
 
+// promise: lost-quorum
 #[tokio::test(start_paused = true)]
 async fn a_quorum_lost_for_a_moment_is_ridden_out_inside_wait() {
     for (name, fault) in FAULTS {
@@ -59,6 +60,7 @@ async fn a_quorum_lost_for_a_moment_is_ridden_out_inside_wait() {
     }
 }
 
+// promise: lost-quorum
 #[tokio::test(start_paused = true)]
 async fn after_a_second_every_caller_is_answered_at_once_until_a_majority_is_back() {
     for (name, fault) in FAULTS {
@@ -87,6 +89,7 @@ async fn after_a_second_every_caller_is_answered_at_once_until_a_majority_is_bac
     }
 }
 
+// promise: lost-quorum
 #[tokio::test(start_paused = true)]
 async fn a_caller_without_a_wait_never_tries_again() {
     for (name, fault) in FAULTS {
@@ -101,6 +104,7 @@ async fn a_caller_without_a_wait_never_tries_again() {
     }
 }
 
+// promise: lost-quorum
 #[tokio::test(start_paused = true)]
 async fn attempts_that_time_out_while_others_succeed_are_no_outage() {
     let (cluster, locks) = connected().await;
@@ -127,6 +131,7 @@ async fn closing_wakes_a_caller_that_rides_out_an_outage() {
     assert_eq!(closed.elapsed(), Duration::ZERO);
 }
 
+// promise: lost-quorum
 #[tokio::test(start_paused = true)]
 async fn while_an_outage_lasts_few_attempts_are_made_however_many_callers_try_again() {
     let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();

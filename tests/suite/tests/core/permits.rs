@@ -68,6 +68,7 @@ async fn cycles(locks: LockManager, slots: Arc<Slots>, permits: u32, count: u32)
     }
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn at_most_as_many_hold_as_there_are_permits_and_tokens_of_a_slot_increase() {
     for permits in [1, 2, 3, 7] {
@@ -83,6 +84,7 @@ async fn at_most_as_many_hold_as_there_are_permits_and_tokens_of_a_slot_increase
     }
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn the_callers_of_one_process_hold_all_slots_at_once() {
     let locks = manager(&MemoryCluster::new(5)).await;
@@ -103,6 +105,7 @@ async fn a_lease_is_named_after_its_slot_and_an_error_after_the_resource() {
     assert_eq!(error.resource(), "export");
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn the_lock_on_a_resource_knows_nothing_of_its_permits() {
     let locks = manager(&MemoryCluster::new(5)).await;
@@ -117,6 +120,7 @@ async fn the_lock_on_a_resource_knows_nothing_of_its_permits() {
     assert!(waiting.await.unwrap().is_ok());
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn other_numbers_of_permits_are_refused_before_any_request() {
     let node = Recorder::new(MemoryNode::new());
@@ -138,6 +142,7 @@ async fn recorded() -> (Recorder<MemoryNode>, [LockManager; 2]) {
     (node, managers)
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_process_finds_its_own_slot_free_in_one_attempt() {
     let (node, [locks, _]) = recorded().await;
@@ -152,6 +157,7 @@ async fn a_process_finds_its_own_slot_free_in_one_attempt() {
     assert_eq!(node.owners().len(), 6, "an attempt each");
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_slot_that_is_free_is_found_at_the_second_attempt() {
     for wait in [WAIT, Duration::ZERO] {
@@ -174,6 +180,7 @@ async fn a_slot_that_is_free_is_found_at_the_second_attempt() {
     }
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_waiter_of_another_process_gets_whichever_slot_is_released_first() {
     let cluster = MemoryCluster::new(5);
@@ -191,6 +198,7 @@ async fn a_waiter_of_another_process_gets_whichever_slot_is_released_first() {
     }
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn slots_that_are_released_together_go_to_different_processes() {
     let cluster = MemoryCluster::new(5);
@@ -209,6 +217,7 @@ async fn slots_that_are_released_together_go_to_different_processes() {
     assert_eq!(began.elapsed(), Duration::ZERO, "nobody waited for a reservation to pass");
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_handed_to_the_next_local_caller_without_a_request() {
     let (node, [locks, _]) = recorded().await;
@@ -230,6 +239,7 @@ async fn a_slot_is_handed_to_the_next_local_caller_without_a_request() {
     assert!(released <= 3, "{released} releases for five holders");
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn processes_take_turns_at_the_slots() {
     let (cluster, grants) = (MemoryCluster::new(5), Arc::new([const { AtomicUsize::new(0) }; 3]));
@@ -262,6 +272,7 @@ async fn processes_take_turns_at_the_slots() {
     assert!(grants.iter().sum::<usize>() > 600, "of 740 that are possible: {grants:?}");
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn while_clients_differ_at_most_the_largest_number_holds() {
     let (cluster, slots) = (MemoryCluster::new(5), Slots::new(4));
@@ -274,6 +285,7 @@ async fn while_clients_differ_at_most_the_largest_number_holds() {
     assert!(slots.most() <= 4);
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn nobody_has_a_slot_beyond_its_own_number_of_permits() {
     let cluster = MemoryCluster::new(5);
@@ -307,6 +319,7 @@ async fn inside_the_scope_of_a_permit_the_same_resource_is_the_same_lease() {
     assert_eq!((tokens.0, tokens.1), (tokens.2, tokens.3));
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_dropped_future_leaves_no_slot_and_no_waiter_behind() {
     for contended in [false, true] {
@@ -328,6 +341,7 @@ async fn a_dropped_future_leaves_no_slot_and_no_waiter_behind() {
     }
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_slot_whose_holder_died_is_taken_when_its_time_to_live_is_over() {
     let cluster = MemoryCluster::new(5);
@@ -341,6 +355,7 @@ async fn a_slot_whose_holder_died_is_taken_when_its_time_to_live_is_over() {
     drop(permit);
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_for_permits_and_ends_the_wait_for_them() {
     let cluster = MemoryCluster::new(5);
@@ -355,6 +370,7 @@ async fn a_shutdown_waits_for_permits_and_ends_the_wait_for_them() {
     assert_eq!(cluster.lock_keys(), Vec::<String>::new());
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_inspected_and_force_released_by_its_name() {
     let cluster = MemoryCluster::new(5);
@@ -378,6 +394,7 @@ async fn a_slot_is_inspected_and_force_released_by_its_name() {
     assert!(permits.iter().find(|permit| permit.slot() == 0).unwrap().is_valid(), "the other slot is not touched");
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn what_is_not_the_name_of_a_slot_is_no_lock() {
     let locks = manager(&MemoryCluster::new(1)).await;
@@ -391,6 +408,7 @@ async fn what_is_not_the_name_of_a_slot_is_no_lock() {
     assert!(matches!(in_a_set, Err(LockError::InvalidResource { .. })), "{in_a_set:?}");
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn another_service_works_under_a_delegated_permit() {
     let cluster = MemoryCluster::new(5);

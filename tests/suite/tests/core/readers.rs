@@ -46,6 +46,7 @@ fn read_without_end(locks: &LockManager) -> JoinHandle<()> {
     })
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn readers_hold_the_lock_together_and_no_writer_beside_them() {
     let (cluster, one, other) = managers().await;
@@ -65,6 +66,7 @@ async fn readers_hold_the_lock_together_and_no_writer_beside_them() {
     assert!(is_contended(&one.read("r").try_acquire().await));
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn the_readers_of_a_process_share_one_hold_and_the_last_releases_it() {
     let nodes: Vec<_> = (0..5).map(|_| Recorder::new(MemoryNode::new())).collect();
@@ -80,6 +82,7 @@ async fn the_readers_of_a_process_share_one_hold_and_the_last_releases_it() {
     assert_eq!(releases(), 1);
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_reader_joins_after_20_ms_only_if_the_nodes_say_that_no_writer_waits() {
     let nodes: Vec<_> = (0..5).map(|_| Recorder::new(MemoryNode::new())).collect();
@@ -98,6 +101,7 @@ async fn a_reader_joins_after_20_ms_only_if_the_nodes_say_that_no_writer_waits()
     writer.abort();
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_writer_gets_its_turn_while_processes_read_without_end() {
     let (_cluster, one, other) = managers().await;
@@ -114,6 +118,7 @@ async fn a_writer_gets_its_turn_while_processes_read_without_end() {
     reading.iter().for_each(JoinHandle::abort);
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_waiting_writer_bars_later_readers_and_those_that_waited_together_go_in_together() {
     let (cluster, one, other) = managers().await;
@@ -134,6 +139,7 @@ async fn a_waiting_writer_bars_later_readers_and_those_that_waited_together_go_i
     assert!(later.iter().all(|reader| reader.is_valid()));
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     let (_cluster, one, other) = managers().await;
@@ -147,6 +153,7 @@ async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     assert!(third.await.unwrap().is_ok());
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_readers_token_is_larger_than_those_of_writers_before_and_smaller_than_those_after() {
     let (_cluster, one, other) = managers().await;
@@ -162,6 +169,7 @@ async fn a_readers_token_is_larger_than_those_of_writers_before_and_smaller_than
     }
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_lets_readers_in_and_no_writer() {
     let (cluster, one, other) = managers().await;
@@ -180,6 +188,7 @@ async fn a_downgrade_lets_readers_in_and_no_writer() {
     assert!(other.write("r").try_acquire().await.is_ok());
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_no_majority_confirms_releases_the_lock() {
     let (cluster, one, other) = managers().await;
@@ -191,6 +200,7 @@ async fn a_downgrade_that_no_majority_confirms_releases_the_lock() {
     assert!(other.write("r").acquire().await.is_ok());
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn writing_inside_of_reading_is_refused_and_reading_inside_shares_the_outer_lease() {
     let (_cluster, one, other) = managers().await;
@@ -210,6 +220,7 @@ async fn writing_inside_of_reading_is_refused_and_reading_inside_shares_the_oute
     assert!(other.write("r").try_acquire().await.is_ok());
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn readers_that_share_a_hold_are_renewed_with_one_round_and_end_each_by_their_own_max_hold() {
     let nodes: Vec<_> = (0..5).map(|_| Recorder::new(MemoryNode::new())).collect();
@@ -262,6 +273,7 @@ async fn a_reader_renews_though_the_one_that_was_renewing_has_ended() {
     assert!(last.is_valid(), "it did not wait for a renewal that nobody makes");
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_reader_is_lost_with_the_majority_that_held_it() {
     let (cluster, one, _other) = managers().await;
@@ -273,6 +285,7 @@ async fn a_reader_is_lost_with_the_majority_that_held_it() {
     }
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_died_keeps_a_writer_out_for_its_time_to_live_only() {
     let (_cluster, one, other) = managers().await;

@@ -27,6 +27,7 @@ async fn longest_acquisition(locks: &LockManager, done: impl Future<Output = ()>
     longest
 }
 
+// promise: membership
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_members_fails_no_acquisition_and_waits_for_no_node_that_hangs() {
     let cluster = MemoryCluster::new(5);

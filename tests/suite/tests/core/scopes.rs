@@ -39,6 +39,7 @@ async fn run_returns_the_value_of_the_work_and_releases() {
     assert!(locks.held().is_empty());
 }
 
+// promise: reported-losses
 #[tokio::test(start_paused = true)]
 async fn a_loss_cancels_the_work() {
     let (cluster, locks) = cluster().await;

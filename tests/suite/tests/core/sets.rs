@@ -72,6 +72,7 @@ fn reason(lease: &Lease) -> Option<LossReason> {
     }
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn the_leases_of_a_set_have_the_order_in_which_they_were_written() {
     let (cluster, locks) = cluster().await;
@@ -88,6 +89,7 @@ async fn the_leases_of_a_set_have_the_order_in_which_they_were_written() {
     assert_eq!(held_on(&cluster), [""; 0]);
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_is_acquired_all_or_none() {
     let (cluster, locks) = cluster().await;
@@ -106,6 +108,7 @@ async fn a_set_is_acquired_all_or_none() {
     locks.lock_all(["c", "a", "b"]).acquire().await.unwrap().release().await.unwrap();
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_has_one_to_32_names() {
     let locks = LockManager::in_memory();
@@ -122,6 +125,7 @@ async fn a_set_has_one_to_32_names() {
     assert!(matches!(invalid, LockError::InvalidOptions { .. }));
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn the_loss_of_one_lock_is_the_loss_of_all_at_once() {
     let cluster = MemoryCluster::new(5);
@@ -141,6 +145,7 @@ async fn the_loss_of_one_lock_is_the_loss_of_all_at_once() {
     assert_eq!(held_on(&cluster), [""; 0]);
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_expires_ends_the_others_before_anybody_notices_it() {
     let (_cluster, locks) = cluster().await;
@@ -158,6 +163,7 @@ async fn a_lock_that_expires_ends_the_others_before_anybody_notices_it() {
     assert_eq!(reason(&set[0]), Some(LossReason::Expired));
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn max_hold_of_a_set_counts_from_when_it_is_complete() {
     let (_cluster, locks) = cluster().await;
@@ -174,6 +180,7 @@ async fn max_hold_of_a_set_counts_from_when_it_is_complete() {
     assert!(set.iter().all(|lease| reason(lease) == Some(LossReason::MaxHold)));
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_that_is_shorter_than_its_renewals_ends_in_time() {
     let (_cluster, locks) = cluster().await;
@@ -185,6 +192,7 @@ async fn a_set_that_is_shorter_than_its_renewals_ends_in_time() {
     drop((set, next));
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_waiting_set_keeps_what_comes_before_the_contended_lock_and_nothing_behind_it() {
     let (cluster, locks) = cluster().await;
@@ -208,6 +216,7 @@ async fn a_waiting_set_keeps_what_comes_before_the_contended_lock_and_nothing_be
     }
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_that_loses_a_lock_while_it_waits_begins_again() {
     let cluster = MemoryCluster::new(5);
@@ -224,6 +233,7 @@ async fn a_set_that_loses_a_lock_while_it_waits_begins_again() {
     assert!(set.is_valid() && set[0].token() > first);
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_inside_the_scope_of_one_of_its_locks_shares_that() {
     let cluster = MemoryCluster::new(5);
@@ -250,6 +260,7 @@ async fn a_set_inside_the_scope_of_one_of_its_locks_shares_that() {
     assert!(!outer.release().await.unwrap());
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_set_reads_beside_others_what_it_only_reads() {
     let (cluster, locks) = cluster().await;
@@ -285,6 +296,7 @@ async fn a_set_does_not_write_what_its_scope_reads() {
     eventually("nothing is left", || held_on(&cluster).is_empty()).await;
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn any_lease_of_a_set_is_found_in_its_scope() {
     let (cluster, locks) = cluster().await;
@@ -305,6 +317,7 @@ async fn any_lease_of_a_set_is_found_in_its_scope() {
     assert_eq!(held_on(&cluster), [""; 0]);
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn the_loss_of_a_lock_cancels_the_work_of_a_set() {
     let (locks, lose) = forgetful(&MemoryCluster::new(5)).await;
@@ -327,6 +340,7 @@ fn written(names: &[&'static str], order: usize) -> Vec<&'static str> {
     names
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn sets_never_wait_for_each_other_however_they_are_written() {
     const NAMES: [&str; 4] = ["d", "a", "c", "b"];
@@ -354,6 +368,7 @@ async fn sets_never_wait_for_each_other_however_they_are_written() {
     eventually("nothing is left", || held_on(&cluster).is_empty()).await;
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn sets_and_single_locks_share_one_queue() {
     let (_cluster, locks) = cluster().await;
@@ -381,6 +396,7 @@ async fn sets_and_single_locks_share_one_queue() {
     assert_eq!(*order.lock().unwrap_or_else(PoisonError::into_inner), [0, 1, 2, 3, 4, 5]);
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_without_a_wait_passes_nobody() {
     let (cluster, locks) = cluster().await;
@@ -394,6 +410,7 @@ async fn a_set_without_a_wait_passes_nobody() {
     drop(waiting.await.unwrap().unwrap());
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_makes_one_attempt_and_one_for_each_contended_lock_beside_its_waits() {
     let cluster = MemoryCluster::new(3);
@@ -418,6 +435,7 @@ async fn a_set_makes_one_attempt_and_one_for_each_contended_lock_beside_its_wait
     assert!(acquires() - before <= 5, "b may be handed over; the rest is one batch");
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_sets_and_those_who_wait_for_one() {
     let (cluster, locks) = cluster().await;
@@ -431,6 +449,7 @@ async fn a_shutdown_ends_sets_and_those_who_wait_for_one() {
     assert_eq!(held_on(&cluster), [""; 0]);
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn locks_that_are_nested_against_the_order_of_names_are_logged_once() {
     let events = Events::record();

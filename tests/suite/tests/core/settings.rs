@@ -29,6 +29,7 @@ async fn a_resource_is_1_to_512_bytes_without_control_characters_or_braces() {
     }
 }
 
+// promise: distinct-errors
 #[tokio::test(start_paused = true)]
 async fn an_option_out_of_range_is_reported_with_its_range() {
     let cluster = MemoryCluster::new(5);
@@ -126,6 +127,7 @@ fn an_invalid_url_is_reported_without_its_password() {
     assert!(format!("{locks:?}").contains("10.0.0.1:6379/2"), "{locks:?}");
 }
 
+// promise: distinct-errors
 #[tokio::test(start_paused = true)]
 async fn an_error_message_is_one_line_and_names_the_resource() {
     let locks = LockManager::in_memory();

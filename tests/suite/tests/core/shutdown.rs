@@ -105,6 +105,7 @@ async fn shutdown_revokes_the_leases_that_are_left_after_the_grace_period() {
     );
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn shutdown_waits_for_releases_in_flight_but_not_forever() {
     let cluster = MemoryCluster::new(5);

@@ -69,6 +69,7 @@ fn builder(nodes: &[FullNode]) -> LockManagerBuilder {
     LockManager::builder().nodes(nodes.to_vec())
 }
 
+// promise: health
 #[tokio::test(start_paused = true)]
 async fn to_connect_takes_one_round_trip_for_the_inspection_and_one_for_the_test_vote() {
     let nodes = three();
@@ -97,6 +98,7 @@ async fn a_node_in_good_order_is_asked_once_when_it_is_admitted_and_by_each_heal
     assert_eq!([nodes[0].test_votes(), nodes[1].test_votes()], [5, 4], "admitted again, it is asked again");
 }
 
+// promise: health
 #[tokio::test(start_paused = true)]
 async fn a_node_in_quarantine_is_not_asked() {
     let nodes = three();
@@ -114,6 +116,7 @@ async fn a_node_in_quarantine_is_not_asked() {
     assert!(locks.health().await.nodes[2].admitted);
 }
 
+// promise: health
 #[tokio::test(start_paused = true)]
 async fn a_minority_that_cannot_vote_is_reported_and_a_majority_fails_connect() {
     let nodes = three();
@@ -132,6 +135,7 @@ async fn a_minority_that_cannot_vote_is_reported_and_a_majority_fails_connect() 
     assert!(locks.health().await.quorum);
 }
 
+// promise: health
 #[tokio::test(start_paused = true)]
 async fn to_connect_to_masters_of_different_sets_fails() {
     let sets = [three(), three(), three()];
@@ -145,6 +149,7 @@ async fn to_connect_to_masters_of_different_sets_fails() {
     assert!(unreachable.iter().all(|(_, error)| is_of_another_set(error)), "{error}");
 }
 
+// promise: health
 #[tokio::test(start_paused = true)]
 async fn a_node_that_takes_no_new_locks_still_renews_those_that_are_held() {
     let nodes = three();
@@ -157,6 +162,7 @@ async fn a_node_that_takes_no_new_locks_still_renews_those_that_are_held() {
     assert!(guard.release().await.unwrap());
 }
 
+// promise: health
 #[tokio::test(start_paused = true)]
 async fn the_cause_for_which_a_node_cannot_vote_is_logged_once() {
     let nodes = three();

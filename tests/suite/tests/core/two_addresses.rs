@@ -102,6 +102,7 @@ fn named_twice(cluster: &MemoryCluster) -> [Address; 3] {
     ]
 }
 
+// promise: membership
 #[tokio::test(start_paused = true)]
 async fn a_master_that_joins_over_a_second_address_is_not_counted_twice() {
     let (cluster, theirs) = three_masters().await;
@@ -128,6 +129,7 @@ async fn a_set_of_locks_counts_no_master_twice() {
     assert!(held.is_valid());
 }
 
+// promise: membership
 #[tokio::test(start_paused = true)]
 async fn what_was_granted_over_one_address_is_released_over_the_other() {
     let (cluster, theirs) = three_masters().await;
@@ -170,6 +172,7 @@ async fn a_failed_attempt_over_two_addresses_leaves_nothing_behind() {
     assert!(ours.lock("r").acquire().await.unwrap().release().await.unwrap());
 }
 
+// promise: membership
 #[tokio::test(start_paused = true)]
 async fn one_master_over_two_addresses_is_no_quorum() {
     let (cluster, theirs) = three_masters().await;

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 const WAIT: Duration = Duration::from_secs(2);
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
+// promise: no-deadlock
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_times_out_reports_the_votes_and_when_the_lock_is_free() {
     let cluster = MemoryCluster::new(5);
@@ -53,6 +54,7 @@ async fn try_acquire_never_waits() {
     assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn try_acquire_passes_no_caller_of_this_process() {
     let cluster = MemoryCluster::new(5);

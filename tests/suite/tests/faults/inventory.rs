@@ -30,6 +30,7 @@ async fn only_the_guarded_modes_sell_exactly(config: Config) {
     assert!(claimed.stale_rejected.unwrap() > 0, "the fence rejected stale tokens: {claimed:?}");
 }
 
+// promise: fencing
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guarded_modes_never_oversell_and_the_others_do() {
     only_the_guarded_modes_sell_exactly(Config { stock: 40, buyers: 120, ..Config::default() }).await;
@@ -41,6 +42,7 @@ async fn the_guarded_modes_never_oversell_and_the_others_do_by_default() {
     only_the_guarded_modes_sell_exactly(Config::default()).await;
 }
 
+// promise: fencing
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_and_fence_never_oversell_on_real_servers() {
     let _alone = alone().await;
@@ -49,6 +51,7 @@ async fn lock_and_fence_never_oversell_on_real_servers() {
     lock_and_fence_never_oversell(Config { locks, ..Config::default() }).await;
 }
 
+// promise: fencing
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_and_fence_never_oversell_with_locks_in_postgresql() {
     let _alone = alone().await;
@@ -57,6 +60,7 @@ async fn lock_and_fence_never_oversell_with_locks_in_postgresql() {
     lock_and_fence_never_oversell(Config { stock: 40, buyers: 120, locks, ..Config::default() }).await;
 }
 
+// promise: fencing
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_in_zookeeper_never_oversells() {
     let _alone = alone().await;
@@ -75,6 +79,7 @@ async fn lock_and_fence_never_oversell(config: Config) {
     assert!(claimed.stale_rejected.unwrap() > 0, "the fence rejected stale tokens: {claimed:?}");
 }
 
+// promise: fencing
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stock_in_postgresql_is_not_oversold_either() {
     let _alone = alone().await;

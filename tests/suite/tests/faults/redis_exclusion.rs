@@ -70,6 +70,7 @@ async fn managers(cluster: &RedisCluster) -> Vec<LockManager> {
     join_all(builders).await.into_iter().map(Result::unwrap).collect()
 }
 
+// promise: exclusion
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_never_overlap_and_tokens_increase() {
     let _alone = alone().await;
@@ -87,6 +88,7 @@ async fn holders_never_overlap_and_tokens_increase() {
     assert_eq!(cluster.keys("lock:[^{]*").await, Vec::<String>::new(), "shutdown waits for the releases");
 }
 
+// promise: exclusion
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killing_two_of_five_servers_breaks_no_promise() {
     let _alone = alone().await;
@@ -107,6 +109,7 @@ async fn killing_two_of_five_servers_breaks_no_promise() {
     cluster.no_lock_is_left().await;
 }
 
+// promise: exclusion
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_one_of_five_servers_breaks_no_promise() {
     let _alone = alone().await;

@@ -33,6 +33,7 @@ async fn with_three_of_five_servers_dead_callers_get_no_quorum_within_the_node_t
     cluster.no_lock_is_left().await;
 }
 
+// promise: lost-quorum
 #[tokio::test]
 async fn with_three_of_five_servers_hung_callers_get_no_quorum_within_the_node_timeout() {
     let _alone = alone().await;
@@ -64,6 +65,7 @@ async fn assert_no_quorum_in_time(locks: &LockManager) {
     assert!(best <= NODE_TIMEOUT + Duration::from_millis(50), "{best:?}");
 }
 
+// promise: minority-faults
 #[tokio::test]
 async fn two_hung_servers_of_five_barely_slow_an_acquisition() {
     let _alone = alone().await;
@@ -134,6 +136,7 @@ async fn an_idle_connection_from_a_factory_is_replaced_when_its_server_restarts(
     eventually_async("the lock is acquired", async || locks.lock("r").acquire().await.is_ok()).await;
 }
 
+// promise: minority-faults
 #[tokio::test]
 async fn a_script_flush_on_all_servers_is_invisible() {
     let cluster = RedisCluster::start(5).await;

@@ -15,6 +15,7 @@ async fn connect(cluster: &RedisCluster) -> LockManager {
     LockManager::builder().redis(cluster.servers.iter().map(RedisServer::url)).connect().await.unwrap()
 }
 
+// promise: overload
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_thousand_callers_at_once_are_all_granted() {
     let _alone = alone().await;
@@ -33,6 +34,7 @@ async fn twenty_thousand_callers_at_once_are_all_granted() {
     cluster.no_lock_is_left().await;
 }
 
+// promise: lost-quorum
 #[tokio::test]
 async fn an_acquire_just_after_all_connections_were_killed_is_granted() {
     let _alone = alone().await;
@@ -50,6 +52,7 @@ async fn an_acquire_just_after_all_connections_were_killed_is_granted() {
     }
 }
 
+// promise: lost-quorum
 #[tokio::test]
 async fn servers_that_are_stopped_for_a_moment_fail_no_acquire() {
     let _alone = alone().await;
@@ -67,6 +70,7 @@ async fn servers_that_are_stopped_for_a_moment_fail_no_acquire() {
     }
 }
 
+// promise: lost-quorum
 #[tokio::test]
 async fn an_outage_is_answered_at_once_after_a_second_until_the_servers_return() {
     let _alone = alone().await;

@@ -43,6 +43,7 @@ async fn call(route: MethodRouter<Gate>, method: Method, locks: &LockManager, ga
     app.oneshot(request).await.unwrap()
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn the_attribute_holds_its_lock_until_the_body_ends_as_the_layer_does() {
     let nodes = nodes();
@@ -54,6 +55,7 @@ async fn the_attribute_holds_its_lock_until_the_body_ends_as_the_layer_does() {
     }
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_body_of_the_attribute_ends_with_an_error_when_the_lease_is_lost() {
     let nodes = nodes();
@@ -77,6 +79,7 @@ async fn a_body_that_is_dropped_releases_the_lock() {
     }
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn the_answer_to_head_and_an_empty_body_release_at_once() {
     #[distributed_lock(resource = "r", hold = "body")]
@@ -118,6 +121,7 @@ async fn the_attribute_does_not_hold_an_upgrade_by_its_body_and_says_so_once() {
     assert_eq!(events.named("lock.upgrade_not_held").len(), 1);
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_body_of_an_inner_lock_outlives_the_outer_one_on_the_same_resource() {
     let nodes = nodes();

@@ -101,6 +101,7 @@ fn assert_refused(response: &Response, delegations: &[&str], what: &str) {
     assert!(!said.contains("stock") && !delegations.iter().any(repeats), "{said}");
 }
 
+// promise: delegation
 #[tokio::test]
 async fn a_request_with_a_delegation_runs_under_the_lock_of_its_sender() {
     let world = World::start().await;
@@ -132,6 +133,7 @@ async fn a_request_without_a_delegation_acquires_the_lock() {
     assert!(refused.problem()["detail"].as_str().unwrap().contains("`lock-delegation` is missing"));
 }
 
+// promise: delegation
 #[tokio::test]
 async fn a_delegation_that_is_not_valid_is_refused_and_nothing_is_acquired_in_its_place() {
     let world = World::start().await;
@@ -172,6 +174,7 @@ async fn a_delegation_that_is_not_valid_is_refused_and_nothing_is_acquired_in_it
     assert_eq!(world.probe.runs.get(), 0);
 }
 
+// promise: delegation
 #[tokio::test]
 async fn a_delegation_for_another_resource_than_that_of_the_request_is_refused() {
     let world = World::start().await;
@@ -184,6 +187,7 @@ async fn a_delegation_for_another_resource_than_that_of_the_request_is_refused()
     assert!(is_free(&world.nodes, "stock:43").await);
 }
 
+// promise: delegation
 #[tokio::test]
 async fn without_a_majority_that_proves_a_delegation_the_client_may_try_again() {
     let world = World::start().await;
@@ -205,6 +209,7 @@ async fn until_told(State(probe): State<Probe>) {
     probe.go_on.notified().await;
 }
 
+// promise: delegation
 #[tokio::test]
 async fn a_lock_that_its_holder_loses_cancels_the_handler_that_adopted_it() {
     let (nodes, probe) = (nodes(), Probe::default());
@@ -243,6 +248,7 @@ async fn in_two_parts(State(probe): State<Probe>) -> Body {
     }))
 }
 
+// promise: delegation
 #[tokio::test]
 async fn an_adopted_lease_lives_until_the_body_ends() {
     use axum::Extension;

@@ -56,6 +56,7 @@ async fn finish_lets_the_handler_complete_and_shutdown_waits_for_it() {
     assert!(nodes.iter().all(|node| node.lock_keys().is_empty()), "shutdown waited for the release");
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn cancel_drops_the_handler_and_releases() {
     #[distributed_lock(resource = "r", on_disconnect = "cancel")]
@@ -88,6 +89,7 @@ async fn the_layer_finishes_and_cancels_as_the_attribute_does() {
     }
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn a_panic_releases_the_lock_and_propagates_to_the_server() {
     #[distributed_lock(resource = "macro")]

@@ -88,6 +88,7 @@ async fn leases_on(locks: &LockManager, resource: &str, count: usize) -> Vec<Lea
     leases
 }
 
+// promise: claims
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_resumes_after_its_lease_is_refused_by_the_claim() {
     let (paused, next) = paused_and_next().await;
@@ -119,6 +120,7 @@ async fn a_holder_that_resumes_after_its_lease_is_refused_by_the_claim() {
     assert_eq!((read_before, read(&db), orders(&db)), (5, 4, 1));
 }
 
+// mutant: claims
 #[tokio::test(start_paused = true)]
 async fn a_token_that_is_only_checked_by_the_write_sells_a_unit_twice() {
     let (paused, next) = paused_and_next().await;
@@ -134,6 +136,7 @@ async fn a_token_that_is_only_checked_by_the_write_sells_a_unit_twice() {
     assert_eq!((read(&db), orders(&db)), (4, 2), "two orders, and one unit is gone");
 }
 
+// promise: claims
 #[tokio::test]
 async fn accepted_tokens_never_decrease_and_equal_ones_claim_again() {
     let locks = LockManager::in_memory();
@@ -162,6 +165,7 @@ async fn accepted_tokens_never_decrease_and_equal_ones_claim_again() {
     result.unwrap();
 }
 
+// promise: claims
 #[tokio::test]
 async fn claims_of_several_connections_at_once_are_accepted_in_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -225,6 +229,7 @@ async fn a_transaction_that_read_too_early_is_refused_rather_than_accepted() {
 
 /// With a rollback journal, nobody commits beside a transaction that reads. With a write-ahead log, somebody does, and the transaction
 /// does not see it: the check belongs into another one, as the documentation says.
+// promise: claims
 #[tokio::test]
 async fn a_reader_is_refused_by_a_check_in_a_transaction_of_its_own_whatever_the_journal() {
     for journal in ["delete", "wal"] {
@@ -253,6 +258,7 @@ async fn a_reader_is_refused_by_a_check_in_a_transaction_of_its_own_whatever_the
     }
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_claimant_that_was_stored_claims_for_the_holder_that_it_was_made_of() {
     let (mut db, leases) = (in_memory(), leases(2).await);

@@ -34,6 +34,7 @@ fn gated_app(gate: &Gate) -> Router {
     Router::new().route("/stock/{sku}", on_post(gated)).with_state(Arc::clone(gate))
 }
 
+// promise: distinct-errors
 #[tokio::test]
 async fn a_guarded_handler_runs_once_at_a_time_across_instances() {
     let (nodes, gate) = (nodes(), gate());
@@ -56,6 +57,7 @@ async fn a_guarded_handler_runs_once_at_a_time_across_instances() {
     assert!(token(response.text()) < token(later.text()), "tokens increase");
 }
 
+// promise: distinct-errors
 #[tokio::test]
 async fn a_missing_quorum_is_503_and_not_busy() {
     let (nodes, gate) = (nodes(), gate());
@@ -68,6 +70,7 @@ async fn a_missing_quorum_is_503_and_not_busy() {
     assert_eq!(response.retry_after(), Some(1));
 }
 
+// promise: fail-closed
 #[tokio::test]
 async fn a_missing_lock_manager_fails_closed() {
     let runs = Counter::default();
@@ -136,6 +139,7 @@ async fn a_handler_slower_than_the_ttl_is_renewed() {
     assert_eq!((response.status, response.text()), (StatusCode::OK, "true"));
 }
 
+// promise: reported-losses
 #[tokio::test]
 async fn a_handler_slower_than_max_hold_is_cancelled_and_never_2xx() {
     let (ended, finished) = (Counter::default(), Counter::default());
@@ -157,6 +161,7 @@ async fn a_handler_slower_than_max_hold_is_cancelled_and_never_2xx() {
     eventually_async("the lock is released", async || is_free(&nodes, "slow").await).await;
 }
 
+// promise: reported-losses
 #[tokio::test]
 async fn on_lost_continue_lets_the_handler_complete_but_hides_its_success() {
     let finished = Counter::default();
@@ -179,6 +184,7 @@ async fn on_lost_continue_lets_the_handler_complete_but_hides_its_success() {
     }
 }
 
+// promise: distinct-errors
 #[tokio::test]
 async fn a_failed_release_does_not_mask_the_response() {
     #[distributed_lock(resource = "r")]

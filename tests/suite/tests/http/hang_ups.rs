@@ -179,6 +179,7 @@ fn a_request_that_is_dropped_outside_of_its_runtime_goes_on_in_it() {
     }
 }
 
+// promise: no-leaks
 #[test]
 fn a_handler_whose_runtime_ends_is_dropped_and_its_lock_released() {
     let nodes = nodes();

@@ -109,6 +109,7 @@ async fn streamed(State(gate): State<Arc<Semaphore>>) -> Body {
     parts(gate)
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn hold_until_body_end_keeps_the_lock_until_the_body_ends() {
     for until_body_end in [false, true] {
@@ -167,6 +168,7 @@ pub(crate) async fn assert_held_until_the_body_ends(body: Body, nodes: &[MemoryN
     eventually_async("the lock is free", async || is_free(nodes, "r").await).await;
 }
 
+// promise: reported-losses, bodies-and-sessions
 #[tokio::test]
 async fn a_body_ends_with_an_error_when_the_lease_is_lost() {
     let (nodes, gate) = (nodes(), Arc::new(Semaphore::new(1)));
@@ -179,6 +181,7 @@ async fn a_body_ends_with_an_error_when_the_lease_is_lost() {
     eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
 }
 
+// promise: reported-losses
 #[tokio::test]
 async fn no_part_of_a_body_follows_the_end_of_the_lease_even_before_it_is_reported() {
     let held = Duration::from_millis(400);

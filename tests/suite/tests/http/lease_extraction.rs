@@ -72,6 +72,7 @@ fn extractors() -> Router {
         .route("/attempt", on_post(attempt))
 }
 
+// promise: fail-closed
 #[tokio::test]
 async fn an_extractor_before_the_lock_has_no_lease_and_is_refused() {
     let address = serve(extractors(), &manager(&nodes())).await;
@@ -121,6 +122,7 @@ async fn forwards(Extension(inner): Extension<Router>, request: Rq, lease: Lease
     inner.oneshot(request).await.unwrap()
 }
 
+// promise: fail-closed
 #[tokio::test]
 async fn a_request_that_is_passed_on_carries_the_lease_whatever_its_type_is_called() {
     type Head = Parts;
@@ -156,6 +158,7 @@ async fn log_of_refusal(app: Router) -> String {
     text
 }
 
+// promise: fail-closed
 #[tokio::test]
 async fn the_log_advises_what_is_missing_and_not_what_is_there() {
     async fn unguarded(_: Lease) {}

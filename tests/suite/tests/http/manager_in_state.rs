@@ -27,6 +27,7 @@ async fn deduct(State(app): State<App>, Path(sku): Path<String>, lease: Lease, t
     sku
 }
 
+// promise: fail-closed
 #[tokio::test]
 async fn the_manager_in_the_state_guards_the_handler() {
     let app = App { locks: manager(&nodes()), runs: Counter::default() };

@@ -69,11 +69,13 @@ async fn lets_two_in(path: &'static str, slots: [&str; 2]) {
     assert_eq!(answers, slots);
 }
 
+// promise: permits
 #[tokio::test]
 async fn the_attribute_lets_as_many_in_as_there_are_permits() {
     lets_two_in("/export/a", ["a export:a{0}", "a export:a{1}"]).await;
 }
 
+// promise: permits
 #[tokio::test]
 async fn the_layer_lets_as_many_in_as_there_are_permits() {
     lets_two_in("/report", ["report{0}", "report{1}"]).await;
@@ -86,6 +88,7 @@ async fn job(locks: &LockManager) -> Result<Option<u32>, LockError> {
     Ok(Lease::current().and_then(|lease| lease.slot()).filter(|slot| *slot == again.slot()))
 }
 
+// promise: permits
 #[tokio::test]
 async fn a_function_has_a_permit() {
     let locks = manager(&nodes());
@@ -108,6 +111,7 @@ async fn carrying(app: &Router, path: &str, lease: &Lease) -> (StatusCode, Strin
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
+// promise: permits
 #[tokio::test]
 async fn a_handler_with_permits_adopts_one_that_was_delegated_and_nothing_else() {
     let nodes = nodes();

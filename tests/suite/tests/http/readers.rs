@@ -68,6 +68,7 @@ fn answer(response: &Response) -> (StatusCode, &str) {
     (response.status, response.text())
 }
 
+// promise: readers
 #[tokio::test]
 async fn handlers_that_read_run_beside_each_other_and_one_that_writes_alone() {
     let (nodes, probe) = (nodes(), Probe::default());
@@ -96,6 +97,7 @@ async fn handlers_that_read_run_beside_each_other_and_one_that_writes_alone() {
     assert_eq!(answer(&post(elsewhere, "/write/a").await), (StatusCode::OK, "a: write"));
 }
 
+// promise: readers
 #[tokio::test]
 async fn a_delegation_to_read_is_no_permission_to_write() {
     let nodes = nodes();

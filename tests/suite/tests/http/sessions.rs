@@ -106,6 +106,7 @@ async fn becomes_free(nodes: &[MemoryNode], resource: &str) {
     eventually_async("the lock is free", async || is_free(nodes, resource).await).await;
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_session_holds_its_lock_and_the_next_client_is_refused_until_it_ends() {
     let nodes = nodes();
@@ -129,6 +130,7 @@ async fn a_session_holds_its_lock_and_the_next_client_is_refused_until_it_ends()
     }
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_loss_closes_the_socket_of_the_session() {
     let losses: [fn(&MemoryNode); 2] = [MemoryNode::forget, |node| node.set_down(true)];
@@ -148,6 +150,7 @@ async fn a_loss_closes_the_socket_of_the_session() {
     }
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_session_ends_at_its_max_hold() {
     let nodes = nodes();
@@ -159,6 +162,7 @@ async fn a_session_ends_at_its_max_hold() {
     becomes_free(&nodes, "r").await;
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn with_continue_a_session_notices_the_loss_and_takes_its_leave() {
     #[distributed_lock(resource = "r", hold = "session", max_hold = "200ms", on_lost = "continue")]
@@ -175,6 +179,7 @@ async fn with_continue_a_session_notices_the_loss_and_takes_its_leave() {
     assert_eq!(closed(&mut client).await, Some(tungstenite::Message::Close(None)));
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_shutdown_waits_for_sessions_and_cuts_them_after_its_grace() {
     for grace in [PATIENCE, Duration::ZERO] {
@@ -206,6 +211,7 @@ async fn a_shutdown_waits_for_sessions_and_cuts_them_after_its_grace() {
 const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
     sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_client_that_hangs_up_before_its_upgrade_completes_leaves_nothing_behind() {
     async fn slow(State(probe): State<Probe>, ws: WebSocketUpgrade, hold: Hold) -> Response {
@@ -271,6 +277,7 @@ async fn call(app: Router) -> StatusCode {
     app.oneshot(request("/").body(Body::empty()).unwrap()).await.into_response().status()
 }
 
+// promise: bodies-and-sessions
 #[tokio::test(start_paused = true)]
 async fn a_session_that_does_not_begin_within_ten_seconds_releases_its_lock() {
     let events = Events::record();
@@ -304,6 +311,7 @@ async fn a_session_that_began_in_time_is_not_ended_after_ten_seconds() {
     assert!(locks.held().is_empty() && events.named("lock.session_not_begun").is_empty());
 }
 
+// promise: bodies-and-sessions
 #[tokio::test(start_paused = true)]
 async fn a_session_whose_lock_was_lost_before_it_began_is_not_run() {
     async fn keep(State(probe): State<Probe>, hold: Hold) {
@@ -330,6 +338,7 @@ async fn a_session_whose_lock_was_lost_before_it_began_is_not_run() {
     assert_eq!((probe.handlers.get(), probe.sessions.get()), (1, 0), "the handler goes on, but begins no session");
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_handler_that_answers_without_a_session_releases_its_lock() {
     #[distributed_lock(resource = "r", hold = "session", max_hold = "1h")]
@@ -360,6 +369,7 @@ async fn a_handler_that_answers_without_a_session_releases_its_lock() {
     }
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_hold_that_is_dropped_in_a_task_releases_the_lock() {
     #[distributed_lock(resource = "r", hold = "session", max_hold = "1h")]
@@ -378,6 +388,7 @@ async fn a_hold_that_is_dropped_in_a_task_releases_the_lock() {
     becomes_free(&nodes, "r").await;
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_session_that_ends_before_its_handler_leaves_it_the_lock() {
     #[distributed_lock(resource = "r", hold = "session", max_hold = "1h")]
@@ -393,6 +404,7 @@ async fn a_session_that_ends_before_its_handler_leaves_it_the_lock() {
     becomes_free(&nodes, "r").await;
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_session_that_is_dropped_ends_before_its_lock_is_released() {
     let nodes = nodes();
@@ -435,6 +447,7 @@ async fn inside_a_session_the_same_lock_is_the_same_lease() {
     assert_eq!(probe.sessions.get(), 1);
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn a_session_of_an_inner_lock_outlives_the_outer_one_on_the_same_resource() {
     let nodes = nodes();
@@ -457,6 +470,7 @@ async fn a_session_of_an_inner_lock_outlives_the_outer_one_on_the_same_resource(
     }
 }
 
+// promise: bodies-and-sessions
 #[tokio::test]
 async fn an_outer_lock_on_the_same_resource_decides_how_long_a_session_may_last() {
     let nodes = nodes();

@@ -49,6 +49,7 @@ fn app(locks: &LockManager) -> Router {
         .layer(Extension(locks.clone()))
 }
 
+// promise: several-locks
 #[tokio::test]
 async fn a_handler_and_a_layer_lock_several_resources() {
     let nodes = nodes();
@@ -82,6 +83,7 @@ async fn a_handler_and_a_layer_lock_several_resources() {
     assert_eq!(response.status, StatusCode::INTERNAL_SERVER_ERROR, "a set has no token of its own");
 }
 
+// promise: several-locks
 #[tokio::test]
 async fn the_locks_of_a_set_are_held_until_the_body_ends() {
     let nodes = nodes();
@@ -95,6 +97,7 @@ async fn the_locks_of_a_set_are_held_until_the_body_ends() {
         .await;
 }
 
+// promise: several-locks
 #[tokio::test]
 async fn a_function_locks_several_resources() {
     #[distributed_lock(resource = ["user:{id}", "stock:{sku}"], manager = locks)]

@@ -50,6 +50,7 @@ fn ends_with_its_lease(app: impl Fn(&LockManager, Ends) -> Router + Sync) {
     });
 }
 
+// promise: reported-losses
 #[test]
 fn a_handler_under_the_layer_ends_with_its_lease_whatever_the_first_runtime_does() {
     async fn handler(State(ends): State<Ends>, lease: Lease) {
@@ -61,6 +62,7 @@ fn a_handler_under_the_layer_ends_with_its_lease_whatever_the_first_runtime_does
     });
 }
 
+// promise: reported-losses
 #[test]
 fn a_handler_with_the_attribute_ends_with_its_lease_whatever_the_first_runtime_does() {
     #[distributed_lock(resource = "r", max_hold = "300ms")]

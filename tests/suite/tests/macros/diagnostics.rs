@@ -19,6 +19,7 @@ use std::{env, fs};
 
 use serde_json::Value;
 
+// promise: fail-closed
 #[test]
 fn a_mistake_is_a_compile_error_and_correct_use_is_silent() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

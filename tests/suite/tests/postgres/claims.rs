@@ -49,6 +49,7 @@ async fn are_waiting(server: &PostgresServer, count: usize) {
     eventually_async("a claim waits", async || server.query(waiting).await == count.to_string()).await;
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_holder_that_resumes_after_its_lease_is_refused_by_the_claim() {
     async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
@@ -76,6 +77,7 @@ async fn a_holder_that_resumes_after_its_lease_is_refused_by_the_claim() {
     }
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_claim_that_waits_for_a_newer_one_writes_nothing() {
     async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
@@ -105,6 +107,7 @@ async fn a_claim_that_waits_for_a_newer_one_writes_nothing() {
     }
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_claim_that_waits_for_an_older_one_is_accepted_at_once_or_when_it_is_repeated() {
     async fn race<C: Client>(server: &PostgresServer, isolation: Isolation) {
@@ -164,6 +167,7 @@ async fn a_reader_is_refused_by_a_later_writer_and_by_no_earlier_one() {
     }
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_reader_that_is_overtaken_before_it_checks_is_never_told_that_it_may_read() {
     async fn run<C: Client>(server: &PostgresServer, isolation: Isolation) {
@@ -192,6 +196,7 @@ async fn a_reader_that_is_overtaken_before_it_checks_is_never_told_that_it_may_r
 }
 
 /// As the documentation says of it.
+// promise: claims
 #[tokio::test]
 async fn a_claim_in_a_savepoint_that_is_rolled_back_is_lost() {
     async fn run<C: Client>(server: &PostgresServer) {
@@ -208,6 +213,7 @@ async fn a_claim_in_a_savepoint_that_is_rolled_back_is_lost() {
     run::<PgPool09>(&server).await;
 }
 
+// promise: claims
 #[tokio::test]
 async fn claims_of_several_connections_at_once_are_accepted_in_order() {
     /// Claims with each of these leases, again after each serialization failure, and returns how many were refused.

@@ -9,6 +9,7 @@ const TTL: Duration = Duration::from_millis(1500);
 /// Further than a lock lives.
 const STEP: Duration = Duration::from_millis(1600);
 
+// promise: exclusion
 #[tokio::test]
 async fn one_of_three_clocks_may_step_while_the_others_have_the_lock() {
     let servers = [

@@ -42,6 +42,7 @@ async fn after(locks: &LockManager, held: &LockGuard) -> Aftermath {
     }
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_server_that_was_stopped_in_order_keeps_its_locks() {
     let mut server = PostgresServer::start().await;
@@ -60,6 +61,7 @@ async fn a_server_that_was_stopped_in_order_keeps_its_locks() {
     assert_eq!(server.query(record).await, before, "it is the same memory");
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_server_that_was_killed_sits_out_a_quarantine() {
     let mut server = PostgresServer::start().await;
@@ -72,6 +74,7 @@ async fn a_server_that_was_killed_sits_out_a_quarantine() {
     drop(after.next);
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_server_that_was_stopped_at_once_sits_out_a_quarantine() {
     let mut server = PostgresServer::start().await;
@@ -82,6 +85,7 @@ async fn a_server_that_was_stopped_at_once_sits_out_a_quarantine() {
     assert!(after(&theirs, &held).await.was_in_quarantine);
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_standby_that_was_promoted_is_one_that_forgot() {
     let mut primary = PostgresServer::start().await;
@@ -113,16 +117,19 @@ async fn is_noticed(what: &str) {
     assert!(after.was_in_quarantine, "{what}");
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_ledger_whose_locks_were_truncated_is_noticed_before_the_next_grant() {
     is_noticed("TRUNCATE locks.lock").await;
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_ledger_of_which_a_table_was_dropped_and_created_is_noticed_before_the_next_grant() {
     is_noticed(&format!("DROP TABLE locks.lock; {}", lock_core::PostgresNode::SCHEMA)).await;
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_ledger_that_lost_fences_readers_or_tombstones_is_noticed() {
     for table in ["fence", "reader", "evicted"] {
@@ -143,6 +150,7 @@ async fn a_table_that_was_dropped_and_is_created_later_is_noticed() {
     after(&theirs, &held).await;
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn rows_that_only_decide_who_is_next_may_be_truncated() {
     let server = PostgresServer::start().await;
@@ -155,6 +163,7 @@ async fn rows_that_only_decide_who_is_next_may_be_truncated() {
     assert!(waiter.await.unwrap().is_ok());
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_copy_of_the_files_of_a_server_that_was_stopped_in_order_is_one_that_forgot() {
     let mut server = PostgresServer::start().await;

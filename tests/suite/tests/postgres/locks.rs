@@ -33,6 +33,7 @@ async fn works(builder: impl Fn() -> LockManagerBuilder) {
     assert!(ours.health().await.nodes.iter().all(|node| node.admitted));
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_lock_in_one_database_is_held_renewed_released_and_counted() {
     let servers = [PostgresServer::start().await];
@@ -43,6 +44,7 @@ async fn a_lock_in_one_database_is_held_renewed_released_and_counted() {
     works(|| LockManager::builder().nodes([node()]).prefix("fast:")).await;
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_lock_on_three_servers_outlives_one_of_them() {
     let mut servers = [PostgresServer::start().await, PostgresServer::start().await, PostgresServer::start().await];
@@ -55,6 +57,7 @@ async fn a_lock_on_three_servers_outlives_one_of_them() {
     assert!(locks.lock("r").acquire().await.unwrap().token() > token);
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_set_of_redis_and_postgresql_has_one_holder_at_a_time() {
     let (postgres, redis) = (PostgresServer::start().await, RedisServer::start().await);
@@ -75,6 +78,7 @@ async fn a_set_of_redis_and_postgresql_has_one_holder_at_a_time() {
     assert_eq!((referee.entered(), referee.violations()), (30, Vec::<String>::new()));
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_waiter_of_another_process_is_woken_by_a_release() {
     let servers = [PostgresServer::start().await];
@@ -93,6 +97,7 @@ async fn a_waiter_of_another_process_is_woken_by_a_release() {
     assert!(released.elapsed() < WOKEN, "{:?}", released.elapsed());
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn readers_of_two_processes_share_a_lock_and_a_writer_waits_for_them() {
     let servers = [PostgresServer::start().await];
@@ -111,6 +116,7 @@ async fn readers_of_two_processes_share_a_lock_and_a_writer_waits_for_them() {
     drop(writing.await.unwrap().unwrap());
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_waiter_gets_the_lock_of_a_holder_that_was_evicted() {
     let servers = [PostgresServer::start().await];
@@ -125,6 +131,7 @@ async fn a_waiter_gets_the_lock_of_a_holder_that_was_evicted() {
     assert_eq!(ours.inspect("r").await.unwrap().nodes[0].evicted.len(), 1);
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn locks_that_share_a_batch_are_granted_without_a_deadlock() {
     let servers = [PostgresServer::start().await];
@@ -142,6 +149,7 @@ async fn locks_that_share_a_batch_are_granted_without_a_deadlock() {
     assert!(!servers[0].log().contains("deadlock"), "{}", servers[0].log());
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn permits_are_held_by_no_more_than_their_number_and_leave_no_queue() {
     let servers = [PostgresServer::start().await];
@@ -228,6 +236,7 @@ async fn eventually_queued(locks: &LockManager, waiters: u32) {
     .await;
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn nobody_gets_an_evicted_lock_from_its_former_holder_beside_the_successor() {
     let servers = [PostgresServer::start().await];

@@ -26,6 +26,7 @@ async fn session(pooler: &PgBouncer) -> String {
 
 const UNTOUCHED: &str = "on \"$user\", public 0 0 on auto 0 0\n0\n0\n0";
 
+// promise: postgresql
 #[tokio::test]
 async fn a_pooler_is_refused_by_all_services_with_the_remedy_and_its_sessions_are_untouched() {
     let server = PostgresServer::start().await;
@@ -50,6 +51,7 @@ async fn a_pooler_is_refused_by_all_services_with_the_remedy_and_its_sessions_ar
     assert_eq!(server.query(tables).await, "0", "nothing was created");
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_pool_that_is_too_small_is_named_as_that() {
     let server = PostgresServer::start().await;
@@ -86,6 +88,7 @@ async fn a_pooler_that_takes_no_more_clients_says_so_itself() {
     drop(client);
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_service_that_is_idle_is_not_ended_by_timeouts_for_idle_sessions() {
     let server = PostgresServer::start().await;

@@ -20,6 +20,7 @@ async fn refusal_of(url: &str) -> String {
     }
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_user_who_may_not_create_the_tables_is_told_the_sql_for_somebody_who_may() {
     let server = PostgresServer::start().await;
@@ -41,6 +42,7 @@ async fn a_user_who_may_not_create_the_tables_is_told_the_sql_for_somebody_who_m
     assert!(refusal.contains("permission") && refusal.contains("GRANT"), "{refusal}");
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_user_who_may_not_create_temporary_functions_is_told_so() {
     let server = PostgresServer::start().await;
@@ -68,6 +70,7 @@ async fn a_database_whose_transactions_only_read_by_default_can_be_a_node() {
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_warning_that_may_concern_a_commit_is_the_reason_that_a_vote_failed() {
     let server = PostgresServer::start().await;
@@ -91,6 +94,7 @@ async fn a_schema_with_tables_of_somebody_else_is_refused() {
     }
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_standby_is_refused() {
     let primary = PostgresServer::start().await;
@@ -99,6 +103,7 @@ async fn a_standby_is_refused() {
     assert!(refusal.contains("primary"), "{refusal}");
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_database_that_is_not_utf8_is_refused() {
     let server = PostgresServer::start().await;
@@ -108,6 +113,7 @@ async fn a_database_that_is_not_utf8_is_refused() {
     assert!(refusal.contains("got SQL_ASCII") && refusal.contains("ENCODING 'UTF8'"), "{refusal}");
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_wrong_password_a_missing_one_and_a_missing_database_are_told_apart_and_never_shown() {
     let server = PostgresServer::start().await;
@@ -126,6 +132,7 @@ async fn a_wrong_password_a_missing_one_and_a_missing_database_are_told_apart_an
     assert!(refusal.contains("create the database"), "{refusal}");
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn nobody_at_the_address_is_no_quorum() {
     let builder = LockManager::builder().postgres([format!("postgres://app@127.0.0.1:{}/db", free_port())]);
@@ -137,6 +144,7 @@ async fn nobody_at_the_address_is_no_quorum() {
     );
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_redis_server_at_the_address_is_named_as_no_postgresql_server() {
     for arguments in [&[][..], &["--requirepass", "secret"]] {
@@ -214,6 +222,7 @@ async fn pool(mut client: TcpStream, server: u16, session: watch::Receiver<usize
     }
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn behind_a_pooler_nothing_is_granted() {
     let server = PostgresServer::start().await;

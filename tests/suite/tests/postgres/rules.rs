@@ -10,6 +10,7 @@ use crate::equivalence::{
     compare_reservations_that_pass, compare_ttls,
 };
 
+// promise: postgresql
 #[test]
 fn the_functions_and_the_in_memory_node_reply_alike() {
     compare_many(20);
@@ -29,6 +30,7 @@ fn compare_many(cases: u32) {
     compare(cases, 3, || Arc::clone(&node));
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_ttl_ends_alike_on_both() {
     let server = PostgresServer::start().await;

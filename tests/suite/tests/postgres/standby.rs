@@ -20,6 +20,7 @@ async fn refused(locks: LockManager) -> LockError {
     }
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_grant_that_no_synchronous_standby_has_is_no_vote() {
     let server = PostgresServer::start().await;
@@ -52,6 +53,7 @@ async fn a_grant_that_no_synchronous_standby_has_is_no_vote() {
     .await;
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_grant_that_waits_for_a_standby_is_cancelled_when_its_connection_is_given_up() {
     let server = PostgresServer::start().await;

@@ -32,6 +32,7 @@ async fn refusal(builder: LockManagerBuilder) -> String {
     }
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn votes_and_wake_ups_go_over_tls() {
     let ours = certificate("127.0.0.1");
@@ -50,6 +51,7 @@ async fn votes_and_wake_ups_go_over_tls() {
     assert!(waiting.await.unwrap().unwrap().release().await.unwrap());
 }
 
+// promise: postgresql
 #[tokio::test]
 async fn a_certificate_that_does_not_fit_and_a_server_without_tls_are_refused_with_the_reason() {
     let (ours, others) = (certificate("127.0.0.1"), certificate("postgres.example"));

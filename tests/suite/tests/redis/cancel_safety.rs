@@ -181,6 +181,7 @@ on_memory! {
     shutdown_dropped_at_any_point_leaves_no_key: Cluster::memory(), shutdown;
 }
 
+// promise: no-leaks, several-locks
 #[tokio::test]
 async fn an_operation_dropped_at_any_point_leaves_no_key_on_real_servers() {
     let cluster = Cluster::Redis(RedisCluster::start(3).await);
@@ -242,6 +243,7 @@ async fn a_waiter_that_leaves_notifies_each_node_once() {
     }
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_while_nodes_hang_is_released_when_they_resume() {
     let cluster = MemoryCluster::new(5);

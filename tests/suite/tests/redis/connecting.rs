@@ -106,6 +106,7 @@ async fn connect_reports_a_missing_majority_and_tolerates_a_dead_minority() {
     cluster.servers[1].cont();
 }
 
+// promise: membership
 #[tokio::test]
 async fn a_new_set_is_not_formed_without_one_of_its_masters_unless_it_is_told_to() {
     let mut cluster = RedisCluster::start(3).await;
@@ -366,6 +367,7 @@ async fn a_factory_that_does_not_use_its_configuration_makes_waiters_poll() {
     assert!(waiting.await.unwrap().unwrap().release().await.unwrap());
 }
 
+// promise: exclusion
 #[tokio::test]
 async fn a_plain_redlock_client_and_this_one_exclude_each_other() {
     let cluster = RedisCluster::start(5).await;
@@ -392,6 +394,7 @@ async fn a_plain_redlock_client_and_this_one_exclude_each_other() {
     assert_eq!(cluster.servers[0].query::<Option<String>>(set).await.as_deref(), Some("OK"));
 }
 
+// promise: readers
 #[tokio::test]
 async fn a_plain_redlock_client_and_readers_exclude_each_other() {
     let cluster = RedisCluster::start(3).await;

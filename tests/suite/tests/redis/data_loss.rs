@@ -21,6 +21,7 @@ fn minorities() -> impl Iterator<Item = Vec<usize>> {
     pairs.chain([vec![]])
 }
 
+// promise: quarantine
 #[tokio::test(start_paused = true)]
 async fn data_loss_on_any_minority_never_leads_to_two_valid_holders() {
     // The first lock is granted while some nodes are away; then they come back, and some nodes lose their data.
@@ -51,6 +52,7 @@ async fn data_loss_on_any_minority_never_leads_to_two_valid_holders() {
     }
 }
 
+// promise: quarantine
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reaches_only_nodes_that_lost_their_data_gets_no_quorum() {
     let cluster = MemoryCluster::new(5);
@@ -72,6 +74,7 @@ async fn a_client_that_reaches_only_nodes_that_lost_their_data_gets_no_quorum() 
     drop(holder);
 }
 
+// promise: quarantine
 #[tokio::test(start_paused = true)]
 async fn nodes_that_lost_their_data_vote_again_only_after_their_quarantine() {
     let cluster = MemoryCluster::new(5);
@@ -118,6 +121,7 @@ async fn a_held_lock_survives_data_loss_on_one_node_after_another() {
     assert_eq!(cluster.lock_keys(), Vec::<String>::new(), "released where it was restored, too");
 }
 
+// promise: quarantine
 #[tokio::test]
 async fn data_loss_on_a_minority_of_real_servers_never_leads_to_two_valid_holders() {
     let mut cluster = RedisCluster::start(5).await;
@@ -188,6 +192,7 @@ async fn managers_that_start_a_new_set_together_need_not_wait() {
     }
 }
 
+// promise: membership
 #[tokio::test]
 async fn managers_that_start_a_new_set_on_real_servers_together_need_not_wait() {
     let cluster = RedisCluster::start(5).await;
@@ -241,6 +246,7 @@ async fn a_client_with_another_set_config_is_refused_with_the_setting_that_diffe
     assert!(cluster.builder().prefix("another:").connect().await.is_ok(), "another prefix is another set");
 }
 
+// promise: quarantine
 #[tokio::test]
 async fn a_server_that_restarts_with_its_data_does_not_vote_in_its_old_epoch() {
     let mut cluster = RedisCluster::start(1).await;

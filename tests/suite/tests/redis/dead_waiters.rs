@@ -68,12 +68,14 @@ async fn too_long(fate: Fate, limit: fn(u32) -> Duration) -> Vec<(u32, Duration)
     too_long
 }
 
+// promise: turns
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_died_in_the_queue_do_not_delay_the_next_one() {
     let _alone = alone().await;
     assert_eq!(too_long(Fate::Killed, |_| TURN + SLACK).await, []);
 }
 
+// promise: turns
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_frozen_process_in_the_queue_delays_the_next_one_by_a_reservation() {
     let _alone = alone().await;

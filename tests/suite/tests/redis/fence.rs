@@ -49,6 +49,7 @@ fn refusal<T: std::fmt::Debug>(result: RedisResult<T>) -> String {
     error.detail().unwrap_or_default().to_owned()
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_claim_refuses_the_paused_holder_and_tells_the_larger_token() {
     let data = Data::start().await;
@@ -71,6 +72,7 @@ async fn a_token_that_is_only_checked_by_the_write_loses_an_update() {
     assert_eq!(data.get("{stock}").await, 4, "two writes, and one unit is gone");
 }
 
+// promise: claims
 #[tokio::test]
 async fn accepted_tokens_never_decrease_up_to_the_largest() {
     const LARGEST: u64 = (1 << 53) - 1;
@@ -88,6 +90,7 @@ async fn accepted_tokens_never_decrease_up_to_the_largest() {
     assert_eq!(seen, LARGEST);
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_mark_lets_nobody_write_what_it_computed_before_another_marked() {
     let data = Data::start().await;
@@ -101,6 +104,7 @@ async fn a_mark_lets_nobody_write_what_it_computed_before_another_marked() {
     assert_eq!(data.get("{stock}").await, 4);
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_mark_lets_an_old_holder_in_that_comes_late_and_a_token_does_not() {
     let data = Data::start().await;
@@ -117,6 +121,7 @@ async fn a_mark_lets_an_old_holder_in_that_comes_late_and_a_token_does_not() {
     assert_eq!(refusal(data.run::<i64>(&[CLAIM, READ], "7", 0).await), "9");
 }
 
+// promise: claims
 #[tokio::test]
 async fn what_is_not_a_token_claims_nothing_and_shuts_nobody_out() {
     let data = Data::start().await;
@@ -161,6 +166,7 @@ async fn what_is_not_a_token_claims_nothing_and_shuts_nobody_out() {
     assert_eq!(data.get("{stock}").await, 4);
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_check_refuses_a_reader_after_a_later_claim_and_raises_nothing() {
     let data = Data::start().await;
@@ -174,6 +180,7 @@ async fn a_check_refuses_a_reader_after_a_later_claim_and_raises_nothing() {
     assert_eq!(refusal(data.run::<i64>(&[CHECK, READ], "7", 0).await), "8");
 }
 
+// promise: claims
 #[tokio::test]
 async fn a_fenced_script_claims_under_the_name_of_the_lock_with_its_token() {
     let data = Data::start().await;

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 const TTL: Duration = Duration::from_secs(3);
 const WAIT: Duration = Duration::from_secs(30);
 
+// promise: forced-release
 #[tokio::test]
 async fn a_waiter_gets_the_lock_of_an_evicted_holder_which_cannot_renew() {
     let cluster = RedisCluster::start(3).await;
@@ -76,6 +77,7 @@ async fn a_late_request_of_an_evicted_holder_is_refused_until_its_tombstone_expi
     .await;
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn a_stranger_whose_key_does_not_expire_is_evicted() {
     let cluster = RedisCluster::start(3).await;
@@ -90,6 +92,7 @@ async fn a_stranger_whose_key_does_not_expire_is_evicted() {
     locks.lock("r").try_acquire().await.unwrap().release().await.unwrap();
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn a_key_that_is_no_lock_is_left_alone() {
     let cluster = RedisCluster::start(3).await;
@@ -103,6 +106,7 @@ async fn a_key_that_is_no_lock_is_left_alone() {
     }
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn what_cannot_be_barred_is_not_evicted() {
     let cluster = RedisCluster::start(3).await;
@@ -121,6 +125,7 @@ async fn what_cannot_be_barred_is_not_evicted() {
     assert!(held.is_valid());
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn nobody_gets_an_evicted_lock_from_its_former_holder_beside_the_successor() {
     let cluster = RedisCluster::start(3).await;

@@ -70,6 +70,7 @@ async fn one_of_two_lists_holds_the_lock(ours: &Client, theirs: &Client) {
     assert!(!(all_of_ours && all_of_theirs), "the third masters of both lists vote");
 }
 
+// promise: membership
 #[tokio::test]
 async fn two_lists_of_masters_never_hold_a_lock_at_once() {
     // The masters of the first list gave tokens that are ahead of all clocks now. The one that replaces the third knows none.
@@ -89,6 +90,7 @@ async fn two_lists_of_masters_never_hold_a_lock_at_once() {
     one_of_two_lists_holds_the_lock(&ours, &theirs).await;
 }
 
+// promise: membership
 #[tokio::test]
 async fn two_lists_of_new_masters_never_hold_a_lock_at_once() {
     let servers = RedisCluster::start(4).await.servers;
@@ -148,6 +150,7 @@ fn urls(servers: &[RedisServer]) -> Vec<String> {
     servers.iter().map(RedisServer::url).collect()
 }
 
+// promise: quarantine
 #[tokio::test]
 async fn a_master_that_lost_its_last_second_and_is_durable_now_grants_no_second_lock() {
     let mut cluster = five_servers("everysec").await;
@@ -159,6 +162,7 @@ async fn a_master_that_lost_its_last_second_and_is_durable_now_grants_no_second_
     forgetting.end(&cluster).await;
 }
 
+// promise: quarantine
 #[tokio::test]
 async fn a_durable_master_that_was_restored_from_a_backup_grants_no_second_lock() {
     let mut cluster = five_servers("always").await;
@@ -171,6 +175,7 @@ async fn a_durable_master_that_was_restored_from_a_backup_grants_no_second_lock(
     forgetting.end(&cluster).await;
 }
 
+// promise: quarantine
 #[tokio::test]
 async fn a_durable_standby_that_was_promoted_grants_no_second_lock() {
     let mut cluster = five_servers("always").await;
@@ -191,6 +196,7 @@ async fn a_durable_standby_that_was_promoted_grants_no_second_lock() {
     forgetting.end(&cluster).await;
 }
 
+// promise: fencing
 #[tokio::test]
 async fn tokens_grow_although_clocks_are_wrong_and_a_master_forgets() {
     let clocks = [0, HOUR / 6, HOUR / 6].map(RedisServer::start_with_clock);
@@ -210,6 +216,7 @@ async fn tokens_grow_although_clocks_are_wrong_and_a_master_forgets() {
     assert!(third_token > second_token, "{third_token} after {second_token}");
 }
 
+// promise: fencing
 #[tokio::test]
 async fn tokens_grow_although_a_client_stood_still_and_a_master_forgets() {
     let mut servers = join_all((0..3).map(|_| RedisServer::start_with_clock(0))).await;
@@ -238,11 +245,13 @@ async fn token_of_a_new_client(urls: &[String]) -> lock_core::FencingToken {
     token
 }
 
+// promise: membership
 #[tokio::test]
 async fn a_set_that_was_flushed_under_its_clients_grants_no_second_lock() {
     flushed_under_its_clients(3).await;
 }
 
+// promise: membership
 #[tokio::test]
 async fn an_only_master_that_was_flushed_under_its_clients_grants_no_second_lock() {
     flushed_under_its_clients(1).await;
@@ -315,11 +324,13 @@ async fn addresses_lead_elsewhere_and_back(masters: usize) {
     }
 }
 
+// promise: membership
 #[tokio::test]
 async fn an_address_that_leads_elsewhere_and_back_never_gives_two_holders() {
     addresses_lead_elsewhere_and_back(1).await;
 }
 
+// promise: membership
 #[tokio::test]
 async fn addresses_that_lead_elsewhere_and_back_never_give_two_holders() {
     addresses_lead_elsewhere_and_back(3).await;

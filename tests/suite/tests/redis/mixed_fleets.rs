@@ -113,6 +113,7 @@ async fn ours(locks: LockManager, room: Room) {
     }
 }
 
+// promise: exclusion
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bare_set_nx_loop_shares_a_lock_with_ours() {
     share(async |masters, room| {
@@ -169,6 +170,7 @@ impl BareRedlock {
     }
 }
 
+// promise: exclusion
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rslock_shares_a_lock_with_ours() {
     share(async |masters, room| {
@@ -184,6 +186,7 @@ async fn rslock_shares_a_lock_with_ours() {
     .await;
 }
 
+// promise: exclusion
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_redlock_shares_a_lock_with_ours() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("mixed");

@@ -31,6 +31,7 @@ async fn succeeds_soon(locks: &LockManager, resource: &str) {
     assert!(asked.elapsed() < SOON, "{:?}", asked.elapsed());
 }
 
+// promise: any-runtime
 #[test]
 fn locks_are_acquired_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -59,6 +60,7 @@ fn locks_are_acquired_whatever_the_first_runtime_does() {
     });
 }
 
+// promise: any-runtime
 #[test]
 fn a_lease_on_real_servers_goes_on_being_renewed_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -79,6 +81,7 @@ fn a_lease_on_real_servers_goes_on_being_renewed_whatever_the_first_runtime_does
     });
 }
 
+// promise: any-runtime
 #[test]
 fn a_release_that_was_not_written_is_sent_again_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -97,6 +100,7 @@ fn a_release_that_was_not_written_is_sent_again_whatever_the_first_runtime_does(
     });
 }
 
+// promise: any-runtime
 #[test]
 fn connections_from_a_factory_move_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {

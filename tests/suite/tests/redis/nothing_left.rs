@@ -57,6 +57,7 @@ async fn use_thoroughly(locks: &LockManager, cluster: &RedisCluster) {
     other.shutdown(GRACE).await;
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn a_shutdown_leaves_no_task_and_no_connection() {
     let cluster = RedisCluster::start(3).await;
@@ -80,6 +81,7 @@ async fn a_shutdown_has_ended_the_tasks_when_it_returns() {
     assert_eq!(Handle::current().metrics().num_alive_tasks(), before);
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn a_shutdown_ends_the_search_for_nodes_that_are_gone() {
     let mut cluster = RedisCluster::start(3).await;
@@ -103,6 +105,7 @@ async fn a_shutdown_ends_the_search_for_nodes_that_are_gone() {
     }
 }
 
+// promise: no-leaks
 #[test]
 fn a_shutdown_leaves_nothing_on_any_runtime_where_the_manager_was_used() {
     let (main, other) = (on_one_thread(), on_one_thread());
@@ -166,6 +169,7 @@ async fn what_is_left_of_a_manager_after_its_shutdown_answers_and_opens_nothing(
     }
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn a_manager_that_is_dropped_leaves_nothing_when_its_leases_have_ended() {
     let cluster = RedisCluster::start(3).await;

@@ -79,6 +79,7 @@ async fn nothing_is_left(cluster: &RedisCluster) {
     eventually_async("no queue is left", async || cluster.keys("lock:{export*").await.is_empty()).await;
 }
 
+// promise: permits
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_most_two_hold_and_processes_get_equal_shares() {
     let _alone = alone().await;
@@ -123,6 +124,7 @@ async fn run_chaos(rounds: usize, step: usize) {
     cluster.no_lock_is_left().await;
 }
 
+// promise: permits
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn faults_of_a_minority_let_no_third_holder_in() {
     run_chaos(1, 60).await;

@@ -51,6 +51,7 @@ async fn a_lock_has_a_queue_while_it_has_a_waiter() {
     eventually_waiting(&cluster, "r", 0).await;
 }
 
+// promise: turns
 #[tokio::test]
 async fn contended_locks_with_long_names_cost_other_locks_nothing() {
     const CYCLES: u64 = 100;

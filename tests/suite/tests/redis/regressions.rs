@@ -181,6 +181,7 @@ async fn bug_11_a_quorum_of_three_and_a_half() {
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
 }
 
+// promise: fencing
 #[tokio::test]
 async fn bug_12_a_fence_key_for_every_lock_forever_and_a_lease_with_the_token_of_another() {
     let cluster = RedisCluster::start(3).await;

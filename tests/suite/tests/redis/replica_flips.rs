@@ -65,6 +65,7 @@ async fn nobody_is_granted_beside_a_holder(
     assert!(held.is_valid());
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_master_that_was_a_replica_in_between_has_no_vote() {
     let cluster = RedisCluster::start(3).await;
@@ -80,6 +81,7 @@ async fn a_master_that_was_a_replica_in_between_has_no_vote() {
     nobody_is_granted_beside_a_holder(&cluster, &copy, &[&connected], holder).await;
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_manager_that_is_not_told_of_a_loss_finds_it_when_it_inspects() {
     let cluster = RedisCluster::start(3).await;
@@ -99,6 +101,7 @@ async fn a_manager_that_is_not_told_of_a_loss_finds_it_when_it_inspects() {
     nobody_is_granted_beside_a_holder(&cluster, &copy, &[&untold], holder).await;
 }
 
+// promise: replicas
 #[tokio::test]
 async fn no_reply_counts_that_follows_a_loss_of_data() {
     for by_flip in [false, true] {
@@ -129,6 +132,7 @@ async fn no_reply_counts_that_follows_a_loss_of_data() {
     }
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_master_that_gets_its_first_replica_has_lost_nothing() {
     let cluster = RedisCluster::start(3).await;

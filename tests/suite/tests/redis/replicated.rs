@@ -24,6 +24,7 @@ async fn connect(master: &RedisServer) -> LockManager {
     builder.ttl(TTL).node_timeout(TTL / 2).connect().await.unwrap()
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_vote_that_no_replica_acknowledged_does_not_count_and_leaves_nothing_behind() {
     let master = RedisServer::start().await;
@@ -45,6 +46,7 @@ async fn a_vote_that_no_replica_acknowledged_does_not_count_and_leaves_nothing_b
     eventually_async("a lock is granted again", async || locks.lock("r").try_acquire().await.is_ok()).await;
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_master_that_is_cut_off_from_its_replica_renews_nothing() {
     let master = RedisServer::start().await;
@@ -64,6 +66,7 @@ async fn a_master_that_is_cut_off_from_its_replica_renews_nothing() {
     assert!(matches!(failures(&error)[..], [NodeError::NotReplicated { .. }]), "{error}");
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_minority_without_its_replicas_keeps_nobody_from_a_lock() {
     let mut servers = Vec::new();
@@ -83,6 +86,7 @@ async fn a_minority_without_its_replicas_keeps_nobody_from_a_lock() {
     eventually_async("nothing is left", async || servers[0].0.keys("lock:r").await.is_empty()).await;
 }
 
+// promise: replicas
 #[test]
 fn replicas_and_their_time_have_a_range_and_other_nodes_have_none() {
     let of = |replicas, timeout| LockManager::builder().redis(["redis://a"]).replicated(replicas, timeout);

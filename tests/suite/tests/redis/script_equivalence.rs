@@ -8,6 +8,7 @@ use crate::equivalence::{
     compare_offers_to_a_long_queue, compare_reservations_that_pass, compare_ttls,
 };
 
+// promise: readers
 #[test]
 fn the_scripts_and_the_in_memory_node_reply_alike() {
     compare_many(300, 1);
@@ -43,6 +44,7 @@ async fn a_long_queue_is_offered_the_lock_alike() {
     compare_offers_to_a_long_queue(|| RedisNode::from_url(&server.url()).unwrap()).await;
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn an_evicted_lock_is_granted_to_nobody_for_a_moment_alike() {
     let server = RedisServer::start().await;

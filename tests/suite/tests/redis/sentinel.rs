@@ -62,6 +62,7 @@ async fn some_are_granted(load: &Load) {
     eventually("some are granted", || load.granted.load(Ordering::Relaxed) > before + 5).await;
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_failover_under_load_leads_to_no_second_holder_and_locks_are_granted_again() {
     let mut master = RedisServer::start().await;
@@ -105,6 +106,7 @@ async fn a_failover_under_load_leads_to_no_second_holder_and_locks_are_granted_a
     load.referee.assert_no_violations();
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_lock_that_never_reached_the_replica_is_granted_to_nobody_else_while_it_lives() {
     // Longer than the failover takes.
@@ -130,6 +132,7 @@ async fn a_lock_that_never_reached_the_replica_is_granted_to_nobody_else_while_i
     assert!(granted.token() > held.token());
 }
 
+// promise: replicas
 #[tokio::test]
 async fn the_address_that_a_majority_of_the_sentinels_names_is_taken() {
     let (master, former) = (RedisServer::start().await, RedisServer::start().await);
@@ -144,6 +147,7 @@ async fn the_address_that_a_majority_of_the_sentinels_names_is_taken() {
     assert!(text.contains("do not agree") && text.contains(&former.address()), "{text}");
 }
 
+// promise: replicas
 #[tokio::test]
 async fn a_login_of_the_master_is_taken_from_its_url() {
     let master = RedisServer::start().await;
@@ -159,6 +163,7 @@ async fn a_login_of_the_master_is_taken_from_its_url() {
     assert_eq!(node, "sentinel:mymaster");
 }
 
+// promise: replicas
 #[tokio::test]
 async fn what_keeps_a_sentinel_from_naming_a_master_is_said() {
     let (master, other) = (RedisServer::start().await, RedisServer::start().await);

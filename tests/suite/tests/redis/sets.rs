@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lock_support::{RedisCluster, all_nodes_vote};
 
+// promise: several-locks
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_free_locks_are_one_script_call_on_each_node() {
     let cluster = RedisCluster::start(3).await;

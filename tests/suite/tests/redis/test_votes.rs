@@ -37,6 +37,7 @@ async fn refusal(builder: LockManagerBuilder) -> Refusal {
     }
 }
 
+// promise: health
 #[tokio::test]
 async fn a_server_in_cluster_mode_is_refused() {
     let server = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
@@ -57,6 +58,7 @@ async fn a_server_in_cluster_mode_is_refused() {
     .await;
 }
 
+// promise: health
 #[tokio::test]
 async fn a_user_that_may_not_vote_is_refused_until_it_may() {
     let server = formed().await;
@@ -85,6 +87,7 @@ async fn set(server: &RedisServer, setting: &str, value: u8) {
     server.query::<String>(&format!("CONFIG SET {setting} {value}")).await;
 }
 
+// promise: health
 #[tokio::test]
 async fn a_server_that_refuses_writes_is_reported_until_it_takes_them() {
     for (code, setting) in REFUSING {
@@ -157,6 +160,7 @@ async fn a_service_is_not_ready_while_its_masters_answer_but_refuse_votes() {
     eventually_async("the service is ready again", async || probe(&app).await.0 == StatusCode::OK).await;
 }
 
+// promise: health
 #[tokio::test]
 async fn a_test_vote_leaves_nothing_behind_and_skips_no_token() {
     let cluster = RedisCluster::start(3).await;

@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_secs(5);
 
+// promise: membership
 #[tokio::test]
 async fn a_server_whose_second_address_answers_late_is_not_counted_twice() {
     let cluster = RedisCluster::start(3).await;

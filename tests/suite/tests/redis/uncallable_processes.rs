@@ -19,6 +19,7 @@ use crate::waiter::{Waiter, eventually_queued};
 const CYCLES: usize = 210;
 const PROCESSES: usize = 3;
 
+// promise: turns
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_cannot_be_called_share_a_lock_and_say_why_once() {
     let _alone = alone().await;
@@ -77,6 +78,7 @@ async fn turns(managers: &[LockManager], hold: Duration, period: Duration) -> Ve
     turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect()
 }
 
+// promise: turns
 #[tokio::test]
 async fn users_who_may_not_publish_take_no_turn_of_others_and_say_so() {
     let _alone = alone().await;
@@ -98,6 +100,7 @@ async fn users_who_may_not_publish_take_no_turn_of_others_and_say_so() {
     assert!(said[0].fields.contains("publish"), "{said:?}");
 }
 
+// promise: turns
 #[tokio::test]
 async fn a_lock_that_a_user_released_who_may_not_publish_is_taken_within_a_second() {
     let _alone = alone().await;
@@ -114,6 +117,7 @@ async fn a_lock_that_a_user_released_who_may_not_publish_is_taken_within_a_secon
     assert!(released.elapsed() < Duration::from_millis(1_300), "{:?}", released.elapsed());
 }
 
+// promise: turns
 #[tokio::test]
 async fn a_user_with_half_of_the_rights_removes_nobody_from_the_queue() {
     let _alone = alone().await;
@@ -162,6 +166,7 @@ impl LockNode for Deaf {
     }
 }
 
+// promise: turns
 #[tokio::test]
 async fn processes_whose_wakeups_are_lost_take_turns_and_say_so() {
     let _alone = alone().await;

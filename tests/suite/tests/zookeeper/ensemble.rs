@@ -21,6 +21,7 @@ async fn connect_for(address: &str, max_ttl: Duration) -> LockManager {
     locks
 }
 
+// promise: zookeeper
 #[tokio::test]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_lock_rests_on_one_server_whether_it_lags_or_dies() {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::set::{MAX_TTL, connect, node};
 
+// promise: zookeeper
 #[tokio::test]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn a_server_that_lost_its_data_is_another_memory_and_its_tokens_go_on() {
@@ -44,6 +45,7 @@ async fn a_server_that_lost_its_data_is_another_memory_and_its_tokens_go_on() {
     assert!(next.unwrap().token() > token);
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_set_whose_znodes_were_deleted_grants_nothing_under_its_former_epoch() {
     let address = ZooKeeperServer::shared().await;

@@ -23,6 +23,7 @@ async fn a_lock_is_taken_and_released_and_tokens_increase() {
     }
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_lock_that_is_renewed_outlives_its_ttl_and_one_that_is_not_ends_with_it() {
     let address = ZooKeeperServer::shared().await;
@@ -40,6 +41,7 @@ async fn a_lock_that_is_renewed_outlives_its_ttl_and_one_that_is_not_ends_with_i
     assert!(renewed.release().await.unwrap());
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn readers_of_one_process_share_a_lock_and_those_of_two_exclude_each_other() {
     let address = ZooKeeperServer::shared().await;
@@ -56,6 +58,7 @@ async fn readers_of_one_process_share_a_lock_and_those_of_two_exclude_each_other
     assert!(reader.is_valid() && beside.is_valid());
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn sets_are_taken_as_a_whole_and_permits_are_at_most_so_many() {
     let address = ZooKeeperServer::shared().await;
@@ -76,6 +79,7 @@ async fn sets_are_taken_as_a_whole_and_permits_are_at_most_so_many() {
     assert_ne!(third.slot(), first.slot());
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_lock_is_looked_at_and_taken_from_its_holder() {
     let address = ZooKeeperServer::shared().await;
@@ -130,6 +134,7 @@ async fn names_of_any_kind_are_locks_of_their_own() {
     assert!(guards.iter().all(|guard| guard.is_valid()));
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_delegation_is_not_adopted_because_the_other_session_may_end_at_any_time() {
     let address = ZooKeeperServer::shared().await;
@@ -141,6 +146,7 @@ async fn a_delegation_is_not_adopted_because_the_other_session_may_end_at_any_ti
     assert!(guard.is_valid());
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn nobody_gets_an_evicted_lock_from_its_former_holder_beside_the_successor() {
     let address = ZooKeeperServer::shared().await;

@@ -15,6 +15,7 @@ async fn waiters(locks: &LockManager, count: u32) {
     eventually_async("managers wait", async || locks.inspect("r").await.unwrap().nodes[0].waiters == count).await;
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn those_that_wait_are_served_in_the_order_in_which_they_came() {
     let address = ZooKeeperServer::shared().await;
@@ -50,6 +51,7 @@ async fn those_that_wait_are_served_in_the_order_in_which_they_came() {
     eventually_async("nobody waits, so it is free", async || first.lock("r").try_acquire().await.is_ok()).await;
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_waiter_that_is_stopped_holds_up_those_behind_it_for_a_moment_only() {
     let address = ZooKeeperServer::shared().await;
@@ -81,6 +83,7 @@ async fn a_waiter_that_is_stopped_holds_up_those_behind_it_for_a_moment_only() {
     drop(stalled);
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_waiter_that_was_passed_over_gets_the_lock_when_it_goes_on() {
     let address = ZooKeeperServer::shared().await;
@@ -121,6 +124,7 @@ async fn a_waiter_that_was_passed_over_gets_the_lock_when_it_goes_on() {
     drop(locks);
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn many_managers_that_want_one_lock_all_get_it_and_never_two_at_once() {
     let address = ZooKeeperServer::shared().await;
@@ -147,6 +151,7 @@ async fn many_managers_that_want_one_lock_all_get_it_and_never_two_at_once() {
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_waiter_that_was_passed_over_has_its_place_again() {
     let address = ZooKeeperServer::shared().await;
@@ -183,6 +188,7 @@ async fn pass_over_all(address: &str) {
     }
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn managers_that_want_one_lock_again_and_again_have_equal_shares() {
     let address = ZooKeeperServer::shared().await;

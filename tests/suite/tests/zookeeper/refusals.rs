@@ -5,6 +5,7 @@ use lock_support::{ZooKeeperServer, free_port};
 
 use crate::set::{connect, node};
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_session_that_is_shorter_than_the_longest_lock_is_refused_with_both_times() {
     let server = ZooKeeperServer::start_with("maxSessionTimeout=2000").await;
@@ -48,6 +49,7 @@ async fn the_default_settings_of_servers_allow_the_default_settings_of_a_manager
     locks.lock("r").acquire().await.unwrap().release().await.unwrap();
 }
 
+// promise: zookeeper
 #[test]
 fn an_ensemble_is_alone_in_its_set() {
     let others = [MemoryNode::new(), MemoryNode::new()];
@@ -77,6 +79,7 @@ async fn an_ensemble_that_does_not_answer_is_named() {
     assert!(error.to_string().contains(&address), "{error}");
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_user_has_the_znodes_alone_and_another_is_refused_with_the_remedy() {
     let address = ZooKeeperServer::shared().await;

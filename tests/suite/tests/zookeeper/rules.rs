@@ -117,6 +117,7 @@ fn operation(dice: &mut Dice) -> Operation {
     }
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
     for seed in 0..4 {
@@ -170,6 +171,7 @@ async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
     }
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_late_attempt_of_an_evicted_owner_is_refused_until_its_tombstone_is_over() {
     let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
@@ -190,6 +192,7 @@ async fn a_late_attempt_of_an_evicted_owner_is_refused_until_its_tombstone_is_ov
     assert_eq!(side.send(0, EPOCH, acquire).await, Ok(Reply::Granted { token: 51 }));
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn a_lock_is_granted_to_nobody_for_a_moment_after_an_eviction_and_then_to_anybody() {
     let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
@@ -209,6 +212,7 @@ async fn a_lock_is_granted_to_nobody_for_a_moment_after_an_eviction_and_then_to_
     assert!((EVICTION_GAP..EVICTION_GAP * 8).contains(&succeeded), "{succeeded:?}");
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn requests_about_one_owner_take_effect_in_the_order_in_which_they_were_submitted() {
     let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
@@ -227,6 +231,7 @@ async fn requests_about_one_owner_take_effect_in_the_order_in_which_they_were_su
     assert_eq!(side.look(Some(EPOCH)).await.unwrap()[0].holder, None);
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_release_that_was_lost_is_repeated_and_a_lock_that_nobody_renews_ends_with_its_ttl() {
     let mut server = ZooKeeperServer::start().await;
@@ -269,6 +274,7 @@ async fn a_lock_that_is_granted_when_nobody_waits_for_it_any_more_is_given_back(
     eventually_async("it was granted, and given back", async || state().await == Ok((None, 1))).await;
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_place_that_is_left_without_a_connection_is_deleted_when_there_is_one_again() {
     let mut server = ZooKeeperServer::start().await;
@@ -290,6 +296,7 @@ async fn a_place_that_is_left_without_a_connection_is_deleted_when_there_is_one_
     eventually_async("nobody waits", async || waiters().await == Ok(0)).await;
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_waiter_whose_place_was_deleted_because_its_turn_passed_takes_the_same_place_again() {
     let address = ZooKeeperServer::shared().await;

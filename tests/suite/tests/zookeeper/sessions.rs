@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use crate::set::{MAX_TTL, connect};
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_lease_is_lost_in_time_when_the_server_is_gone_for_longer_than_the_session() {
     let mut server = ZooKeeperServer::start().await;
@@ -27,6 +28,7 @@ async fn a_lease_is_lost_in_time_when_the_server_is_gone_for_longer_than_the_ses
     ours.lock("r").acquire().await.unwrap().release().await.unwrap();
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn a_connection_that_is_lost_for_a_moment_costs_no_lock() {
     let mut server = ZooKeeperServer::start().await;
@@ -43,6 +45,7 @@ async fn a_connection_that_is_lost_for_a_moment_costs_no_lock() {
     server.kill();
 }
 
+// promise: zookeeper
 #[test]
 fn the_lock_of_a_process_that_dies_is_free_when_its_session_ends_and_not_before() {
     let runtime = lock_support::on_one_thread();
@@ -65,6 +68,7 @@ fn the_lock_of_a_process_that_dies_is_free_when_its_session_ends_and_not_before(
     });
 }
 
+// promise: zookeeper
 #[test]
 fn a_holder_that_was_stopped_for_longer_than_its_session_finds_its_lease_lost() {
     let runtime = lock_support::on_one_thread();

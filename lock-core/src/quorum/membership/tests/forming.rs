@@ -248,6 +248,7 @@ fn formed_over() -> (World, Client, Client) {
     (world, old, told)
 }
 
+// promise: membership
 #[test]
 fn a_set_that_another_one_was_formed_over_is_not_formed_again() {
     let (mut world, mut old, mut told) = formed_over();
@@ -276,6 +277,7 @@ fn the_next_set_names_all_that_it_was_formed_over() {
     assert_eq!(again.membership.roster().unwrap().formed_over, [set(&told), set(&old)]);
 }
 
+// promise: membership
 #[test]
 fn a_member_of_another_set_that_may_live_elsewhere_is_not_taken() {
     let (mut world, mut client) = formed();

@@ -126,6 +126,7 @@ fn copy(world: &mut World, from: &str, to: &str) {
     (node.record, node.fence, node.run) = (record, fence, node.run + 1);
 }
 
+// promise: membership
 #[test]
 fn a_copy_of_a_member_that_is_there_gets_its_own_seat_back() {
     let (mut world, client) = formed();
@@ -160,6 +161,7 @@ fn a_master_whose_data_is_older_than_its_id_gets_its_own_seat_back() {
     }
 }
 
+// promise: membership
 #[test]
 fn a_copy_of_a_member_that_never_had_a_seat_is_a_newcomer() {
     let (mut world, mut client) = formed();

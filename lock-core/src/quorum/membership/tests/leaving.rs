@@ -39,12 +39,14 @@ fn a_client_waits_a_quarantine_after_each_change(names: &[&'static str]) {
     }
 }
 
+// promise: membership
 #[test]
 fn addresses_that_lead_elsewhere_and_back_cost_a_quarantine_each_time() {
     a_client_waits_a_quarantine_after_each_change(&["1"]);
     a_client_waits_a_quarantine_after_each_change(&LIST);
 }
 
+// promise: membership
 #[test]
 fn a_client_that_leaves_a_set_twice_waits_for_both() {
     let (mut here, mut elsewhere) = two_sets(&LIST);
