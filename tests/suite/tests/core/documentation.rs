@@ -1,5 +1,5 @@
-//! The tests that the documentation names exist, the matrix of what is tried together is complete, and the page of evidence lists
-//! the tests of each promise.
+//! The tests that the documentation names exist, its links lead somewhere, the matrix of what is tried together is complete, and the
+//! page of evidence lists the tests of each promise.
 
 mod evidence;
 
@@ -64,6 +64,42 @@ fn every_test_that_is_named_exists() {
         named.extend(tests);
     }
     assert_eq!(missing(named), Vec::<Test>::new());
+}
+
+/// The anchor that a heading gets on GitHub.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    heading.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
+}
+
+fn has_anchor(page: &str, wanted: &str) -> bool {
+    let mut headings = page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#'));
+    headings.any(|heading| anchor(heading) == wanted) || page.contains(&format!("<a id=\"{wanted}\">"))
+}
+
+/// The links of a page that lead to no file, or to no heading of a page.
+fn broken_links(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    let is_broken = |link: &&str| {
+        let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+        let target = if file.is_empty() { path.into() } else { path.with_file_name(file) };
+        let is_page = target.extension().is_some_and(|extension| extension == "md");
+        let has_heading = |page: String| heading.is_empty() || has_anchor(&page, heading);
+        !target.exists() || is_page && !fs::read_to_string(&target).is_ok_and(has_heading)
+    };
+    let inside = links.filter(|link| !link.starts_with("http")).filter(is_broken);
+    inside.map(|link| format!("{}: {link}", path.display())).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let folders = ["", "docs", "docs/decisions", "tests"];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let pages =
+        entries.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let broken: Vec<String> = pages.flat_map(|page| broken_links(&page)).collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 /// What stands between the first two pairs of asterisks of a line that begins like this, and what follows.

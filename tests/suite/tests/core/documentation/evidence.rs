@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::{env, fs};
 
-use super::{collect_sources, page, root};
+use super::{anchor, collect_sources, page, root};
 
 const COMMAND: &str = "WRITE_EVIDENCE=1 cargo test -p lock-suite --all-features --test core documentation";
 
@@ -30,7 +30,7 @@ fn promises(page: &str) -> Vec<(String, String)> {
     let promise = |section: &str| {
         let (title, text) = section.split_once('\n').unwrap();
         let sentence = text.split("**").nth(1).unwrap_or_else(|| panic!("{title}: nothing is promised in bold"));
-        (title.to_lowercase().replace(' ', "-"), sentence.split_whitespace().collect::<Vec<_>>().join(" "))
+        (anchor(title), sentence.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     sections.map(promise).collect()
 }
