@@ -223,6 +223,7 @@ mod tests {
         grant
     }
 
+    // mutant: fencing
     #[test]
     fn two_grants_with_the_same_token_are_found() {
         let twice = |one, other| tokens_are_unique(&[one, other]).len();
@@ -231,6 +232,7 @@ mod tests {
         assert_eq!(twice(grant(1, 10, 20, None), elsewhere(grant(1, 30, 40, None))), 0, "another resource");
     }
 
+    // mutant: fencing
     #[test]
     fn a_token_smaller_than_an_earlier_one_is_found() {
         let unordered = |one, other| tokens_are_ordered(&[one, other]).len();
@@ -243,6 +245,7 @@ mod tests {
         assert_eq!(tokens_are_ordered(&far).len(), 2, "compared with the largest before, not with the last");
     }
 
+    // mutant: fencing
     #[test]
     fn a_holder_with_a_smaller_token_is_found_even_if_acquisitions_overlap() {
         let smaller = |token| {

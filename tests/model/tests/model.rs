@@ -204,6 +204,7 @@ fn nodes_that_lose_their_data_break_neither_exclusion_nor_the_order_of_tokens() 
     check(FORGETTING, 30_000, &points);
 }
 
+// promise: no-resurrection
 #[test]
 fn a_lost_key_is_not_renewed_and_two_leases_are_never_valid_at_once() {
     let setting = Setting { forgets: 0, ..RENEWAL };

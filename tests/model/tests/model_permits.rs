@@ -35,6 +35,7 @@ fn permits_violate_no_property() {
     check(ONE_WAITS, 40_000);
 }
 
+// promise: permits
 #[test]
 #[ignore = "long: bash tests/run.sh --long"]
 fn permits_violate_no_property_in_the_larger_settings() {

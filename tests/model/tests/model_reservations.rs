@@ -116,66 +116,79 @@ fn mutant_a_writer_that_gives_up_and_wakes_no_readers_is_caught() {
     is_caught(ReservationsSetting::WRITER_GIVES_UP, QueueMutant::LeavingWriterWakesNobody, TAKEN_IN_TIME);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_gone_waiter_that_is_kept_is_caught() {
     is_caught(ReservationsSetting::KILLED, QueueMutant::GoneAreKept, TAKEN_IN_TIME);
 }
 
+// mutant: turns
 #[test]
 fn mutant_reservations_that_do_not_pass_are_caught() {
     is_caught(ReservationsSetting::FROZEN, QueueMutant::ReservationsDoNotPass, TAKEN_IN_TIME);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_grant_that_removes_all_waiters_is_caught() {
     is_caught(ReservationsSetting::ORDERLY, QueueMutant::GrantEmptiesQueue, BOUNDED_OVERTAKING);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_grant_that_keeps_the_reservations_is_caught() {
     is_caught(ReservationsSetting::ORDERLY, QueueMutant::GrantKeepsReservations, FREE_KEYS_RESERVED);
 }
 
+// mutant: turns
 #[test]
 fn mutant_ties_in_the_order_of_arrival_are_caught() {
     is_caught(ReservationsSetting::TIES, QueueMutant::TiesByArrival, ONE_ORDER);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_poller_that_is_removed_is_caught() {
     is_caught(ReservationsSetting::POLLING, QueueMutant::PollersAreRemoved, BOUNDED_OVERTAKING);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_full_queue_that_drops_the_oldest_is_caught() {
     is_caught(ReservationsSetting::FULL, QueueMutant::FullDropsOldest, BOUNDED_OVERTAKING);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_caller_that_takes_a_reserved_key_is_caught() {
     is_caught(ReservationsSetting::TRYING, QueueMutant::TakesReserved, BOUNDED_OVERTAKING);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_position_that_is_lost_with_the_connection_is_caught() {
     is_caught(ReservationsSetting::CUT, QueueMutant::SinceIsLost, ONE_ORDER);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_wakeup_that_nobody_answers_is_caught() {
     is_caught(ReservationsSetting::LEAVING, QueueMutant::LeaveIsNotSent, TAKEN_IN_TIME);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_waiter_that_is_removed_although_it_was_not_woken_is_caught() {
     is_caught(ReservationsSetting::NOT_WOKEN, QueueMutant::UnwokenAreRemoved, BOUNDED_OVERTAKING);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_waiter_that_is_removed_although_it_came_late_is_caught() {
     is_caught(ReservationsSetting::FROZEN, QueueMutant::LateAreRemoved, BOUNDED_OVERTAKING);
 }
 
+// mutant: turns
 #[test]
 fn mutant_a_waiter_that_is_told_the_end_of_all_reservations_is_caught() {
     is_caught(ReservationsSetting::NOT_WOKEN, QueueMutant::ToldTheEnd, TAKEN_IN_TIME);

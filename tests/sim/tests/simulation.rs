@@ -151,6 +151,7 @@ fn a_fenced_resource_loses_nothing_even_if_all_servers_forget() {
 }
 
 /// Seeds that once broke a promise.
+// promise: exclusion, fencing
 #[test]
 fn seeds_that_once_broke_a_promise_no_longer_do() {
     let seeds = [
@@ -225,6 +226,7 @@ fn a_server_that_joins_without_its_floor_is_caught() {
     assert_caught(Flaw::JoinsWithoutFloor, "an acquisition began after");
 }
 
+// mutant: no-leaks
 #[test]
 fn a_server_that_ignores_releases_is_caught() {
     assert_caught(Flaw::IgnoresReleases, "is left on");

@@ -40,6 +40,7 @@ async fn excludes(kind: Kind, held: &Held, others: &[&LockManager], time: Durati
     None
 }
 
+// promise: membership, exclusion
 #[tokio::test(start_paused = true)]
 async fn locks_of_every_kind_outlive_a_change_of_the_members_and_exclude_all_along() {
     // Those that have the lock are all; or a bare majority, of which one forgets it before the others are told: then it is lost.
@@ -64,6 +65,7 @@ async fn locks_of_every_kind_outlive_a_change_of_the_members_and_exclude_all_alo
     }
 }
 
+// promise: exclusion, quarantine
 #[tokio::test(start_paused = true)]
 async fn locks_of_every_kind_end_before_a_set_that_forgot_and_is_formed_again_grants_them() {
     for kind in Kind::ALL {
@@ -83,6 +85,7 @@ async fn locks_of_every_kind_end_before_a_set_that_forgot_and_is_formed_again_gr
     }
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_revokes_locks_of_every_kind_and_leaves_them_to_others() {
     for kind in Kind::ALL {
@@ -112,6 +115,7 @@ async fn a_shutdown_revokes_locks_of_every_kind_and_leaves_them_to_others() {
     }
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn locks_of_every_kind_exclude_each_other_before_all_nodes_are_connected_to() {
     for kind in Kind::ALL {
@@ -144,6 +148,7 @@ async fn locks_of_every_kind_exclude_each_other_before_all_nodes_are_connected_t
     }
 }
 
+// promise: overload
 #[tokio::test(start_paused = true)]
 async fn locks_of_every_kind_are_had_and_kept_in_a_burst_of_callers_and_leave_no_position() {
     for kind in Kind::ALL {
@@ -179,6 +184,7 @@ async fn locks_of_every_kind_are_had_and_kept_in_a_burst_of_callers_and_leave_no
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn holders_of_every_kind_that_are_evicted_end_in_time_and_leave_the_successor_alone() {
     for kind in Kind::ALL {
@@ -213,6 +219,7 @@ async fn holders_of_every_kind_that_are_evicted_end_in_time_and_leave_the_succes
     }
 }
 
+// promise: any-runtime
 #[test]
 fn locks_of_every_kind_that_were_taken_on_a_runtime_that_stalls_are_renewed_on_another_one() {
     whatever_becomes_of_it(|fate| {

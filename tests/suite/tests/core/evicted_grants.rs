@@ -105,6 +105,7 @@ async fn a_forced_release_returns_when_the_lock_can_be_had() {
     drop(stuck);
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn two_forced_releases_at_once_both_return_when_the_lock_can_be_had() {
     let (_cluster, [ours, theirs]) = two_managers(MS).await;

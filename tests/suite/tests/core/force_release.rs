@@ -262,6 +262,7 @@ async fn two_forced_releases_never_have_the_same_token() {
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_nobody_holds_is_not_taken_from_anybody_but_a_token_is_issued() {
     let cluster = MemoryCluster::new(5);

@@ -110,6 +110,7 @@ async fn renewal_keeps_a_lock_beyond_its_ttl() {
     assert_eq!(guard.release().await, Ok(true));
 }
 
+// promise: minority-faults
 #[tokio::test(start_paused = true)]
 async fn renewal_continues_while_a_minority_is_down_hung_or_loses_its_replies() {
     let ttl = Duration::from_secs(1);
@@ -152,6 +153,7 @@ async fn one_slow_node_does_not_delay_the_renewal_of_thousands_of_leases() {
     assert!(guards.iter().all(|guard| guard.is_valid()));
 }
 
+// promise: lost-quorum
 #[tokio::test(start_paused = true)]
 async fn a_lease_survives_an_outage_shorter_than_its_validity() {
     let cluster = MemoryCluster::new(5);
@@ -223,6 +225,7 @@ async fn a_renewal_restores_a_missing_key_which_counts_from_the_following_one_on
     assert_eq!(cluster.holding(), 0, "released where it was restored, too");
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn a_renewal_restores_a_missing_key_on_a_slow_node_too() {
     let cluster = MemoryCluster::new(5);
@@ -236,6 +239,7 @@ async fn a_renewal_restores_a_missing_key_on_a_slow_node_too() {
     eventually("the slow node releases the key, too", || cluster.holding() == 0).await;
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn renewal_and_release_leave_another_owners_key_alone() {
     let cluster = MemoryCluster::new(5);
@@ -286,6 +290,7 @@ async fn release_reports_whether_the_lock_was_still_held() {
     assert!(recovered.elapsed() < TTL / 2, "{:?}", recovered.elapsed());
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn a_renewal_in_flight_does_not_restore_a_released_key() {
     let cluster = MemoryCluster::new(5);

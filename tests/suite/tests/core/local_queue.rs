@@ -67,6 +67,7 @@ async fn a_handover_sends_no_requests_and_a_run_has_at_most_sixteen_holders() {
     assert!(cluster.requests() <= 162, "{} requests for 162 cycles", cluster.requests());
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_not_handed_over_after_20_ms() {
     let cluster = RecordedCluster::new();
@@ -84,6 +85,7 @@ async fn a_lock_is_not_handed_over_after_20_ms() {
     assert_eq!(cluster.0[0].owners().len(), 3, "each later caller made its own attempt");
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_not_handed_to_a_caller_with_other_options() {
     let cluster = RecordedCluster::new();
@@ -224,6 +226,7 @@ async fn a_hold_shorter_than_a_third_of_the_ttl_is_not_renewed() {
     assert!(!cluster.0.iter().any(|node| node.requests().iter().any(replaced)));
 }
 
+// promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_expires_during_its_handover_is_not_used() {
     let cluster = MemoryCluster::new(5);

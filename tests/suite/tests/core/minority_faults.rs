@@ -55,6 +55,7 @@ async fn faults_on_two_of_five_nodes_do_not_slow_an_acquisition() {
     }
 }
 
+// promise: minority-faults
 #[tokio::test(start_paused = true)]
 async fn two_of_five_nodes_that_do_not_come_up_delay_the_first_acquisition_by_a_second_at_most() {
     for (name, fault) in FAULTS {
@@ -69,6 +70,7 @@ async fn two_of_five_nodes_that_do_not_come_up_delay_the_first_acquisition_by_a_
     }
 }
 
+// promise: minority-faults
 #[tokio::test(start_paused = true)]
 async fn contention_is_reported_at_the_speed_of_the_majority() {
     for (name, fault) in FAULTS {
@@ -84,6 +86,7 @@ async fn contention_is_reported_at_the_speed_of_the_majority() {
     }
 }
 
+// promise: lost-quorum
 #[tokio::test(start_paused = true)]
 async fn without_three_of_five_nodes_callers_get_no_quorum_within_the_node_timeout() {
     for (name, fault) in FAULTS.into_iter().filter(|(name, _)| *name != "slow") {
@@ -138,6 +141,7 @@ async fn locks_whose_replies_are_lost_are_released_or_expire() {
     assert!(started.elapsed() <= TTL);
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_arrives_too_late_is_expired_and_released() {
     let cluster = MemoryCluster::new(5);

@@ -14,6 +14,7 @@ fn builder(cluster: &MemoryCluster) -> LockManagerBuilder {
     cluster.builder().ttl(TTL).max_ttl(TTL).wait(LONG)
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_delegation_of_a_lock_that_is_not_renewed_ends_with_it() {
     let cluster = MemoryCluster::new(5);
@@ -41,6 +42,7 @@ async fn a_delegation_of_a_lock_that_is_not_renewed_ends_with_it() {
     }
 }
 
+// promise: delegation
 #[tokio::test(start_paused = true)]
 async fn a_service_that_has_just_started_adopts_by_the_majority_that_answers() {
     let cluster = MemoryCluster::new(5);
@@ -60,6 +62,7 @@ async fn a_service_that_has_just_started_adopts_by_the_majority_that_answers() {
     assert!(matches!(unproven, Err(AdoptError::NoQuorum { .. })), "{unproven:?}");
 }
 
+// promise: delegation, overload
 #[tokio::test(start_paused = true)]
 async fn a_delegation_is_adopted_and_kept_beside_a_burst() {
     let cluster = MemoryCluster::new(5);

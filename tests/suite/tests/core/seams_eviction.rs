@@ -17,6 +17,7 @@ async fn managers<const N: usize>(cluster: &MemoryCluster) -> [LockManager; N] {
     futures_util::future::join_all((0..N).map(connect)).await.try_into().unwrap()
 }
 
+// promise: forced-release, quarantine
 #[tokio::test(start_paused = true)]
 async fn an_evicted_holder_does_not_come_back_with_a_master_that_forgot_its_eviction() {
     for kind in Kind::ALL {
@@ -47,6 +48,7 @@ async fn an_evicted_holder_does_not_come_back_with_a_master_that_forgot_its_evic
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn nobody_is_evicted_from_a_set_that_forgot_and_the_next_token_is_above_all() {
     for kind in Kind::ALL {
@@ -73,6 +75,7 @@ async fn nobody_is_evicted_from_a_set_that_forgot_and_the_next_token_is_above_al
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_of_an_evicted_holder_releases_nothing_of_its_successor() {
     for kind in Kind::ALL {
@@ -91,6 +94,7 @@ async fn a_shutdown_of_an_evicted_holder_releases_nothing_of_its_successor() {
     }
 }
 
+// promise: forced-release
 #[tokio::test(start_paused = true)]
 async fn an_operator_that_has_just_started_evicts_by_the_majority_that_answers() {
     let cluster = MemoryCluster::new(5);
@@ -109,6 +113,7 @@ async fn an_operator_that_has_just_started_evicts_by_the_majority_that_answers()
     assert!(next.is_valid());
 }
 
+// promise: forced-release, turns
 #[tokio::test(start_paused = true)]
 async fn a_forced_release_waits_behind_no_burst_and_serves_those_who_waited() {
     let cluster = MemoryCluster::new(5);

@@ -30,6 +30,7 @@ async fn with_a_waiter(locks: &LockManager) -> (LockGuard, JoinHandle<Result<Loc
     (first, next)
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_was_written_is_handed_over_to_no_reader() {
     let (_cluster, node, [ours, theirs]) = managers().await;
@@ -46,6 +47,7 @@ async fn a_lock_that_was_written_is_handed_over_to_no_reader() {
     assert!(theirs.read("r").try_acquire().await.is_ok(), "the nodes know that it is read");
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn what_a_process_reads_is_handed_over_to_no_writer_before_its_last_reader_ends() {
     let (_cluster, _node, [ours, theirs]) = managers().await;
@@ -72,6 +74,7 @@ async fn what_a_process_reads_is_handed_over_to_no_writer_before_its_last_reader
     }
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_lock_of_a_set_that_was_handed_over_is_lost_with_the_set_and_free_after_it() {
     let (cluster, node, [ours, theirs]) = managers().await;
@@ -93,6 +96,7 @@ async fn a_lock_of_a_set_that_was_handed_over_is_lost_with_the_set_and_free_afte
     eventually("nothing is left", || cluster.holding() == 0).await;
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_handed_over_to_no_caller_who_would_have_less_than_was_asked_for() {
     let (_cluster, node, [ours, _]) = managers().await;
@@ -123,6 +127,7 @@ async fn is_held_alone(held: &LockGuard, others: &[&LockManager]) {
     assert!(granted != held.is_valid());
 }
 
+// promise: exclusion, quarantine
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_handed_over_while_masters_forget_it_has_one_holder() {
     // One of all that have it; one of a bare majority; and so many that the set is formed again.
@@ -142,6 +147,7 @@ async fn a_lock_that_is_handed_over_while_masters_forget_it_has_one_holder() {
     }
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_handed_over_while_its_manager_closes_is_released() {
     for released_first in [false, true] {

@@ -19,6 +19,7 @@ async fn generation(locks: &LockManager) -> u64 {
     locks.members().await.unwrap().generation
 }
 
+// promise: membership, any-runtime
 #[test]
 fn a_change_of_the_members_is_followed_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -45,6 +46,7 @@ fn a_change_of_the_members_is_followed_whatever_the_first_runtime_does() {
     });
 }
 
+// promise: membership, any-runtime
 #[test]
 fn a_set_is_formed_whatever_becomes_of_the_runtime_where_that_began() {
     whatever_becomes_of_it(|fate| {
@@ -72,6 +74,7 @@ fn a_set_is_formed_whatever_becomes_of_the_runtime_where_that_began() {
     });
 }
 
+// promise: overload, any-runtime
 #[test]
 fn callers_in_line_are_served_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
@@ -88,6 +91,7 @@ fn callers_in_line_are_served_whatever_the_first_runtime_does() {
     });
 }
 
+// promise: membership
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_while_a_set_is_formed_or_changed_leaves_that_to_others() {
     for changed in [false, true] {
@@ -111,6 +115,7 @@ async fn a_shutdown_while_a_set_is_formed_or_changed_leaves_that_to_others() {
     }
 }
 
+// promise: overload, membership
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_served_by_a_set_that_is_being_formed_and_one_that_changes() {
     let cluster = MemoryCluster::new(5);

@@ -17,6 +17,7 @@ async fn managers() -> (MemoryCluster, [LockManager; 2]) {
     (cluster, managers)
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_a_shutdown_interrupts_leaves_neither_a_reader_nor_a_key() {
     for after in 0..25 {
@@ -36,6 +37,7 @@ async fn a_downgrade_that_a_shutdown_interrupts_leaves_neither_a_reader_nor_a_ke
     }
 }
 
+// promise: readers, forced-release
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_is_evicted_while_it_downgrades_is_no_reader_beside_its_successor() {
     for after in 0..25 {
@@ -60,6 +62,7 @@ async fn a_writer_that_is_evicted_while_it_downgrades_is_no_reader_beside_its_su
     }
 }
 
+// promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_a_master_has_forgotten_lets_in_nobody_but_readers() {
     for away in [0, 2] {

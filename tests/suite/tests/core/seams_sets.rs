@@ -18,6 +18,7 @@ async fn managers() -> (MemoryCluster, [LockManager; 2]) {
     (cluster, managers)
 }
 
+// promise: several-locks, delegation
 #[tokio::test(start_paused = true)]
 async fn what_is_delegated_of_a_set_ends_when_another_of_its_locks_is_lost() {
     let (cluster, [ours, theirs]) = managers().await;
@@ -43,6 +44,7 @@ async fn what_is_delegated_of_a_set_ends_when_another_of_its_locks_is_lost() {
     eventually("nothing is left", || cluster.holding() == 0).await;
 }
 
+// promise: several-locks, delegation
 #[tokio::test(start_paused = true)]
 async fn a_set_that_is_dropped_leaves_only_what_it_delegated_to_expire() {
     let (cluster, [ours, theirs]) = managers().await;
@@ -89,6 +91,7 @@ async fn an_inner_set_ends_with_the_max_hold_of_the_outer_lock_that_it_shares() 
     eventually("nothing is left", || cluster.holding() == 0).await;
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn work_nested_in_a_set_that_is_lost_is_cancelled_and_acquires_nothing_of_it_again() {
     let (cluster, [ours, theirs]) = managers().await;
@@ -115,6 +118,7 @@ async fn work_nested_in_a_set_that_is_lost_is_cancelled_and_acquires_nothing_of_
     eventually("nothing is left", || cluster.holding() == 0).await;
 }
 
+// promise: several-locks, readers
 #[tokio::test(start_paused = true)]
 async fn readers_beside_a_set_are_lost_with_it_only_if_what_they_read_is_taken() {
     let (cluster, [ours, theirs]) = managers().await;
@@ -157,6 +161,7 @@ async fn a_reader_that_shares_the_hold_of_a_set_goes_on_without_the_set() {
     }
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_that_finds_a_queue_full_leaves_nothing_of_itself() {
     let (cluster, [theirs, operator]) = managers().await;

@@ -279,6 +279,7 @@ async fn a_set_reads_beside_others_what_it_only_reads() {
     assert_eq!(held_on(&cluster), [""; 0]);
 }
 
+// promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_does_not_write_what_its_scope_reads() {
     let (cluster, locks) = cluster().await;

@@ -119,6 +119,7 @@ async fn a_master_that_joins_over_a_second_address_is_not_counted_twice() {
     assert!(held.release().await.unwrap());
 }
 
+// promise: membership
 #[tokio::test(start_paused = true)]
 async fn a_set_of_locks_counts_no_master_twice() {
     let (cluster, theirs) = three_masters().await;
@@ -145,6 +146,7 @@ async fn what_was_granted_over_one_address_is_released_over_the_other() {
     assert_eq!(released.elapsed(), Duration::ZERO);
 }
 
+// promise: membership
 #[tokio::test(start_paused = true)]
 async fn what_was_granted_over_an_address_that_is_lost_is_released_over_the_other() {
     let (cluster, theirs) = three_masters().await;
@@ -160,6 +162,7 @@ async fn what_was_granted_over_an_address_that_is_lost_is_released_over_the_othe
     assert_eq!(cluster.lock_keys(), Vec::<String>::new());
 }
 
+// promise: membership
 #[tokio::test(start_paused = true)]
 async fn a_failed_attempt_over_two_addresses_leaves_nothing_behind() {
     let (cluster, theirs) = three_masters().await;

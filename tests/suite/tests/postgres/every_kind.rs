@@ -5,12 +5,14 @@ use lock_support::{
     Kind, PostgresServer, on_one_thread, try_every_kind, try_every_kind_on_two_runtimes, whatever_becomes_of_it,
 };
 
+// promise: postgresql
 #[tokio::test]
 async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_a_database() {
     let server = PostgresServer::start().await;
     try_every_kind(|| LockManager::builder().postgres([server.url()]), &Kind::ALL).await;
 }
 
+// promise: any-runtime
 #[test]
 fn locks_in_a_database_are_renewed_on_another_runtime() {
     let server = on_one_thread().block_on(PostgresServer::start());

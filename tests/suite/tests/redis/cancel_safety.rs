@@ -193,6 +193,7 @@ async fn an_operation_dropped_at_any_point_leaves_no_key_on_real_servers() {
     cluster.release().await;
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn an_acquire_dropped_at_any_point_leaves_no_queue_position() {
     let cluster = RedisCluster::start(3).await;
@@ -211,6 +212,7 @@ async fn an_acquire_dropped_at_any_point_leaves_no_queue_position() {
     panic!("the acquisition did not complete within {MAX_POLLS} polls");
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_leaves_notifies_each_node_once() {
     let cluster = staggered_nodes();
@@ -259,6 +261,7 @@ async fn an_acquire_dropped_while_nodes_hang_is_released_when_they_resume() {
     drop(locks.lock("r").try_acquire().await.unwrap());
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_times_out_leaves_no_key() {
     let cluster = MemoryCluster::new(5);

@@ -6,12 +6,14 @@ use lock_support::{
     whatever_becomes_of_it,
 };
 
+// promise: exclusion, turns
 #[tokio::test]
 async fn locks_of_every_kind_are_had_kept_and_left_to_others_on_servers() {
     let cluster = RedisCluster::start(3).await;
     try_every_kind(|| cluster.builder(), &Kind::ALL).await;
 }
 
+// promise: replicas
 #[tokio::test]
 async fn locks_of_every_kind_are_had_kept_and_left_to_others_behind_a_sentinel() {
     let master = RedisServer::start().await;
@@ -19,6 +21,7 @@ async fn locks_of_every_kind_are_had_kept_and_left_to_others_behind_a_sentinel()
     try_every_kind(|| LockManager::builder().sentinel([sentinel.address()], "mymaster"), &Kind::ALL).await;
 }
 
+// promise: any-runtime
 #[test]
 fn locks_behind_a_sentinel_are_renewed_on_another_runtime() {
     let live = on_one_thread();

@@ -48,6 +48,7 @@ async fn a_waiter_gets_the_lock_of_an_evicted_holder_which_cannot_renew() {
     }
 }
 
+// promise: forced-release
 #[tokio::test]
 async fn a_late_request_of_an_evicted_holder_is_refused_until_its_tombstone_expires() {
     let cluster = RedisCluster::start(1).await;

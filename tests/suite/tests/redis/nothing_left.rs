@@ -71,6 +71,7 @@ async fn a_shutdown_leaves_no_task_and_no_connection() {
     }
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn a_shutdown_has_ended_the_tasks_when_it_returns() {
     let cluster = RedisCluster::start(3).await;
@@ -136,6 +137,7 @@ fn a_shutdown_leaves_nothing_on_any_runtime_where_the_manager_was_used() {
     elsewhere.join().unwrap();
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn what_is_left_of_a_manager_after_its_shutdown_answers_and_opens_nothing() {
     let cluster = RedisCluster::start(3).await;

@@ -19,6 +19,7 @@ async fn connected() -> (MemoryCluster, LockManager) {
     (cluster, locks)
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn bug_01_an_expired_lock_returned_as_acquired() {
     let cluster = MemoryCluster::new(5);
@@ -35,6 +36,7 @@ async fn bug_01_an_expired_lock_returned_as_acquired() {
     assert!(validity <= ms(1000) - quorum::drift(ms(1000)) - ms(40), "{validity:?} after {:?}", started.elapsed());
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn bug_02_a_renewal_that_recreates_a_missing_key_or_a_failed_one_that_unlocks() {
     let (cluster, locks) = connected().await;
@@ -55,6 +57,7 @@ async fn bug_02_a_renewal_that_recreates_a_missing_key_or_a_failed_one_that_unlo
     assert!(kept.is_valid(), "the lease is renewed when the nodes are back");
 }
 
+// promise: no-resurrection
 #[tokio::test(start_paused = true)]
 async fn bug_03_a_renewal_by_a_majority_of_the_responders() {
     let (cluster, locks) = connected().await;
@@ -65,6 +68,7 @@ async fn bug_03_a_renewal_by_a_majority_of_the_responders() {
     assert!(!guard.is_valid(), "two of five are no majority");
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn bug_04_a_watchdog_that_outlives_unlock_dies_silently_or_never_ends() {
     let recorders: Vec<_> = (0..3).map(|_| Recorder::new(MemoryNode::new())).collect();
@@ -83,6 +87,7 @@ async fn bug_04_a_watchdog_that_outlives_unlock_dies_silently_or_never_ends() {
     assert_eq!(recorders[0].renewals(), renewals, "renewal ended with max_hold, and the loss was reported");
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn bug_05_a_failed_attempt_is_released_only_where_the_reply_was_ok_or_nowhere() {
     let (cluster, locks) = connected().await;
@@ -99,6 +104,7 @@ async fn bug_05_a_failed_attempt_is_released_only_where_the_reply_was_ok_or_nowh
     eventually("no key is left", || cluster.lock_keys().is_empty()).await;
 }
 
+// promise: minority-faults
 #[tokio::test(start_paused = true)]
 async fn bug_06_one_dead_or_hung_node_delays_every_lock_and_an_even_split_hangs() {
     let (cluster, locks) = connected().await;
@@ -114,6 +120,7 @@ async fn bug_06_one_dead_or_hung_node_delays_every_lock_and_an_even_split_hangs(
     assert_eq!(even.unwrap_err(), ConfigError::EvenNodes { nodes: 4 });
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn bug_07_a_retry_with_the_same_owner_id() {
     let recorder = Recorder::new(MemoryNode::new());
@@ -131,6 +138,7 @@ async fn bug_07_a_retry_with_the_same_owner_id() {
     assert_eq!(owners.len(), attempts, "every attempt has its own owner id");
 }
 
+// promise: distinct-errors
 #[tokio::test(start_paused = true)]
 async fn bug_08_held_and_down_are_the_same_error_and_a_release_error_masks_the_result() {
     let (cluster, locks) = connected().await;
@@ -148,6 +156,7 @@ async fn bug_08_held_and_down_are_the_same_error_and_a_release_error_masks_the_r
     assert!(guard.release().await.is_err(), "an explicit release reports its error");
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn bug_09_nodes_that_reply_after_the_quorum_are_never_renewed_or_released() {
     let (cluster, locks) = connected().await;
@@ -161,6 +170,7 @@ async fn bug_09_nodes_that_reply_after_the_quorum_are_never_renewed_or_released(
     eventually("it is released with the others", || cluster.lock_keys().is_empty()).await;
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn bug_10_short_ttls_underflow_or_lose_their_fraction() {
     for ttl in 0..100 {
@@ -173,6 +183,7 @@ async fn bug_10_short_ttls_underflow_or_lose_their_fraction() {
     assert_eq!(free_in, Some(Duration::from_micros(150_500)), "not 0 s, not 150 s");
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn bug_11_a_quorum_of_three_and_a_half() {
     assert_eq!(quorum::majority(5), 3);
@@ -212,6 +223,7 @@ async fn bug_12_a_fence_key_for_every_lock_forever_and_a_lease_with_the_token_of
     }
 }
 
+// promise: no-leaks
 #[tokio::test]
 async fn bug_13_a_connection_per_operation_or_a_task_per_call() {
     let cluster = RedisCluster::start(3).await;
@@ -227,6 +239,7 @@ async fn bug_13_a_connection_per_operation_or_a_task_per_call() {
     eventually("no task is left behind", || metrics.num_alive_tasks() <= tasks).await;
 }
 
+// promise: no-leaks
 #[tokio::test(start_paused = true)]
 async fn bug_14_on_shutdown_the_lock_is_released_while_the_handler_runs() {
     let (cluster, locks) = connected().await;
@@ -244,6 +257,7 @@ async fn bug_14_on_shutdown_the_lock_is_released_while_the_handler_runs() {
     assert!(work.await.unwrap(), "the lock was held to the end");
 }
 
+// promise: fencing
 #[tokio::test(start_paused = true)]
 async fn bug_15_the_token_is_the_largest_of_the_nodes_fences() {
     let (cluster, locks) = connected().await;
@@ -261,6 +275,7 @@ async fn bug_15_the_token_is_the_largest_of_the_nodes_fences() {
     }
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn bug_16_a_semaphore_on_majorities_admits_more_than_its_limit() {
     // There is no semaphore. Two locks serve as two permits, and a third caller gets neither.

@@ -10,12 +10,14 @@ fn kinds() -> Vec<Kind> {
     Kind::ALL.into_iter().filter(|kind| *kind != Kind::Delegated).collect()
 }
 
+// promise: zookeeper
 #[tokio::test]
 async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_an_ensemble() {
     let address = ZooKeeperServer::shared().await;
     try_every_kind(|| builder(&address).prefix("kinds:"), &kinds()).await;
 }
 
+// promise: any-runtime
 #[test]
 fn locks_in_an_ensemble_have_one_holder_although_their_runtime_stalls() {
     let address = on_one_thread().block_on(ZooKeeperServer::shared());
