@@ -11,7 +11,7 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The positions of one manager in the nodes' queues for one lock.
 ///
-/// They belong to the [`LocalPermit`](crate::waiting::LocalPermit). An attempt updates them by what the nodes reply.
+/// They belong to the [`Turn`](crate::waiting::Turn). An attempt updates them by what the nodes reply.
 #[derive(Default)]
 pub(crate) struct QueuePositions {
     /// When the manager began to wait, by the cluster clock. `None` while it does not wait.

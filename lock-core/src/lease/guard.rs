@@ -58,8 +58,8 @@ impl LockGuard {
         mut local_hold: Option<LocalHold>,
         caller: &Span,
     ) -> Self {
-        if let Some(LocalHold::Permit(permit)) = &mut local_hold {
-            permit.lock_taken(grant.nodes(), grant.sent() + options.ttl);
+        if let Some(LocalHold::Turn(turn)) = &mut local_hold {
+            turn.lock_taken(grant.nodes(), grant.sent() + options.ttl);
         }
         let lease = Lease::new(manager, resource, options, SharedGrant::new(grant), local_hold, caller);
         Self::holding(registry, lease)
@@ -259,7 +259,7 @@ impl LockGuard {
                 Err(back) => (local_hold, grant) = back,
             }
         }
-        // Sent before the permit is passed on, so that the next caller's requests come after this release.
+        // Sent before the turn is passed on, so that the next caller's requests come after this release.
         let release = self.lease.shared_grant().release(grant, local_hold.position());
         local_hold.leave_queues();
         release

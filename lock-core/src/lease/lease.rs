@@ -74,7 +74,7 @@ struct State {
     grant: Arc<SharedGrant>,
     /// Whether it has given up its share of the grant.
     has_given_up: AtomicBool,
-    /// The permit of the local queue, or the slot. Given up when the lease ends: the next caller need not wait for a guard that holds
+    /// The turn in the local queue, or the slot. Given up when the lease ends: the next caller need not wait for a guard that holds
     /// nothing any more.
     local_hold: Mutex<Option<LocalHold>>,
     /// The set that the lease was acquired for.

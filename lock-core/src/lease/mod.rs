@@ -1,7 +1,7 @@
 //! A held lock's life: validity, renewal, loss, release.
 //!
 //! A [`Lease`] owns the [`Grant`](crate::engine::Grant) of its lock, which those that read the same lock in one process
-//! [share](shared_grant), and, if its caller waited for the lock, the [`LocalPermit`](crate::waiting::LocalPermit). Its
+//! [share](shared_grant), and, if its caller waited for the lock, the [`Turn`](crate::waiting::Turn). Its
 //! [`LockGuard`] releases both. The [`renewer`] renews all leases that are in the [`LeaseRegistry`]. The leases of a set of locks
 //! are tied together by a [`Bond`].
 

@@ -51,7 +51,7 @@ pub(crate) struct ReadShare {
 impl ReadShare {
     /// The first share of a grant that was won. Further readers may join, if it is renewed.
     pub(crate) fn first(registry: &Arc<LeaseRegistry>, mut grant: Grant, is_renewed: bool) -> Self {
-        // The permit is passed on, and the position with it.
+        // The turn is passed on, and the position with it.
         grant.give_up_position();
         let grant = SharedGrant::new(grant);
         if is_renewed {

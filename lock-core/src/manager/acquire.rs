@@ -16,7 +16,7 @@ use crate::observer::Acquiring;
 use crate::options::{InvalidPermits, LockOptions};
 use crate::quorum::{Failure, OUTAGE_GRACE};
 use crate::resource::Resource;
-use crate::waiting::{Entered, HandoverTerms, LastAttempt, LocalHold, LocalPermit, NotEntered, Woken};
+use crate::waiting::{Entered, HandoverTerms, LastAttempt, LocalHold, NotEntered, Turn, Woken};
 
 /// The first and the longest pause of a caller after an attempt without a majority; its pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
@@ -113,9 +113,9 @@ impl Inner {
             Taken::Grant(grant, local_hold) if options.mode.is_read() => {
                 let (nodes, free_at) = (grant.nodes(), grant.sent() + options.ttl);
                 let share = ReadShare::first(leases, grant, options.renew);
-                if let Some(LocalHold::Permit(mut permit)) = local_hold {
+                if let Some(LocalHold::Turn(mut turn)) = local_hold {
                     // Passed on now, so that the callers behind may read, too, or have their turn to write.
-                    permit.lock_taken(nodes, free_at);
+                    turn.lock_taken(nodes, free_at);
                 }
                 LockGuard::begin_to_read(leases, self.id, resource, options, share, span)
             }
@@ -175,17 +175,17 @@ impl Inner {
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
     pub(super) async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let terms = HandoverTerms::from(caller.options);
-        let permit = loop {
+        let turn = loop {
             let entered = self.queues.enter(keys, caller.options, caller.until()).await;
             match entered.map_err(|reason| self.not_entered(caller, reason))? {
-                Entered::Permit(permit) => break permit,
+                Entered::Turn(turn) => break turn,
                 // Checked again: this task may have slept since the lock was handed over to it.
                 Entered::Lock(grant, local_hold) if terms.accept(&grant) => {
                     return Ok(Taken::Grant(grant, Some(local_hold)));
                 }
-                Entered::Lock(grant, LocalHold::Permit(permit)) => {
+                Entered::Lock(grant, LocalHold::Turn(turn)) => {
                     drop(grant);
-                    break permit;
+                    break turn;
                 }
                 Entered::Lock(_grant, LocalHold::Slot(_slot)) => {}
             }
@@ -195,35 +195,35 @@ impl Inner {
         {
             return Ok(Taken::Share(share));
         }
-        self.wait_with(permit, caller).await
+        self.wait_with(turn, caller).await
     }
 
-    /// Makes one attempt after another with the local permit, until one succeeds or the caller's time is over.
-    pub(super) async fn wait_with(&self, mut permit: LocalPermit, caller: &Caller<'_>) -> Result<Taken, LockError> {
+    /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
+    pub(super) async fn wait_with(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
         let (mut kind, mut pause, mut found_free) = (AttemptKind::New, BACKOFF.0, false);
         loop {
             self.check_open(caller)?;
             let (place, attempt) = match self.engine.enter_line(kind, until, options.ttl).await {
                 Ok(place) => {
-                    let keys = permit.keys().clone();
-                    let wanted = caller.wants(&keys, permit.tokens());
-                    let attempt = self.engine.attempt(&place, wanted, Some(permit.begin_attempt())).await;
+                    let keys = turn.keys().clone();
+                    let wanted = caller.wants(&keys, turn.tokens());
+                    let attempt = self.engine.attempt(&place, wanted, Some(turn.begin_attempt())).await;
                     (Some(place), attempt)
                 }
                 Err(failed) => (None, Err(failed)),
             };
             let failed = match attempt {
                 Ok(mut grant) if options.permits.is_some() => {
-                    let slot = permit.slot_taken(&mut grant);
+                    let slot = turn.slot_taken(&mut grant);
                     return Ok(Taken::Grant(grant, Some(LocalHold::Slot(slot))));
                 }
-                Ok(grant) => return Ok(Taken::Grant(grant, Some(LocalHold::Permit(permit)))),
+                Ok(grant) => return Ok(Taken::Grant(grant, Some(LocalHold::Turn(turn)))),
                 Err(failed) => failed,
             };
             let mut free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !self.engine.outage_lasts() => {
-                    permit.had_no_quorum(&failed.votes);
+                    turn.had_no_quorum(&failed.votes);
                     // With the place: the manager makes fewer attempts while the nodes do not keep up.
                     self.ride_out(place, pause, until).await;
                     pause = (pause * 2).min(BACKOFF.1);
@@ -232,7 +232,7 @@ impl Inner {
                 Failure::NoQuorum => {
                     self.check_open(caller)?;
                     if self.engine.outage_lasts() {
-                        permit.report_no_quorum(&failed.votes, options.ttl);
+                        turn.report_no_quorum(&failed.votes, options.ttl);
                     }
                     sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
                     return Err(caller.failed(failed));
@@ -245,9 +245,9 @@ impl Inner {
             };
             drop(place);
             // Now that the caller is in the queue, no slot is released without it.
-            if let Some(seen) = self.look(permit.keys(), options).await {
+            if let Some(seen) = self.look(turn.keys(), options).await {
                 if let Some(slot) = self.any_of(&seen.free) {
-                    permit.try_slot(slot);
+                    turn.try_slot(slot);
                     found_free = !found_free;
                     if found_free {
                         continue;
@@ -255,12 +255,12 @@ impl Inner {
                     // Several callers found the same one, or it is kept for those that have waited longer.
                     free_in = Some(Duration::ZERO);
                 } else if let Some((slot, in_time)) = seen.next {
-                    permit.try_slot(slot);
+                    turn.try_slot(slot);
                     free_in = Some(in_time);
                 }
             }
             found_free = false;
-            match permit.wait(&failed, free_in, until).await {
+            match turn.wait(&failed, free_in, until).await {
                 Woken::TryAgain => kind = AttemptKind::Woken,
                 Woken::Slot(grant, slot) if terms.accept(&grant) => {
                     return Ok(Taken::Grant(grant, Some(LocalHold::Slot(slot))));

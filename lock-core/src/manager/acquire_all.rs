@@ -14,7 +14,7 @@ use crate::observer::Acquiring;
 use crate::options::{LockOptions, MAX_HOLD};
 use crate::quorum::{kept_of_batch, set_order};
 use crate::resource::{MAX_SET_LEN, Resource};
-use crate::waiting::{LocalHold, LocalPermit, NotEntered};
+use crate::waiting::{LocalHold, NotEntered, Turn};
 
 /// A lock of a set that has to be taken from the nodes.
 struct SetLock<'a> {
@@ -179,20 +179,19 @@ impl Inner {
         let mut held: Vec<LockGuard> = Vec::with_capacity(locks.len());
         while let Some(first) = locks.get(held.len()) {
             self.check_open(&first.caller)?;
-            let mut permit = None;
+            let mut turn = None;
             // A lock alone has its attempt where it is waited for.
             if let rest @ [_, _, ..] = &locks[held.len()..] {
                 let kind = if held.is_empty() { AttemptKind::New } else { AttemptKind::Woken };
                 let (granted, next) = unless_lost(&held, outer, self.batch(rest, kind)).await?;
-                let begin =
-                    |(lock, (grant, permit))| self.begin(lock, Taken::Grant(grant, Some(LocalHold::Permit(permit))));
+                let begin = |(lock, (grant, turn))| self.begin(lock, Taken::Grant(grant, Some(LocalHold::Turn(turn))));
                 held.extend(rest.iter().zip(granted).map(begin));
-                permit = next;
+                turn = next;
             }
             let Some(lock) = locks.get(held.len()) else { break };
             let waiting = async {
-                match permit {
-                    Some(permit) => self.wait_with(permit, &lock.caller).await,
+                match turn {
+                    Some(turn) => self.wait_with(turn, &lock.caller).await,
                     None => self.wait_for(&lock.keys, &lock.caller).await,
                 }
             };
@@ -203,23 +202,19 @@ impl Inner {
         Ok(held)
     }
 
-    /// Makes one attempt for each of these locks, with the local permits that are to be had without waiting. Returns what it keeps,
-    /// and the permit of the first lock behind that, if it has it. All behind that is released, and its permits passed on.
-    async fn batch(
-        &self,
-        locks: &[SetLock<'_>],
-        kind: AttemptKind,
-    ) -> (Vec<(Grant, LocalPermit)>, Option<LocalPermit>) {
-        let permit = |lock: &SetLock<'_>| self.queues.try_enter(&lock.keys, lock.caller.options);
-        let mut permits: Vec<_> = locks.iter().map_while(permit).collect();
-        let pairs = locks.iter().zip(&permits);
-        let wanted: Vec<_> = pairs.map(|(lock, permit)| lock.caller.wants(&lock.keys, permit.tokens())).collect();
+    /// Makes one attempt for each of these locks, up to the first whose turn is another caller's. Returns what it keeps, and the turn
+    /// of the first lock behind that, if it has it. All behind that is released, and its turns passed on.
+    async fn batch(&self, locks: &[SetLock<'_>], kind: AttemptKind) -> (Vec<(Grant, Turn)>, Option<Turn>) {
+        let turn_of = |lock: &SetLock<'_>| self.queues.try_enter(&lock.keys, lock.caller.options);
+        let mut turns: Vec<_> = locks.iter().map_while(turn_of).collect();
+        let pairs = locks.iter().zip(&turns);
+        let wanted: Vec<_> = pairs.map(|(lock, turn)| lock.caller.wants(&lock.keys, turn.tokens())).collect();
         let mut outcomes = self.attempt_all(&wanted, kind, locks[0].caller.until()).await;
         let kept = kept_of_batch(outcomes.iter().map(Result::is_ok));
-        // Before the permits are passed on, so that the next caller's requests come after these releases.
+        // Before the turns are passed on, so that the next caller's requests come after these releases.
         drop(outcomes.split_off(kept));
-        let next = permits.split_off(kept).into_iter().next();
-        (outcomes.into_iter().flatten().zip(permits).collect(), next)
+        let next = turns.split_off(kept).into_iter().next();
+        (outcomes.into_iter().flatten().zip(turns).collect(), next)
     }
 
     /// Waits in line for an attempt, and makes it for all of these locks at once. One that is not made fails for each.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::LocalPermit;
+use super::Turn;
 use super::local_hold::LocalSlot;
 use crate::engine::Grant;
 use crate::error::NodeVote;
@@ -15,11 +15,11 @@ pub(super) const MAX_HOLDERS: u32 = 16;
 /// How long after the grant a lock is handed over at most.
 const HANDOVER_PERIOD: Duration = Duration::from_millis(20);
 
-/// What a caller that has the local permit passes to the next one in the local queue.
+/// What the caller at the front passes to the next one in the local queue.
 pub(super) enum Handover {
-    Permit(LocalPermit),
-    /// In this order: if nobody takes it, the lock is released before the permit is passed on.
-    Lock(Grant, LocalPermit),
+    Turn(Turn),
+    /// In this order: if nobody takes it, the lock is released before the turn is passed on.
+    Lock(Grant, Turn),
     /// In this order, for the same reason.
     Slot(Grant, LocalSlot),
     NoQuorum(Arc<[NodeVote]>),

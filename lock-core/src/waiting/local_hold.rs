@@ -2,15 +2,15 @@ use std::sync::Arc;
 
 use super::handover::{Handover, may_hand_over};
 use super::local_queue::LocalQueue;
-use super::{LocalPermit, LocalQueues};
+use super::{LocalQueues, Turn};
 use crate::engine::Grant;
 use crate::node::{LockKeys, QueuePosition};
 
 /// What the holder of a lock has in its manager, and passes on when it releases.
 pub(crate) enum LocalHold {
-    /// The permit of the local queue: nobody else of this manager may have the lock, so none of them asks the nodes.
-    Permit(LocalPermit),
-    /// A slot. The permit was passed on when it was taken: others of this manager may have other slots.
+    /// The turn: nobody else of this manager may have the lock, so none of them asks the nodes.
+    Turn(Turn),
+    /// A slot. The turn was passed on when it was taken: others of this manager may have other slots.
     Slot(LocalSlot),
 }
 
@@ -23,7 +23,7 @@ impl LocalHold {
     #[expect(clippy::result_large_err, reason = "not an error to propagate: the caller goes on with both")]
     pub(crate) fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
         match self {
-            Self::Permit(permit) => permit.hand_over(grant).map_err(|(permit, grant)| (Self::Permit(permit), grant)),
+            Self::Turn(turn) => turn.hand_over(grant).map_err(|(turn, grant)| (Self::Turn(turn), grant)),
             Self::Slot(slot) => slot.hand_over(grant).map_err(|(slot, grant)| (Self::Slot(slot), grant)),
         }
     }
@@ -31,7 +31,7 @@ impl LocalHold {
     /// What becomes of the position in the nodes' queues when the lock is released: that of a slot's holder is long another's.
     pub(crate) fn position(&self) -> QueuePosition {
         match self {
-            Self::Permit(_) => QueuePosition::Leave,
+            Self::Turn(_) => QueuePosition::Leave,
             Self::Slot(_) => QueuePosition::None,
         }
     }
@@ -39,7 +39,7 @@ impl LocalHold {
     /// Gives up the positions in the nodes' queues.
     pub(crate) fn leave_queues(&mut self) {
         match self {
-            Self::Permit(permit) => permit.leave_queues(),
+            Self::Turn(turn) => turn.leave_queues(),
             Self::Slot(_) => {}
         }
     }
@@ -56,7 +56,7 @@ impl LocalSlot {
         Self { queues: Arc::clone(queues), keys: keys.clone() }
     }
 
-    /// Hands the slot over to the first caller that waits: the one with the permit, unless it makes an attempt just now.
+    /// Hands the slot over to the first caller that waits: the one at the front, unless it makes an attempt just now.
     #[expect(clippy::result_large_err, reason = "as above")]
     fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
         let (mut slot, mut grant) = (self, grant);

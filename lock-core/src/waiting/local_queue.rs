@@ -11,18 +11,18 @@ use super::wakeups::PendingWakeups;
 use crate::cluster::NodeSet;
 use crate::error::NodeVote;
 
-/// The callers of one manager that wait for the same lock, and what the caller with the permit found out last.
+/// The callers of one manager that wait for the same lock, and what the caller at the front found out last.
 #[derive(Default)]
 pub(super) struct LocalQueue {
-    /// The callers behind the one with the permit. Bounded by `max_waiters`.
+    /// The callers behind the one at the front. Bounded by `max_waiters`.
     waiters: BTreeMap<TicketId, Waiter>,
     /// The template of the caller that came first. All callers of one lock have the same one, as a rule.
     template: Option<Arc<str>>,
-    /// Whether the caller with the permit waits, too: the lock is held by another process.
-    pub(super) permit_waits: bool,
-    /// Where the caller with the permit can be handed a slot, while it waits.
-    permit_waiter: Option<Waiter>,
-    /// Whether the caller with the permit holds the lock. Never for slots, where the permit is passed on at once.
+    /// Whether the caller at the front waits, too: the lock is held by another process.
+    pub(super) front_waits: bool,
+    /// Where the caller at the front can be handed a slot, while it waits.
+    front_waiter: Option<Waiter>,
+    /// Whether the caller at the front holds the lock. Never for slots, where the turn is passed on at once.
     pub(super) is_held: bool,
     pub(super) last_attempt: LastAttempt,
     /// Where the wake-ups for the lock arrive.
@@ -47,7 +47,7 @@ struct Waiter {
     sender: oneshot::Sender<Handover>,
 }
 
-/// What the last attempt of a caller with the permit found out.
+/// What the last attempt of the caller at the front found out.
 #[derive(Clone, Default)]
 pub(crate) struct LastAttempt {
     /// The votes, if it failed.
@@ -61,7 +61,7 @@ pub(crate) struct LastAttempt {
 }
 
 impl LocalQueue {
-    /// The queue of a caller that has the permit.
+    /// The queue of the caller at the front.
     pub(super) fn new(template: Option<Arc<str>>) -> Self {
         Self { template, ..Self::default() }
     }
@@ -78,7 +78,7 @@ impl LocalQueue {
         sender: oneshot::Sender<Handover>,
         max_waiters: usize,
     ) -> Result<TicketId, usize> {
-        let waiting = self.waiters.len() + usize::from(self.permit_waits);
+        let waiting = self.waiters.len() + usize::from(self.front_waits);
         if waiting >= max_waiters {
             return Err(waiting);
         }
@@ -95,10 +95,10 @@ impl LocalQueue {
 
     /// Whether anybody waits, or is about to take the lock. Of several slots, one that makes its first attempt takes only one.
     pub(super) fn has_callers_before(&self, slots: bool) -> bool {
-        !self.waiters.is_empty() || if slots { self.permit_waits } else { !self.is_held }
+        !self.waiters.is_empty() || if slots { self.front_waits } else { !self.is_held }
     }
 
-    /// How many wait behind the caller with the permit.
+    /// How many wait behind the caller at the front.
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
     }
@@ -115,23 +115,23 @@ impl LocalQueue {
         }
     }
 
-    /// Where the caller with the permit can be handed a slot from now on; `None` if it does not wait any more. What is returned must
+    /// Where the caller at the front can be handed a slot from now on; `None` if it does not wait any more. What is returned must
     /// be dropped after the queues are unlocked.
-    pub(super) fn set_permit_waiter(
+    pub(super) fn set_front_waiter(
         &mut self,
         waiter: Option<(HandoverTerms, oneshot::Sender<Handover>)>,
     ) -> Option<impl Sized + use<>> {
-        std::mem::replace(&mut self.permit_waiter, waiter.map(|(terms, sender)| Waiter { terms, sender }))
+        std::mem::replace(&mut self.front_waiter, waiter.map(|(terms, sender)| Waiter { terms, sender }))
     }
 
-    /// As [`pop_if`](Self::pop_if), for a slot. The first of all is the caller with the permit, unless it makes an attempt just now.
+    /// As [`pop_if`](Self::pop_if), for a slot. The first of all is the caller at the front, unless it makes an attempt just now.
     pub(super) fn pop_for_slot(
         &mut self,
         condition: impl Fn(&HandoverTerms) -> bool,
     ) -> Option<oneshot::Sender<Handover>> {
-        match self.permit_waiter.take_if(|waiter| waiter.sender.is_closed() || condition(&waiter.terms)) {
+        match self.front_waiter.take_if(|waiter| waiter.sender.is_closed() || condition(&waiter.terms)) {
             Some(waiter) if !waiter.sender.is_closed() => Some(waiter.sender),
-            _ if self.permit_waiter.is_some() => None,
+            _ if self.front_waiter.is_some() => None,
             _ => self.pop_if(condition),
         }
     }

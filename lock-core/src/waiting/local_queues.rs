@@ -11,7 +11,7 @@ use super::last_slots::LastSlots;
 use super::local_hold::LocalSlot;
 use super::local_queue::{LastAttempt, LocalQueue, TicketId};
 use super::wakeups::Wakeups;
-use super::{HandoverTerms, LocalHold, LocalPermit};
+use super::{HandoverTerms, LocalHold, Turn};
 use crate::engine::{Engine, Grant};
 use crate::error::NodeVote;
 use crate::node::LockKeys;
@@ -21,7 +21,7 @@ use crate::resource::Resource;
 /// The local queues of a manager.
 pub(crate) struct LocalQueues {
     pub(super) engine: Arc<Engine>,
-    /// By [`LockKeys::queue`]. A queue exists while some caller has its permit.
+    /// By [`LockKeys::queue`]. A queue exists while a caller has its [`Turn`].
     queues: Mutex<HashMap<Arc<str>, LocalQueue>>,
     pub(super) wakeups: Arc<Wakeups>,
     pub(super) last_slots: LastSlots,
@@ -29,21 +29,21 @@ pub(crate) struct LocalQueues {
     pub(super) closing: CancellationToken,
 }
 
-/// How a caller got the permit.
+/// How a caller came to the front.
 pub(crate) enum Entered {
     /// The lock has to be taken from the nodes.
-    Permit(LocalPermit),
+    Turn(Turn),
     /// The previous holder handed the lock over.
     Lock(Grant, LocalHold),
 }
 
-/// Why a caller did not get the permit.
+/// Why a caller did not come to the front.
 pub(crate) enum NotEntered {
     /// This many callers wait already.
     QueueFull(usize),
-    /// Its wait is over, or it does not wait. With what the caller with the permit found out last.
+    /// Its wait is over, or it does not wait. With what the caller at the front found out last.
     TimedOut(LastAttempt),
-    /// The caller with the permit found no majority of the nodes.
+    /// The caller at the front found no majority of the nodes.
     NoQuorum(Arc<[NodeVote]>),
     /// The manager was closed.
     Closed,
@@ -65,7 +65,7 @@ impl LocalQueues {
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves the queue at once; a permit or a lock that was just passed to it goes to the next caller.
+    /// Dropped, it leaves the queue at once; a turn or a lock that was just passed to it goes to the next caller.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         keys: &LockKeys,
@@ -76,7 +76,7 @@ impl LocalQueues {
         let (ticket, mut receiver) = match self.lock().entry(keys.queue_shared()) {
             Entry::Vacant(entry) => {
                 let wakeups = Arc::clone(&entry.insert(LocalQueue::new(options.template.clone())).wakeups);
-                return Ok(Entered::Permit(LocalPermit::new(self, keys, terms, wakeups)));
+                return Ok(Entered::Turn(Turn::new(self, keys, terms, wakeups)));
             }
             Entry::Occupied(mut queue) => {
                 let (sender, receiver) = oneshot::channel();
@@ -87,13 +87,13 @@ impl LocalQueues {
         tokio::select! {
             biased;
             handover = &mut receiver => match handover {
-                Ok(Handover::Permit(permit)) => Ok(Entered::Permit(permit.pass_to(keys, terms))),
-                Ok(Handover::Lock(grant, permit)) => {
-                    Ok(Entered::Lock(grant, LocalHold::Permit(permit.pass_to(keys, terms))))
+                Ok(Handover::Turn(turn)) => Ok(Entered::Turn(turn.pass_to(keys, terms))),
+                Ok(Handover::Lock(grant, turn)) => {
+                    Ok(Entered::Lock(grant, LocalHold::Turn(turn.pass_to(keys, terms))))
                 }
                 Ok(Handover::Slot(grant, slot)) => Ok(Entered::Lock(grant, LocalHold::Slot(slot))),
                 Ok(Handover::NoQuorum(votes)) => Err(NotEntered::NoQuorum(votes)),
-                // Not reached: a permit that is dropped is passed on first.
+                // Not reached: a turn that is dropped is passed on first.
                 Err(_) => Err(NotEntered::Closed),
             },
             () = self.closing.cancelled() => Err(NotEntered::Closed),
@@ -101,12 +101,12 @@ impl LocalQueues {
         }
     }
 
-    /// The permit of a lock, unless another caller has it: does not wait.
-    pub(crate) fn try_enter(self: &Arc<Self>, keys: &LockKeys, options: &LockOptions) -> Option<LocalPermit> {
+    /// The turn to try for a lock, unless another caller has it: does not wait.
+    pub(crate) fn try_enter(self: &Arc<Self>, keys: &LockKeys, options: &LockOptions) -> Option<Turn> {
         match self.lock().entry(keys.queue_shared()) {
             Entry::Vacant(entry) => {
                 let wakeups = Arc::clone(&entry.insert(LocalQueue::new(options.template.clone())).wakeups);
-                Some(LocalPermit::new(self, keys, options.into(), wakeups))
+                Some(Turn::new(self, keys, options.into(), wakeups))
             }
             Entry::Occupied(_) => None,
         }
@@ -125,7 +125,7 @@ impl LocalQueues {
         keys.slot().map(|_| LocalHold::Slot(LocalSlot::new(self, keys)))
     }
 
-    /// If callers wait for a lock, or are about to take it: what the one with the permit found out last. A caller that does not
+    /// If callers wait for a lock, or are about to take it: what the one at the front found out last. A caller that does not
     /// wait would pass them. It passes nobody while the first of them holds the lock, and no others wait.
     pub(crate) fn callers_before(&self, keys: &LockKeys) -> Option<LastAttempt> {
         let queues = self.lock();

@@ -26,13 +26,13 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// After how many failures in a row a node counts as one that cannot wake this process. A connection that broke is soon there again.
 const MAX_FAILURES: u32 = 4;
 
-/// Listens to the nodes for a manager, and passes each wake-up to the local queue of its lock. It begins when a permit first
+/// Listens to the nodes for a manager, and passes each wake-up to the local queue of its lock. It begins when a caller first
 /// waits.
 pub(super) struct Wakeups {
     cluster: Arc<Cluster>,
     queues: Weak<LocalQueues>,
     stop: CancellationToken,
-    /// Whether a permit has waited.
+    /// Whether a caller has waited.
     wanted: OrderedWatch<bool>,
     /// Whether it is known by now if a majority can wake this process.
     settled: AtomicBool,

@@ -2,7 +2,7 @@
 //! queues.
 //!
 //! The nodes have the same [`Queue`](crate::Queue) as in the model of the queue. A process waits and tries again as
-//! `LocalPermit` and `Wakeups` in lock-core do. Requests to different nodes are executed in any order, those on one
+//! `Turn` and `Wakeups` in lock-core do. Requests to different nodes are executed in any order, those on one
 //! connection in theirs. Processes are killed or frozen, connections for wake-ups are cut, wake-ups and requests to
 //! leave are lost, and a stranger takes the lock.
 //!

@@ -1,4 +1,4 @@
-//! What a process does: the rules of `LocalPermit` and `Wakeups` in lock-core.
+//! What a process does: the rules of `Turn` and `Wakeups` in lock-core.
 
 use super::node::{ReservationsPosition, ReservationsReply, ReservationsRequest};
 use super::state::{ReservationsAttempt, ReservationsPhase, ReservationsProcess};

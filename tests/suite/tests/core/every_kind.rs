@@ -171,7 +171,7 @@ async fn locks_of_every_kind_are_had_and_kept_in_a_burst_of_callers_and_leave_no
         drop((held, hot));
         let crowd = join_all(crowd).await.into_iter().map(Result::unwrap);
         let full = crowd.filter(|caller| matches!(caller, Err(LockError::QueueFull { .. }))).count();
-        assert!((11..=12).contains(&full), "{full}: eight wait, and one with the permit may be on its way");
+        assert!((11..=12).contains(&full), "{full}: eight wait, and the one whose turn it is may be on its way");
         assert!(matches!(set.await.unwrap(), Err(LockError::QueueFull { .. })), "a set waits in the same queue");
         cluster.nodes.iter().for_each(|node| node.set_delay(NONE));
         eventually("nothing is left", || cluster.lock_keys().is_empty()).await;

@@ -28,18 +28,18 @@ const MAX_STRANGER_PAUSE: Duration = Duration::from_millis(32);
 /// Spreads out processes that were given the same time.
 const JITTER: Duration = Duration::from_millis(10);
 
-/// The right to wait for a lock at the nodes. There is one for each lock in a manager, and one for all slots of a resource; dropped,
-/// it is passed to the next caller in the local queue.
+/// The right to try next. There is one for each lock in a manager, and one for all slots of a resource; dropped, it is passed to the
+/// next caller in the local queue.
 ///
-/// The permit owns the manager's positions in the nodes' queues.
-pub(crate) struct LocalPermit {
+/// The turn owns the manager's positions in the nodes' queues.
+pub(crate) struct Turn {
     queues: Arc<LocalQueues>,
     /// The lock, or the slot that the next attempt tries.
     keys: LockKeys,
-    /// What the caller that has the permit asks for.
+    /// What the caller at the front asks for.
     terms: HandoverTerms,
     positions: QueuePositions,
-    /// When the permit began to wait, by the cluster clock, which positions are ordered by.
+    /// When the caller at the front began to wait, by the cluster clock, which positions are ordered by.
     since: Option<NonZeroU64>,
     /// Where wake-ups arrive.
     wakeups: Arc<PendingWakeups>,
@@ -62,7 +62,7 @@ pub(crate) enum Woken {
     Closed,
 }
 
-impl LocalPermit {
+impl Turn {
     pub(super) fn new(
         queues: &Arc<LocalQueues>,
         keys: &LockKeys,
@@ -83,7 +83,7 @@ impl LocalPermit {
         }
     }
 
-    /// Another caller has the permit now, which asks for this. It begins with the slot that is reserved for this process, if one is.
+    /// Another caller has the turn now, which asks for this. It begins with the slot that is reserved for this process, if one is.
     pub(super) fn pass_to(mut self, keys: &LockKeys, terms: HandoverTerms) -> Self {
         (self.keys, self.terms) = (keys.clone(), terms);
         self.try_reserved();
@@ -132,12 +132,12 @@ impl LocalPermit {
         self.wakeups.clear(None);
         (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
         self.queue(|queue| {
-            (queue.permit_waits, queue.is_held) = (false, true);
+            (queue.front_waits, queue.is_held) = (false, true);
             queue.last_attempt = LastAttempt { ours: nodes, free_at: Some(free_at), ..LastAttempt::default() };
         });
     }
 
-    /// A slot was taken. The permit goes to the next caller, which may wait for another one; so do the positions. A slot that nodes
+    /// A slot was taken. The turn goes to the next caller, which may wait for another one; so do the positions. A slot that nodes
     /// reserve for this process beside the one that was taken is left to other processes.
     pub(crate) fn slot_taken(mut self, grant: &mut Grant) -> LocalSlot {
         grant.give_up_position();
@@ -145,7 +145,7 @@ impl LocalPermit {
         (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
         let last_attempt =
             LastAttempt { ours: grant.nodes(), free_at: Some(grant.sent() + grant.ttl()), ..LastAttempt::default() };
-        self.queue(|queue| (queue.permit_waits, queue.last_attempt) = (false, last_attempt));
+        self.queue(|queue| (queue.front_waits, queue.last_attempt) = (false, last_attempt));
         self.leave_slots(|other| grant.keys().slot() != Some(other));
         slot
     }
@@ -169,13 +169,13 @@ impl LocalPermit {
         }
         let (sender, mut handed) = oneshot::channel();
         let terms = self.terms;
-        drop(self.queue(|queue| queue.set_permit_waiter(Some((terms, sender)))));
+        drop(self.queue(|queue| queue.set_front_waiter(Some((terms, sender)))));
         let woken = tokio::select! {
             biased;
             Ok(Handover::Slot(grant, slot)) = &mut handed => return Woken::Slot(grant, slot),
             woken = self.wait_at_nodes(failed, free_in, until) => woken,
         };
-        drop(self.queue(|queue| queue.set_permit_waiter(None)));
+        drop(self.queue(|queue| queue.set_front_waiter(None)));
         self.try_reserved();
         // One may have been handed over meanwhile.
         match handed.try_recv() {
@@ -196,7 +196,7 @@ impl LocalPermit {
         let free_at = free_in.map(|free_in| now + free_in);
         let last_attempt = LastAttempt { votes: failed.votes.as_slice().into(), free_at, ..LastAttempt::default() };
         self.queue(|queue| {
-            queue.permit_waits = true;
+            queue.front_waits = true;
             queue.last_attempt = last_attempt;
         });
         let engine = &self.queues.engine;
@@ -267,14 +267,14 @@ impl LocalPermit {
     ///
     /// # Errors
     ///
-    /// Returns the permit and the grant if there is no such waiter.
+    /// Returns the turn and the grant if there is no such waiter.
     ///
     /// The terms are checked again for each waiter that it is offered to: the first one may just have left.
     #[expect(clippy::result_large_err, reason = "not an error to propagate: the caller goes on with both")]
     pub(crate) fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
-        let (mut permit, mut grant) = (self, grant);
+        let (mut turn, mut grant) = (self, grant);
         if !may_hand_over(&grant) {
-            return Err((permit, grant));
+            return Err((turn, grant));
         }
         let pop = |queue: &mut LocalQueue, grant: &Grant| {
             let next = queue.pop_if(|terms| terms.accept(grant));
@@ -282,12 +282,12 @@ impl LocalPermit {
             queue.is_held &= next.is_none();
             next
         };
-        while let Some(next) = permit.queue(|queue| pop(queue, &grant)).flatten() {
+        while let Some(next) = turn.queue(|queue| pop(queue, &grant)).flatten() {
             // What cannot be sent comes back unchanged.
-            let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, permit)) else { return Ok(()) };
-            (grant, permit) = (unsent, back);
+            let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, turn)) else { return Ok(()) };
+            (grant, turn) = (unsent, back);
         }
-        Err((permit, grant))
+        Err((turn, grant))
     }
 
     /// No majority of the nodes replied within the node timeout of this time to live. Reports it to the waiters that would not
@@ -328,11 +328,11 @@ impl LocalPermit {
     fn next_waiter(&self, end: bool) -> Option<oneshot::Sender<Handover>> {
         if self.keys.slot().is_some() {
             // It is still set if the wait was dropped.
-            drop(self.queue(|queue| queue.set_permit_waiter(None)));
+            drop(self.queue(|queue| queue.set_front_waiter(None)));
         }
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(self.keys.queue())?;
-        (queue.permit_waits, queue.is_held) = (false, false);
+        (queue.front_waits, queue.is_held) = (false, false);
         let next = queue.pop_if(|_| true);
         if next.is_none() && end {
             queues.remove(self.keys.queue());
@@ -341,7 +341,7 @@ impl LocalPermit {
     }
 }
 
-impl Drop for LocalPermit {
+impl Drop for Turn {
     fn drop(&mut self) {
         let idle = self.positions.nodes.is_empty();
         let mut next = self.next_waiter(idle);
@@ -353,8 +353,8 @@ impl Drop for LocalPermit {
         let Some(next) = next else { return };
         let (queues, keys) = (Arc::clone(&self.queues), self.keys.clone());
         let (positions, wakeups) = (std::mem::take(&mut self.positions), Arc::clone(&self.wakeups));
-        // If that waiter has just left, its permit is dropped here, and passed to the one behind it.
-        drop(next.send(Handover::Permit(Self {
+        // If that waiter has just left, its turn is dropped here, and passed to the one behind it.
+        drop(next.send(Handover::Turn(Self {
             queues,
             keys,
             terms: self.terms,
