@@ -6,13 +6,15 @@
 //! master inside this process. Both carry out the same [`Operation`]s by the same rules. [`writing`] says how to write another one.
 
 mod evict;
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod found;
 mod inspection;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod invalid_url;
 mod keyspace;
 mod limits;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
+mod link;
 mod lock_node;
 mod look;
 mod memory;
@@ -29,6 +31,8 @@ mod replies;
 mod reply;
 mod request;
 mod roster;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
+mod submission;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 mod tls;
 mod vote_timer;

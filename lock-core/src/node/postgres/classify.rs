@@ -6,9 +6,7 @@ use std::io;
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
-use super::schema::GRANTS;
-use super::session::MIN_VERSION;
-use super::settings::pooled;
+use super::schema::{GRANTS, MIN_VERSION};
 #[cfg(feature = "tls")]
 use crate::node::tls::{cause_in, refusal};
 use crate::node::{NodeError, Refusal};
@@ -89,6 +87,15 @@ fn error_reply(error: &DbError) -> NodeError {
         }
         code => NodeError::Rejected { code: code.to_owned(), detail },
     }
+}
+
+/// The refusal of a pooler, which is known by this.
+pub(super) fn pooled(detail: &str) -> Refusal {
+    let reason = format!(
+        "there is a pooler at this address, such as PgBouncer ({detail}): locks need sessions that nobody else uses; name the address of \
+         the PostgreSQL server itself. A manager has one connection, and one more once it waits"
+    );
+    Refusal::Unusable { reason }
 }
 
 /// Whether the session cannot be used any more: its functions, or its tables, are gone.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
-use super::worker::Message;
+use crate::node::submission::Message;
 use crate::node::{LockKeys, NodeError, Operation, OwnerId, Position, QueuePosition, Reply};
 
 /// The parameters of one call: those of the requests are columns.

@@ -6,7 +6,6 @@ use std::io;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
@@ -16,8 +15,8 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
 use super::address::Address;
 use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
-use super::first_answer::{FirstAnswer, is_redis};
 use super::settings::SessionId;
+use super::stream::{FirstAnswer, Io, is_redis};
 use crate::node::NodeError;
 
 /// How long connecting may take, and how long an inspection.
@@ -34,10 +33,6 @@ const HARMLESS: [&str; 3] = ["GetNewTransactionId", "GetNewMultiXactId", "asyncQ
 
 /// The half of a connection that moves its bytes. Must be polled while its client is used.
 pub(super) type Wire = Connection<Box<dyn Io>, NoTlsStream>;
-
-pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// A connection to a server that let us in. Whether the session is ours is not known yet: see [`SessionId::check`].
 pub(super) struct Connected {
@@ -96,26 +91,55 @@ async fn stream(host: &Host, port: u16) -> io::Result<Box<dyn Io>> {
     }
 }
 
-/// Prepares a session on a connection, and moves its bytes meanwhile. What the server says about itself when a session begins concerns no
-/// vote. If the connection ends, the statement under way learns why.
-pub(super) async fn prepare<T>(
-    wire: &mut Wire,
-    preparing: impl Future<Output = Result<T, NodeError>>,
-) -> Result<T, NodeError> {
-    let moving = async {
-        while next_message(wire).await.is_some() {}
-        pending::<Infallible>().await
-    };
-    let prepared = tokio::select! {
-        biased;
-        never = moving => match never {},
-        prepared = preparing => prepared,
-    };
-    // No request was under way.
-    prepared.map_err(|error| match error {
-        NodeError::ConnectionLost { reason } => NodeError::Unreachable { reason },
-        other => other,
-    })
+impl Connected {
+    /// Prepares the session, if it is ours, and moves the bytes of its connection meanwhile. What the server says about itself when a session
+    /// begins concerns no vote. If the connection ends, the statement under way learns why.
+    pub(super) async fn prepare<T, F>(
+        self,
+        prepare: impl FnOnce(Client, SessionId) -> F,
+    ) -> Result<(T, Wire), NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>>,
+    {
+        let Self { client, mut wire, id } = self;
+        let mut is_ours = false;
+        let preparing = async {
+            id.check(&client).await?;
+            is_ours = true;
+            prepare(client, id).await
+        };
+        let moving = async {
+            while next_message(&mut wire).await.is_some() {}
+            pending::<Infallible>().await
+        };
+        let prepared = timeout(CONNECT_TIMEOUT, async {
+            tokio::select! {
+                biased;
+                never = moving => match never {},
+                prepared = preparing => prepared,
+            }
+        });
+        let prepared = match prepared.await {
+            Ok(Ok(prepared)) => Ok(prepared),
+            // No request was under way.
+            Ok(Err(NodeError::ConnectionLost { reason })) => Err(NodeError::Unreachable { reason }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(NodeError::Unreachable { reason: unprepared(is_ours) }),
+        };
+        Ok((prepared?, wire))
+    }
+}
+
+/// Why a session was not prepared in time. A pooler without a free session keeps the first statement waiting, and says nothing.
+fn unprepared(is_ours: bool) -> String {
+    let reason = format!("connected, but the session was not prepared within {CONNECT_TIMEOUT:?}");
+    if is_ours {
+        return reason;
+    }
+    format!(
+        "{reason}, because the first statement had no answer: the server is overloaded, or this is a pooler whose pool is too small \
+         (default_pool_size of PgBouncer); name the address of the PostgreSQL server itself"
+    )
 }
 
 /// The next message of the server that is no reply; `None` if the connection is lost.

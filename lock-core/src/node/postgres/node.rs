@@ -7,19 +7,16 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::last_words::LastWords;
-use super::link::{Link, refuse};
+use super::link::{Link, open};
 use super::schema::SCHEMA;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use super::wakeups::listen;
-use super::worker::Message;
+use crate::forward_to_node;
 use crate::node::present_link::PresentLink;
 #[cfg(feature = "tls")]
 use crate::node::tls::default_config;
-use crate::node::{
-    Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
-    NodeRecord, RecordWrite, ReplySender, Request, Wakeups,
-};
+use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups};
 use crate::random::WaiterId;
 
 /// One database of a PostgreSQL server (12 or newer) as a master.
@@ -166,7 +163,7 @@ impl PostgresNode {
 impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
     async fn open(&self) -> Result<Link, NodeError> {
-        self.link.get_or_open(Link::open(&self.address, self.synchronous_commit, &self.last_words)).await
+        self.link.get_or_open(open(&self.address, self.synchronous_commit, &self.last_words)).await
     }
 }
 
@@ -180,49 +177,9 @@ impl LockNode for PostgresNode {
         Box::pin(async move { node.open().await?.inspect(&keyspace).await })
     }
 
-    fn write_record(
-        &self,
-        keyspace: &Arc<Keyspace>,
-        write: RecordWrite,
-    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (link, keyspace) = (self.0.link.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.write_record(&keyspace, &write).await })
-    }
-
-    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        let (link, keyspace) = (self.0.link.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.read_fences(&keyspace).await })
-    }
-
-    fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.submit_all(vec![(request, reply_to)]);
-    }
-
-    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
-        let messages = requests.into_iter().map(|(request, reply_to)| Message { request, reply_to }).collect();
-        match self.0.link.read(|link| Ok(link.clone())) {
-            Ok(link) => link.submit(messages),
-            Err(error) => refuse(messages, &error),
-        }
-    }
-
-    fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let link = self.0.link.inspected();
-        Box::pin(async move { link?.look(&look).await })
-    }
-
-    fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let link = self.0.link.inspected();
-        Box::pin(async move { link?.evict(&evict).await })
-    }
-
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
         Box::pin(async move { listen(&node.address, &keyspace, waiter).await })
-    }
-
-    fn disconnected(&self) -> NodeFuture<()> {
-        self.0.link.lost()
     }
 
     fn last_words(&self) -> Option<String> {
@@ -232,6 +189,8 @@ impl LockNode for PostgresNode {
     fn disconnect(&self) {
         self.0.link.close();
     }
+
+    forward_to_node!(self => self.0.link; write_record read_fences submit submit_all look evict disconnected);
 
     /// A fifth of the `ttl`, but at least 50 ms and at most 2 s: a disk may take its time.
     fn node_timeout(&self, ttl: Duration) -> Duration {

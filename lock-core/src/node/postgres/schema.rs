@@ -8,6 +8,9 @@ use crate::node::limits::{
 };
 use crate::node::{EVICTION_GAP, OwnerId, RESERVATION_TTL};
 
+/// The oldest version that has everything that the functions use.
+pub(super) const MIN_VERSION: i32 = 12;
+
 /// The tables that locks need in a database of PostgreSQL, as SQL. [`PostgresNode`](crate::PostgresNode) creates them if its user may.
 pub(super) const SCHEMA: &str = include_str!("sql/locks.sql");
 

@@ -6,12 +6,9 @@ use futures_util::try_join;
 use tokio_postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow, Statement};
 
 use super::classify::node_error;
-use super::schema::{CHECK, FUNCTIONS, GRANTS, SCHEMA};
+use super::schema::{CHECK, FUNCTIONS, GRANTS, MIN_VERSION, SCHEMA};
 use super::settings::{NO_TIMEOUTS, SessionId, random_id, set_lock_timeout};
 use crate::node::{NodeError, Refusal};
-
-/// The oldest version that has everything that the functions use.
-pub(super) const MIN_VERSION: i32 = 12;
 
 /// A session in which the functions were made.
 pub(super) struct Session {

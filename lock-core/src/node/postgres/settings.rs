@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::classify::node_error;
-use crate::node::{NodeError, Refusal};
+use super::classify::{node_error, pooled};
+use crate::node::NodeError;
 
 /// How long a statement may wait for the locks of others, and how long it may take. What is held up must not be executed later, when
 /// nobody counts on it any more. The server says so before [`STALLED_AFTER`], when the connection would be given up for it; and that a
@@ -84,15 +84,6 @@ impl SessionId {
         });
         if found == Some(&self.0) { Ok(()) } else { Err(pooled("it left out the settings of the session").into()) }
     }
-}
-
-/// The refusal of a pooler, which is known by this.
-pub(super) fn pooled(detail: &str) -> Refusal {
-    let reason = format!(
-        "there is a pooler at this address, such as PgBouncer ({detail}): locks need sessions that nobody else uses; name the address of \
-         the PostgreSQL server itself. A manager has one connection, and one more once it waits"
-    );
-    Refusal::Unusable { reason }
 }
 
 /// 128 random bits, as a UUID.

@@ -12,7 +12,7 @@ use tokio_postgres::{AsyncMessage, Client};
 use super::address::Address;
 use super::classify::node_error;
 use super::codec::column;
-use super::connect::{CONNECT_TIMEOUT, Connected, Wire, connect, next_message, prepare};
+use super::connect::{CONNECT_TIMEOUT, Wire, connect, next_message};
 use super::settings::NO_TIMEOUTS;
 use crate::node::{Keyspace, NodeError, Wakeup, Wakeups};
 use crate::random::WaiterId;
@@ -30,26 +30,23 @@ struct Listener {
 
 /// Listens for the wake-ups of a waiter.
 pub(super) async fn listen(address: &Address, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
-    let Connected { client, mut wire, id } = connect(address).await?;
-    let listening = prepare(&mut wire, async {
-        id.check(&client).await?;
-        begin(&client, keyspace, waiter).await
-    });
-    timeout(CONNECT_TIMEOUT, listening).await.unwrap_or(Err(NodeError::TimedOut))?;
+    let connected = connect(address).await?;
+    let (client, wire) = connected.prepare(|client, _| begin(client, keyspace, waiter)).await?;
     let (client, check_at) = (Arc::new(client), Instant::now() + CHECK_INTERVAL);
     Ok(Box::pin(unfold(Listener { client, wire, check_at, check: None }, Listener::next).fuse()))
 }
 
 /// First it listens, which begins with a commit, and then it says so, with an advisory lock: as `lock_wake` finds it. In one transaction,
 /// a notification in between would be lost, and taken for heard.
-async fn begin(client: &Client, keyspace: &Keyspace, waiter: WaiterId) -> Result<(), NodeError> {
+async fn begin(client: Client, keyspace: &Keyspace, waiter: WaiterId) -> Result<Client, NodeError> {
     let error = |error: tokio_postgres::Error| node_error(&error);
     let number = "SELECT hashtextextended($1 || ' ' || $2::text::uuid, 0)";
     let row = client.query_one(number, &[&keyspace.record(), &waiter.to_string()]).await.map_err(error)?;
     let number: i64 = column(&row, 0)?;
     let listen =
         format!("{NO_TIMEOUTS}; BEGIN; LISTEN \"locks_{number}\"; COMMIT; SELECT pg_advisory_lock_shared({number})");
-    client.batch_execute(&listen).await.map_err(error)
+    client.batch_execute(&listen).await.map_err(error)?;
+    Ok(client)
 }
 
 impl Listener {

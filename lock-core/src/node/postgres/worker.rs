@@ -16,10 +16,10 @@ use super::classify::{ends_session, node_error, words};
 use super::codec::{Batch, column, decode};
 use super::connect::{CONNECT_TIMEOUT, Lost, Wire, drive};
 use super::last_words::LastWords;
-use super::link::refuse;
 use super::session::Session;
 use super::settings::STALLED_AFTER;
-use crate::node::{NodeError, Operation, ReplySender, Request};
+use crate::node::submission::{Message, Submission, refuse};
+use crate::node::{NodeError, Operation, Request};
 use crate::task::let_others_run;
 
 /// The most requests of one statement, and the most submissions that are taken at once.
@@ -29,12 +29,6 @@ const MAX_IN_FLIGHT: usize = 2;
 /// How often expired rows are removed, and how long it is until the next part of large tables.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const NEXT_PART: Duration = Duration::from_millis(100);
-
-/// A request on its way to the connection, and where its reply goes.
-pub(super) struct Message {
-    pub(super) request: Request,
-    pub(super) reply_to: ReplySender,
-}
 
 /// Takes submissions out of the channel, writes them in batches, and distributes the replies. It owns the connection: what it has not
 /// written when it is dropped is never written.
@@ -88,7 +82,7 @@ impl Worker {
 
     /// Writes requests and distributes replies until the connection is lost or stalls, or until every link was dropped and everything
     /// is answered.
-    pub(super) async fn run(mut self, mut wire: Wire, mut submissions: mpsc::Receiver<Vec<Message>>) {
+    pub(super) async fn run(mut self, mut wire: Wire, mut submissions: mpsc::Receiver<Submission>) {
         let gone = self.gone.clone();
         let mut taken = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
@@ -121,7 +115,7 @@ impl Worker {
                     while taken.len() < MAX_BATCH && let Ok(submission) = submissions.try_recv() {
                         taken.push(submission);
                     }
-                    self.waiting.extend(taken.drain(..).flatten());
+                    self.waiting.extend(taken.drain(..).flat_map(Submission::into_messages));
                     self.write().await;
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {

@@ -14,7 +14,7 @@ pub(super) const READ_AT_ONCE: usize = 512;
 
 impl Session {
     /// Inspects the node, and creates what is missing.
-    pub(super) async fn inspect(&self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
+    pub(super) async fn inspect(&self, keyspace: &Keyspace, before: Option<&str>) -> Result<Inspection, NodeError> {
         let paths = self.paths(keyspace);
         let refused = |error: Error| inspection_error(&error, &self.root);
         let inspection = match self.look_at_set(&paths).await {
@@ -27,7 +27,7 @@ impl Session {
         let (clock_micros, run_id, record) = inspection.map_err(refused)?;
         let found = record.map_or(Ok(FoundRecord::None), |value| decode(&value).map(|stored| stored.found))?;
         let epoch = found.get().filter(|record| record.run_id == run_id).and_then(|record| record.epoch);
-        self.admit(&paths, &run_id, epoch).await?;
+        self.admit(&paths, epoch, before != Some(&run_id)).await?;
         // Nothing here says whether the members write to their disks before they acknowledge (forceSync).
         Ok(Inspection { run_id, log_position: None, durable: false, clock_micros, record: found })
     }
@@ -70,8 +70,8 @@ impl Session {
         }
     }
 
-    /// Remembers which memory this is, and the epoch of its record.
-    async fn admit(&self, paths: &Paths, run_id: &str, epoch: Option<Epoch>) -> Result<(), NodeError> {
+    /// Remembers the epoch of the record. What was known of the fences of another memory is forgotten.
+    async fn admit(&self, paths: &Paths, epoch: Option<Epoch>, is_other_memory: bool) -> Result<(), NodeError> {
         let admission = match epoch {
             Some(epoch) => match self.read(&paths.epoch(epoch)).await? {
                 Some((value, version)) => Some(Admission { epoch, version, floor: number(&value)? }),
@@ -81,10 +81,10 @@ impl Session {
             None => None,
         };
         let mut known = self.known();
-        if known.run_id.as_deref() != Some(run_id) {
+        if is_other_memory {
             known.fences.clear();
         }
-        (known.run_id, known.admission) = (Some(run_id.to_owned()), admission);
+        known.admission = admission;
         Ok(())
     }
 
@@ -95,9 +95,6 @@ impl Session {
         write: &RecordWrite,
     ) -> Result<Option<NodeRecord>, NodeError> {
         let paths = self.paths(keyspace);
-        if self.known().run_id.as_ref() != Some(&write.record.run_id) {
-            return Ok(None);
-        }
         let (clock, path) = (self.client.set_data(&paths.clock(), b"", None), paths.record());
         let (micros, present) = match clock.await {
             Ok(stat) => (micros(stat.mtime), self.read(&path).await?),
@@ -139,19 +136,20 @@ impl Session {
             Err(Failed::Part(0 | 1, Error::NoNode | Error::NodeExists | Error::BadVersion)) => return Ok(None),
             Err(failed) => return Err(failed.into()),
         }
-        self.admit(&paths, &record.run_id, record.epoch).await?;
+        self.admit(&paths, record.epoch, false).await?;
         Ok(Some(record))
     }
 
     /// The highest fence. What is raised while they are read, may be missing.
-    pub(super) async fn read_fences(&self, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
+    pub(super) async fn read_fences(
+        &self,
+        keyspace: &Keyspace,
+        run_id: &str,
+    ) -> Result<Option<FenceReading>, NodeError> {
         let paths = self.paths(keyspace);
         let Some((value, _)) = self.read(&paths.record()).await? else { return Ok(None) };
         let Stored { found, floor } = decode(&value)?;
-        let run_id = self.known().run_id.clone();
-        let Some(record) = found.get().filter(|record| Some(&record.run_id) == run_id.as_ref()) else {
-            return Ok(None);
-        };
+        let Some(record) = found.get().filter(|record| record.run_id == run_id) else { return Ok(None) };
         let names = self.client.list_children(&paths.fences()).await.map_err(|error| node_error(&error))?;
         let fences: Vec<String> = names.iter().map(|name| format!("{}/{name}", paths.fences())).collect();
         let reads = fences.chunks(READ_AT_ONCE).map(|some| {

@@ -2,88 +2,67 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::SessionState;
 
 use super::address::Address;
+use super::connect::{CONNECT_TIMEOUT, connect};
 use super::heard::Heard;
-use super::session::{CONNECT_TIMEOUT, Session};
-use super::worker::{Message, Worker};
-use crate::node::present_link;
-use crate::node::{NodeError, NodeFuture};
+use super::session::Session;
+use super::worker::Worker;
+use crate::node::link;
+use crate::node::submission::Submissions;
+use crate::node::{
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
+    RecordWrite,
+};
 use crate::task::Task;
 
-/// How many requests may wait to be sent. Beyond it the node is not keeping up, and further requests fail at once.
-const CAPACITY: usize = 8192;
-
 /// The life of one session. It outlives its connections: the client opens another one when one is lost.
-#[derive(Clone)]
-pub(super) struct Link {
-    pub(super) session: Arc<Session>,
-    submissions: mpsc::Sender<Message>,
-    worker: Task,
-    gone: CancellationToken,
+pub(super) type Link = link::Link<Session>;
+
+/// Opens a session.
+pub(super) async fn open(address: &Address, max_ttl: Duration, tick: Duration) -> Result<Link, NodeError> {
+    let session = Arc::new(connect(address, max_ttl, tick).await?);
+    let (gone, (submissions, receiver)) = (CancellationToken::new(), Submissions::channel());
+    let worker = Worker::new(Arc::clone(&session), gone.clone()).run(receiver, Heard::interval(tick));
+    let worker = Task::spawn_on(&Handle::current(), worker);
+    Ok(Link::new(session, submissions, worker, gone))
 }
 
-impl Link {
-    /// Opens a session.
-    pub(super) async fn open(address: &Address, max_ttl: Duration, tick: Duration) -> Result<Self, NodeError> {
-        let session = Arc::new(Session::open(address, max_ttl, tick).await?);
-        let (gone, (submissions, receiver)) = (CancellationToken::new(), mpsc::channel(CAPACITY));
-        let worker = Worker::new(Arc::clone(&session), gone.clone()).run(receiver, Heard::interval(tick));
-        let worker = Task::spawn_on(&Handle::current(), worker);
-        Ok(Self { session, submissions, worker, gone })
+impl link::Session for Session {
+    const LOST: &'static str = "the session is over";
+    const INSPECTION_TIMEOUT: Duration = CONNECT_TIMEOUT;
+    /// A transaction does, with what it does. And a release has to be noted in whatever epoch it is sent.
+    const CHECKS_EPOCHS: bool = true;
+
+    async fn inspect(&self, keyspace: &Keyspace, before: Option<&str>) -> Result<Inspection, NodeError> {
+        self.inspect(keyspace, before).await
     }
 
-    /// Submits a request. It has its place in the order when this returns.
-    pub(super) fn submit(&self, message: Message) {
-        match self.submissions.try_send(message) {
-            Ok(()) => {}
-            Err(TrySendError::Full(message)) => message.reply_to.send(Err(NodeError::Overloaded)),
-            Err(TrySendError::Closed(message)) => {
-                message.reply_to.send(Err(NodeError::Unreachable { reason: "the session is over".into() }));
-            }
-        }
+    async fn write_record(&self, keyspace: &Keyspace, write: &RecordWrite) -> Result<Option<NodeRecord>, NodeError> {
+        self.write_record(keyspace, write).await
     }
 
-    /// Waits until the session has a connection.
-    pub(super) async fn connected(&self) -> Result<(), NodeError> {
-        let mut state = self.session.client.state_watcher();
-        let connected = async {
-            while !self.gone.is_cancelled() && self.session.client.state() != SessionState::SyncConnected {
-                state.changed().await;
-            }
-        };
-        let is_late = timeout(CONNECT_TIMEOUT, connected).await.is_err();
-        if is_late { Err(NodeError::Unreachable { reason: "the session has no connection".into() }) } else { Ok(()) }
+    async fn read_fences(&self, keyspace: &Keyspace, run_id: &str) -> Result<Option<FenceReading>, NodeError> {
+        self.read_fences(keyspace, run_id).await
     }
 
-    /// Resolves when the session has no connection, or is over.
-    pub(super) fn disconnected(&self) -> NodeFuture<()> {
-        let (mut state, gone) = (self.session.client.state_watcher(), self.gone.clone());
-        let is_connected = self.session.check_connected().is_ok();
-        Box::pin(async move {
-            let lost = async { while is_connected && state.changed().await == SessionState::SyncConnected {} };
-            tokio::select! {
-                biased;
-                () = gone.cancelled() => {}
-                () = lost => {}
-            }
-        })
-    }
-}
-
-impl present_link::Link for Link {
-    const LOST: &str = "the session is over";
-
-    fn gone(&self) -> &CancellationToken {
-        &self.gone
+    async fn look(&self, look: &Look) -> Result<Vec<LockState>, NodeError> {
+        self.look(look).await
     }
 
-    fn worker(&self) -> &Task {
-        &self.worker
+    async fn evict(&self, evict: &Evict) -> Result<Eviction, NodeError> {
+        self.evict(evict).await
+    }
+
+    /// The client says when the session is over. Until then its locks live, so no error ends it.
+    fn is_ended_by(&self, _: &NodeError) -> bool {
+        false
+    }
+
+    fn disconnected(&self) -> NodeFuture<()> {
+        let (mut state, is_connected) = (self.client.state_watcher(), self.check_connected().is_ok());
+        Box::pin(async move { while is_connected && state.changed().await == SessionState::SyncConnected {} })
     }
 }

@@ -8,6 +8,7 @@
 mod acquire;
 mod address;
 mod classify;
+mod connect;
 mod evict;
 mod fences;
 mod heard;

@@ -3,14 +3,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::address::Address;
-use super::link::Link;
+use super::connect::reconnect;
+use super::link::{Link, open};
 use super::wakeups::listen;
-use super::worker::Message;
+use crate::forward_to_node;
 use crate::node::present_link::{Link as _, PresentLink};
-use crate::node::{
-    Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
-    NodeRecord, RecordWrite, Refusal, ReplySender, Request, Wakeups,
-};
+use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups};
 use crate::options::OutOfRange;
 use crate::random::WaiterId;
 
@@ -112,14 +110,14 @@ impl Shared {
             return Err(Refusal::Unusable { reason: out_of_range.to_string() }.into());
         }
         if let Ok(link) = self.link.inspected() {
-            link.connected().await?;
+            reconnect(link.session(), link.gone()).await?;
             if !link.gone().is_cancelled() {
                 return Ok(link);
             }
         }
         // Without a manager, for a test of the node alone, as long as a lock of the default length needs.
         let max_ttl = *self.max_ttl.get_or_init(|| Duration::from_secs(10));
-        self.link.get_or_open(Link::open(&self.address, max_ttl, tick_time)).await
+        self.link.get_or_open(open(&self.address, max_ttl, tick_time)).await
     }
 }
 
@@ -130,50 +128,12 @@ impl LockNode for ZooKeeperNode {
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let (shared, tick_time, keyspace) = (Arc::clone(&self.shared), self.tick_time, Arc::clone(keyspace));
-        Box::pin(async move { shared.open(tick_time).await?.session.inspect(&keyspace).await })
-    }
-
-    fn write_record(
-        &self,
-        keyspace: &Arc<Keyspace>,
-        write: RecordWrite,
-    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.session.write_record(&keyspace, &write).await })
-    }
-
-    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.session.read_fences(&keyspace).await })
-    }
-
-    fn submit(&self, request: Request, reply_to: ReplySender) {
-        match self.shared.link.inspected() {
-            Ok(link) => link.submit(Message { request, reply_to }),
-            Err(error) => reply_to.send(Err(error)),
-        }
-    }
-
-    fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let link = self.shared.link.inspected();
-        Box::pin(async move { link?.session.look(&look).await })
-    }
-
-    fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let link = self.shared.link.inspected();
-        Box::pin(async move { link?.session.evict(&evict).await })
+        Box::pin(async move { shared.open(tick_time).await?.inspect(&keyspace).await })
     }
 
     fn wakeups(&self, _: &Arc<Keyspace>, _: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let link = self.shared.link.inspected();
-        Box::pin(async move { link.map(|link| listen(&link.session, link.gone().clone())) })
-    }
-
-    fn disconnected(&self) -> NodeFuture<()> {
-        match self.shared.link.inspected() {
-            Ok(link) => link.disconnected(),
-            Err(_) => Box::pin(async {}),
-        }
+        Box::pin(async move { link.map(|link| listen(link.session(), link.gone().clone())) })
     }
 
     fn disconnect(&self) {
@@ -192,6 +152,8 @@ impl LockNode for ZooKeeperNode {
         // A node is for one manager, so it is set once.
         _ = self.shared.max_ttl.set(max_ttl);
     }
+
+    forward_to_node!(self => self.shared.link; write_record read_fences submit submit_all look evict disconnected);
 }
 
 /// Nobody uses the node any more: its session is closed, and its locks with it.

@@ -1,13 +1,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
 use zookeeper_client::{Acls, Client, Error, SessionState, Stat};
 
-use super::address::Address;
-use super::classify::{inspection_error, node_error};
+use super::classify::node_error;
 use super::fences::{Fence, Fences};
 use super::heard::Heard;
 use super::leases::Leases;
@@ -16,19 +13,8 @@ use super::paths::Paths;
 use super::transaction::{Committed, Part, commit};
 use super::waits::Waits;
 use crate::node::limits::parse_number;
-use crate::node::{Keyspace, NodeError, Refusal, Wakeup};
+use crate::node::{Keyspace, NodeError, Wakeup};
 use crate::random::Epoch;
-
-/// How long it may take to open a session, or to have it back.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A connection on which nothing arrives for this long is lost. The client pings more often than that, and then tries another
-/// server. It must be well below the shortest session.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// How many addresses the client is given, by repeating those of the servers. It tries all of them at once when a connection is lost,
-/// and then pauses between two for a time that grows with their number in the list: so up to 2 s in the first half minute. With few, it
-/// would double its pauses, and still wait for a good part of a lock's time when the servers are there again.
-const ADDRESSES: usize = 24;
 
 /// A session with an ensemble, and what is known over it. When it is over, all of that is.
 pub(super) struct Session {
@@ -41,9 +27,7 @@ pub(super) struct Session {
 /// What is known over a session.
 pub(super) struct Known {
     pub(super) heard: Heard,
-    /// The memory that was inspected.
-    pub(super) run_id: Option<String>,
-    /// If its record was written for it.
+    /// If the record was written for the memory that was inspected.
     pub(super) admission: Option<Admission>,
     pub(super) fences: Fences,
     pub(super) leases: Leases,
@@ -61,32 +45,9 @@ pub(super) struct Admission {
 }
 
 impl Session {
-    /// Opens a session that is long enough for locks of this time to live.
-    pub(super) async fn open(address: &Address, max_ttl: Duration, tick: Duration) -> Result<Self, NodeError> {
-        let wanted = Heard::timeout_for(max_ttl, tick);
-        let connection = CONNECTION_TIMEOUT.min(wanted * 2 / 5);
-        let mut connector =
-            Client::connector().with_session_timeout(wanted).with_connection_timeout(connection).with_fail_eagerly();
-        if let Some(login) = &address.login {
-            connector = connector.with_auth("digest", login.as_bytes());
-        }
-        let asked = Instant::now();
-        let connected = timeout(CONNECT_TIMEOUT, connector.connect(&repeated(&address.servers))).await;
-        let client = match connected.unwrap_or(Err(Error::Timeout)) {
-            Ok(client) => client,
-            Err(Error::AuthFailed) => return Err(inspection_error(&Error::AuthFailed, &address.root)),
-            Err(error) => {
-                let reason = format!("no server of the ensemble opened a session: {error}");
-                return Err(NodeError::Unreachable { reason });
-            }
-        };
-        let negotiated = client.session_timeout();
-        if negotiated < wanted {
-            return Err(too_short(max_ttl, tick, negotiated).into());
-        }
+    pub(super) fn new(client: Client, acls: Acls<'static>, root: String, heard: Heard) -> Self {
         let known = Known {
-            heard: Heard::new(negotiated, tick, asked),
-            run_id: None,
+            heard,
             admission: None,
             fences: Fences::default(),
             leases: Leases::default(),
@@ -94,8 +55,7 @@ impl Session {
             waits: Waits::default(),
             listener: None,
         };
-        let acls = if address.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() };
-        Ok(Self { client, acls, root: address.root.clone(), known: Mutex::new(known) })
+        Self { client, acls, root, known: Mutex::new(known) }
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
@@ -189,30 +149,8 @@ impl Session {
     }
 }
 
-/// The servers, several times over.
-fn repeated(servers: &str) -> String {
-    let count = servers.split(',').count();
-    vec![servers; ADDRESSES.div_ceil(count)].join(",")
-}
-
 /// Reads a number that a znode has as its value.
 pub(super) fn number(value: &[u8]) -> Result<u64, NodeError> {
     let parsed = std::str::from_utf8(value).ok().and_then(parse_number);
     parsed.ok_or_else(|| NodeError::Protocol { reply: format!("{:?} as a number", String::from_utf8_lossy(value)) })
-}
-
-fn too_short(max_ttl: Duration, tick: Duration, negotiated: Duration) -> Refusal {
-    let wanted = Heard::timeout_for(max_ttl, tick);
-    let longest = negotiated.saturating_sub(tick * 2);
-    let remedy = match longest >= crate::options::MIN_TTL {
-        true => {
-            format!("lower .max_ttl({max_ttl:?}) to {longest:?} or less, or raise maxSessionTimeout on the servers")
-        }
-        false => "raise maxSessionTimeout on the servers".to_owned(),
-    };
-    let reason = format!(
-        "a lock lives as long as the session, and the servers allow {negotiated:?} for one: with max_ttl {max_ttl:?}, {wanted:?} \
-         are needed; {remedy}"
-    );
-    Refusal::Unusable { reason }
 }

@@ -12,16 +12,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::session::Session;
-use crate::node::{Reply, ReplySender, Request};
+use crate::node::Reply;
+use crate::node::submission::{Message, Submission};
 
 /// The most submissions that are taken at once.
 const MAX_TAKEN: usize = 128;
-
-/// A request, and where its reply goes.
-pub(super) struct Message {
-    pub(super) request: Request,
-    pub(super) reply_to: ReplySender,
-}
 
 /// Carries requests out, in the order in which they were submitted, and whatever else a session has to do meanwhile: signs of life,
 /// the end of locks whose time is over, and watches. All of it ends with the worker.
@@ -43,7 +38,7 @@ impl Worker {
     }
 
     /// Works until the session is over, or until every link was dropped and everything is answered.
-    pub(super) async fn run(mut self, mut submissions: mpsc::Receiver<Message>, signs: Duration) {
+    pub(super) async fn run(mut self, mut submissions: mpsc::Receiver<Submission>, signs: Duration) {
         let gone = self.gone.clone();
         let mut state = self.session.client.state_watcher();
         let mut taken = Vec::with_capacity(MAX_TAKEN);
@@ -69,7 +64,7 @@ impl Worker {
                     if count == 0 {
                         return;
                     }
-                    for message in taken.drain(..) {
+                    for message in taken.drain(..).flat_map(Submission::into_messages) {
                         self.start(message);
                     }
                 }

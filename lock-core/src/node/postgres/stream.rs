@@ -1,4 +1,4 @@
-//! The first byte that a server answers with, which shows whether it is a PostgreSQL server.
+//! The stream of bytes to a server, and the first byte that it answers with: that shows whether it is a PostgreSQL server.
 
 use std::io;
 use std::pin::Pin;
@@ -8,15 +8,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::timeout;
 
-use super::connect::Io;
-
 /// What a server answers a startup packet with: a question for the login, an error, a notice, or other versions of the protocol.
 const ANSWERS: [u8; 4] = *b"RENv";
 
 /// How long a server may take to answer a ping.
 const PING_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A connection that fails if what it reads first is of another protocol. tokio-postgres would take it for the beginning of a message,
+/// A stream of bytes: a socket, or TLS over one.
+pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// A stream that fails if what it reads first is of another protocol. tokio-postgres would take it for the beginning of a message,
 /// and wait for the rest.
 pub(super) struct FirstAnswer {
     stream: Box<dyn Io>,

@@ -1,0 +1,78 @@
+//! Requests on their way to a connection.
+
+use std::iter;
+
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{NodeError, ReplySender, Request};
+
+/// How many submissions may wait to be written. Beyond it the node is not keeping up, and further requests fail at once.
+const CAPACITY: usize = 8192;
+
+/// A request, and where its reply goes.
+pub(super) struct Message {
+    pub(super) request: Request,
+    pub(super) reply_to: ReplySender,
+}
+
+/// What has one place in the order of requests: one request, or several that were submitted at once and are written together.
+pub(super) struct Submission {
+    first: Message,
+    /// Empty for nearly all: then it is not allocated.
+    others: Vec<Message>,
+}
+
+impl Submission {
+    /// Requests that were submitted at once; `None` if there are none.
+    pub(super) fn of_all(requests: Vec<(Request, ReplySender)>) -> Option<Self> {
+        let mut messages = requests.into_iter().map(|(request, reply_to)| Message { request, reply_to });
+        messages.next().map(|first| Self { first, others: messages.collect() })
+    }
+
+    pub(super) fn is_single(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {
+        iter::once(&self.first).chain(&self.others)
+    }
+
+    pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
+        iter::once(self.first).chain(self.others)
+    }
+}
+
+impl From<Message> for Submission {
+    fn from(first: Message) -> Self {
+        Self { first, others: Vec::new() }
+    }
+}
+
+/// Where a link puts what its worker writes.
+pub(super) struct Submissions(mpsc::Sender<Submission>);
+
+impl Submissions {
+    pub(super) fn channel() -> (Self, mpsc::Receiver<Submission>) {
+        let (sender, receiver) = mpsc::channel(CAPACITY);
+        (Self(sender), receiver)
+    }
+
+    /// Gives a submission its place in the order, or refuses it: `lost` says why if the worker has ended.
+    pub(super) fn send(&self, submission: Submission, lost: &str) {
+        match self.0.try_send(submission) {
+            Ok(()) => {}
+            Err(TrySendError::Full(unsent)) => refuse(unsent.into_messages(), &NodeError::Overloaded),
+            Err(TrySendError::Closed(unsent)) => {
+                refuse(unsent.into_messages(), &NodeError::Unreachable { reason: lost.to_owned() });
+            }
+        }
+    }
+}
+
+/// Replies to requests with an error.
+pub(super) fn refuse(messages: impl IntoIterator<Item = Message>, error: &NodeError) {
+    for message in messages {
+        message.reply_to.send(Err(error.clone()));
+    }
+}
