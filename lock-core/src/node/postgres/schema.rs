@@ -32,17 +32,27 @@ pub(super) const GRANTS: &str = "GRANT USAGE ON SCHEMA locks TO app; GRANT SELEC
 const LOCKS: i64 = 0x6c6f_636b;
 const RECORDS: i64 = -1;
 
+/// Must be right: exclusion and the order of tokens rest on it.
+const LEDGER: [&str; 4] = [
+    include_str!("sql/ledger.sql"),
+    include_str!("sql/ledger_holders.sql"),
+    include_str!("sql/ledger_usual.sql"),
+    include_str!("sql/evict.sql"),
+];
+/// May be wrong, or lose everything: that costs turns and time.
+const WAITING: [&str; 3] =
+    [include_str!("sql/waiting.sql"), include_str!("sql/waiting_queue.sql"), include_str!("sql/wakeups.sql")];
+const OTHERS: [&str; 4] = [
+    include_str!("sql/session.sql"),
+    include_str!("sql/record.sql"),
+    include_str!("sql/look.sql"),
+    include_str!("sql/sweep.sql"),
+];
+
 /// The functions, in the schema of temporary objects: a user needs no right to create them, and no two sessions share them. So clients of
 /// different versions use one database side by side.
 pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
-    let sources = [
-        include_str!("sql/record.sql"),
-        include_str!("sql/votes.sql"),
-        include_str!("sql/common.sql"),
-        include_str!("sql/readers.sql"),
-        include_str!("sql/queue.sql"),
-        include_str!("sql/look.sql"),
-    ];
+    let sources = [&OTHERS[..], &LEDGER, &WAITING].concat();
     let constants: [(&str, i128); 14] = [
         ("LOCKS", LOCKS.into()),
         ("RECORDS", RECORDS.into()),
@@ -66,6 +76,52 @@ pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The tables that are logged are those of the ledger, and the others those of the waiting room and of the memory marker.
+    fn tables(is_logged: bool) -> Vec<&'static str> {
+        let (logged, unlogged) = ("CREATE TABLE IF NOT EXISTS ", "CREATE UNLOGGED TABLE IF NOT EXISTS ");
+        let begin = if is_logged { logged } else { unlogged };
+        let tables = SCHEMA.lines().filter_map(|line| line.strip_prefix(begin)?.split(' ').next());
+        tables.collect()
+    }
+
+    fn names(source: &str, table: &str) -> bool {
+        source.match_indices(table).any(|(at, _)| {
+            let next = source[at + table.len()..].chars().next();
+            !next.is_some_and(|next| next == '_' || next.is_alphanumeric())
+        })
+    }
+
+    #[test]
+    fn the_waiting_room_uses_no_table_of_the_ledger() {
+        let ledger = tables(true);
+        assert_eq!(ledger, ["locks.node", "locks.fence", "locks.lock", "locks.reader", "locks.evicted"]);
+        for table in ledger {
+            assert!(LEDGER.iter().any(|source| names(source, table)), "{table}");
+            assert!(!WAITING.iter().any(|source| names(source, table)), "{table}");
+        }
+    }
+
+    #[test]
+    fn the_ledger_only_looks_whether_somebody_waits() {
+        let waiting = tables(false);
+        assert_eq!(waiting.len(), 5, "{waiting:?}");
+        for table in waiting.into_iter().filter(|table| *table != "locks.queue") {
+            assert!(!LEDGER.iter().any(|source| names(source, table)), "{table}");
+        }
+        let writes = ["INTO locks.queue", "UPDATE locks.queue", "DELETE FROM locks.queue"];
+        assert!(!LEDGER.iter().any(|source| writes.iter().any(|write| source.contains(write))));
+    }
+
+    #[test]
+    fn a_table_of_the_ledger_that_is_another_one_is_noticed() {
+        let source = OTHERS.concat();
+        let ledger = source.split("FUNCTION pg_temp.lock_ledger()").nth(1).and_then(|rest| rest.split("$$;").next());
+        let ledger = ledger.unwrap_or_default();
+        for table in tables(true) {
+            assert!(ledger.contains(&format!("pg_relation_filenode('{table}'::regclass)")), "{table} in {ledger}");
+        }
+    }
 
     #[test]
     fn every_constant_of_a_function_has_a_value() {

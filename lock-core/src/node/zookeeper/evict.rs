@@ -1,3 +1,5 @@
+//! A part of the ledger: evictions and tombstones. Must be right: an owner that was evicted never has the lock again.
+
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 use zookeeper_client::{CreateMode, Error};

@@ -1,3 +1,5 @@
+//! A part of the ledger: the tokens. Must be right: no fence is ever lowered, or raised from another value than the one that was seen.
+
 use std::collections::HashMap;
 
 use zookeeper_client::CreateMode;

@@ -1,3 +1,5 @@
+//! A part of the ledger: how long the session is sure to live. Must be right: a lock ends with its session.
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

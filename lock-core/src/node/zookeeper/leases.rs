@@ -1,3 +1,6 @@
+//! A part of the ledger: until when this session has each lock. Must be right: no lock is taken for held after it was released, or after
+//! its time.
+
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! A part of the ledger: the order of requests about one owner. Must be right: a release that overtook its acquire would leave the lock
+//! behind.
+
 use std::collections::HashMap;
 
 use tokio_util::sync::CancellationToken;

@@ -19,6 +19,8 @@ use crate::random::{Epoch, OwnerId, WaiterId};
 /// | `PREFIX/evicted/OWNER.LOCK` | persistent | until when the owner is barred |
 /// | `PREFIX/queues/QUEUE` | container | is there while somebody waits |
 /// | `PREFIX/queues/QUEUE/SINCE-WAITER` | ephemeral | a manager that waits |
+///
+/// What is below `queues` is the waiting room's, and all else the ledger's.
 pub(super) struct Paths {
     set: String,
 }

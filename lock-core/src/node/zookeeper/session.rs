@@ -11,7 +11,7 @@ use super::leases::Leases;
 use super::order::Order;
 use super::paths::Paths;
 use super::transaction::{Committed, Part, commit};
-use super::waits::Waits;
+use super::waiting_places::Places;
 use crate::node::limits::parse_number;
 use crate::node::{Keyspace, NodeError, Wakeup};
 use crate::random::Epoch;
@@ -32,7 +32,7 @@ pub(super) struct Known {
     pub(super) fences: Fences,
     pub(super) leases: Leases,
     pub(super) order: Order,
-    pub(super) waits: Waits,
+    pub(super) places: Places,
     pub(super) listener: Option<mpsc::Sender<Wakeup>>,
 }
 
@@ -52,7 +52,7 @@ impl Session {
             fences: Fences::default(),
             leases: Leases::default(),
             order: Order::default(),
-            waits: Waits::default(),
+            places: Places::default(),
             listener: None,
         };
         Self { client, acls, root, known: Mutex::new(known) }
@@ -140,10 +140,18 @@ impl Session {
 
     pub(super) async fn read_fence(&self, paths: &Paths, fence: u16) -> Result<Fence, NodeError> {
         let read = self.read(&paths.fence(fence)).await?;
-        let seen = match read {
-            Some((value, version)) => Fence { value: number(&value)?, version: Some(version) },
-            None => Fence::default(),
-        };
+        match read {
+            Some((value, version)) => self.saw_fence(fence, &value, version),
+            None => {
+                self.known().fences.set(fence, Fence::default());
+                Ok(Fence::default())
+            }
+        }
+    }
+
+    /// A server said what the fence is.
+    pub(super) fn saw_fence(&self, fence: u16, value: &[u8], version: i32) -> Result<Fence, NodeError> {
+        let seen = Fence { value: number(value)?, version: Some(version) };
         self.known().fences.set(fence, seen);
         Ok(seen)
     }

@@ -5,6 +5,7 @@ use super::classify::node_error;
 use crate::node::NodeError;
 
 /// A part of a transaction.
+#[derive(Clone, Copy)]
 pub(super) enum Part<'a> {
     /// The znode exists, with this version if one is given.
     Check(&'a str, Option<i32>),

@@ -1,12 +1,24 @@
-use std::sync::Arc;
+//! Watches what a manager waits for, and wakes it: a part of the waiting room.
 
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, select_all};
 use futures_util::stream::unfold;
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use zookeeper_client::{Error, EventType};
 
 use super::session::Session;
-use crate::node::Wakeups;
+use super::waiting_places::Watched;
+use crate::node::{Wakeup, Wakeups};
 
+/// How many of those at the head of a queue watch the lock itself. Each of the others watches the one before it, so that a release
+/// wakes few. If the first is stopped, the others come after it.
+pub(super) const AT_HEAD: usize = 3;
+/// How long to wait before watching again after the connection was lost.
+const AFTER_ERROR: Duration = Duration::from_millis(200);
 /// How many wake-ups are kept that were not heard yet.
 const UNHEARD: usize = 256;
 
@@ -22,4 +34,88 @@ pub(super) fn listen(session: &Arc<Session>, gone: CancellationToken) -> Wakeups
         };
         wakeup.map(|wakeup| (wakeup, (receiver, gone)))
     }))
+}
+
+impl Session {
+    /// Watches what a manager waits for, and wakes it, until it leaves the queue, or the session is over. Callers come again after a
+    /// while also if they are not woken.
+    pub(super) async fn watch(&self, watched: &Watched) {
+        let watching = async {
+            while self.watch_queue(watched).await.is_err() && !self.client.state().is_terminated() {
+                sleep(AFTER_ERROR).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = watched.left.cancelled() => {}
+            () = watching => {}
+        }
+    }
+
+    /// Watches until the own znode is gone.
+    async fn watch_queue(&self, watched: &Watched) -> Result<(), Error> {
+        // The lock that was woken for already, and how many were said to be before this manager.
+        let mut woken = None;
+        loop {
+            let mut names = match self.client.list_children(&watched.queue).await {
+                // Deleted, as it was empty.
+                Err(Error::NoNode) => Vec::new(),
+                names => names?,
+            };
+            names.sort_unstable();
+            let Ok(ahead) = names.binary_search(&watched.name) else {
+                // It let its turn pass. Whoever is woken asks again, and enters again.
+                let locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                locks.into_keys().for_each(|lock_key| self.wake(lock_key, names.len()));
+                return Ok(());
+            };
+            let mut events: Vec<BoxFuture<'_, Option<String>>> = vec![Box::pin(async {
+                watched.changed.notified().await;
+                None
+            })];
+            if let Some(before) = ahead.checked_sub(1) {
+                let (stat, watcher) =
+                    self.client.check_and_watch_stat(&format!("{}/{}", watched.queue, names[before])).await?;
+                if stat.is_none() {
+                    continue;
+                }
+                events.push(Box::pin(async move {
+                    watcher.changed().await;
+                    None
+                }));
+            }
+            if ahead < AT_HEAD {
+                let locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                for (lock_key, path) in locks {
+                    let (stat, watcher) = self.client.check_and_watch_stat(&path).await?;
+                    if stat.is_some() {
+                        self.known().places.seen_held(&lock_key);
+                    } else if woken.as_ref() != Some(&(lock_key.clone(), ahead)) {
+                        self.wake(lock_key.clone(), ahead);
+                    }
+                    events.push(Box::pin(async move {
+                        let event = watcher.changed().await.event_type;
+                        (event == EventType::NodeDeleted).then_some(lock_key)
+                    }));
+                }
+            }
+            let (deleted, _, _) = select_all(events).await;
+            // At once: to look at the queue again takes two round trips. If another number is before this manager then, it is told so.
+            if let Some(lock_key) = &deleted {
+                self.known().places.seen_held(lock_key);
+                self.wake(lock_key.clone(), ahead);
+            }
+            woken = deleted.map(|lock_key| (lock_key, ahead));
+        }
+    }
+
+    /// Says that a lock is free, and how many are before this manager.
+    fn wake(&self, lock_key: String, ahead: usize) {
+        let known = self.known();
+        let before = u32::try_from(ahead).unwrap_or(u32::MAX);
+        if let Some(listener) = &known.listener {
+            // With so many that were not heard, this one is not missed either: it only saves time.
+            _ = listener.try_send(Wakeup { lock_key, before });
+        }
+    }
 }

@@ -115,7 +115,7 @@ impl Worker {
 
     /// Deletes places in queues that no caller waits in any more, if their leaving was lost.
     fn leave_queues(&mut self) {
-        self.session.known().waits.leave_stale();
+        self.session.known().places.leave_stale();
         if self.session.check_connected().is_ok() {
             let session = Arc::clone(&self.session);
             self.poll_once(Box::pin(async move { session.delete_left().await }));
@@ -124,7 +124,7 @@ impl Worker {
 
     /// Begins to watch the queues that were entered.
     fn watch(&mut self) {
-        let unwatched = self.session.known().waits.take_unwatched();
+        let unwatched = self.session.known().places.take_unwatched();
         for watched in unwatched {
             let session = Arc::clone(&self.session);
             self.under_way.push(Box::pin(async move { session.watch(&watched).await }));

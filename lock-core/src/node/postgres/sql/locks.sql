@@ -6,8 +6,9 @@
 --
 -- Times are those of the server (`clock_timestamp()`). Several managers can use the tables, each with keys under its own prefix.
 --
--- What must not be lost alone is in ordinary tables. The unlogged ones are empty after a crash, an immediate stop, the promotion of
--- a standby, and a restored base backup; a clean restart keeps them.
+-- The ordinary tables are the ledger: who holds what, with which token. None of them may be lost alone. The unlogged ones are the waiting
+-- room, which may be lost, and the name of the memory. They are empty after a crash, an immediate stop, the promotion of a standby, and
+-- a restored base backup; a clean restart keeps them.
 
 CREATE SCHEMA IF NOT EXISTS locks;
 

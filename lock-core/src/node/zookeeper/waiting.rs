@@ -1,3 +1,8 @@
+//! The waiting room: who waits for a lock, and whose turn it is. This half may be wrong, lose everything, or be absent: that costs turns
+//! and time, and never exclusion. It writes no znode of the ledger, but those below `queues` (see [`Paths`]).
+//!
+//! `waiting_places` knows where this session waits, and `wakeups` wakes its callers.
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
@@ -8,13 +13,12 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{CreateMode, Error};
 
-use super::acquire::Wanted;
 use super::classify::node_error;
-use super::fences::Fence;
 use super::paths::{self, Paths};
-use super::session::{Session, number};
-use super::waits::Watched;
-use super::watch::AT_HEAD;
+use super::session::Session;
+use super::transaction::Part;
+use super::waiting_places::Watched;
+use super::wakeups::AT_HEAD;
 use crate::node::limits::MAX_WAITERS;
 use crate::node::{LockKeys, MAX_RESERVATIONS, NodeError, Position, RESERVATION_TTL};
 use crate::random::WaiterId;
@@ -22,16 +26,23 @@ use crate::random::WaiterId;
 /// How often a queue is created that somebody deletes before it can be entered. A busy lock is taken between the two.
 const MAX_ENTRIES: usize = 8;
 
-/// Those that wait for a lock, as a caller that wants it sees them.
+/// A caller that wants a lock, and waits if it says since when.
+pub(super) struct Caller<'a> {
+    pub(super) keys: &'a LockKeys,
+    pub(super) waiter: WaiterId,
+    pub(super) since: Option<NonZeroU64>,
+}
+
+/// The queue of a lock, as a caller sees it.
 ///
-/// A key is offered to those that wait, one after another: who is `k`-th in line may take one that has been free for
+/// A key is offered to those that wait, one after another: who is `k`-th in the queue may take one that has been free for
 /// longer than `k` [`RESERVATION_TTL`]s. So a process that is dead or stopped costs those behind it one of these for each lock, and not
-/// its whole session. Only the order rests on it.
-pub(super) struct Line {
+/// its whole session.
+pub(super) struct QueueView {
     /// Whether nobody waits, as far as is known: the transaction finds out.
-    pub(super) is_empty: bool,
+    is_empty: bool,
     /// The caller's own znode in the queue.
-    pub(super) own: Option<String>,
+    own: Option<String>,
     pub(super) position: Option<Position>,
     pub(super) turn: Turn,
     /// The znodes of those before the caller that did not come in their turn.
@@ -47,31 +58,49 @@ pub(super) enum Turn {
     Held,
 }
 
-impl Line {
+impl QueueView {
     pub(super) fn empty() -> Self {
         Self { is_empty: true, own: None, position: None, turn: Turn::Now, passed: Vec::new() }
+    }
+
+    /// What is carried out with the transaction that takes the lock: the caller leaves the queue, or there is none.
+    pub(super) fn parts<'a>(&'a self, queue: &'a str) -> Vec<Part<'a>> {
+        match (&self.own, self.is_empty) {
+            (Some(own), _) => vec![Part::Delete(own, None)],
+            // Only a queue that does not exist can be created.
+            (None, true) => vec![Part::Create(queue, b"", CreateMode::Persistent), Part::Delete(queue, None)],
+            (None, false) => Vec::new(),
+        }
     }
 }
 
 impl Session {
+    /// The lock cannot be had. Returns the caller's position in the queue, which it enters if it waits.
+    pub(super) async fn wait(&self, paths: &Paths, caller: &Caller<'_>) -> Result<Option<Position>, NodeError> {
+        if caller.since.is_none() {
+            return Ok(None);
+        }
+        Ok(self.view_queue(paths, caller).await?.position)
+    }
+
     /// Looks at the queue, and enters it if the caller waits.
-    pub(super) async fn line(&self, paths: &Paths, wanted: &Wanted<'_>) -> Result<Line, NodeError> {
-        let had_place = self.known().waits.has(wanted.keys.queue());
+    pub(super) async fn view_queue(&self, paths: &Paths, caller: &Caller<'_>) -> Result<QueueView, NodeError> {
+        let had_place = self.known().places.has(caller.keys.queue());
         for is_again in [false, true] {
-            if let Some(mut line) = self.look_at_line(paths, wanted).await? {
+            if let Some(mut view) = self.look_at_queue(paths, caller).await? {
                 // Again, if those behind it passed over it.
-                line.position = line.position.map(|position| Position { anew: is_again || !had_place, ..position });
-                return Ok(line);
+                view.position = view.position.map(|position| Position { anew: is_again || !had_place, ..position });
+                return Ok(view);
             }
         }
-        Ok(Line { is_empty: false, turn: Turn::In(RESERVATION_TTL), ..Line::empty() })
+        Ok(QueueView { is_empty: false, turn: Turn::In(RESERVATION_TTL), ..QueueView::empty() })
     }
 
     /// `None` if the caller's place is gone, because those behind it passed over it. The next look enters the queue again.
-    async fn look_at_line(&self, paths: &Paths, wanted: &Wanted<'_>) -> Result<Option<Line>, NodeError> {
-        let (keys, queue, lock) = (wanted.keys, paths.queue(wanted.keys), paths.lock(wanted.keys));
-        let own = match wanted.since {
-            Some(since) => self.enter(keys, since, wanted.waiter).await?,
+    async fn look_at_queue(&self, paths: &Paths, caller: &Caller<'_>) -> Result<Option<QueueView>, NodeError> {
+        let (keys, queue, lock) = (caller.keys, paths.queue(caller.keys), paths.lock(caller.keys));
+        let own = match caller.since {
+            Some(since) => self.enter(keys, since, caller.waiter).await?,
             None => None,
         };
         // The fence before the lock: whoever took the lock between the two is noticed at the next look.
@@ -81,22 +110,21 @@ impl Session {
         let mut names = match names.await {
             Ok(names) => names,
             Err(Error::NoNode) => {
-                self.known().waits.forget(keys.queue());
-                return Ok(Some(Line::empty()));
+                self.known().places.forget(keys.queue());
+                return Ok(Some(QueueView::empty()));
             }
             Err(error) => return Err(node_error(&error)),
         };
         let mut fence_version = None;
         if let Ok((value, stat)) = fence.await {
-            fence_version = Some(stat.version);
-            let seen = Fence { value: number(&value)?, version: fence_version };
-            self.known().fences.set(keys.fence(), seen);
+            // So that the ledger need not read it.
+            fence_version = self.saw_fence(keys.fence(), &value, stat.version)?.version;
         }
         let is_held = holder.await.map_err(|error| node_error(&error))?.is_some();
         names.sort_unstable();
         let at = own.as_ref().map(|own| names.iter().position(|name| own.ends_with(name.as_str())));
         if at == Some(None) {
-            self.known().waits.forget(keys.queue());
+            self.known().places.forget(keys.queue());
             return Ok(None);
         }
         let at = at.flatten();
@@ -105,14 +133,14 @@ impl Session {
         let position =
             position.map(|at| Position { ahead: count(at), behind: count(names.len() - at - 1), anew: false });
         if own.is_some() && position.is_none() {
-            self.known().waits.leave(keys.queue());
+            self.known().places.leave(keys.queue());
         }
         let mut known = self.known();
         let (turn, passed) = if is_held {
-            known.waits.seen_held(keys.lock_key());
+            known.places.seen_held(keys.lock_key());
             (Turn::Held, 0)
         } else {
-            let free = known.waits.seen_free(keys.lock_key(), fence_version);
+            let free = known.places.seen_free(keys.lock_key(), fence_version);
             match (RESERVATION_TTL * count(ahead).min(MAX_RESERVATIONS)).saturating_sub(free) {
                 Duration::ZERO => (Turn::Now, turns_in(free)),
                 left => (Turn::In(left), 0),
@@ -120,7 +148,7 @@ impl Session {
         };
         names.truncate(ahead.min(passed));
         let passed = names.into_iter().map(|name| format!("{queue}/{name}")).collect();
-        Ok(Some(Line { is_empty: false, own, position, turn, passed }))
+        Ok(Some(QueueView { is_empty: false, own, position, turn, passed }))
     }
 
     /// Enters the queue of a lock, unless the manager is in it since that time. Returns its znode.
@@ -138,7 +166,7 @@ impl Session {
         let lock = paths.lock(keys);
         {
             let mut known = self.known();
-            if let Some(watched) = known.waits.waits_on(keys.queue(), &own) {
+            if let Some(watched) = known.places.waits_on(keys.queue(), &own) {
                 let mut locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner);
                 if locks.insert(keys.lock_key().to_owned(), lock).is_none() {
                     watched.changed.notify_one();
@@ -146,8 +174,8 @@ impl Session {
                 return Ok(Some(own));
             }
             // The manager has one place in each queue.
-            known.waits.leave(keys.queue());
-            known.waits.not_left(&own);
+            known.places.leave(keys.queue());
+            known.places.not_left(&own);
         }
         let ((), has_place) = join(self.delete_left(), self.create_place(&queue, &own)).await;
         if !has_place? {
@@ -160,7 +188,7 @@ impl Session {
             changed: Notify::new(),
             left: CancellationToken::new(),
         };
-        self.known().waits.entered(keys.queue(), own.clone(), watched);
+        self.known().places.entered(keys.queue(), own.clone(), watched);
         Ok(Some(own))
     }
 
@@ -189,14 +217,14 @@ impl Session {
     /// Deletes the places that were left. The requests have their place in the order of the session when this returns. Those that are
     /// lost are sent again the next time.
     pub(super) fn delete_left(&self) -> impl Future<Output = ()> + '_ {
-        let left = self.known().waits.take_left();
+        let left = self.known().places.take_left();
         let deleted = left.into_iter().map(|own| {
             let deleted = self.client.delete(&own, None);
             self.delete_if_empty(own.rsplit_once('/').map_or("", |(queue, _)| queue));
             async move {
                 match deleted.await {
-                    Ok(()) | Err(Error::NoNode) => self.known().waits.not_left(&own),
-                    Err(_) => self.known().waits.still_there(&own),
+                    Ok(()) | Err(Error::NoNode) => self.known().places.not_left(&own),
+                    Err(_) => self.known().places.still_there(&own),
                 }
             }
         });
@@ -205,16 +233,16 @@ impl Session {
     }
 
     /// The caller took the lock: it waits no more, and those that let their turn pass lose their place.
-    pub(super) fn took(&self, paths: &Paths, wanted: &Wanted<'_>, line: &Line) {
-        self.known().waits.seen_held(wanted.keys.lock_key());
-        if line.own.is_some() {
-            self.known().waits.forget(wanted.keys.queue());
+    pub(super) fn took(&self, queue: &str, keys: &LockKeys, view: &QueueView) {
+        self.known().places.seen_held(keys.lock_key());
+        if view.own.is_some() {
+            self.known().places.forget(keys.queue());
         }
-        for path in &line.passed {
+        for path in &view.passed {
             drop(self.client.delete(path, None));
         }
-        if !line.is_empty {
-            self.delete_if_empty(&paths.queue(wanted.keys));
+        if !view.is_empty {
+            self.delete_if_empty(queue);
         }
     }
 

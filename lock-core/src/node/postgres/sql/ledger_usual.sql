@@ -1,16 +1,16 @@
--- What most requests are: a writer acquires a free lock for which nobody waits, extends it, or releases it. All of these in a batch are
+-- What most requests to the ledger are, once more: a writer acquires a free lock for which nobody waits, extends it, or releases it. All of these in a batch are
 -- executed by one statement, since to begin a statement takes longer than its rows. The others are left to `lock_votes`.
 
 -- Executes only requests that are alone: which share no fence with another one of the batch, neither of their locks nor of their queues.
 -- None reads what another one writes, so it does not matter in which order they are executed. For those that are left, there is no reply.
-CREATE FUNCTION pg_temp.lock_common(
+CREATE FUNCTION pg_temp.lock_usual(
   space text, least_token bigint, moment timestamptz, alone boolean[], kinds text[], keys text[], queues text[], fences integer[],
   owners uuid[], ttls bigint[], hints bigint[], tokens integer[], reading boolean[], OUT replies text[], OUT numbers bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE index integer; new_token bigint;
 BEGIN
   FOR index, new_token IN
-    WITH common AS MATERIALIZED (
+    WITH usual AS MATERIALIZED (
       SELECT a.place, a.kind, a.key, a.fence, a.owner, greatest(a.hint, greatest(f.token, least_token) + 1) + a.tokens - 1 AS token,
         a.kind NOT IN ('acquire', 'extend') AS ends, greatest(l.expires, moment + a.ttl * interval '1 microsecond') AS expires
       FROM unnest(alone, kinds, keys, queues, fences, owners, ttls, hints, tokens, reading)
@@ -27,15 +27,15 @@ BEGIN
         ELSE a.kind IN ('release', 'leave') AND l.owner = a.owner AND q.key IS NULL
       END
     ), counted AS (
-      INSERT INTO locks.fence SELECT space, c.fence, c.token FROM common c WHERE c.kind = 'acquire'
+      INSERT INTO locks.fence SELECT space, u.fence, u.token FROM usual u WHERE u.kind = 'acquire'
         ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token
     ), written AS (
-      INSERT INTO locks.lock SELECT c.key, c.owner, c.expires FROM common c WHERE NOT c.ends
+      INSERT INTO locks.lock SELECT u.key, u.owner, u.expires FROM usual u WHERE NOT u.ends
         ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
     ), ended AS (
-      DELETE FROM locks.lock l WHERE l.key = ANY (ARRAY(SELECT c.key FROM common c WHERE c.ends))
+      DELETE FROM locks.lock l WHERE l.key = ANY (ARRAY(SELECT u.key FROM usual u WHERE u.ends))
     )
-    SELECT c.place, c.token FROM common c
+    SELECT u.place, u.token FROM usual u
   LOOP
     replies[index] := CASE kinds[index] WHEN 'acquire' THEN 'granted' WHEN 'extend' THEN 'kept' ELSE 'released' END;
     numbers[index] := new_token;

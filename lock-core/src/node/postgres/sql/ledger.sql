@@ -1,15 +1,7 @@
--- Executes a batch of requests, in order, and replies to each of them with a row. The rules are those of `Operation`.
---
-
--- A function in SQL is parsed and planned again at every call, unless it is one expression without a query. All others are in PL/pgSQL.
-
--- Checks that this is still the session in which these functions were made, which it need not be behind a pool of connections.
-CREATE FUNCTION pg_temp.lock_check_session(session text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  IF current_setting('locks.session', true) IS DISTINCT FROM session THEN
-    RAISE EXCEPTION 'this is another session' USING ERRCODE = 'LK001';
-  END IF;
-END $$;
+-- The ledger: who holds each lock and until when, the highest token of each fence, and who was evicted. This half must be right: that no
+-- two hold one lock, and that tokens only grow, rests on it alone. Of the waiting room (`waiting.sql`), it asks whether a lock that it
+-- could grant is kept for somebody else, and tells it what became of a request. Whatever the waiting room answers, nothing is granted
+-- but what is free here, or read.
 
 -- Lets there be one batch at a time for each fence, and so for each lock and each queue: an advisory lock on the fence is held to the end
 -- of the transaction. So is a shared one on the records, which are written under an exclusive one. `all_fences` are those of the locks,
@@ -21,18 +13,9 @@ BEGIN
   PERFORM pg_advisory_xact_lock(@LOCKS@, f.fence) FROM unnest(all_fences) f (fence);
 END $$;
 
--- Has the transaction wait for the disk, and for synchronous standbys, as far as the node was told to.
-CREATE FUNCTION pg_temp.lock_sync() RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM set_config('synchronous_commit', current_setting('locks.commit'), true);
-END $$;
-
-CREATE FUNCTION pg_temp.lock_micros(length interval) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-  SELECT ceil(extract(epoch FROM length) * 1000000)::bigint
-$$;
-
--- Of a request, `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait; `alone` is
--- whether no other one has its fences: see `lock_common`.
+-- Executes a batch of requests, in order, and replies to each of them with a row. The rules are those of `Operation`. Of a request,
+-- `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait; `alone` is whether no other one
+-- has its fences: see `lock_usual`.
 CREATE FUNCTION pg_temp.lock_votes(
   session text, space text, of_epoch text, caller uuid, polling boolean, all_fences integer[],
   kinds text[], keys text[], queues text[], fences integer[], owners uuid[], ttls bigint[], numbers bigint[], tokens integer[],
@@ -41,8 +24,8 @@ CREATE FUNCTION pg_temp.lock_votes(
 DECLARE
   moment timestamptz; least_token bigint; memory text; is_durable boolean := false;
   kind text; lock_key text; of_queue text; fence_id integer; owner_id uuid; new_end timestamptz; since_us bigint; is_reader boolean;
-  holder uuid; held_until timestamptz; last_token bigint; has_queue boolean; has_tombstone boolean;
-  is_shared boolean; is_ours boolean; common record;
+  holder uuid; held_until timestamptz; last_token bigint; is_barred boolean; has_queue boolean;
+  is_shared boolean; is_ours boolean; usual record;
 BEGIN
   PERFORM pg_temp.lock_check_session(session);
   PERFORM pg_temp.lock_fences(all_fences);
@@ -52,35 +35,42 @@ BEGIN
     RETURN;
   END IF;
   moment := clock_timestamp();
-  common := pg_temp.lock_common(
+  usual := pg_temp.lock_usual(
     space, least_token, moment, alone, kinds, keys, queues, fences, owners, ttls, numbers, tokens, reading);
 
   FOR i IN 1 .. cardinality(kinds) LOOP
     reply := NULL; number := NULL; ahead := NULL; behind := NULL;
-    IF common.replies[i] IS NOT NULL THEN
-      reply := common.replies[i]; number := common.numbers[i]; is_durable := is_durable OR reply <> 'released';
+    IF usual.replies[i] IS NOT NULL THEN
+      reply := usual.replies[i]; number := usual.numbers[i]; is_durable := is_durable OR reply <> 'released';
       RETURN NEXT;
       CONTINUE;
     END IF;
     kind := kinds[i]; lock_key := keys[i]; of_queue := queues[i]; fence_id := fences[i]; owner_id := owners[i];
     new_end := moment + ttls[i] * interval '1 microsecond'; since_us := sinces[i]; is_reader := reading[i];
-    SELECT l.owner, l.expires, greatest(f.token, least_token), q.key IS NOT NULL, e.key IS NOT NULL
-      INTO holder, held_until, last_token, has_queue, has_tombstone
+    SELECT l.owner, l.expires, greatest(f.token, least_token), coalesce(e.until > moment AND owner_id = ANY (e.owners), false),
+      q.key IS NOT NULL
+      INTO holder, held_until, last_token, is_barred, has_queue
       FROM (SELECT lock_key AS of_lock) r
       LEFT JOIN locks.lock l ON l.key = r.of_lock AND l.expires > moment
       LEFT JOIN locks.fence f ON f.keyspace = space AND f.fence = fence_id
-      LEFT JOIN locks.queue q ON q.key = of_queue
-      LEFT JOIN locks.evicted e ON e.key = r.of_lock;
+      LEFT JOIN locks.evicted e ON e.key = r.of_lock
+      LEFT JOIN locks.queue q ON q.key = of_queue;
     is_shared := held_until IS NOT NULL AND holder IS NULL;
     is_ours := CASE WHEN is_shared THEN pg_temp.lock_is_read_by(lock_key, owner_id, moment) ELSE coalesce(holder = owner_id, false) END;
 
     IF kind = 'acquire' THEN
-      -- Who reads does not write: not even by a late request from before it was downgraded.
+      -- A reader is never granted the lock to write, even if a request from before it was downgraded arrives late.
       IF is_ours AND (is_reader OR NOT is_shared) THEN
         reply := 'granted'; number := last_token;
-      ELSIF held_until IS NOT NULL OR has_queue OR has_tombstone THEN
-        SELECT b.reply, b.number, b.ahead, b.behind INTO reply, number, ahead, behind FROM
-          pg_temp.lock_blocked(space, of_queue, lock_key, owner_id, held_until, is_shared, caller, polling, since_us, is_reader, moment) b;
+      ELSIF is_barred OR held_until IS NOT NULL AND NOT (is_shared AND is_reader) THEN
+        reply := 'held'; number := coalesce(pg_temp.lock_micros(held_until - moment), 0);
+        IF has_queue OR since_us > 0 THEN
+          SELECT w.reply, w.ahead, w.behind INTO reply, ahead, behind FROM
+            pg_temp.lock_wait(of_queue, lock_key, is_shared, caller, polling, since_us, is_reader, moment) w;
+        END IF;
+      ELSIF has_queue THEN
+        SELECT t.reply, t.number, t.ahead, t.behind INTO reply, number, ahead, behind FROM
+          pg_temp.lock_turn(space, of_queue, lock_key, held_until, caller, polling, since_us, is_reader, moment) t;
       END IF;
       IF reply IS NULL THEN
         number := last_token;
@@ -120,11 +110,10 @@ BEGIN
     ELSIF kind = 'replace' THEN
       IF is_ours AND (is_reader OR NOT is_shared) THEN
         reply := 'kept';
-      ELSIF held_until IS NOT NULL AND NOT (is_shared AND is_reader)
-        OR has_tombstone AND pg_temp.lock_is_evicted(lock_key, owner_id, moment) THEN
+      ELSIF is_barred OR held_until IS NOT NULL AND NOT (is_shared AND is_reader) THEN
         reply := 'gone';
       ELSE
-        -- Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
+        -- Readers that join one that is put back after a writer had the lock must not have the token of that writer.
         last_token := CASE
           WHEN is_reader AND held_until IS NULL AND last_token > numbers[i] THEN last_token + 1
           ELSE greatest(last_token, numbers[i]) END;

@@ -11,9 +11,9 @@ use crate::node::limits::QUEUE_TTL;
 /// For how long it is known that a key was seen free.
 const SEEN_FREE: Duration = Duration::from_secs(10);
 
-/// What this session waits for, and since when it sees locks free that others wait for.
+/// The places of this session in queues, and since when it sees locks free that others wait for: a part of the waiting room.
 #[derive(Default)]
-pub(super) struct Waits {
+pub(super) struct Places {
     /// By queue. At most one for each that callers wait in.
     waiting: HashMap<String, Waiting>,
     /// The places that were left, by their znode, and whether a request to delete it is under way. Each was taken by this session,
@@ -27,7 +27,7 @@ pub(super) struct Waits {
 
 struct Waiting {
     own: String,
-    /// When a caller last said that it waits.
+    /// When a caller last said that it places.
     entered: Instant,
     watched: Arc<Watched>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Watched {
     pub(super) left: CancellationToken,
 }
 
-impl Waits {
+impl Places {
     pub(super) fn has(&self, queue: &str) -> bool {
         self.waiting.contains_key(queue)
     }
@@ -150,44 +150,44 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_key_is_seen_free_anew_when_somebody_had_it_meanwhile() {
-        let (mut waits, moment) = (Waits::default(), Duration::from_millis(100));
-        assert_eq!(waits.seen_free("r", None), Duration::ZERO);
+        let (mut places, moment) = (Places::default(), Duration::from_millis(100));
+        assert_eq!(places.seen_free("r", None), Duration::ZERO);
         advance(moment).await;
-        assert_eq!(waits.seen_free("r", None), moment);
+        assert_eq!(places.seen_free("r", None), moment);
         // Taken and released, while this session did not look.
-        assert_eq!(waits.seen_free("r", Some(0)), Duration::ZERO);
+        assert_eq!(places.seen_free("r", Some(0)), Duration::ZERO);
         advance(moment).await;
-        assert_eq!(waits.seen_free("r", Some(0)), moment);
-        waits.seen_held("r");
-        assert_eq!(waits.seen_free("r", Some(0)), Duration::ZERO);
+        assert_eq!(places.seen_free("r", Some(0)), moment);
+        places.seen_held("r");
+        assert_eq!(places.seen_free("r", Some(0)), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_place_that_no_caller_comes_for_is_left() {
-        let mut waits = Waits::default();
-        waits.entered("q", "/queues/r/1-1".into(), watched());
+        let mut places = Places::default();
+        places.entered("q", "/queues/r/1-1".into(), watched());
         for _ in 0..3 {
             advance(QUEUE_TTL).await;
-            waits.leave_stale();
-            assert!(waits.waits_on("q", "/queues/r/1-1").is_some());
+            places.leave_stale();
+            assert!(places.waits_on("q", "/queues/r/1-1").is_some());
         }
         advance(QUEUE_TTL + Duration::from_millis(1)).await;
-        waits.leave_stale();
-        assert!(!waits.has("q"));
-        assert_eq!(waits.take_left(), ["/queues/r/1-1"]);
+        places.leave_stale();
+        assert!(!places.has("q"));
+        assert_eq!(places.take_left(), ["/queues/r/1-1"]);
     }
 
     #[tokio::test]
     async fn a_place_that_was_left_is_deleted_until_that_is_acknowledged() {
-        let mut waits = Waits::default();
-        waits.entered("q", "/queues/r/1-1".into(), watched());
-        waits.leave("q");
-        assert_eq!(waits.take_left(), ["/queues/r/1-1"]);
-        assert!(waits.take_left().is_empty(), "it is under way");
-        waits.still_there("/queues/r/1-1");
-        assert_eq!(waits.take_left(), ["/queues/r/1-1"]);
-        waits.not_left("/queues/r/1-1");
-        waits.still_there("/queues/r/1-1");
-        assert!(waits.take_left().is_empty());
+        let mut places = Places::default();
+        places.entered("q", "/queues/r/1-1".into(), watched());
+        places.leave("q");
+        assert_eq!(places.take_left(), ["/queues/r/1-1"]);
+        assert!(places.take_left().is_empty(), "it is under way");
+        places.still_there("/queues/r/1-1");
+        assert_eq!(places.take_left(), ["/queues/r/1-1"]);
+        places.not_left("/queues/r/1-1");
+        places.still_there("/queues/r/1-1");
+        assert!(places.take_left().is_empty());
     }
 }

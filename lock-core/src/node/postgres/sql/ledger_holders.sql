@@ -1,5 +1,5 @@
--- The locks themselves, and the readers of a lock. While readers hold it, the lock has no owner, and lives for as long as the longest of
--- them. Readers whose lock has an owner, or is gone, count for nothing, and whoever begins to read deletes them.
+-- The holders of the ledger: the lock itself, its readers and its fence. While readers hold a lock, it has no owner, and lives for as
+-- long as the longest of them. Readers whose lock has an owner, or is gone, count for nothing, and whoever begins to read deletes them.
 
 CREATE FUNCTION pg_temp.lock_is_read_by(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -68,41 +68,4 @@ BEGIN
   END IF;
   UPDATE locks.lock l SET expires = longest WHERE l.key = lock_key AND l.expires > longest;
   RETURN true;
-END $$;
-
--- Readers hold the lock: those at the head of the queue join them. The writer behind them was heard while it could not yet be noted.
--- Nobody reads a slot, so the key of the queue is that of the lock.
-CREATE FUNCTION pg_temp.lock_let_readers_in(space text, lock_key text, moment timestamptz) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE entry record;
-BEGIN
-  FOR entry IN
-    SELECT w.waiter, w.reads, w.polls FROM locks.waiter w WHERE w.key = lock_key
-      ORDER BY w.since, w.reads, w.polls, w.waiter LIMIT @MAX_WOKEN_READERS@
-  LOOP
-    IF NOT entry.reads THEN
-      PERFORM pg_temp.lock_hear(lock_key, entry.waiter, moment);
-      RETURN;
-    END IF;
-    IF NOT entry.polls AND NOT pg_temp.lock_wake(space, entry.waiter, lock_key, 0) THEN
-      DELETE FROM locks.waiter w WHERE w.key = lock_key AND w.waiter = entry.waiter;
-    END IF;
-  END LOOP;
-END $$;
-
--- A writer waits, and readers hold the lock.
-CREATE FUNCTION pg_temp.lock_hear(lock_key text, writer uuid, moment timestamptz) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  DELETE FROM locks.heard h WHERE h.key = lock_key AND h.at < moment - interval '@WRITER_HEARD@ ms';
-  INSERT INTO locks.heard VALUES (lock_key, writer, moment) ON CONFLICT (key, waiter) DO UPDATE SET at = excluded.at;
-END $$;
-
--- Whether a writer waits that was heard lately: before a reader that waits since then; or any, if that is not given.
-CREATE FUNCTION pg_temp.lock_writer_waits(lock_key text, reader uuid, since_us bigint, moment timestamptz) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN EXISTS (
-    SELECT FROM locks.waiter w JOIN locks.heard h ON h.key = w.key AND h.waiter = w.waiter
-      WHERE w.key = lock_key AND NOT w.reads AND h.at >= moment - interval '@WRITER_HEARD@ ms'
-      AND (since_us IS NULL OR w.since < since_us OR w.since = since_us AND w.waiter <> reader)
-  );
 END $$;
