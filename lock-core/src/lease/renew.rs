@@ -43,6 +43,7 @@ pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
 
 /// One round of renewal. Ends the lease if the nodes lost the lock.
 async fn renew_now(engine: Arc<Engine>, lease: Lease) -> Renewed {
+    // The validity counts from before the requests: a node's time to live begins when it executes one, and that is later.
     let sent = Instant::now();
     let late = lease.renewal_due().map_or(Duration::ZERO, |due| sent.saturating_duration_since(due));
     let (verdict, stragglers) = extend(&engine, &lease, sent).await;
@@ -54,6 +55,7 @@ async fn renew_now(engine: Arc<Engine>, lease: Lease) -> Renewed {
         RenewalVerdict::Lost => {
             lease.hold().renewal_lost();
             lease.end(LossReason::Gone);
+            // The other readers that share the grant have lost it with this one.
             lease.shared_grant().lose();
             Instant::now()
         }
@@ -64,7 +66,8 @@ async fn renew_now(engine: Arc<Engine>, lease: Lease) -> Renewed {
     Renewed { lease, due, stragglers }
 }
 
-/// The pause after a renewal without a verdict: short, because validity is running out.
+/// The pause after a renewal without a verdict: short, because validity is running out. A master that fails over, or a connection that
+/// is made again, takes less than the two thirds of the time to live that are left for retries.
 fn retry_pause(ttl: Duration) -> Duration {
     ttl / 24
 }
@@ -73,11 +76,13 @@ fn retry_pause(ttl: Duration) -> Duration {
 async fn extend(engine: &Arc<Engine>, lease: &Lease, sent: Instant) -> (RenewalVerdict, Option<Stragglers>) {
     let (owner, ttl) = (lease.owner(), lease.ttl());
     let cluster = &engine.cluster;
+    // A verdict after the end of the validity is of no use: the holder has been told by then that the lock is lost.
     let deadline = (sent + lease.remaining()).min(sent + engine.node_timeout(ttl));
     let mut round = send_to_all(cluster, lease.keys(), deadline, Operation::Extend { owner, ttl });
     let (mut tally, mut first_error) = (RenewalTally::new(cluster.size()), None);
     while let Some(NodeReply { node, reply }) = next_while_held(lease, &mut round).await {
         match tally.vote(node, renewal_vote(&reply)) {
+            // Not if the lease ended while the votes were on their way: an end is for good.
             Some(RenewalVerdict::Renewed) if lease.extend(sent) => {
                 lease.shared_grant().renewed(sent, tally.is_barred());
                 // Not beyond the next round: a key that is put back counts from that round on, and the replies of two rounds
@@ -120,6 +125,9 @@ async fn next_while_held(lease: &Lease, round: &mut Round) -> Option<NodeReply> 
 }
 
 /// The rest of a round that renewed a lease: some nodes have not replied, others have lost the key.
+///
+/// A lease whose key is only on a bare majority is lost with the next node that restarts. So the key is put back wherever it is
+/// missing, but outside the renewal, which nothing may hold up.
 pub(super) struct Stragglers {
     engine: Arc<Engine>,
     lease: Lease,
@@ -141,6 +149,9 @@ impl Stragglers {
 
 /// Puts the key back on nodes that lost it, so that they count from the next round on. Not if the lock was released: a key that
 /// arrived after its own release would stay.
+///
+/// By another operation than the renewal: one that extended a key or created it would bring a lost lock back to life beside the next
+/// holder's.
 fn put_back(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usize>) {
     let (owner, ttl, token) = (lease.owner(), lease.ttl(), lease.token().get());
     for node in gone {

@@ -95,6 +95,10 @@ pub enum Failure {
 /// 2. Otherwise the largest token is proposed to all nodes that granted, and becomes the token when a majority confirms it. If
 ///    a node refuses because its fence is higher, there is one more round, with the next token above that fence.
 ///
+/// A token that a majority granted is safe without a confirmation: every later attempt needs the grant of one of these nodes, and
+/// that one grants only above its fence. The largest of different tokens is not: the fences of the other nodes are lower, and a later
+/// attempt might be granted by a majority with a smaller token. A confirm raises them.
+///
 /// A node confirms only while it holds the key for this very attempt. Without that condition, or with "its fence is still
 /// what it granted" as an alternative to it, two attempts could be confirmed with the same token.
 ///
@@ -131,7 +135,8 @@ enum Phase {
     Decided,
 }
 
-/// How many rounds of confirmation an attempt makes.
+/// How many rounds of confirmation an attempt makes. A second one is for the fence of an attempt that failed meanwhile. If the fences
+/// rise faster than that, each further round only uses up validity.
 const MAX_ROUNDS: u8 = 2;
 
 impl Acquisition {
@@ -143,6 +148,7 @@ impl Acquisition {
 
     /// Counts a node's vote on the acquire, `elapsed` after the attempt began.
     pub fn acquire_vote(&mut self, node: usize, vote: AcquireVote, elapsed: Duration) -> Step {
+        // A node votes once. The engine gives up on a node that is late, and its reply must not count beside that.
         let Some(state @ VoteState::Open) = self.nodes.get_mut(node) else { return Step::Wait };
         *state = match vote {
             AcquireVote::Granted { token } => VoteState::Granted { token, confirm: Confirm::Open },
@@ -163,6 +169,7 @@ impl Acquisition {
     /// Counts a node's vote on the confirm of a round, `elapsed` after the attempt began.
     pub fn confirm_vote(&mut self, node: usize, round: u8, vote: ConfirmVote, elapsed: Duration) -> Step {
         match self.phase {
+            // A late vote of the first round says nothing of the token of the second.
             Phase::Confirming { round: present, .. } if present == round => {}
             _ => return Step::Wait,
         }
@@ -171,6 +178,7 @@ impl Acquisition {
         match vote {
             ConfirmVote::Confirmed => *confirm = Confirm::Confirmed,
             ConfirmVote::Refused { fence } => *confirm = Confirm::Refused { fence },
+            // Its grant counts no more, either: whether it holds the key is not known.
             ConfirmVote::NoReply => *state = VoteState::NoReply,
         }
         self.count_confirms(elapsed)
@@ -183,6 +191,7 @@ impl Acquisition {
         if grants.len() < quorum {
             return if grants.len() + open < quorum { self.fail_when_classified() } else { Step::Wait };
         }
+        // The usual case, in one round trip: nodes that have seen the same attempts, or were given the same clock as a hint, agree.
         let agreed = |token: &u64| grants.iter().filter(|other| *other == token).count() >= quorum;
         if let Some(token) = grants.iter().copied().find(agreed) {
             return self.decide(token, elapsed);
@@ -202,6 +211,7 @@ impl Acquisition {
         if confirmed + open >= quorum {
             return Step::Wait;
         }
+        // Only a fence that is higher is worth another round. A node that refused for another reason has lost the key.
         let higher = self.grants().filter_map(|(_, _, confirm)| match confirm {
             Confirm::Refused { fence: seen } if seen > token => Some(seen),
             _ => None,
@@ -216,10 +226,12 @@ impl Acquisition {
     }
 
     fn propose(&mut self, round: u8, token: u64, elapsed: Duration) -> Step {
+        // Without validity left, another round trip cannot end in a grant.
         if validity(self.terms.ttl, elapsed).is_none() {
             return self.fail(Failure::Expired);
         }
         self.phase = Phase::Confirming { round, token };
+        // All of them, also those that confirmed the token of the first round: a majority has to have the same one.
         for state in &mut self.nodes {
             if let VoteState::Granted { confirm, .. } = state {
                 *confirm = Confirm::Open;
@@ -229,6 +241,7 @@ impl Acquisition {
     }
 
     fn decide(&mut self, token: u64, elapsed: Duration) -> Step {
+        // Judged at the end, with the time that all rounds took: a majority is worth nothing when its keys are about to expire.
         match validity(self.terms.ttl, elapsed) {
             Some(validity) if validity >= self.terms.min_validity => {
                 self.phase = Phase::Decided;
@@ -239,7 +252,8 @@ impl Acquisition {
         }
     }
 
-    /// Fails if the votes show why, and waits for more of them otherwise.
+    /// Fails if the votes show why, and waits for more of them otherwise: a caller waits for its turn when the lock is held, and is told
+    /// of an outage when the nodes are not there. Taking the one for the other costs more than the last replies do.
     fn fail_when_classified(&mut self) -> Step {
         let quorum = majority(self.nodes.len());
         let open = self.count(|state| matches!(state, VoteState::Open));
@@ -265,6 +279,7 @@ impl Acquisition {
             .nodes
             .iter()
             .filter_map(|state| match state {
+                // This attempt is about to release it.
                 VoteState::Granted { .. } => Some(Duration::ZERO),
                 VoteState::Held { remaining } => *remaining,
                 VoteState::Open | VoteState::NoReply => None,

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use super::majority;
 
-/// How long after a grant, or a renewal, the next renewal is due.
+/// How long after a grant, or a renewal, the next renewal is due. After a third of the time to live, two more thirds are left for
+/// renewals that fail.
 ///
 /// A grant is bare while a node is known to have refused it: what the former holder released was still on its way there. If one clock is
 /// then stepped forward, nobody has a majority. So the first renewal comes early, and puts the key where it is missing.
@@ -59,19 +60,23 @@ impl RenewalTally {
         if self.decided {
             return None;
         }
+        // Of all nodes: a majority of those that replied may be a minority, and another owner may have the majority.
         let quorum = majority(self.votes.len());
         let count = |wanted| self.votes.iter().filter(|vote| **vote == wanted).count();
         let kept = count(Some(RenewalVote::Kept)) + count(Some(RenewalVote::Barred));
         let gone = count(Some(RenewalVote::Gone));
         let verdict = if kept >= quorum {
+            // Not after all votes: a node that hangs must not use up the validity that the others extended.
             RenewalVerdict::Renewed
         } else if self.votes.len() - gone < quorum {
+            // A lease ends early only if no majority can have the key. A missing reply proves nothing.
             RenewalVerdict::Lost
         } else if count(None) == 0 {
             RenewalVerdict::Unknown
         } else {
             return None;
         };
+        // Votes are counted on, for `gone` and `is_barred`.
         self.decided = true;
         Some(verdict)
     }
