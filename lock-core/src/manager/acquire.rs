@@ -53,12 +53,12 @@ impl Inner {
         self.check_open(&caller)?;
         self.engine.home.start();
         self.engine.cluster.first_contact().await;
-        let keys = self.queues.first_keys(&parsed, options.permits);
+        let keys = self.turns.first_keys(&parsed, options.permits);
         let taken = if let Some(share) = self.share_reading(&keys, &caller).await {
             Taken::Share(share)
         } else if options.wait.is_zero() {
             let grant = self.try_once(keys, &caller).await?;
-            let slot = self.queues.hold_slot(grant.keys());
+            let slot = self.turns.hold_slot(grant.keys());
             Taken::Grant(grant, slot)
         } else {
             self.wait_for(&keys, &caller).await?
@@ -130,7 +130,7 @@ impl Inner {
     async fn share_reading(&self, keys: &LockKeys, caller: &Caller<'_>) -> Option<ReadShare> {
         // In an outage that lasts, the nodes are not asked.
         let may_ask = caller.options.mode.is_read() && !self.engine.outage_lasts();
-        if !may_ask || self.queues.callers_before(keys).is_some() {
+        if !may_ask || self.turns.callers_before(keys).is_some() {
             return None;
         }
         ReadShare::join(&self.leases, &self.engine, keys, caller.options.into()).await
@@ -140,7 +140,7 @@ impl Inner {
     /// second attempt: only if a slot is held, and another one is free.
     async fn try_once(&self, keys: LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
         // In an outage that lasts nobody waits.
-        if let Some(last) = self.queues.callers_before(&keys).filter(|_| !self.engine.outage_lasts()) {
+        if let Some(last) = self.turns.callers_before(&keys).filter(|_| !self.engine.outage_lasts()) {
             return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
         }
         let mut attempted = self.attempt_once(&keys, caller).await;
@@ -176,7 +176,7 @@ impl Inner {
     pub(super) async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let terms = HandoverTerms::from(caller.options);
         let turn = loop {
-            let entered = self.queues.enter(keys, caller.options, caller.until()).await;
+            let entered = self.turns.enter(keys, caller.options, caller.until()).await;
             match entered.map_err(|reason| self.not_entered(caller, reason))? {
                 Entered::Turn(turn) => break turn,
                 // Checked again: this task may have slept since the lock was handed over to it.
@@ -215,8 +215,9 @@ impl Inner {
             };
             let failed = match attempt {
                 Ok(mut grant) if options.permits.is_some() => {
-                    let slot = turn.slot_taken(&mut grant);
-                    return Ok(Taken::Grant(grant, Some(LocalHold::Slot(slot))));
+                    turn.slot_taken(&mut grant);
+                    let slot = self.turns.hold_slot(grant.keys());
+                    return Ok(Taken::Grant(grant, slot));
                 }
                 Ok(grant) => return Ok(Taken::Grant(grant, Some(LocalHold::Turn(turn)))),
                 Err(failed) => failed,
@@ -262,10 +263,11 @@ impl Inner {
             found_free = false;
             match turn.wait(&failed, free_in, until).await {
                 Woken::TryAgain => kind = AttemptKind::Woken,
-                Woken::Slot(grant, slot) if terms.accept(&grant) => {
-                    return Ok(Taken::Grant(grant, Some(LocalHold::Slot(slot))));
+                Woken::Slot(grant) if terms.accept(&grant) => {
+                    let slot = self.turns.hold_slot(grant.keys());
+                    return Ok(Taken::Grant(grant, slot));
                 }
-                Woken::Slot(_grant, _slot) => {}
+                Woken::Slot(_grant) => {}
                 Woken::TimedOut => return Err(caller.failed(failed)),
                 Woken::Closed => self.check_open(caller)?,
             }

@@ -147,7 +147,7 @@ impl Inner {
     async fn try_all_once(&self, locks: &[SetLock<'_>]) -> Result<Vec<LockGuard>, LockError> {
         if !self.engine.outage_lasts() {
             for SetLock { caller, keys, .. } in locks {
-                if let Some(last) = self.queues.callers_before(keys) {
+                if let Some(last) = self.turns.callers_before(keys) {
                     return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
                 }
             }
@@ -205,7 +205,7 @@ impl Inner {
     /// Makes one attempt for each of these locks, up to the first whose turn is another caller's. Returns what it keeps, and the turn
     /// of the first lock behind that, if it has it. All behind that is released, and its turns passed on.
     async fn batch(&self, locks: &[SetLock<'_>], kind: AttemptKind) -> (Vec<(Grant, Turn)>, Option<Turn>) {
-        let turn_of = |lock: &SetLock<'_>| self.queues.try_enter(&lock.keys, lock.caller.options);
+        let turn_of = |lock: &SetLock<'_>| self.turns.try_enter(&lock.keys, lock.caller.options);
         let mut turns: Vec<_> = locks.iter().map_while(turn_of).collect();
         let pairs = locks.iter().zip(&turns);
         let wanted: Vec<_> = pairs.map(|(lock, turn)| lock.caller.wants(&lock.keys, turn.tokens())).collect();

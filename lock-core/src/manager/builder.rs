@@ -20,7 +20,7 @@ use crate::options::{LockOptions, MAX_TTL, MIN_TTL, OutOfRange};
 use crate::quorum::MembershipConfig;
 use crate::random::Random;
 use crate::resource::check_prefix;
-use crate::waiting::LocalQueues;
+use crate::waiting::Turns;
 
 /// The shortest and the longest `connect_timeout`.
 const CONNECT_TIMEOUT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
@@ -359,7 +359,7 @@ impl LockManagerBuilder {
         let reporter = Arc::new(Reporter::new(self.observers, self.redact));
         let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random, reporter));
         let closing = CancellationToken::new();
-        let queues = LocalQueues::new(&engine, self.max_waiters, closing.clone());
+        let turns = Turns::new(&engine, self.max_waiters, closing.clone());
         let leases = Arc::new(LeaseRegistry::default());
         engine.home.add({
             let (engine, leases, stop) = (Arc::downgrade(&engine), Arc::clone(&leases), engine.stopped());
@@ -372,7 +372,7 @@ impl LockManagerBuilder {
             max_ttl,
             audience: self.audience,
             buffers: BufferBudget::new(self.max_buffered_bytes),
-            queues,
+            turns,
             closing,
             leases,
             warned_of_order: AtomicBool::new(false),

@@ -18,7 +18,7 @@ use crate::lease::{Lease, LeaseRegistry};
 use crate::node::{LockKeys, LockNode, MemoryNode};
 use crate::options::{LockOptions, OutOfRange};
 use crate::resource::Resource;
-use crate::waiting::LocalQueues;
+use crate::waiting::Turns;
 
 /// Distributed locks over a set of independent masters. Cheap to clone; clones share connections, leases and shutdown.
 ///
@@ -67,7 +67,7 @@ pub(super) struct Inner {
     /// What this service is called in delegations.
     pub(super) audience: Option<String>,
     pub(super) buffers: BufferBudget,
-    pub(super) queues: Arc<LocalQueues>,
+    pub(super) turns: Arc<Turns>,
     /// Cancelled when the manager is closed.
     pub(super) closing: CancellationToken,
     pub(super) leases: Arc<LeaseRegistry>,
@@ -561,7 +561,7 @@ impl LockManager {
     /// ```
     #[must_use]
     pub fn waiting(&self) -> Vec<Waiting> {
-        waiting::waiting(&self.0.queues, &self.0.engine.cluster.keyspace)
+        waiting::waiting(&self.0.turns, &self.0.engine.cluster.keyspace)
     }
 }
 

@@ -1,6 +1,6 @@
 use crate::node::Keyspace;
 use crate::options::OTHER;
-use crate::waiting::LocalQueues;
+use crate::waiting::Turns;
 
 /// A resource that callers of a manager wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub struct Waiting {
     pub callers: usize,
 }
 
-pub(super) fn waiting(queues: &LocalQueues, keyspace: &Keyspace) -> Vec<Waiting> {
-    let waiting = queues.waiting().into_iter().map(|(queue, template, callers)| Waiting {
+pub(super) fn waiting(turns: &Turns, keyspace: &Keyspace) -> Vec<Waiting> {
+    let waiting = turns.waiting().into_iter().map(|(queue, template, callers)| Waiting {
         resource: keyspace.resource_of_queue(&queue).to_owned(),
         permits: keyspace.is_of_slots(&queue),
         template: template.as_deref().unwrap_or(OTHER).to_owned(),

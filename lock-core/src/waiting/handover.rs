@@ -1,29 +1,15 @@
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::Turn;
-use super::local_hold::LocalSlot;
 use crate::engine::Grant;
-use crate::error::NodeVote;
 use crate::mode::Mode;
 use crate::options::LockOptions;
 use crate::quorum::{validity, word_is_good};
 
-/// How many holders a grant has at most, one after the other: the first, and those to which the lock is handed over. Then the
-/// lock is released, so that waiters of other processes have their turn.
+/// How many holders a grant has at most, one after the other. Then the lock is released, so that waiters of other processes have
+/// their turn.
 pub(super) const MAX_HOLDERS: u32 = 16;
-/// How long after the grant a lock is handed over at most.
+/// For how long after the grant a lock may be handed over.
 const HANDOVER_PERIOD: Duration = Duration::from_millis(20);
-
-/// What the caller at the front passes to the next one in the local queue.
-pub(super) enum Handover {
-    Turn(Turn),
-    /// In this order: if nobody takes it, the lock is released before the turn is passed on.
-    Lock(Grant, Turn),
-    /// In this order, for the same reason.
-    Slot(Grant, LocalSlot),
-    NoQuorum(Arc<[NodeVote]>),
-}
 
 /// What a caller requires of a lock that is handed over to it.
 #[derive(Clone, Copy)]
@@ -32,7 +18,7 @@ pub(crate) struct HandoverTerms {
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
     pub(crate) mode: Mode,
-    /// How many slots there are for it, if any.
+    /// How many slots the caller takes one of, if any.
     pub(crate) permits: Option<u32>,
 }
 
@@ -42,8 +28,8 @@ impl HandoverTerms {
         self.mode == Mode::Write && self.fit(grant)
     }
 
-    /// Whether a grant has the time to live that was asked for, enough of it is left, and the nodes' word is good for another caller. A
-    /// caller that does not renew wants all of it.
+    /// Whether a grant has the time to live that was asked for, enough of it is left, and the nodes' word is recent enough for another
+    /// caller. A caller that does not renew wants all of its time to live.
     pub(crate) fn fit(&self, grant: &Grant) -> bool {
         let age = grant.sent().elapsed();
         let left = validity(grant.ttl(), age).filter(|_| word_is_good(age));

@@ -13,7 +13,7 @@ const _: () = assert!(MAX_PERMITS < u8::MAX as u32);
 /// A table of fixed size, by hash. Two resources with the same place only try slots that are less likely to be free.
 pub(super) struct LastSlots {
     hasher: RandomState,
-    /// The slot and one; zero if nothing is known.
+    /// The slot plus one; zero if nothing is known.
     places: Box<[AtomicU8]>,
 }
 
@@ -24,7 +24,7 @@ impl Default for LastSlots {
 }
 
 impl LastSlots {
-    /// The slot to try first, one of so many; `random` chooses it if nothing is known. The next caller is to try another one.
+    /// The slot to try first, below `permits`. `random` chooses it if nothing is known. The next caller is to try another one.
     pub(super) fn take(&self, queue: &str, permits: u32, random: impl FnOnce() -> u64) -> u32 {
         let place = self.place(queue);
         let known = u32::from(place.load(Ordering::Relaxed)).checked_sub(1).filter(|slot| *slot < permits);
@@ -33,7 +33,7 @@ impl LastSlots {
         slot
     }
 
-    /// This process holds a slot no longer.
+    /// This process no longer holds a slot.
     pub(super) fn put_back(&self, queue: &str, slot: u32) {
         self.place(queue).store(stored(slot), Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use super::handover::{Handover, may_hand_over};
+use super::handover::may_hand_over;
 use super::local_queue::LocalQueue;
-use super::{LocalQueues, Turn};
+use super::turn::{Handover, Turn, Turns};
 use crate::engine::Grant;
 use crate::node::{LockKeys, QueuePosition};
 
@@ -12,6 +12,13 @@ pub(crate) enum LocalHold {
     Turn(Turn),
     /// A slot. The turn was passed on when it was taken: others of this manager may have other slots.
     Slot(LocalSlot),
+}
+
+impl Turns {
+    /// What a caller has that took a slot, or was handed one; nothing for a lock without slots.
+    pub(crate) fn hold_slot(self: &Arc<Self>, keys: &LockKeys) -> Option<LocalHold> {
+        keys.slot().map(|_| LocalHold::Slot(LocalSlot::new(self, keys)))
+    }
 }
 
 impl LocalHold {
@@ -28,7 +35,8 @@ impl LocalHold {
         }
     }
 
-    /// What becomes of the position in the nodes' queues when the lock is released: that of a slot's holder is long another's.
+    /// What becomes of the position in the nodes' queues when the lock is released: the one that the holder of a slot had is
+    /// another caller's by then.
     pub(crate) fn position(&self) -> QueuePosition {
         match self {
             Self::Turn(_) => QueuePosition::Leave,
@@ -47,37 +55,41 @@ impl LocalHold {
 
 /// A slot that a caller of this manager holds. Dropped, it is the first that the next caller tries.
 pub(crate) struct LocalSlot {
-    queues: Arc<LocalQueues>,
+    turns: Arc<Turns>,
     keys: LockKeys,
+    /// Whether the next holder has one of its own.
+    was_handed_over: bool,
 }
 
 impl LocalSlot {
-    pub(super) fn new(queues: &Arc<LocalQueues>, keys: &LockKeys) -> Self {
-        Self { queues: Arc::clone(queues), keys: keys.clone() }
+    pub(super) fn new(turns: &Arc<Turns>, keys: &LockKeys) -> Self {
+        Self { turns: Arc::clone(turns), keys: keys.clone(), was_handed_over: false }
     }
 
     /// Hands the slot over to the first caller that waits: the one at the front, unless it makes an attempt just now.
     #[expect(clippy::result_large_err, reason = "as above")]
-    fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
-        let (mut slot, mut grant) = (self, grant);
+    fn hand_over(mut self, grant: Grant) -> Result<(), (Self, Grant)> {
+        let mut grant = grant;
         if !may_hand_over(&grant) {
-            return Err((slot, grant));
+            return Err((self, grant));
         }
-        let pop = |queue: &mut LocalQueue, grant: &Grant| queue.pop_for_slot(|terms| terms.accept(grant));
-        loop {
-            let next = slot.queues.lock().get_mut(slot.keys.queue()).and_then(|queue| pop(queue, &grant));
-            let Some(next) = next else { return Err((slot, grant)) };
+        let pop = |queue: &mut LocalQueue<Handover>, grant: &Grant| queue.pop_for_slot(|terms| terms.accept(grant));
+        while let Some(next) = self.turns.queues.with(self.keys.queue(), |queue| pop(queue, &grant)).flatten() {
             // What cannot be sent comes back unchanged.
-            let Err(Handover::Slot(unsent, back)) = next.send(Handover::Slot(grant, slot)) else { return Ok(()) };
-            (grant, slot) = (unsent, back);
+            let Err(Handover::Slot(unsent)) = next.send(Handover::Slot(grant)) else {
+                self.was_handed_over = true;
+                return Ok(());
+            };
+            grant = unsent;
         }
+        Err((self, grant))
     }
 }
 
 impl Drop for LocalSlot {
     fn drop(&mut self) {
-        if let Some(slot) = self.keys.slot() {
-            self.queues.last_slots.put_back(self.keys.queue(), slot);
+        if let Some(slot) = self.keys.slot().filter(|_| !self.was_handed_over) {
+            self.turns.last_slots.put_back(self.keys.queue(), slot);
         }
     }
 }

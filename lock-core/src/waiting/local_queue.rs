@@ -5,23 +5,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::HandoverTerms;
-use super::handover::Handover;
-use super::wakeups::PendingWakeups;
+use super::handover::HandoverTerms;
+use super::pending_wakeups::PendingWakeups;
 use crate::cluster::NodeSet;
 use crate::error::NodeVote;
 
 /// The callers of one manager that wait for the same lock, and what the caller at the front found out last.
-#[derive(Default)]
-pub(super) struct LocalQueue {
+///
+/// `H` is what is handed over to a waiter.
+pub(super) struct LocalQueue<H> {
     /// The callers behind the one at the front. Bounded by `max_waiters`.
-    waiters: BTreeMap<TicketId, Waiter>,
-    /// The template of the caller that came first. All callers of one lock have the same one, as a rule.
+    waiters: BTreeMap<TicketId, Waiter<H>>,
+    /// The template of the caller that came first. As a rule, all callers of one lock have the same one.
     template: Option<Arc<str>>,
     /// Whether the caller at the front waits, too: the lock is held by another process.
     pub(super) front_waits: bool,
     /// Where the caller at the front can be handed a slot, while it waits.
-    front_waiter: Option<Waiter>,
+    front_waiter: Option<Waiter<H>>,
     /// Whether the caller at the front holds the lock. Never for slots, where the turn is passed on at once.
     pub(super) is_held: bool,
     pub(super) last_attempt: LastAttempt,
@@ -29,22 +29,22 @@ pub(super) struct LocalQueue {
     pub(super) wakeups: Arc<PendingWakeups>,
 }
 
-/// Identifies a waiter. Never used again: a waiter may leave when its queue has ended and another one was begun for the same
-/// lock, where it must not remove a stranger.
+/// Identifies a waiter. Never used again: by the time that a waiter leaves, its queue may have ended, and another one begun for the
+/// same lock, from which it must not remove another caller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TicketId(u64);
 
 impl TicketId {
-    /// An id that is higher than all before. Callers that arrive at the same time are ordered by who locks the queues first.
+    /// An id above all earlier ones. Callers that arrive at the same time are ordered by which of them locks the queues first.
     fn next() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-struct Waiter {
+struct Waiter<H> {
     terms: HandoverTerms,
-    sender: oneshot::Sender<Handover>,
+    sender: oneshot::Sender<H>,
 }
 
 /// What the last attempt of the caller at the front found out.
@@ -60,10 +60,18 @@ pub(crate) struct LastAttempt {
     pub(crate) free_at: Option<Instant>,
 }
 
-impl LocalQueue {
+impl<H> LocalQueue<H> {
     /// The queue of the caller at the front.
     pub(super) fn new(template: Option<Arc<str>>) -> Self {
-        Self { template, ..Self::default() }
+        Self {
+            waiters: BTreeMap::new(),
+            template,
+            front_waits: false,
+            front_waiter: None,
+            is_held: false,
+            last_attempt: LastAttempt::default(),
+            wakeups: Arc::default(),
+        }
     }
 
     /// The template of the resource, and how many callers have asked for the lock and do not hold it.
@@ -75,7 +83,7 @@ impl LocalQueue {
     pub(super) fn push(
         &mut self,
         terms: HandoverTerms,
-        sender: oneshot::Sender<Handover>,
+        sender: oneshot::Sender<H>,
         max_waiters: usize,
     ) -> Result<TicketId, usize> {
         let waiting = self.waiters.len() + usize::from(self.front_waits);
@@ -89,11 +97,11 @@ impl LocalQueue {
 
     /// Removes a waiter. The value that is returned must be dropped after the queues are unlocked, because dropping it may wake
     /// a task.
-    pub(super) fn remove(&mut self, ticket: TicketId) -> Option<impl Sized + use<>> {
+    pub(super) fn remove(&mut self, ticket: TicketId) -> Option<impl Sized + use<H>> {
         self.waiters.remove(&ticket)
     }
 
-    /// Whether anybody waits, or is about to take the lock. Of several slots, one that makes its first attempt takes only one.
+    /// Whether anybody waits, or is about to take the lock. A first attempt at one of several slots leaves the others.
     pub(super) fn has_callers_before(&self, slots: bool) -> bool {
         !self.waiters.is_empty() || if slots { self.front_waits } else { !self.is_held }
     }
@@ -104,7 +112,7 @@ impl LocalQueue {
     }
 
     /// Removes the first waiter if its terms satisfy a condition. Waiters before it that have given up are removed, too.
-    pub(super) fn pop_if(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Option<oneshot::Sender<Handover>> {
+    pub(super) fn pop_if(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Option<oneshot::Sender<H>> {
         loop {
             let first = self.waiters.first_entry()?;
             if first.get().sender.is_closed() {
@@ -119,16 +127,13 @@ impl LocalQueue {
     /// be dropped after the queues are unlocked.
     pub(super) fn set_front_waiter(
         &mut self,
-        waiter: Option<(HandoverTerms, oneshot::Sender<Handover>)>,
-    ) -> Option<impl Sized + use<>> {
+        waiter: Option<(HandoverTerms, oneshot::Sender<H>)>,
+    ) -> Option<impl Sized + use<H>> {
         std::mem::replace(&mut self.front_waiter, waiter.map(|(terms, sender)| Waiter { terms, sender }))
     }
 
     /// As [`pop_if`](Self::pop_if), for a slot. The first of all is the caller at the front, unless it makes an attempt just now.
-    pub(super) fn pop_for_slot(
-        &mut self,
-        condition: impl Fn(&HandoverTerms) -> bool,
-    ) -> Option<oneshot::Sender<Handover>> {
+    pub(super) fn pop_for_slot(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Option<oneshot::Sender<H>> {
         match self.front_waiter.take_if(|waiter| waiter.sender.is_closed() || condition(&waiter.terms)) {
             Some(waiter) if !waiter.sender.is_closed() => Some(waiter.sender),
             _ if self.front_waiter.is_some() => None,
@@ -137,7 +142,7 @@ impl LocalQueue {
     }
 
     /// Removes all waiters whose terms satisfy a condition.
-    pub(super) fn drain_if(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Vec<oneshot::Sender<Handover>> {
+    pub(super) fn drain_if(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Vec<oneshot::Sender<H>> {
         let waiters = std::mem::take(&mut self.waiters).into_iter();
         let (removed, kept): (BTreeMap<_, _>, _) = waiters.partition(|(_, waiter)| condition(&waiter.terms));
         self.waiters = kept;

@@ -9,18 +9,25 @@
 //! ([`LocalHold`](local_hold)).
 //!
 //! Between managers, the nodes keep queues ([`Operation`](crate::node::Operation)) in which each manager has one position per
-//! lock. The caller at the front waits there until it is [woken](wakeups); a timer covers for every wake-up.
+//! lock. The caller at the front waits there ([`NodeWait`](node_wait)) until it is [woken](wakeups); a timer covers for every
+//! wake-up.
+//!
+//! The local queues know nothing of the nodes, and a wait at the nodes knows nothing of the local queues. A turn joins the two.
 
+mod enter;
 mod handover;
 mod last_slots;
+mod listening;
 mod local_hold;
 mod local_queue;
 mod local_queues;
+mod node_wait;
+mod pending_wakeups;
 mod turn;
 mod wakeups;
 
+pub(crate) use self::enter::{Entered, NotEntered};
 pub(crate) use self::handover::HandoverTerms;
 pub(crate) use self::local_hold::LocalHold;
 pub(crate) use self::local_queue::LastAttempt;
-pub(crate) use self::local_queues::{Entered, LocalQueues, NotEntered};
-pub(crate) use self::turn::{Turn, Woken};
+pub(crate) use self::turn::{Turn, Turns, Woken};

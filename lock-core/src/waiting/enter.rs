@@ -1,0 +1,116 @@
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::handover::HandoverTerms;
+use super::last_slots::LastSlots;
+use super::listening::Listening;
+use super::local_hold::{LocalHold, LocalSlot};
+use super::local_queue::LastAttempt;
+use super::local_queues::{Joined, LocalQueues};
+use super::turn::{Handover, Turn, Turns};
+use super::wakeups::Listener;
+use crate::engine::{Engine, Grant};
+use crate::error::NodeVote;
+use crate::node::LockKeys;
+use crate::options::LockOptions;
+use crate::resource::Resource;
+
+/// How a caller came to the front.
+pub(crate) enum Entered {
+    /// The lock has to be taken from the nodes.
+    Turn(Turn),
+    /// The previous holder handed the lock over.
+    Lock(Grant, LocalHold),
+}
+
+/// Why a caller did not come to the front.
+pub(crate) enum NotEntered {
+    /// This many callers wait already.
+    QueueFull(usize),
+    /// Its wait is over, or it does not wait. With what the caller at the front found out last.
+    TimedOut(LastAttempt),
+    /// The caller at the front found no majority of the nodes.
+    NoQuorum(Arc<[NodeVote]>),
+    /// The manager was closed.
+    Closed,
+}
+
+impl Turns {
+    pub(crate) fn new(engine: &Arc<Engine>, max_waiters: usize, closing: CancellationToken) -> Arc<Self> {
+        let listening = Arc::new(Listening::new(&engine.cluster));
+        Arc::new_cyclic(|turns| {
+            Listener::add_to(engine, &listening, turns);
+            Self {
+                engine: Arc::clone(engine),
+                queues: LocalQueues::new(max_waiters),
+                listening,
+                last_slots: LastSlots::default(),
+                closing,
+            }
+        })
+    }
+
+    /// Waits in the local queue until it is the caller's turn.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it leaves the queue at once; a turn or a lock that was just passed to it goes to the next caller.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        keys: &LockKeys,
+        options: &LockOptions,
+        until: Instant,
+    ) -> Result<Entered, NotEntered> {
+        let terms = HandoverTerms::from(options);
+        let joined = self.queues.join(keys, terms, options.template.as_ref()).map_err(NotEntered::QueueFull)?;
+        let (ticket, mut receiver) = match joined {
+            Joined::Front(wakeups) => return Ok(Entered::Turn(Turn::new(self, keys, terms, wakeups))),
+            Joined::Behind(ticket, receiver) => (ticket, receiver),
+        };
+        tokio::select! {
+            biased;
+            handover = &mut receiver => match handover {
+                Ok(Handover::Turn(turn)) => Ok(Entered::Turn(turn.pass_to(keys, terms))),
+                Ok(Handover::Lock(grant, turn)) => {
+                    Ok(Entered::Lock(grant, LocalHold::Turn(turn.pass_to(keys, terms))))
+                }
+                Ok(Handover::Slot(grant)) => {
+                    let slot = LocalSlot::new(self, grant.keys());
+                    Ok(Entered::Lock(grant, LocalHold::Slot(slot)))
+                }
+                Ok(Handover::NoQuorum(votes)) => Err(NotEntered::NoQuorum(votes)),
+                // Not reached: a turn that is dropped is passed on first.
+                Err(_) => Err(NotEntered::Closed),
+            },
+            () = self.closing.cancelled() => Err(NotEntered::Closed),
+            () = sleep_until(until) => Err(NotEntered::TimedOut(ticket.last_attempt())),
+        }
+    }
+
+    /// The turn to try for a lock, unless another caller has it: does not wait.
+    pub(crate) fn try_enter(self: &Arc<Self>, keys: &LockKeys, options: &LockOptions) -> Option<Turn> {
+        let wakeups = self.queues.begin(keys, options.template.as_ref())?;
+        Some(Turn::new(self, keys, options.into(), wakeups))
+    }
+
+    /// The keys to try first: the lock's, or those of the slot that is most likely to be free.
+    pub(crate) fn first_keys(&self, resource: &Resource, permits: Option<u32>) -> LockKeys {
+        let (keyspace, random) = (&self.engine.cluster.keyspace, &self.engine.random);
+        let Some(permits) = permits else { return keyspace.keys(resource) };
+        let any = LockKeys::of_slot(keyspace, resource.as_str(), 0);
+        any.with_slot(self.last_slots.take(any.queue(), permits, || random.number()))
+    }
+
+    /// If callers wait for a lock, or are about to take it: what the one at the front found out last. A caller that does not
+    /// wait would pass them. It passes nobody while the first of them holds the lock, and no others wait.
+    pub(crate) fn callers_before(&self, keys: &LockKeys) -> Option<LastAttempt> {
+        self.queues.callers_before(keys)
+    }
+
+    /// The queues that callers wait in: [`LockKeys::queue`], template, and the number of callers.
+    pub(crate) fn waiting(&self) -> Vec<(Arc<str>, Option<Arc<str>>, usize)> {
+        self.queues.waiting()
+    }
+}
