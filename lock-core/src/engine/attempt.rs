@@ -1,15 +1,14 @@
-use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
+use super::attempt_record::AttemptRecord;
 use super::outbox::Outbox;
-use super::{AttemptPlace, Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport, Round};
-use crate::cluster::NodeSet;
-use crate::error::{NodeError, NodeVote, NotMember, Vote};
-use crate::node::{LockKeys, Operation, QueuePosition, Reply};
+use super::{AttemptPlace, Engine, FailedAttempt, Grant, NodeReply, QueuePositions, Round};
+use crate::error::{NodeError, NotMember};
+use crate::node::{LockKeys, Operation, Reply};
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
@@ -27,7 +26,7 @@ pub(crate) struct Wanted<'a> {
 impl Engine {
     /// Makes one attempt to take a lock, with an owner id of its own.
     ///
-    /// Its clock starts here: the time in line for the `place` is none of the lock's validity.
+    /// The validity counts from here on: the time in line for the `place` is not part of it.
     ///
     /// With `positions`, the caller waits: it enters the queue of every node that does not grant.
     ///
@@ -79,8 +78,8 @@ impl Engine {
         .await
     }
 
-    /// Awaits the verdict on an attempt that was sent. `None` if the roster changed meanwhile: it was undone, and is to be made
-    /// again.
+    /// Awaits the verdict on an attempt that was sent. `None` if the roster changed meanwhile: the attempt was undone, and is to be
+    /// made again.
     async fn conclude(&self, mut attempt: Attempt<'_>, until: Instant) -> Option<Result<Grant, FailedAttempt>> {
         let (began, ttl) = (attempt.began, attempt.wanted.options.ttl);
         let verdict = match attempt.gather().await {
@@ -92,7 +91,7 @@ impl Engine {
         match attempt.settle(&verdict) {
             Err(_) if is_overtaken => None,
             outcome => {
-                self.note_attempt(&outcome, ttl, began);
+                self.lines.note_attempt(&outcome, self.node_timeout(ttl), began);
                 Some(outcome)
             }
         }
@@ -101,18 +100,12 @@ impl Engine {
 
 /// An attempt that is in progress.
 ///
-/// The fields are dropped in this order: the replies are given up before the grant sends its release, so that a node does not
-/// repeat an acquire that nobody waits for.
+/// The fields are dropped in this order: the replies are given up before the grant in the record sends its release, so that a node
+/// does not repeat an acquire that nobody waits for.
 struct Attempt<'a> {
     acquires: Round,
-    grant: Grant,
+    record: AttemptRecord<'a>,
     acquisition: Acquisition,
-    votes: Vec<Vote>,
-    queue: QueueReport,
-    /// Lent by a caller that waits. While a node's reply is pending, its queue position is the grant's to give up.
-    positions: Option<&'a mut QueuePositions>,
-    /// The nodes that may have had a position before this attempt.
-    queued_before: NodeSet,
     /// Set when a node refused because of its roster: by which roster a majority has to vote for another attempt.
     next_roster: Option<u64>,
     engine: &'a Arc<Engine>,
@@ -129,37 +122,23 @@ struct Proposal {
 }
 
 impl<'a> Attempt<'a> {
-    /// An attempt of which nothing is sent.
-    fn begin(engine: &'a Arc<Engine>, wanted: Wanted<'a>, mut positions: Option<&'a mut QueuePositions>) -> Self {
-        let Wanted { keys, options: LockOptions { ttl, min_validity, .. }, tokens, acquiring } = wanted;
-        let (cluster, ttl, min_validity) = (&engine.cluster, *ttl, *min_validity);
+    /// An attempt before its first request.
+    fn begin(engine: &'a Arc<Engine>, wanted: Wanted<'a>, positions: Option<&'a mut QueuePositions>) -> Self {
+        let Wanted { keys, options, tokens, acquiring } = wanted;
+        let (cluster, &LockOptions { ttl, min_validity, .. }) = (&engine.cluster, options);
         let began = cluster.now();
         acquiring.attempt_began();
-        let since = positions.as_ref().and_then(|positions| positions.since);
-        let queued_before = positions.as_deref_mut().map(|positions| take(&mut positions.nodes)).unwrap_or_default();
-        let position = since.map_or(QueuePosition::None, |_| QueuePosition::Leave);
-        let grant = Grant::tentative(engine, keys, ttl, NodeSet::all(cluster.size()), position);
+        // Before the first request: the validity counts from here, and whatever ends the attempt from now on releases.
+        let record = AttemptRecord::new(engine, keys, options, positions);
         let timeout = engine.node_timeout(ttl);
         let acquires = Round::until(cluster, keys, cluster.deadline(timeout)).time_from_write(timeout);
+        // Fewer replies decide nothing, and waking the task for each of them costs processor time.
         acquires.await_majority_but(0);
         let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity, tokens });
-        let votes = vec![Vote::Pending; cluster.size()];
-        Self {
-            acquires,
-            grant,
-            acquisition,
-            votes,
-            queue: QueueReport::default(),
-            positions,
-            queued_before,
-            next_roster: None,
-            engine,
-            wanted,
-            began,
-        }
+        Self { acquires, record, acquisition, next_roster: None, engine, wanted, began }
     }
 
-    /// Sends the acquire to all nodes.
+    /// Sends the acquire to all nodes, and not to a majority: which nodes are slow shows only when they are.
     fn send(&mut self) {
         let acquire = self.acquire();
         for node in 0..self.engine.cluster.size() {
@@ -176,14 +155,14 @@ impl<'a> Attempt<'a> {
     }
 
     fn acquire(&self) -> Operation {
-        let since = self.positions.as_ref().and_then(|positions| positions.since);
-        let (ttl, hint) = (self.grant.ttl(), self.engine.cluster.clock());
+        let grant = self.record.grant();
         Operation::Acquire {
-            owner: self.grant.owner(),
-            ttl,
-            hint,
+            owner: grant.owner(),
+            ttl: grant.ttl(),
+            // With it, nodes whose fences differ assign the same token, and there is nothing to confirm.
+            hint: self.engine.cluster.clock(),
             tokens: self.wanted.tokens,
-            since,
+            since: self.record.positions().and_then(|positions| positions.since),
             mode: self.wanted.options.mode,
         }
     }
@@ -208,10 +187,11 @@ impl<'a> Attempt<'a> {
     /// Asks the nodes to confirm a token until their votes decide. A late grant joins the round; a refusal with a higher fence
     /// may begin another round.
     async fn confirm(&mut self, proposal: Proposal) -> Step {
-        let (cluster, keys, owner) = (&self.engine.cluster, self.grant.keys().clone(), self.grant.owner());
-        let timeout = self.engine.node_timeout(self.grant.ttl());
+        let (cluster, keys, owner) = (&self.engine.cluster, self.wanted.keys, self.record.grant().owner());
+        let timeout = self.engine.node_timeout(self.wanted.options.ttl);
+        // By the same roster: nodes that vote by another one may belong to another majority.
         let new_round =
-            |acquires: &Round| Round::new(cluster, &keys, timeout).time_from_write(timeout).by_roster_of(acquires);
+            |acquires: &Round| Round::new(cluster, keys, timeout).time_from_write(timeout).by_roster_of(acquires);
         let (mut round, mut confirms) = (proposal.round, new_round(&self.acquires));
         let mut step = Step::from(proposal);
         loop {
@@ -219,6 +199,7 @@ impl<'a> Attempt<'a> {
                 Step::Wait => {}
                 Step::Confirm { round: next, token, nodes } => {
                     if next != round {
+                        // The replies to the round before are given up with it.
                         (round, confirms) = (next, new_round(&self.acquires));
                     }
                     for node in nodes {
@@ -232,7 +213,7 @@ impl<'a> Attempt<'a> {
                 Some(reply) = self.acquires.next() => self.count(reply),
                 Some(NodeReply { node, reply }) = confirms.next() => {
                     self.notice_roster(reply.as_ref().err());
-                    let elapsed = self.grant.sent().elapsed();
+                    let elapsed = self.record.grant().sent().elapsed();
                     self.acquisition.confirm_vote(node, round, confirm_vote(&reply), elapsed)
                 }
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
@@ -242,7 +223,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether the attempt failed because the roster changed, and a majority votes by the new one. Waits for that.
+    /// Whether the attempt failed because the roster changed. Waits until a majority votes by the new one.
     async fn is_overtaken(&mut self, verdict: &Step, until: Instant) -> bool {
         *verdict == NO_QUORUM
             && self.next_roster.is_some()
@@ -253,68 +234,30 @@ impl<'a> Attempt<'a> {
     fn settle(mut self, verdict: &Step) -> Result<Grant, FailedAttempt> {
         // Replies that arrived after the one that decided: they show where there is nothing to release.
         while let Some(reply) = self.acquires.take() {
-            self.record(reply);
+            self.replied(reply);
         }
-        self.wanted.acquiring.attempt_ended(&self.votes);
-        let unsent = self.acquires.unsent();
-        self.grant.nodes = self.grant.nodes.without(unsent);
-        if let Some(positions) = self.positions.as_deref_mut() {
-            positions.nodes = positions.nodes.union(unsent.intersection(self.queued_before));
+        self.wanted.acquiring.attempt_ended(self.record.votes());
+        self.record.not_sent(self.acquires.unsent());
+        let Self { acquires, record, wanted, .. } = self;
+        // Before the record, as when an attempt is dropped.
+        drop(acquires);
+        match verdict {
+            Step::Granted { token, .. } => Ok(record.won(*token, wanted.tokens)),
+            Step::Failed(failure) => Err(record.lost(*failure)),
+            Step::Wait | Step::Confirm { .. } => Err(record.lost(Failure::NoQuorum)),
         }
-        let failure = match verdict {
-            Step::Granted { token, .. } => {
-                let is_bare = self.votes.iter().any(|vote| matches!(vote, Vote::Held { .. }));
-                self.grant.won(*token..token.saturating_add(self.wanted.tokens.into()), is_bare);
-                return Ok(self.grant);
-            }
-            Step::Failed(failure) => *failure,
-            Step::Wait | Step::Confirm { .. } => Failure::NoQuorum,
-        };
-        // The caller goes on waiting: the release of a node that may have granted enters its queue again.
-        if let Some(positions) = self.positions.as_deref_mut()
-            && let Some(since) = positions.since
-        {
-            positions.nodes = positions.nodes.union(self.grant.nodes);
-            self.grant.position = QueuePosition::Keep { since, mode: self.wanted.options.mode };
-        }
-        let names = self.engine.cluster.members.iter().map(|member| member.node.name().to_owned());
-        let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();
-        Err(FailedAttempt { failure, votes, queue: self.queue })
     }
 
     /// Counts a reply to the acquire.
     fn count(&mut self, reply: NodeReply) -> Step {
         let node = reply.node;
-        let vote = self.record(reply);
-        self.acquisition.acquire_vote(node, vote, self.grant.sent().elapsed())
+        let vote = self.replied(reply);
+        self.acquisition.acquire_vote(node, vote, self.record.grant().sent().elapsed())
     }
 
-    /// Records what a reply says about the node: whether it may hold the key, and whether it has a queue position.
-    fn record(&mut self, NodeReply { node, reply }: NodeReply) -> AcquireVote {
-        self.notice_roster(reply.as_ref().err());
-        let entered = match reply {
-            Ok(Reply::Held { stranger, position: Some(position), .. }) => {
-                self.queue.add(stranger, position);
-                if position.anew && self.queued_before.contains(node) {
-                    self.queue.passed.insert(node);
-                }
-                true
-            }
-            // The queue is full, and the position is gone.
-            Ok(Reply::Held { .. }) => false,
-            _ => self.queued_before.contains(node),
-        };
-        let (count, vote) = acquire_vote(reply);
-        if !may_hold(&vote) {
-            self.grant.nodes.remove(node);
-            if let Some(positions) = self.positions.as_deref_mut()
-                && entered
-            {
-                positions.nodes.insert(node);
-            }
-        }
-        self.votes[node] = vote;
-        count
+    fn replied(&mut self, reply: NodeReply) -> AcquireVote {
+        self.notice_roster(reply.reply.as_ref().err());
+        self.record.replied(reply)
     }
 
     /// Notices that a node has another roster than the one that the votes are counted by.
@@ -331,7 +274,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What an attempt ends with that has no majority.
+/// How an attempt without a majority ends.
 const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
 
 /// Waits until a majority votes by this roster, or a newer one.
@@ -342,28 +285,6 @@ async fn overtaken(engine: &Engine, roster: Option<u64>) {
 impl From<Proposal> for Step {
     fn from(Proposal { round, token, nodes }: Proposal) -> Self {
         Self::Confirm { round, token, nodes }
-    }
-}
-
-/// Whether a node that voted like this may have set the key.
-fn may_hold(vote: &Vote) -> bool {
-    match vote {
-        Vote::Granted { .. } | Vote::Pending => true,
-        Vote::Held { .. } | Vote::NotALock => false,
-        Vote::Failed(error) => error.may_have_executed(),
-    }
-}
-
-fn acquire_vote(reply: Result<Reply, NodeError>) -> (AcquireVote, Vote) {
-    match reply {
-        Ok(Reply::Granted { token }) => (AcquireVote::Granted { token }, Vote::Granted { token }),
-        Ok(Reply::Held { remaining, .. }) => (AcquireVote::Held { remaining }, Vote::Held { remaining }),
-        Ok(Reply::NotALock) => (AcquireVote::Held { remaining: None }, Vote::NotALock),
-        Ok(other) => {
-            let error = NodeError::Protocol { reply: format!("{other:?} to an acquire") };
-            (AcquireVote::NoReply, Vote::Failed(error))
-        }
-        Err(error) => (AcquireVote::NoReply, Vote::Failed(error)),
     }
 }
 

@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::Home;
-use super::line::AttemptLines;
+use super::line::{AttemptKind, AttemptLines, AttemptPlace};
+use super::{FailedAttempt, Home};
 use crate::cluster::Cluster;
 use crate::node::{Keyspace, LockNode};
 use crate::observer::Reporter;
@@ -47,7 +48,7 @@ impl Engine {
             move || Arc::clone(&cluster).maintain()
         });
         Self {
-            lines: AttemptLines::new(cluster.size()),
+            lines: AttemptLines::new(&cluster, &random),
             cluster,
             random,
             tracker: TaskTracker::new(),
@@ -69,6 +70,27 @@ impl Engine {
         if let Some(runtime) = Handle::try_current().ok().or_else(|| self.home.runtime()) {
             self.tracker.spawn_on(work, &runtime);
         }
+    }
+
+    /// Waits in line for an attempt: until a time, and at least for the node timeout of this time to live. See
+    /// [`AttemptLines::enter`].
+    pub(crate) async fn enter_line(
+        &self,
+        kind: AttemptKind,
+        until: Instant,
+        ttl: Duration,
+    ) -> Result<AttemptPlace<'_>, FailedAttempt> {
+        self.lines.enter(kind, until, self.node_timeout(ttl)).await
+    }
+
+    /// Ends the wait of everybody in line, and lets nobody in any more.
+    pub(crate) fn close_lines(&self) {
+        self.lines.close();
+    }
+
+    /// Whether the quorum has been lost for so long that callers are answered at once.
+    pub(crate) fn outage_lasts(&self) -> bool {
+        self.lines.outage_lasts()
     }
 
     /// How long a node is given to reply, for a lock of this time to live.

@@ -12,20 +12,20 @@ pub(crate) struct FailedAttempt {
 }
 
 impl FailedAttempt {
-    /// What takes the place of an attempt that was not made.
+    /// The result of an attempt that was not made.
     pub(super) fn not_made(votes: Vec<NodeVote>) -> Self {
         Self { failure: Failure::NoQuorum, votes, queue: QueueReport::default() }
     }
 
-    /// Whether so many nodes have something else at the key of the lock that no majority can grant it.
+    /// Whether no majority can grant the lock, because too many nodes have something else at its key.
     pub(crate) fn is_not_a_lock(&self) -> bool {
         let others = self.votes.iter().filter(|vote| vote.vote == Vote::NotALock).count();
         self.votes.len() - others < majority(self.votes.len())
     }
 }
 
-/// Where the nodes' queues have the caller that waits. Their queues differ only while requests are on their way: of what they
-/// reply, the most counts.
+/// Where the waiting caller is in the nodes' queues. The queues differ only while requests are on their way, so the largest figure
+/// counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueReport {
     /// How many waiters are before it.

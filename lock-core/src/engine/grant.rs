@@ -5,26 +5,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Engine, Release};
+use super::Engine;
+use super::release::{Footprint, Release};
 use crate::cluster::NodeSet;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
 use crate::quorum::renewal_pause;
 use crate::random::OwnerId;
 
-/// What the nodes hold, or may hold, for one owner id: the footprint of an attempt, and the lock that it won.
+/// What an attempt may have left on the nodes, and the lock that it won.
 ///
 /// A grant exists before the first request of its attempt is sent, and travels with the lock from there: to the lease, and from
 /// one local holder to the next. Dropping it releases the lock, in the background.
 pub(crate) struct Grant {
     engine: Arc<Engine>,
-    pub(super) keys: LockKeys,
-    pub(super) owner: OwnerId,
-    pub(super) ttl: Duration,
-    /// The nodes that may hold the key.
-    pub(super) nodes: NodeSet,
-    /// What becomes of the queue positions on these nodes if the grant is dropped.
-    pub(super) position: QueuePosition,
+    pub(super) footprint: Footprint,
     /// The reserved tokens that are left; the first is the next holder's. Empty until the lock is granted.
     tokens: Range<u64>,
     /// When the requests were sent from which the present validity counts. The nodes hold the key for at least a time to live
@@ -51,11 +46,7 @@ impl Grant {
         let (owner, sent) = (engine.random.owner(), Instant::now());
         Self {
             engine,
-            keys,
-            owner,
-            ttl,
-            nodes,
-            position,
+            footprint: Footprint { keys, owner, ttl, nodes, position },
             tokens: 0..0,
             sent,
             granted_at: None,
@@ -75,13 +66,13 @@ impl Grant {
         token: u64,
     ) -> Self {
         let mut grant = Self::tentative(engine, keys, ttl, NodeSet::default(), QueuePosition::None);
-        (grant.owner, grant.sent, grant.tokens) = (owner, sent, token..token + 1);
+        (grant.footprint.owner, grant.sent, grant.tokens) = (owner, sent, token..token + 1);
         grant
     }
 
     /// Whether another process holds the lock, and delegated it.
     pub(crate) fn is_adopted(&self) -> bool {
-        self.nodes.is_empty()
+        self.footprint.nodes.is_empty()
     }
 
     /// A majority granted the lock, with these tokens. It is bare if a node refused.
@@ -99,11 +90,11 @@ impl Grant {
     }
 
     pub(crate) fn keys(&self) -> &LockKeys {
-        &self.keys
+        &self.footprint.keys
     }
 
     pub(crate) fn owner(&self) -> OwnerId {
-        self.owner
+        self.footprint.owner
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -115,11 +106,11 @@ impl Grant {
     }
 
     pub(crate) fn ttl(&self) -> Duration {
-        self.ttl
+        self.footprint.ttl
     }
 
     pub(crate) fn nodes(&self) -> NodeSet {
-        self.nodes
+        self.footprint.nodes
     }
 
     /// When the requests were sent from which the present validity counts.
@@ -144,34 +135,38 @@ impl Grant {
 
     /// The positions in the nodes' queues belong to another caller from now on.
     pub(crate) fn give_up_position(&mut self) {
-        self.position = QueuePosition::None;
+        self.footprint.position = QueuePosition::None;
     }
 
     /// Gives the lock up without a release: its key is on the nodes until it expires.
     pub(crate) fn leave_to_expire(mut self) {
-        self.nodes = NodeSet::default();
+        self.footprint.nodes = NodeSet::default();
     }
 
     /// The key may be on this node from now on, too.
     pub(crate) fn may_be_on(&mut self, node: usize) {
-        self.nodes.insert(node);
+        self.footprint.nodes.insert(node);
     }
 
     /// Releases the lock on every node that may hold it. When this returns, the requests are sent.
     pub(crate) fn release(mut self, position: QueuePosition) -> Release {
-        self.position = position;
-        let release = Release::send(&self.engine, &self);
+        self.footprint.position = position;
+        let release = self.send_release();
         // Nothing is left for `drop`.
-        self.nodes = NodeSet::default();
+        self.footprint.nodes = NodeSet::default();
         release
+    }
+
+    fn send_release(&self) -> Release {
+        Release::send(&self.engine, &self.footprint, self.granted_at.is_some())
     }
 }
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        if !self.nodes.is_empty() {
+        if !self.footprint.nodes.is_empty() {
             // The release is sent by now; dropping it leaves the rest of it to the background.
-            drop(Release::send(&self.engine, self));
+            drop(self.send_release());
         }
     }
 }

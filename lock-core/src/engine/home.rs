@@ -1,4 +1,3 @@
-use std::cell::Cell;
 use std::collections::HashSet;
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,11 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use tokio::runtime::{Handle, Id};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::watcher::Watcher;
 use crate::cluster::Cluster;
 use crate::task::Task;
 
@@ -24,17 +22,17 @@ const END_GRACE: Duration = Duration::from_millis(100);
 /// something blocks it or nobody drives it, another one on which the manager is used takes the work over: it ends the old tasks,
 /// gives the connections up as if they were lost, and starts again.
 ///
-/// Each runtime has one small task that watches the home. It asks, and the home answers: so nothing is done, and no timer runs,
+/// Each runtime has one small task that watches the home ([`watcher`](super::watcher)). It asks, and the home answers: so nothing is done, and no timer runs,
 /// while only one runtime uses the manager.
 pub(crate) struct Home {
     /// Tells homes apart.
-    id: u64,
+    pub(super) id: u64,
     cluster: Arc<Cluster>,
     pub(super) stop: CancellationToken,
     /// What to start on a new home.
     works: Mutex<Vec<Box<Work>>>,
     state: Mutex<State>,
-    /// Whether there is no home: there was none so far, or it was shut down.
+    /// Whether there is no home: there has been none, or it was shut down.
     is_vacant: AtomicBool,
     /// Held during a move, so that there is one at a time.
     moving: Mutex<()>,
@@ -56,11 +54,6 @@ struct State {
     tasks: Vec<Task>,
     /// The runtimes that watch.
     watching: HashSet<Id>,
-}
-
-thread_local! {
-    /// The home that was last started on this thread, and on which runtime: it is being watched from there.
-    static STARTED: Cell<Option<(u64, Id)>> = const { Cell::new(None) };
 }
 
 impl Home {
@@ -90,67 +83,13 @@ impl Home {
         works.push(Box::new(move || Box::pin(work())));
     }
 
-    /// Makes sure that the background work runs, and that the present runtime watches it. Outside a runtime it does nothing.
-    pub(crate) fn start(self: &Arc<Self>) {
-        let Ok(runtime) = Handle::try_current() else { return };
-        // The common case, without a lock: every acquisition passes here.
-        let here = Some((self.id, runtime.id()));
-        let is_watched = STARTED.get() == here && !self.is_vacant();
-        if is_watched || self.stop.is_cancelled() {
-            return;
-        }
-        let (is_new, tenure) = {
-            let mut state = self.lock();
-            (state.watching.insert(runtime.id()), state.tenure)
-        };
-        if self.is_vacant() {
-            self.move_to(&runtime, tenure);
-        }
-        if is_new {
-            runtime.spawn(Watcher::new(Arc::clone(self), runtime.id()).watch());
-        }
-        STARTED.set(here);
-    }
-
     /// The runtime that is the home, if there ever was one.
     pub(super) fn runtime(&self) -> Option<Handle> {
         self.lock().runtime.clone()
     }
 
-    /// Runs work on the home, because it may open connections. Begins it again if the home moves meanwhile. Returns `None` if the
-    /// background work has [ended](Self::end).
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the work goes on.
-    pub(crate) async fn run<T, F>(self: &Arc<Self>, work: impl Fn() -> F) -> Option<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        loop {
-            // Asked for before the state is read, so that no change in between is missed.
-            let changed = self.changed.notified();
-            if self.stop.is_cancelled() {
-                return None;
-            }
-            self.start();
-            if self.is_vacant() {
-                // Outside a runtime, or its runtime was just shut down.
-                return Some(work().await);
-            }
-            let (sender, output) = oneshot::channel();
-            let work = work();
-            self.spawn(async move { _ = sender.send(work.await) });
-            if let Ok(output) = output.await {
-                return Some(output);
-            }
-            changed.await;
-        }
-    }
-
     /// Starts a task on the home, which ends when the home moves.
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut state = self.lock();
         let Some(runtime) = state.runtime.clone().filter(|_| !self.stop.is_cancelled()) else { return };
         state.tasks.retain(|task| !task.is_finished());
@@ -205,6 +144,12 @@ impl Home {
 
     pub(super) fn is_vacant(&self) -> bool {
         self.is_vacant.load(Ordering::Acquire)
+    }
+
+    /// A runtime is to watch from now on. Returns whether it did not before, and how often the work has moved.
+    pub(super) fn watch_from(&self, runtime: Id) -> (bool, u64) {
+        let mut state = self.lock();
+        (state.watching.insert(runtime), state.tenure)
     }
 
     /// A runtime does not watch any more.

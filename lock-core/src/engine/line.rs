@@ -1,15 +1,16 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Engine, FailedAttempt};
+use super::FailedAttempt;
+use crate::cluster::Cluster;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::quorum::Failure;
+use crate::random::Random;
 
-/// The most requests of attempts of one manager, of each kind, that are under way at once, to all nodes together: each attempt sends
-/// one to every node.
+/// The most requests that attempts of one kind have under way at once, to all nodes together. Each attempt sends one to every node.
 const MAX_REQUESTS: usize = 320;
 
 /// While an outage lasts, one attempt is made in this time, with jitter. The other callers are answered with its votes: many
@@ -19,7 +20,7 @@ const PROBE_PAUSE: Duration = Duration::from_millis(200);
 /// Which attempts wait for each other.
 #[derive(Clone, Copy)]
 pub(crate) enum AttemptKind {
-    /// Of callers of whom the nodes do not know.
+    /// Of callers that are not in the nodes' queues.
     New,
     /// Of callers that waited at the nodes. A free key is kept for them only for a short time: behind thousands of new callers,
     /// they would miss every reservation.
@@ -28,10 +29,12 @@ pub(crate) enum AttemptKind {
 
 /// The lines in which acquisitions wait for their attempt, first come, first served.
 ///
-/// Without it, a burst of callers would send more requests than the nodes carry out within the node timeout: nearly all attempts
+/// Without them, a burst of callers would send more requests than the nodes carry out within the node timeout: nearly all attempts
 /// would fail, and their releases are work on top. Only the beginning of an attempt passes here. Confirms, renewals and releases
-/// never wait for other attempts.
+/// never wait for other attempts: they are about locks that are held, and the nodes get less to do by each of them.
 pub(super) struct AttemptLines {
+    cluster: Arc<Cluster>,
+    random: Arc<Random>,
     new: Semaphore,
     woken: Semaphore,
     last_failure: Mutex<Option<LastFailure>>,
@@ -54,44 +57,38 @@ pub(crate) struct AttemptPlace<'a> {
 }
 
 impl AttemptLines {
-    pub(super) fn new(nodes: usize) -> Self {
-        let places = || Semaphore::new(MAX_REQUESTS / nodes.max(1));
-        Self { new: places(), woken: places(), last_failure: Mutex::default(), outage: Notify::new() }
-    }
-
-    fn places(&self, kind: AttemptKind) -> &Semaphore {
-        match kind {
-            AttemptKind::New => &self.new,
-            AttemptKind::Woken => &self.woken,
+    pub(super) fn new(cluster: &Arc<Cluster>, random: &Arc<Random>) -> Self {
+        let places = || Semaphore::new(MAX_REQUESTS / cluster.size().max(1));
+        Self {
+            cluster: Arc::clone(cluster),
+            random: Arc::clone(random),
+            new: places(),
+            woken: places(),
+            last_failure: Mutex::default(),
+            outage: Notify::new(),
         }
     }
 
-    fn last_failure(&self) -> MutexGuard<'_, Option<LastFailure>> {
-        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Engine {
-    /// Waits in line for an attempt: until a time, and at least for the node timeout of this time to live.
+    /// Waits in line for an attempt: until a time, and at least for the node timeout.
     ///
     /// # Errors
     ///
-    /// [`Failure::NoQuorum`] in place of the attempt. If the time is over, each vote is [`NodeError::Overloaded`]. While an outage
+    /// [`Failure::NoQuorum`] instead of the attempt. If the time is over, each vote is [`NodeError::Overloaded`]. While an outage
     /// lasts, the votes are those of the last attempt. There are none if the lines were closed.
     ///
     /// # Cancel safety
     ///
     /// Dropped, the caller loses its place.
-    pub(crate) async fn enter_line(
+    pub(super) async fn enter(
         &self,
         kind: AttemptKind,
         until: Instant,
-        ttl: Duration,
+        node_timeout: Duration,
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
-        let (places, node_timeout) = (self.lines.places(kind), self.node_timeout(ttl));
         if let Some(votes) = self.votes_in_outage(node_timeout) {
             return Err(FailedAttempt::not_made(votes));
         }
+        let places = self.places(kind);
         if let Ok(permit) = places.try_acquire() {
             return Ok(AttemptPlace { _permit: permit });
         }
@@ -108,10 +105,35 @@ impl Engine {
         Err(FailedAttempt::not_made(votes))
     }
 
+    /// Ends the wait of everybody in line, and lets nobody in any more.
+    pub(super) fn close(&self) {
+        self.new.close();
+        self.woken.close();
+    }
+
+    /// Whether the quorum has been lost for so long that callers are answered at once.
+    pub(super) fn outage_lasts(&self) -> bool {
+        self.cluster.outage().is_lasting(self.cluster.now())
+    }
+
+    /// Notes whether a majority replied to an attempt that began at this time, by the time of the cluster.
+    pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, node_timeout: Duration, began: Duration) {
+        let failed = outcome.as_ref().err().filter(|failed| failed.failure == Failure::NoQuorum);
+        self.cluster.outage().attempt_ended(failed.is_none(), began, self.cluster.now());
+        if let Some(failed) = failed {
+            let next_probe = Instant::now() + self.random.jitter(PROBE_PAUSE);
+            let votes = failed.votes.clone();
+            *self.last_failure() = Some(LastFailure { votes, node_timeout, next_probe });
+            if self.outage_lasts() {
+                self.outage.notify_waiters();
+            }
+        }
+    }
+
     /// Waits until an attempt fails in an outage that lasts, and returns its votes.
     async fn outage_lasts_for(&self, node_timeout: Duration) -> Vec<NodeVote> {
         loop {
-            self.lines.outage.notified().await;
+            self.outage.notified().await;
             if let Some(votes) = self.votes_in_outage(node_timeout) {
                 return votes;
             }
@@ -124,11 +146,12 @@ impl Engine {
             return None;
         }
         let now = Instant::now();
-        let mut last = self.lines.last_failure();
+        let mut last = self.last_failure();
         let last = last.as_mut().filter(|last| node_timeout <= last.node_timeout)?;
         if now < last.next_probe {
             return Some(last.votes.clone());
         }
+        // This caller makes the attempt that the others are answered with.
         last.next_probe = now + self.random.jitter(PROBE_PAUSE);
         None
     }
@@ -139,28 +162,14 @@ impl Engine {
         members.map(|member| NodeVote { node: member.node.name().to_owned(), vote: vote() }).collect()
     }
 
-    /// Ends the wait of everybody in line, and lets nobody in any more.
-    pub(crate) fn close_lines(&self) {
-        self.lines.new.close();
-        self.lines.woken.close();
-    }
-
-    /// Whether the quorum has been lost for so long that callers are answered at once.
-    pub(crate) fn outage_lasts(&self) -> bool {
-        self.cluster.outage().is_lasting(self.cluster.now())
-    }
-
-    /// Notes whether a majority replied to an attempt that began at this time.
-    pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, ttl: Duration, began: Duration) {
-        let failed = outcome.as_ref().err().filter(|failed| failed.failure == Failure::NoQuorum);
-        self.cluster.outage().attempt_ended(failed.is_none(), began, self.cluster.now());
-        if let Some(failed) = failed {
-            let next_probe = Instant::now() + self.random.jitter(PROBE_PAUSE);
-            let (votes, node_timeout) = (failed.votes.clone(), self.node_timeout(ttl));
-            *self.lines.last_failure() = Some(LastFailure { votes, node_timeout, next_probe });
-            if self.outage_lasts() {
-                self.lines.outage.notify_waiters();
-            }
+    fn places(&self, kind: AttemptKind) -> &Semaphore {
+        match kind {
+            AttemptKind::New => &self.new,
+            AttemptKind::Woken => &self.woken,
         }
+    }
+
+    fn last_failure(&self) -> MutexGuard<'_, Option<LastFailure>> {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

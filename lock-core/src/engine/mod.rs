@@ -2,12 +2,13 @@
 //!
 //! A request is submitted to a node when it is sent, not when its reply is awaited
 //! ([`LockNode`](crate::node::LockNode)). Dropping a future in here never takes a request back, and never lets a later request
-//! overtake it. So the [`Grant`] of an attempt exists before the first request leaves, and releases when it is dropped: whoever
-//! drops the attempt, at whatever point, leaves a release behind every acquire.
+//! overtake it. So the [`Grant`] of an attempt exists before the first request leaves, and releases when it is dropped: an attempt
+//! that is dropped, at whatever point, leaves a release behind every acquire.
 //!
 //! Every `select!` is biased, here and elsewhere in the crate, so that a simulated run with one seed is the same run each time.
 
 mod attempt;
+mod attempt_record;
 mod engine;
 mod failed_attempt;
 mod grant;

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Engine, Grant, NodeReply, Round};
+use super::{Engine, NodeReply, Round};
 use crate::cluster::{Cluster, NodeSet};
 use crate::error::{NodeError, NodeVote, Refusal, Vote};
 use crate::node::{LockKeys, Operation, QueuePosition, Reply};
@@ -26,6 +26,17 @@ pub(crate) struct Unacknowledged {
     pub(crate) waited: Duration,
     /// The votes of the nodes that did not acknowledge it.
     pub(crate) votes: Vec<NodeVote>,
+}
+
+/// What the nodes hold, or may hold, for one owner id.
+pub(super) struct Footprint {
+    pub(super) keys: LockKeys,
+    pub(super) owner: OwnerId,
+    pub(super) ttl: Duration,
+    /// The nodes that may hold the key.
+    pub(super) nodes: NodeSet,
+    /// What becomes of the queue positions on these nodes when it is released.
+    pub(super) position: QueuePosition,
 }
 
 /// A release that was sent.
@@ -55,13 +66,14 @@ pub(crate) struct Release {
 
 impl Release {
     /// Sends the release to the nodes that may hold the key.
-    pub(super) fn send(engine: &Arc<Engine>, grant: &Grant) -> Self {
-        let (cluster, ttl, nodes) = (&engine.cluster, grant.ttl, grant.nodes);
-        let began = Instant::now();
-        let mut round = Round::until(cluster, &grant.keys, began + engine.node_timeout(ttl)).by_any_roster();
-        let operation = Operation::Release { owner: grant.owner, position: grant.position };
+    pub(super) fn send(engine: &Arc<Engine>, footprint: &Footprint, was_granted: bool) -> Self {
+        let &Footprint { ref keys, owner, ttl, nodes, position } = footprint;
+        let (cluster, began) = (&engine.cluster, Instant::now());
+        // To every node, by whichever roster it votes: a key that may be there would otherwise stay for its time to live.
+        let mut round = Round::until(cluster, keys, began + engine.node_timeout(ttl)).by_any_roster();
+        let operation = Operation::Release { owner, position };
         let mut tally = ReleaseTally::new(cluster.size());
-        // The nodes that cannot have the key may be so many that there is nothing to wait for.
+        // If a majority cannot have the key, there is nothing to wait for.
         let mut verdict = None;
         for node in 0..cluster.size() {
             if nodes.contains(node) {
@@ -73,9 +85,9 @@ impl Release {
         round.await_majority_but(cluster.size() - nodes.len());
         Self {
             engine: Arc::clone(engine),
-            keys: grant.keys.clone(),
-            owner: grant.owner,
-            was_granted: grant.granted_at().is_some(),
+            keys: keys.clone(),
+            owner,
+            was_granted,
             began,
             expires: began + ttl + drift(ttl),
             round: Some(round),
@@ -271,58 +283,4 @@ async fn when_reachable(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::node::{Keyspace, LockNode, MemoryNode};
-    use crate::quorum::MembershipConfig;
-    use crate::random::Random;
-    use crate::resource::Resource;
-
-    const TTL: Duration = Duration::from_secs(10);
-
-    async fn engine() -> (Vec<MemoryNode>, Arc<Engine>) {
-        let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
-        let config = MembershipConfig::of(nodes.iter().map(LockNode::name));
-        let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
-        let engine =
-            Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1), Arc::default()));
-        engine.home.start();
-        engine.cluster.all_joined().await;
-        (nodes, engine)
-    }
-
-    /// Releases what may be on these nodes.
-    fn release(engine: &Arc<Engine>, nodes: NodeSet) -> Release {
-        let keys = engine.cluster.keyspace.keys(&Resource::parse("r").unwrap());
-        Grant::tentative(engine, &keys, TTL, nodes, QueuePosition::None).release(QueuePosition::None)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nodes_that_cannot_have_the_key_decide_while_the_others_hang() {
-        let (nodes, engine) = engine().await;
-        // As after an attempt to which three nodes replied that the lock is held, and two did not reply.
-        let mut nodes_asked = NodeSet::default();
-        for (node, hung) in nodes[..2].iter().enumerate() {
-            hung.set_delay(Duration::from_secs(3600));
-            nodes_asked.insert(node);
-        }
-        let started = Instant::now();
-        let verdict = release(&engine, nodes_asked).verdict().await;
-        assert_eq!((verdict, started.elapsed()), (Ok(false), Duration::ZERO));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_release_goes_on_in_the_background_only_if_a_node_has_not_replied() {
-        let (nodes, engine) = engine().await;
-        drop(release(&engine, NodeSet::all(5)));
-        assert_eq!(engine.tracker.len(), 0);
-
-        nodes[4].set_delay(Duration::from_secs(1));
-        assert_eq!(release(&engine, NodeSet::all(5)).verdict().await, Ok(false));
-        assert_ne!(engine.tracker.len(), 0);
-        engine.tracker.close();
-        let began = Instant::now();
-        engine.tracker.wait().await;
-        assert_eq!(began.elapsed(), Duration::from_secs(1), "until it has");
-    }
-}
+mod tests;

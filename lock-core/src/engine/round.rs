@@ -25,8 +25,8 @@ pub(crate) struct Round {
     replies: Replies,
     /// Which seats were asked, and by which roster.
     roll: RollCall,
-    /// Requests to nodes to which the first connection is being made. They are sent by whoever polls the round, so that nothing
-    /// is sent after it was dropped.
+    /// Requests to nodes to which the first connection is being made. Polling the round sends them, so that nothing is sent after it
+    /// was dropped.
     waiting: Vec<WaitingRequest>,
     deadline: Instant,
     /// How much the deadline may be moved by requests that are written before it.
@@ -78,7 +78,7 @@ impl Round {
         Self { time_from_write: Some(TimeFromWrite { timeout, written_by: self.deadline }), ..self }
     }
 
-    /// Also sends to nodes that vote by another roster than the first one.
+    /// Also sends to nodes that vote by another roster than the first.
     pub(crate) fn by_any_roster(self) -> Self {
         Self { roll: RollCall::by_any_roster(), ..self }
     }
@@ -167,7 +167,7 @@ impl Round {
         .await
     }
 
-    /// The next reply, whatever the deadline; `None` when all have arrived. For who has a timer of its own.
+    /// The next reply, whatever the deadline; `None` when all have arrived. For callers that have their own timer.
     ///
     /// # Cancel safety
     ///

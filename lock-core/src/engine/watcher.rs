@@ -1,8 +1,10 @@
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::Home;
@@ -12,19 +14,77 @@ pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
 /// After how many questions in a row without an answer the background work moves.
 const MAX_UNANSWERED: u32 = 4;
 
+thread_local! {
+    /// The home that was last started on this thread, and on which runtime: it is being watched from there.
+    static STARTED: Cell<Option<(u64, Id)>> = const { Cell::new(None) };
+}
+
+impl Home {
+    /// Makes sure that the background work runs, and that the present runtime watches it. Outside a runtime it does nothing.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        // The common case, without a lock: every acquisition passes here.
+        let here = Some((self.id, runtime.id()));
+        let is_watched = STARTED.get() == here && !self.is_vacant();
+        if is_watched || self.stop.is_cancelled() {
+            return;
+        }
+        let (is_new, tenure) = self.watch_from(runtime.id());
+        if self.is_vacant() {
+            self.move_to(&runtime, tenure);
+        }
+        if is_new {
+            runtime.spawn(Watcher::new(Arc::clone(self), runtime.id()).watch());
+        }
+        STARTED.set(here);
+    }
+
+    /// Runs work on the home, because it may open connections. Begins it again if the home moves meanwhile. Returns `None` if the
+    /// background work has [ended](Self::end).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the work goes on.
+    pub(crate) async fn run<T, F>(self: &Arc<Self>, work: impl Fn() -> F) -> Option<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        loop {
+            // Asked for before the state is read, so that no change in between is missed.
+            let changed = self.changed.notified();
+            if self.stop.is_cancelled() {
+                return None;
+            }
+            self.start();
+            if self.is_vacant() {
+                // Outside a runtime, or its runtime was just shut down.
+                return Some(work().await);
+            }
+            let (sender, output) = oneshot::channel();
+            let work = work();
+            self.spawn(async move { _ = sender.send(work.await) });
+            if let Ok(output) = output.await {
+                return Some(output);
+            }
+            changed.await;
+        }
+    }
+}
+
 /// Watches the home from one runtime.
-pub(super) struct Watcher {
+struct Watcher {
     home: Arc<Home>,
     runtime: Id,
 }
 
 impl Watcher {
-    pub(super) fn new(home: Arc<Home>, runtime: Id) -> Self {
+    fn new(home: Arc<Home>, runtime: Id) -> Self {
         Self { home, runtime }
     }
 
     /// Moves the work to this runtime when its home was shut down or does not answer.
-    pub(super) async fn watch(self) {
+    async fn watch(self) {
         let home = &self.home;
         let mut silence = Silence::none();
         loop {

@@ -3,6 +3,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::*;

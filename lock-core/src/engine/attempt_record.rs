@@ -1,0 +1,142 @@
+use std::mem::take;
+use std::sync::Arc;
+
+use super::{Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport};
+use crate::cluster::NodeSet;
+use crate::error::{NodeError, NodeVote, Vote};
+use crate::node::{LockKeys, QueuePosition, Reply};
+use crate::options::LockOptions;
+use crate::quorum::{AcquireVote, Failure};
+
+/// What an attempt leaves on the nodes, as far as their replies tell: where the key may be, and where the caller has a position.
+///
+/// Until a node has replied, it may have done either. So the record begins with the key on every node, and only a reply takes a node
+/// off: an attempt that is dropped at any point releases wherever it may have been granted.
+pub(super) struct AttemptRecord<'a> {
+    grant: Grant,
+    votes: Vec<Vote>,
+    queue: QueueReport,
+    /// Lent by a caller that waits. While a node's reply is pending, its queue position is the grant's to give up.
+    positions: Option<&'a mut QueuePositions>,
+    /// The nodes that may have had a position before this attempt.
+    queued_before: NodeSet,
+    options: &'a LockOptions,
+}
+
+impl<'a> AttemptRecord<'a> {
+    /// The record of an attempt that is about to be sent to all nodes.
+    pub(super) fn new(
+        engine: &Arc<Engine>,
+        keys: &LockKeys,
+        options: &'a LockOptions,
+        mut positions: Option<&'a mut QueuePositions>,
+    ) -> Self {
+        let nodes = engine.cluster.size();
+        let since = positions.as_ref().and_then(|positions| positions.since);
+        let queued_before = positions.as_deref_mut().map(|positions| take(&mut positions.nodes)).unwrap_or_default();
+        let position = since.map_or(QueuePosition::None, |_| QueuePosition::Leave);
+        Self {
+            grant: Grant::tentative(engine, keys, options.ttl, NodeSet::all(nodes), position),
+            votes: vec![Vote::Pending; nodes],
+            queue: QueueReport::default(),
+            positions,
+            queued_before,
+            options,
+        }
+    }
+
+    pub(super) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// The queue positions of the caller, if it waits.
+    pub(super) fn positions(&self) -> Option<&QueuePositions> {
+        self.positions.as_deref()
+    }
+
+    pub(super) fn votes(&self) -> &[Vote] {
+        &self.votes
+    }
+
+    /// Records what a reply to the acquire says of the node: whether it may hold the key, and whether it has a queue position.
+    pub(super) fn replied(&mut self, NodeReply { node, reply }: NodeReply) -> AcquireVote {
+        let entered = match reply {
+            Ok(Reply::Held { stranger, position: Some(position), .. }) => {
+                self.queue.add(stranger, position);
+                if position.anew && self.queued_before.contains(node) {
+                    self.queue.passed.insert(node);
+                }
+                true
+            }
+            // The queue is full, and the position is gone.
+            Ok(Reply::Held { .. }) => false,
+            _ => self.queued_before.contains(node),
+        };
+        let (count, vote) = acquire_vote(reply);
+        if !may_hold(&vote) {
+            self.grant.footprint.nodes.remove(node);
+            if let Some(positions) = self.positions.as_deref_mut()
+                && entered
+            {
+                positions.nodes.insert(node);
+            }
+        }
+        self.votes[node] = vote;
+        count
+    }
+
+    /// The acquire was not sent to these nodes, and never will be.
+    pub(super) fn not_sent(&mut self, unsent: NodeSet) {
+        let nodes = &mut self.grant.footprint.nodes;
+        *nodes = nodes.without(unsent);
+        if let Some(positions) = self.positions.as_deref_mut() {
+            positions.nodes = positions.nodes.union(unsent.intersection(self.queued_before));
+        }
+    }
+
+    /// A majority granted the lock, with this many tokens, beginning with `token`.
+    pub(super) fn won(mut self, token: u64, tokens: u32) -> Grant {
+        let is_bare = self.votes.iter().any(|vote| matches!(vote, Vote::Held { .. }));
+        self.grant.won(token..token.saturating_add(tokens.into()), is_bare);
+        self.grant
+    }
+
+    /// Undoes the attempt: dropping the grant sends the release. A caller that waits keeps its positions.
+    ///
+    /// The release itself enters the queue of a node that had granted. Between a release and another request, the key would be free
+    /// there for a caller that has waited for less.
+    pub(super) fn lost(mut self, failure: Failure) -> FailedAttempt {
+        if let Some(positions) = self.positions.as_deref_mut()
+            && let Some(since) = positions.since
+        {
+            positions.nodes = positions.nodes.union(self.grant.footprint.nodes);
+            self.grant.footprint.position = QueuePosition::Keep { since, mode: self.options.mode };
+        }
+        let members = &self.grant.engine().cluster.members;
+        let names = members.iter().map(|member| member.node.name().to_owned());
+        let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();
+        FailedAttempt { failure, votes, queue: self.queue }
+    }
+}
+
+/// Whether a node that voted like this may have set the key.
+fn may_hold(vote: &Vote) -> bool {
+    match vote {
+        Vote::Granted { .. } | Vote::Pending => true,
+        Vote::Held { .. } | Vote::NotALock => false,
+        Vote::Failed(error) => error.may_have_executed(),
+    }
+}
+
+fn acquire_vote(reply: Result<Reply, NodeError>) -> (AcquireVote, Vote) {
+    match reply {
+        Ok(Reply::Granted { token }) => (AcquireVote::Granted { token }, Vote::Granted { token }),
+        Ok(Reply::Held { remaining, .. }) => (AcquireVote::Held { remaining }, Vote::Held { remaining }),
+        Ok(Reply::NotALock) => (AcquireVote::Held { remaining: None }, Vote::NotALock),
+        Ok(other) => {
+            let error = NodeError::Protocol { reply: format!("{other:?} to an acquire") };
+            (AcquireVote::NoReply, Vote::Failed(error))
+        }
+        Err(error) => (AcquireVote::NoReply, Vote::Failed(error)),
+    }
+}

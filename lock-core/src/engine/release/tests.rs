@@ -1,0 +1,53 @@
+use super::*;
+use crate::node::{Keyspace, LockNode, MemoryNode};
+use crate::quorum::MembershipConfig;
+use crate::random::Random;
+use crate::resource::Resource;
+
+const TTL: Duration = Duration::from_secs(10);
+
+async fn engine() -> (Vec<MemoryNode>, Arc<Engine>) {
+    let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
+    let config = MembershipConfig::of(nodes.iter().map(LockNode::name));
+    let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
+    let engine = Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1), Arc::default()));
+    engine.home.start();
+    engine.cluster.all_joined().await;
+    (nodes, engine)
+}
+
+/// Releases what may be on these nodes.
+fn release(engine: &Arc<Engine>, nodes: NodeSet) -> Release {
+    let keys = engine.cluster.keyspace.keys(&Resource::parse("r").unwrap());
+    let (owner, position) = (engine.random.owner(), QueuePosition::None);
+    Release::send(engine, &Footprint { keys, owner, ttl: TTL, nodes, position }, false)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_cannot_have_the_key_decide_while_the_others_hang() {
+    let (nodes, engine) = engine().await;
+    // As after an attempt to which three nodes replied that the lock is held, and two did not reply.
+    let mut nodes_asked = NodeSet::default();
+    for (node, hung) in nodes[..2].iter().enumerate() {
+        hung.set_delay(Duration::from_secs(3600));
+        nodes_asked.insert(node);
+    }
+    let started = Instant::now();
+    let verdict = release(&engine, nodes_asked).verdict().await;
+    assert_eq!((verdict, started.elapsed()), (Ok(false), Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_goes_on_in_the_background_only_if_a_node_has_not_replied() {
+    let (nodes, engine) = engine().await;
+    drop(release(&engine, NodeSet::all(5)));
+    assert_eq!(engine.tracker.len(), 0);
+
+    nodes[4].set_delay(Duration::from_secs(1));
+    assert_eq!(release(&engine, NodeSet::all(5)).verdict().await, Ok(false));
+    assert_ne!(engine.tracker.len(), 0);
+    engine.tracker.close();
+    let began = Instant::now();
+    engine.tracker.wait().await;
+    assert_eq!(began.elapsed(), Duration::from_secs(1), "until it has");
+}
