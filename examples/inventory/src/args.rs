@@ -68,7 +68,8 @@ pub(crate) struct ServeArgs {
 #[derive(Args)]
 pub(crate) struct DatabaseArgs {
     /// SQLite file, or PostgreSQL as `postgres://user@host/database`; by default, a temporary file that is removed at
-    /// the end. In PostgreSQL, the tables are `stock`, `orders`, `supply` and `lock_fence`.
+    /// the end. In PostgreSQL, which needs a build with `--features postgres`, the tables are `stock`, `orders`, `supply`
+    /// and `lock_fence`.
     #[arg(long, value_name = "FILE|URL")]
     pub(crate) database: Option<Database>,
 }
@@ -79,11 +80,12 @@ pub(crate) struct MasterArgs {
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", value_parser = redis_url)]
     redis: Vec<String>,
     /// URL of a PostgreSQL master, such as `postgres://user@127.0.0.1/database`; repeat for each one, an odd number in
-    /// total. One is enough. The tables are in the schema `locks`.
+    /// total. One is enough. The tables are in the schema `locks`. Needs a build with `--features postgres`.
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", value_parser = postgres_url)]
     #[arg(conflicts_with = "redis")]
     postgres: Vec<String>,
-    /// Address of a ZooKeeper ensemble, such as `zk-1:2181,zk-2:2181,zk-3:2181/locks`.
+    /// Address of a ZooKeeper ensemble, such as `zk-1:2181,zk-2:2181,zk-3:2181/locks`. Needs a build with
+    /// `--features zookeeper`.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "", value_parser = zookeeper_address)]
     #[arg(conflicts_with_all = ["redis", "postgres"])]
     zookeeper: Option<String>,

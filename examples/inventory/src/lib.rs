@@ -31,6 +31,6 @@ mod page;
 mod proof;
 mod shop;
 
-pub use page::{ServeConfig, install_recorder, serve};
+pub use page::{Metrics, ServeConfig, install_recorder, serve};
 pub use proof::{Answers, Config, LockStore, Mode, Progress, Report, Row, RunError, Signal, SignalWatcher, run};
 pub use shop::Database;

@@ -3,6 +3,7 @@
 mod args;
 
 use std::{
+    env,
     error::Error,
     io::{self, IsTerminal, Write},
     net::SocketAddr,
@@ -13,7 +14,11 @@ use std::{
 use clap::Parser;
 use inventory::{Config, Mode, Progress, Report, RunError, ServeConfig, SignalWatcher, install_recorder, run, serve};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 use crate::args::{BenchArgs, Cli, Command, ServeArgs};
 
@@ -38,12 +43,12 @@ async fn main() -> ExitCode {
 
     let outcome = match cli.command {
         Some(Command::Serve(args)) => {
-            init_logs("info");
+            init_logs(LevelFilter::INFO);
             serve_shop(args, stop).await.map(|()| ExitCode::SUCCESS)
         }
         None => {
             // Off by default: holders that pause lose their leases on purpose, and each loss is logged.
-            init_logs("off");
+            init_logs(LevelFilter::OFF);
             benchmark(cli.bench, &stop).await.map(|passed| {
                 let status = match signals.first() {
                     Some(signal) => signal.exit_status(),
@@ -131,13 +136,12 @@ fn print_where_to_look(address: SocketAddr) {
     println!("  curl --json '{{\"quantity\":1}}' http://{address}/stock/apple/deduct");
 }
 
-fn init_logs(default: &str) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .init();
+/// Logs to standard error what `RUST_LOG` asks for, such as `lock_core=debug,info`.
+fn init_logs(default: LevelFilter) {
+    let asked = env::var("RUST_LOG").ok().and_then(|targets| targets.parse().ok());
+    let targets = asked.unwrap_or_else(|| Targets::new().with_default(default));
+    let format = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    tracing_subscriber::registry().with(format).with(targets).init();
 }
 
 fn print_with_causes(error: &RunError) {

@@ -46,3 +46,12 @@ async fn unreachable_masters_are_an_error_not_a_table() {
     let outcome = run(&config, &CancellationToken::new(), |_| {}).await;
     assert!(matches!(outcome, Err(RunError::Connect(_))), "{outcome:?}");
 }
+
+#[cfg(not(feature = "zookeeper"))]
+#[tokio::test]
+async fn a_store_that_is_not_compiled_in_is_an_error_that_names_the_feature() {
+    let locks = LockStore::ZooKeeper("127.0.0.1:1".to_owned());
+    let config = Config { locks, modes: vec![Mode::DistributedLock], ..Config::default() };
+    let error = run(&config, &CancellationToken::new(), |_| {}).await.unwrap_err();
+    assert!(error.to_string().contains("--features zookeeper"), "{error}");
+}

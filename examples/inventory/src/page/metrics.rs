@@ -14,25 +14,37 @@ const BUCKETS: [f64; 13] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
 /// Values that were recorded since take memory until they are sorted into the buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
+/// The metrics of this process: see [`install_recorder`].
+#[derive(Debug, Clone)]
+pub struct Metrics(PrometheusHandle);
+
+impl From<PrometheusHandle> for Metrics {
+    fn from(recorder: PrometheusHandle) -> Self {
+        Self(recorder)
+    }
+}
+
 /// Installs the recorder of this process. The lock managers of the instances record with it, so it comes before them.
 ///
 /// # Errors
 ///
 /// [`RunError::Metrics`] if the process has a recorder already.
-pub fn install_recorder() -> Result<PrometheusHandle, RunError> {
-    Ok(PrometheusBuilder::new().set_buckets(&BUCKETS)?.install_recorder()?)
+pub fn install_recorder() -> Result<Metrics, RunError> {
+    let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS).and_then(PrometheusBuilder::install_recorder);
+    recorder.map(Metrics).map_err(|error| RunError::Metrics(error.into()))
 }
 
 /// The route.
-pub(crate) fn route(metrics: PrometheusHandle) -> Router {
-    let render = async move || ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.render());
+pub(crate) fn route(metrics: Metrics) -> Router {
+    let render =
+        async move || ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.0.render());
     Router::new().route("/metrics", get(render))
 }
 
 /// Sorts values into buckets until the service stops, however seldom somebody asks for them.
-pub(crate) async fn upkeep(metrics: &PrometheusHandle, stop: &CancellationToken) {
+pub(crate) async fn upkeep(metrics: &Metrics, stop: &CancellationToken) {
     let mut ticks = interval(UPKEEP_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        metrics.run_upkeep();
+        metrics.0.run_upkeep();
     }
 }

@@ -12,7 +12,7 @@
 //! | `masters` | the state of the masters, and their faults |
 //! | `rush` | the buyers |
 //! | `live` | all of it as server-sent events |
-//! | `metrics` | `/metrics`, for Prometheus |
+//! | `metrics` | `/metrics`, for Prometheus, with the feature `metrics` |
 //! | `controls`, `access` | the buttons, and who may press them |
 //! | `page.html` | the page itself, in one file |
 
@@ -24,6 +24,7 @@ mod feed;
 mod front;
 mod live;
 mod masters;
+#[cfg_attr(not(feature = "metrics"), path = "without_metrics.rs")]
 mod metrics;
 mod payment;
 mod proxy;
@@ -33,5 +34,5 @@ mod serve;
 mod switches;
 mod visit;
 
-pub use metrics::install_recorder;
+pub use metrics::{Metrics, install_recorder};
 pub use serve::{ServeConfig, serve};

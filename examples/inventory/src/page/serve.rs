@@ -1,7 +1,6 @@
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::try_join_all;
-use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +10,7 @@ use super::{
     books, front,
     live::{Live, Pages},
     masters::Tiles,
-    metrics,
+    metrics::{self, Metrics},
     payment::PagePayments,
     proxy::Proxy,
     rush::Rush,
@@ -41,7 +40,7 @@ pub struct ServeConfig {
     /// loopback address. The service has no authentication.
     pub public: bool,
     /// What `/metrics` shows: see [`install_recorder`](super::install_recorder).
-    pub metrics: PrometheusHandle,
+    pub metrics: Metrics,
 }
 
 /// Runs three instances of the shop, and a page that shows them, until `stop` completes. Then shuts
@@ -58,7 +57,7 @@ pub struct ServeConfig {
 /// | `POST /stock/{sku}/deduct` with `{"quantity":1}` | 200 `{order_id, sku, quantity, remaining, token}`; 409 if sold out, stale or busy; 404; 422 |
 /// | `GET /stock/{sku}` | 200 `{sku, quantity}`; 404 |
 /// | `GET /readyz` | 200 if locks can be acquired, otherwise 503 with the reason |
-/// | `GET /metrics` | the metrics of the locks of all instances, for Prometheus |
+/// | `GET /metrics` | the metrics of the locks of all instances, for Prometheus, with the feature `metrics`; 404 without |
 /// | `GET /` | the page |
 /// | `GET /events` | what the page shows, as server-sent events; 503 if 16 pages are open |
 /// | `POST /control/rush`, `/freeze`, `/slow` | 202, and buyers come; 409 |

@@ -1,7 +1,6 @@
 use std::{io, net::SocketAddr};
 
 use lock_axum::ConnectError;
-use metrics_exporter_prometheus::BuildError;
 
 use crate::shop::ShopError;
 
@@ -25,7 +24,7 @@ pub enum RunError {
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The process records metrics elsewhere already.
     #[error("cannot record metrics")]
-    Metrics(#[from] BuildError),
+    Metrics(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The service could not listen on an address.
     #[error("cannot listen on {address}")]
     Listen {
@@ -40,6 +39,14 @@ pub enum RunError {
     /// An instance did not start or stop in time.
     #[error("an instance of the service did not {0} in time")]
     Timeout(&'static str),
+}
+
+impl RunError {
+    /// This build has no client for a store.
+    #[cfg(not(all(feature = "postgres", feature = "zookeeper")))]
+    pub(super) fn without(store: &str, feature: &str) -> Self {
+        Self::Config(format!("this build has no client for {store}; run it with `--features {feature}`"))
+    }
 }
 
 impl From<ShopError> for RunError {

@@ -69,8 +69,16 @@ impl Masters {
             Self::InMemory(nodes) => builder.nodes(nodes.iter().cloned()).node_timeout(NODE_TIMEOUT).max_ttl(MAX_TTL),
             Self::Redis(urls) => builder.redis(urls).node_timeout(NODE_TIMEOUT),
             // The default of these is as long, or longer.
+            #[cfg(feature = "postgres")]
             Self::Postgres(urls) => builder.postgres(urls),
+            #[cfg(feature = "zookeeper")]
             Self::ZooKeeper(address) => builder.zookeeper(address),
+            #[cfg(not(feature = "postgres"))]
+            Self::Postgres(_) => return Err(RunError::without("a PostgreSQL server", "postgres")),
+            #[cfg(not(feature = "zookeeper"))]
+            Self::ZooKeeper(address) => {
+                return Err(RunError::without(&format!("the ZooKeeper ensemble {address}"), "zookeeper"));
+            }
         };
         builder.connect().await.map_err(RunError::Connect)
     }

@@ -10,7 +10,8 @@ use axum::{
 use lock_axum::fence::{self, StaleToken};
 use serde_json::json;
 use tokio::task::JoinError;
-use tokio_postgres::error::SqlState;
+
+use super::postgres;
 
 /// The last segment of the problem `type` of [`ShopError::SoldOut`].
 pub(crate) const SOLD_OUT: &str = "sold-out";
@@ -31,24 +32,9 @@ pub(crate) enum ShopError {
     #[error("the database failed")]
     Sqlite(#[from] rusqlite::Error),
     #[error("the database failed")]
-    Postgres(#[from] tokio_postgres::Error),
-    #[error("cannot connect to PostgreSQL at {address}")]
-    Unreachable { address: String, source: tokio_postgres::Error },
-    /// The user lacks a right.
-    #[error("the user of the database may not do this; its owner can, or can grant the right:\n{sql}\n")]
-    Forbidden { sql: String, source: tokio_postgres::Error },
+    Postgres(#[from] postgres::Error),
     #[error("the database thread failed")]
     Thread(#[from] JoinError),
-}
-
-impl ShopError {
-    /// What the error of a statement means.
-    pub(crate) fn of_statement(error: tokio_postgres::Error, sql: &str) -> Self {
-        if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
-            return Self::Forbidden { sql: sql.to_owned(), source: error };
-        }
-        error.into()
-    }
 }
 
 impl From<fence::rusqlite::ClaimError> for ShopError {
@@ -60,15 +46,6 @@ impl From<fence::rusqlite::ClaimError> for ShopError {
     }
 }
 
-impl From<fence::tokio_postgres::ClaimError> for ShopError {
-    fn from(error: fence::tokio_postgres::ClaimError) -> Self {
-        match error {
-            fence::tokio_postgres::ClaimError::Stale(stale) => stale.into(),
-            fence::tokio_postgres::ClaimError::Database(error) => Self::of_statement(error, fence::CLAIM),
-        }
-    }
-}
-
 impl IntoResponse for ShopError {
     fn into_response(self) -> Response {
         let (status, kind, detail) = match &self {
@@ -76,11 +53,7 @@ impl IntoResponse for ShopError {
             Self::UnknownSku => (StatusCode::NOT_FOUND, "unknown-sku", self.to_string()),
             Self::SoldOut => (StatusCode::CONFLICT, SOLD_OUT, self.to_string()),
             Self::BadOrder(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad-order", self.to_string()),
-            Self::Sqlite(_)
-            | Self::Postgres(_)
-            | Self::Unreachable { .. }
-            | Self::Forbidden { .. }
-            | Self::Thread(_) => {
+            Self::Sqlite(_) | Self::Postgres(_) | Self::Thread(_) => {
                 tracing::error!(error = &self as &dyn std::error::Error, "request failed");
                 // Neither statements nor addresses are for buyers.
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal", "the database failed".to_owned())

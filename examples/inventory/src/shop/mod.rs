@@ -11,7 +11,7 @@
 //! | `fence` | the two transactions, each of which claims first |
 //!
 //! The rest is what any service has: `router`, `server` (graceful shutdown), `order` and `known_sku`
-//! (extractors), `error`, `payment`, `store`, `database` and `transaction` (SQLite or PostgreSQL).
+//! (extractors), `error`, `payment`, `store`, `database` and `transaction` (SQLite, or `postgres` with the feature of that name).
 //!
 //! # Why the lock needs a fence
 //!
@@ -26,9 +26,8 @@
 //! [`fence::CREATE_TABLE`](lock_axum::fence::CREATE_TABLE). Each transaction of the handler does the
 //! following:
 //!
-//! 1. **Claim**, with [`fence::rusqlite::claim`](lock_axum::fence::rusqlite::claim) or
-//!    [`fence::tokio_postgres::claim`](lock_axum::fence::tokio_postgres::claim). If it fails, a later
-//!    holder was here first: stop.
+//! 1. **Claim**, with [`fence::rusqlite::claim`](lock_axum::fence::rusqlite::claim), or
+//!    `fence::tokio_postgres::claim`. If it fails, a later holder was here first: stop.
 //! 2. **Read.** No older holder can change what is read from here on.
 //! 3. **Write**, based on what was read.
 //!
@@ -56,6 +55,8 @@ mod handlers;
 mod known_sku;
 mod order;
 mod payment;
+#[cfg_attr(not(feature = "postgres"), path = "without_postgres.rs")]
+mod postgres;
 mod purchase;
 mod router;
 mod server;

@@ -63,7 +63,7 @@ impl Service {
             prefix: "inventory:".to_owned(),
             database: Some(database.unwrap_or(file)),
             public: false,
-            metrics: PrometheusBuilder::new().build_recorder().handle(),
+            metrics: PrometheusBuilder::new().build_recorder().handle().into(),
         };
         let stop = CancellationToken::new();
         let (listening, address) = oneshot::channel();
