@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::{MAX_TOKEN, NodeError, NodeRecord};
 
 /// What an inspection found out about a node that can be used. Whether the node votes follows from this.
@@ -46,8 +44,6 @@ impl Inspection {
 pub enum FoundRecord {
     /// None: the node is new, or lost everything.
     None,
-    /// One of the format before this one.
-    Former(FormerRecord),
     /// One of another format.
     OtherFormat(u32),
     /// This one.
@@ -60,18 +56,7 @@ impl FoundRecord {
     pub fn get(&self) -> Option<&NodeRecord> {
         match self {
             Self::Record(record) => Some(record),
-            Self::None | Self::Former(_) | Self::OtherFormat(_) => None,
+            Self::None | Self::OtherFormat(_) => None,
         }
     }
-}
-
-/// What a record of format 1 says about the set that the node was a member of.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FormerRecord {
-    /// The number of nodes.
-    pub nodes: usize,
-    /// The longest time to live of any lock.
-    pub max_ttl: Duration,
-    /// The name of the set.
-    pub set_name: String,
 }

@@ -42,7 +42,7 @@ pub mod writing;
 mod zookeeper;
 
 pub use self::evict::{EVICTION_GAP, Evict, Eviction};
-pub use self::inspection::{FormerRecord, FoundRecord, Inspection};
+pub use self::inspection::{FoundRecord, Inspection};
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 pub use self::invalid_url::InvalidUrl;
 pub use self::keyspace::{Keyspace, LockKeys};

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::limits::MAX_TOKEN;
-use super::roster::{Ballot, MemberId, Roster, SetId};
+use super::roster::{Ballot, MemberId, Roster};
 use crate::error::NodeError;
 use crate::random::Epoch;
 
@@ -42,18 +42,12 @@ pub struct Quarantine {
 
 impl NodeRecord {
     /// The version of the format of keys, records and scripts.
-    pub const FORMAT: u32 = 2;
+    pub const FORMAT: u32 = 1;
 
     /// Whether its own roster has a seat for it.
     #[must_use]
     pub fn has_seat(&self) -> bool {
         self.roster.as_ref().is_some_and(|roster| roster.contains(self.member))
-    }
-
-    /// Its roster, unless that stands for a set of the former format.
-    #[must_use]
-    pub fn set(&self) -> Option<&Roster> {
-        self.roster.as_ref().filter(|roster| roster.set != SetId::FORMER)
     }
 
     /// Whether it has installed this very roster, and has a seat in it.
@@ -85,7 +79,7 @@ impl NodeRecord {
 /// succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordWrite {
-    /// The id and version of the present record; `None` if there is none, or one of an earlier format.
+    /// The id and version of the present record; `None` if there is none.
     pub expected: Option<(MemberId, u64)>,
     /// The new record. Its version is counted by the node.
     pub record: NodeRecord,

@@ -16,12 +16,6 @@ pub struct MemberId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SetId(pub u64);
 
-impl SetId {
-    /// Stands for a set of the former format, whose members had no ids. The roster of a node that was in one has no members; it tells
-    /// for how long the node may have granted locks.
-    pub const FORMER: Self = Self(0);
-}
-
 /// The members of a set, and what all of its clients agree on. A change makes the roster of the next generation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Roster {

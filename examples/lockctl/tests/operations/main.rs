@@ -8,4 +8,3 @@ mod losses;
 mod replacing;
 mod service;
 mod settings;
-mod taking_over;

@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Pipeline, Value};
 
 use super::classify::{connect_error, node_error};
-use super::record::{self, FORMER_FIELDS};
+use super::record;
 use super::script::VOTES;
 use crate::node::record_fields::{FIELDS, written};
 use crate::node::{FenceReading, Inspection, Keyspace, MAX_TOKEN, NodeError, NodeRecord, RecordWrite, Refusal};
@@ -48,7 +48,7 @@ pub(super) struct Seen {
 /// Reads everything that decides whether the node is admitted, in one round trip.
 pub(super) async fn inspect(connection: &mut MultiplexedConnection, keyspace: &Keyspace) -> Result<Seen, NodeError> {
     let mut pipeline = Pipeline::new();
-    pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS).arg(&FORMER_FIELDS);
+    pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS);
     pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
     // To nobody: only whether this user may publish is of interest.
     pipeline.cmd("PUBLISH").arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");

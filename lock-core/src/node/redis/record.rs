@@ -1,17 +1,12 @@
 //! The record of a node as fields of a hash.
 
-use std::time::Duration;
-
 use redis::Cmd;
 
 use super::codec::millis;
 use super::script::{RECORD, ScriptRef};
 use crate::node::limits::parse_number;
 use crate::node::record_fields::{FIELDS, decode_fields, encode_fields, text};
-use crate::node::{FenceReading, FormerRecord, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite};
-
-/// The fields of a record of format 1 that matter to a set that is formed of such nodes.
-pub(super) const FORMER_FIELDS: [&str; 3] = ["nodes", "max_ttl", "set_name"];
+use crate::node::{FenceReading, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite};
 
 /// Each request looks up a fence in the hash of the record. Redis would keep up to 512 fields as a list, and search it from its
 /// start, unless one value is longer than 64 bytes (`hash-max-listpack-entries` and `-value`). This one is.
@@ -36,27 +31,19 @@ pub(super) fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
     command
 }
 
-/// Reads the fields of a record, and those of a former one.
+/// Reads the fields of a record.
 pub(super) fn decode(fields: &[Option<String>]) -> Result<FoundRecord, NodeError> {
     let damaged = || NodeError::Protocol { reply: format!("damaged record of the node: {fields:?}") };
-    let Some((fields, former)) = fields.split_first_chunk::<{ FIELDS.len() }>() else { return Err(damaged()) };
+    let Ok(fields) = <&[_; FIELDS.len()]>::try_from(fields) else { return Err(damaged()) };
     if fields.iter().all(Option::is_none) {
         return Ok(FoundRecord::None);
     }
     let [_, _, _, Some(format), ..] = fields else { return Err(damaged()) };
     match format.parse() {
         Ok(NodeRecord::FORMAT) => decode_fields(fields).map(FoundRecord::Record).ok_or_else(damaged),
-        Ok(1) => decode_former(former).map(FoundRecord::Former).ok_or_else(damaged),
         Ok(other) => Ok(FoundRecord::OtherFormat(other)),
         Err(_) => Err(damaged()),
     }
-}
-
-fn decode_former(fields: &[Option<String>]) -> Option<FormerRecord> {
-    let [nodes, max_ttl, set_name] = fields else { return None };
-    let nodes = usize::from(nodes.as_deref()?.parse::<u8>().ok()?);
-    let max_ttl = Duration::from_millis(parse_number(max_ttl.as_deref()?)?);
-    Some(FormerRecord { nodes, max_ttl, set_name: set_name.clone()? })
 }
 
 /// The highest of the fences among all fields of a record, if it was written for this run of the server.
@@ -79,16 +66,14 @@ mod tests {
     use super::*;
     use crate::random::Epoch;
 
-    const ALL: usize = FIELDS.len() + FORMER_FIELDS.len();
-
     fn fields(values: [&str; FIELDS.len()]) -> [Option<String>; FIELDS.len()] {
         values.map(|value| Some(value.to_owned()))
     }
 
     #[test]
     fn a_record_is_read_whole_or_reported() {
-        assert_eq!(decode(&[const { None }; ALL]), Ok(FoundRecord::None));
-        let mut found = fields(["00ff-7", "3", "r", "2", "", "", "", "", "", "00ff-7 9 00aa-1 8", "ff"]);
+        assert_eq!(decode(&[const { None }; FIELDS.len()]), Ok(FoundRecord::None));
+        let mut found = fields(["00ff-7", "3", "r", "1", "", "", "", "", "", "00ff-7 9 00aa-1 8", "ff"]);
         let Ok(FoundRecord::Record(record)) = decode(&found) else { panic!() };
         assert_eq!((record.member, record.version), (MemberId { random: 255, micros: 7 }, 3));
         assert_eq!((record.epoch, record.quarantines.len()), (Some(Epoch::from_bits(255)), 2));
@@ -112,7 +97,7 @@ mod tests {
                 (9, format!("00ff-7 {number}")),
             ];
             for (field, value) in damaged {
-                let mut found = fields(["00ff-7", "3", "r", "2", "", "", "", "", "", "", "ff"]);
+                let mut found = fields(["00ff-7", "3", "r", "1", "", "", "", "", "", "", "ff"]);
                 assert!(matches!(decode(&found), Ok(FoundRecord::Record(_))));
                 found[field] = Some(value);
                 assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "{found:?}");
@@ -124,17 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_former_record_the_settings_of_the_set_are_read_and_of_others_the_format() {
-        let mut found = [const { None }; ALL];
-        (found[2], found[3], found[10]) = (Some("r".into()), Some("1".into()), Some("ff".into()));
-        assert!(decode(&found).is_err(), "damaged");
-        for (field, value) in found[FIELDS.len()..].iter_mut().zip(["3", "60000", "shop"]) {
-            *field = Some(value.to_owned());
-        }
-        let record = FormerRecord { nodes: 3, max_ttl: Duration::from_secs(60), set_name: "shop".into() };
-        assert_eq!(decode(&found), Ok(FoundRecord::Former(record)));
+    fn only_the_format_is_read_from_a_record_of_another_format() {
+        let mut found = [const { None }; FIELDS.len()];
         found[3] = Some("3".into());
         assert_eq!(decode(&found), Ok(FoundRecord::OtherFormat(3)));
+        found[3] = None;
+        found[2] = Some("r".into());
+        assert!(decode(&found).is_err(), "a record without a format is damaged");
     }
 
     #[test]

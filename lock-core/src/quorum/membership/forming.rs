@@ -106,20 +106,20 @@ impl Membership {
     fn may_form(&self) -> bool {
         let Some(roster) = &self.roster else {
             // Nodes of several sets.
-            return self.records().all(|(_, record)| record.set().is_none()) || self.config.form_with_missing;
+            return self.records().all(|(_, record)| record.roster.is_none()) || self.config.form_with_missing;
         };
         // If a member that remembers names one elsewhere, the set may live there: this client's, or another one that it is a member of.
         let may_live_elsewhere = self.some_remember(roster) && self.some_are_elsewhere(roster)
             || self
                 .records()
                 .filter(|(_, record)| record.has_seat())
-                .any(|(_, record)| record.set().is_some_and(|other| self.some_are_elsewhere(other)));
+                .any(|(_, record)| record.roster.as_ref().is_some_and(|other| self.some_are_elsewhere(other)));
         self.config.form_with_missing || !may_live_elsewhere
     }
 
     /// The masters of a set that was formed over this one and may live elsewhere, if a record tells of it.
     pub(super) fn formed_over_it(&self, roster: &Roster) -> Option<Vec<String>> {
-        let rosters = (0..self.nodes.len()).filter_map(|node| self.record(node)?.set());
+        let rosters = (0..self.nodes.len()).filter_map(|node| self.record(node)?.roster.as_ref());
         // What has become of one whose masters are all in this list, this client sees.
         let is_successor = |other: &&Roster| other.formed_over.contains(&roster.set) && self.some_are_elsewhere(other);
         let successor = rosters.filter(is_successor).max_by_key(|other| other.generation)?;
@@ -128,7 +128,7 @@ impl Membership {
 
     /// The sets that a new one is formed over: those that this client knows of, by itself or by the records.
     fn formed_over(&self) -> Vec<SetId> {
-        let installed = self.records().filter_map(|(_, record)| record.set());
+        let installed = self.records().filter_map(|(_, record)| record.roster.as_ref());
         let mut rosters: Vec<&Roster> = installed.chain(&self.roster).collect();
         rosters.sort_by_key(|roster| Reverse(roster.generation));
         let mut sets: Vec<SetId> = Vec::new();

@@ -253,7 +253,7 @@ impl Membership {
 
     /// The newest roster that is installed anywhere and is of this client's set.
     fn newest(&self) -> Option<(Roster, Vec<MemberId>)> {
-        let installed = || (0..self.nodes.len()).filter_map(|node| self.record(node)?.set());
+        let installed = || (0..self.nodes.len()).filter_map(|node| self.record(node)?.roster.as_ref());
         let present = |roster: &Roster| roster.members().filter(|id| self.node_of(*id).is_some()).count();
         let one_set = || installed().all(|one| installed().all(|other| one.set == other.set));
         let eligible = |roster: &&Roster| match &self.roster {
@@ -322,23 +322,19 @@ impl Membership {
             return Some(Refusal::Duplicate { other: self.config.names[other].clone() });
         }
         let other_set = |field, ours: String, theirs: String| Some(Refusal::OtherSet { field, ours, theirs });
-        let other_settings = |name: &str, theirs: usize| {
-            let ours = self.config.names.len();
-            if name != self.config.set_name {
-                other_set("set_name", format!("{:?}", self.config.set_name), format!("{name:?}"))
-            } else if ours != theirs {
-                other_set("number of nodes", ours.to_string(), theirs.to_string())
-            } else {
-                None
-            }
-        };
         match &seen.record {
             FoundRecord::None => None,
-            FoundRecord::Former(former) => other_settings(&former.set_name, former.nodes),
             FoundRecord::OtherFormat(other) => other_set("format", NodeRecord::FORMAT.to_string(), other.to_string()),
             FoundRecord::Record(record) => {
                 let roster = record.roster.as_ref()?;
-                other_settings(&roster.name, roster.seats.len())
+                let (ours, theirs) = (self.config.names.len(), roster.seats.len());
+                if roster.name != self.config.set_name {
+                    other_set("set_name", format!("{:?}", self.config.set_name), format!("{:?}", roster.name))
+                } else if ours != theirs {
+                    other_set("number of nodes", ours.to_string(), theirs.to_string())
+                } else {
+                    None
+                }
             }
         }
     }

@@ -37,7 +37,7 @@ impl Membership {
         }
         let Some(roster) = &self.roster else {
             return Standing::NotMember(match (seen.record.get(), self.contested()) {
-                (Some(record), _) if record.set().is_some() => NotMember::OtherSet,
+                (Some(record), _) if record.roster.is_some() => NotMember::OtherSet,
                 (_, Some(other)) => {
                     let addresses: Vec<&str> = other.seats.iter().flatten().map(|seat| &*seat.address).collect();
                     NotMember::Contested { addresses: addresses.join(", ") }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Membership, Step};
-use crate::node::{FormerRecord, FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Roster, SetId};
+use crate::node::{FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Roster};
 use crate::quorum::{drift, majority};
 use crate::random::Epoch;
 
@@ -38,20 +38,6 @@ impl Membership {
         match &seen.record {
             FoundRecord::None => Some(write(None, candidate(None, draw))),
             FoundRecord::OtherFormat(_) => None,
-            FoundRecord::Former(FormerRecord { nodes, max_ttl, set_name }) => {
-                // It was a member of a set whose members had no ids: it is not new.
-                let was = MemberId { random: draw(), micros: 0 };
-                let roster = Roster {
-                    set: SetId::FORMER,
-                    generation: 1,
-                    max_ttl: *max_ttl,
-                    quarantine_ttl: *max_ttl,
-                    formed_over: Vec::new(),
-                    name: set_name.clone(),
-                    seats: vec![None; *nodes],
-                };
-                Some(write(None, NodeRecord { roster: Some(roster), ..candidate(Some(was), draw) }))
-            }
             FoundRecord::Record(record) if record.run_id == seen.run_id => None,
             FoundRecord::Record(record) if self.config.assume_durable && seen.durable && record.epoch.is_some() => {
                 let run_id = seen.run_id.clone();

@@ -1,7 +1,7 @@
 -- Writes the record of the node, if the present one is the expected one.
 --
 -- KEYS   the record of the node
--- ARGV   the id and the version of the present record ('' and '' for no record, or one of an earlier format); whether the id of
+-- ARGV   the id and the version of the present record ('' and '' for no record); whether the id of
 --        the new record ends with the time of this node ('new' or ''); what each fence is raised to ('' for nothing); the
 --        quarantines that begin, 'member ms member ms', or ''; then the fields of the record, each a name and a value.
 --        The field `member` comes first, and `epoch` last.
@@ -48,7 +48,5 @@ if floor then
   end
 end
 
--- What a record of format 1 has besides.
-call('HDEL', RECORD, 'nodes', 'max_ttl', 'set_name')
 call('HSET', unpack(fields))
 return {'WRITTEN', fields[3], fields[quarantines]}

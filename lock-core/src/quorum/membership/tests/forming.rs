@@ -172,27 +172,15 @@ fn a_set_whose_node_forgot_while_it_was_formed_is_formed_again_when_somebody_say
 }
 
 #[test]
-fn a_set_of_the_former_format_is_formed_again_after_its_own_quarantine() {
+fn a_node_with_a_record_of_another_format_is_refused_and_left_alone() {
     let mut world = World::new(&LIST);
-    let former = FormerRecord { nodes: 3, max_ttl: MAX_TTL, set_name: String::new() };
-    LIST.iter().for_each(|name| world.node(name).former = Some(former.clone()));
-    let mut other = Client::new(&["1"]);
-    world.settle(&mut other);
-    assert!(matches!(other.membership.standing(0, Duration::ZERO), Standing::Refused(_)), "another number of nodes");
-
-    let mut brief = Client::with(&LIST, |config| config.max_ttl = Duration::from_secs(1));
-    world.node("3").up = false;
-    world.settle(&mut brief);
-    assert!(brief.reason(0).contains("3 cannot be used"), "{}", brief.reason(0));
-    world.node("3").up = true;
-    world.settle(&mut brief);
-    assert_eq!((brief.standings().as_str(), brief.generation()), ("qqq", 2));
-    world.pass(59);
-    world.settle(&mut brief);
-    assert_eq!(brief.standings(), "qqq", "locks of the former set may live for that long");
-    world.pass(3);
-    world.settle(&mut brief);
-    assert_eq!(brief.standings(), "aaa");
+    let mut client = Client::new(&LIST);
+    world.look(&mut client);
+    let seen = Inspection { record: FoundRecord::OtherFormat(7), ..world.inspect("1").unwrap() };
+    client.membership.observe(0, Some(seen), Duration::ZERO);
+    assert!(matches!(client.membership.standing(0, Duration::ZERO), Standing::Refused(_)));
+    assert!(world.step(&mut client), "the others get ids");
+    assert_eq!(world.node("1").record, None);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::node::{FenceReading, FormerRecord, FoundRecord, Inspection, NodeRecord, RecordWrite};
+use crate::node::{FenceReading, FoundRecord, Inspection, NodeRecord, RecordWrite};
 
 const MAX_TTL: Duration = Duration::from_secs(60);
 const SECOND: u64 = 1_000_000;
@@ -22,7 +22,6 @@ struct Node {
     run: u32,
     clock: u64,
     record: Option<NodeRecord>,
-    former: Option<FormerRecord>,
     fence: u64,
     /// How many writes it executed.
     log: u64,
@@ -44,7 +43,7 @@ struct Client {
 
 impl World {
     fn new(names: &[&'static str]) -> Self {
-        let node = || Node { up: true, run: 1, clock: 1000 * SECOND, record: None, former: None, fence: 0, log: 0 };
+        let node = || Node { up: true, run: 1, clock: 1000 * SECOND, record: None, fence: 0, log: 0 };
         Self { nodes: names.iter().map(|name| (*name, node())).collect(), now: Duration::ZERO, next: 0 }
     }
 
@@ -80,7 +79,7 @@ impl World {
             log_position: Some(node.log),
             durable: true,
             clock_micros: node.clock,
-            record: node.found(),
+            record: node.record.clone().map_or(FoundRecord::None, FoundRecord::Record),
         })
     }
 
@@ -121,14 +120,6 @@ impl World {
 }
 
 impl Node {
-    fn found(&self) -> FoundRecord {
-        match (&self.record, &self.former) {
-            (Some(record), _) => FoundRecord::Record(record.clone()),
-            (None, Some(former)) => FoundRecord::Former(former.clone()),
-            (None, None) => FoundRecord::None,
-        }
-    }
-
     fn write(&mut self, write: &RecordWrite) -> Option<NodeRecord> {
         let record = write.apply(self.record.as_ref(), self.clock).filter(|_| self.up)?;
         self.log += 1;
