@@ -12,6 +12,7 @@ mod attribute;
 mod diagnostics;
 mod expand;
 mod function;
+mod limits;
 mod validate;
 
 use proc_macro::TokenStream;

@@ -1,12 +1,12 @@
 //! How long a `ttl`, a `wait` and a `max_hold`.
 //!
-//! | | What it answers | Default | Range |
-//! |---|---|---|---|
-//! | `ttl` | How long do others wait if this process dies? | 10 s | 100 ms to `max_ttl` |
-//! | `wait` | How long may a caller wait for its turn? | 2 s | 0 to a day |
-//! | `max_hold` | When is a holder that still runs considered stuck? | 60 s | 1 ms to 7 days |
+//! | | What it answers |
+//! |---|---|
+//! | [`ttl`](crate::LockManagerBuilder::ttl) | How long do others wait if this process dies? |
+//! | [`wait`](crate::LockManagerBuilder::wait) | How long may a caller wait for its turn? |
+//! | [`max_hold`](crate::LockManagerBuilder::max_hold) | When is a holder that still runs considered stuck? |
 //!
-//! The defaults are those of the manager, and each lock can have its own.
+//! The manager has a default for each, and each lock can have its own.
 //!
 //! # `ttl` is not how long the work takes
 //!
@@ -36,7 +36,7 @@
 //! is blocked, as long as the manager is used on another one. Below one second, masters also have less time to reply:
 //! the [`node_timeout`](crate::LockManagerBuilder::node_timeout) is a twentieth of the `ttl` then, and 50 ms otherwise.
 //!
-//! No lock may ask for more than [`max_ttl`](crate::LockManagerBuilder::max_ttl), 60 seconds by default. That is also,
+//! No lock may ask for more than [`max_ttl`](crate::LockManagerBuilder::max_ttl). That is also,
 //! with a margin, for how long a master that restarted grants nothing. So do not raise it for a single long job:
 //! renewal is for that.
 //!

@@ -1,28 +1,14 @@
 //! Parses durations and checks their range at compile time.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use syn::{Error, Expr, Lit};
 
 use super::value;
 
-/// The range of values that the engine can accept. A value outside it would fail every acquisition at run time, so it
-/// is rejected at compile time.
-pub(crate) struct Range {
-    min: Duration,
-    max: Duration,
-}
-
-/// The upper limit is the highest value that `max_ttl` can be set to; the configured `max_ttl` is known only at run
-/// time.
-pub(crate) const TTL: Range = Range { min: Duration::from_millis(100), max: Duration::from_secs(24 * 60 * 60) };
-pub(crate) const WAIT: Range = Range { min: Duration::ZERO, max: Duration::from_secs(24 * 60 * 60) };
-pub(crate) const RETRY_AFTER: Range = Range { min: Duration::from_secs(1), max: Duration::from_secs(60 * 60) };
-pub(crate) const BODY_TIMEOUT: Range = Range { min: Duration::from_millis(1), max: Duration::from_secs(24 * 60 * 60) };
-pub(crate) const MAX_HOLD: Range = Range { min: Duration::from_millis(1), max: Duration::from_secs(7 * 24 * 60 * 60) };
-
 /// Parses a humantime literal, such as `"1m 30s"`.
-pub(crate) fn parse(name: &str, value: &Expr, range: &Range) -> syn::Result<Duration> {
+pub(crate) fn parse(name: &str, value: &Expr, range: &RangeInclusive<Duration>) -> syn::Result<Duration> {
     let literal = match value::literal(value) {
         Some(Lit::Str(literal)) => literal,
         Some(Lit::Int(number)) => {
@@ -38,15 +24,15 @@ pub(crate) fn parse(name: &str, value: &Expr, range: &Range) -> syn::Result<Dura
             format!("invalid duration {text:?}: {reason}; expected a value such as \"10s\", \"500ms\" or \"1m 30s\"");
         Error::new(literal.span(), message)
     })?;
-    if !(range.min..=range.max).contains(&duration) {
-        let (min, max) = (humantime::format_duration(range.min), humantime::format_duration(range.max));
+    if !range.contains(&duration) {
+        let (min, max) = (humantime::format_duration(*range.start()), humantime::format_duration(*range.end()));
         return Err(Error::new(literal.span(), format!("`{name}` must be between {min} and {max}, got {text}")));
     }
     Ok(duration)
 }
 
 /// Parses a humantime literal of whole seconds, as an HTTP header has them.
-pub(crate) fn parse_seconds(name: &str, value: &Expr, range: &Range) -> syn::Result<Duration> {
+pub(crate) fn parse_seconds(name: &str, value: &Expr, range: &RangeInclusive<Duration>) -> syn::Result<Duration> {
     let duration = parse(name, value, range)?;
     if duration.subsec_nanos() != 0 {
         let got = humantime::format_duration(duration);
@@ -60,8 +46,9 @@ mod tests {
     use syn::parse_quote;
 
     use super::*;
+    use crate::limits::{MAX_HOLD, RETRY_AFTER, TTL, WAIT};
 
-    fn message(name: &str, value: &Expr, range: &Range) -> String {
+    fn message(name: &str, value: &Expr, range: &RangeInclusive<Duration>) -> String {
         parse(name, value, range).unwrap_err().to_string()
     }
 

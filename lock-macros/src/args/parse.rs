@@ -1,6 +1,5 @@
 //! Parses the argument list: `name = value`, separated by commas.
 
-use std::ops::RangeInclusive;
 use std::slice;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::duration;
 use super::template::{Placeholder, Template};
 use super::value::{self, Choice};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
+use crate::limits::{BODY_TIMEOUT, MAX_HOLD, MAX_SET_LEN, PERMITS, RETRY_AFTER, TTL, WAIT};
 
 /// The name of an argument, with an example of its value for diagnostics. Only `state` has no value.
 struct Known {
@@ -47,16 +47,12 @@ const HOLD: [Choice; 2] =
     [Choice { literal: "body", variant: "BodyEnd" }, Choice { literal: "session", variant: SESSION_END }];
 /// The variant of `HoldUntil` that takes a parameter.
 const SESSION_END: &str = "SessionEnd";
-/// The most resources of a set, as in the engine.
-const MAX_SET_LEN: usize = 32;
 
 const MODE: [Choice; 2] = [Choice { literal: "read", variant: "Read" }, Choice { literal: "write", variant: "Write" }];
 const ON_LOST: [Choice; 2] =
     [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
 const ON_DISCONNECT: [Choice; 2] =
     [Choice { literal: "finish", variant: "Finish" }, Choice { literal: "cancel", variant: "Cancel" }];
-/// How many permits a resource may have, as `lock_core::MAX_PERMITS` says.
-const PERMITS: RangeInclusive<u32> = 1..=100;
 const BUSY_STATUS: [u16; 4] = [409, 423, 429, 503];
 
 /// The arguments of the attribute. `None` leaves the choice to the lock manager.
@@ -219,9 +215,9 @@ impl Args {
             "resource" => self.resource = diagnostics.handle(ResourceSource::parse(value)),
             "key" => self.resource = Some(ResourceSource::Expr(value.clone())),
             "permits" => self.permits = diagnostics.handle(value::number_in(text, value, PERMITS)),
-            "ttl" => self.ttl = diagnostics.handle(duration::parse(text, value, &duration::TTL)),
-            "wait" => self.wait = diagnostics.handle(duration::parse(text, value, &duration::WAIT)),
-            "max_hold" => self.max_hold = diagnostics.handle(duration::parse(text, value, &duration::MAX_HOLD)),
+            "ttl" => self.ttl = diagnostics.handle(duration::parse(text, value, &TTL)),
+            "wait" => self.wait = diagnostics.handle(duration::parse(text, value, &WAIT)),
+            "max_hold" => self.max_hold = diagnostics.handle(duration::parse(text, value, &MAX_HOLD)),
             "renew" => self.renew = diagnostics.handle(value::boolean(text, value)),
             "hold" => self.hold = diagnostics.handle(value::choice(text, value, &HOLD)),
             "adopt" => self.adopt = diagnostics.handle(value::boolean(text, value)),
@@ -230,10 +226,10 @@ impl Args {
             "on_disconnect" => self.on_disconnect = diagnostics.handle(value::choice(text, value, &ON_DISCONNECT)),
             "busy_status" => self.busy_status = diagnostics.handle(value::number(text, value, &BUSY_STATUS)),
             "retry_after" => {
-                self.retry_after = diagnostics.handle(duration::parse_seconds(text, value, &duration::RETRY_AFTER));
+                self.retry_after = diagnostics.handle(duration::parse_seconds(text, value, &RETRY_AFTER));
             }
             "body_timeout" => {
-                self.body_timeout = diagnostics.handle(duration::parse(text, value, &duration::BODY_TIMEOUT));
+                self.body_timeout = diagnostics.handle(duration::parse(text, value, &BODY_TIMEOUT));
             }
             "on_error" => self.on_error = diagnostics.handle(value::path(text, value, "crate::errors::busy")),
             "manager" => match made_for_each_call(value) {

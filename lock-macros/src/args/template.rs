@@ -7,10 +7,7 @@ use syn::{Error, Expr, Ident, Index, LitStr, Member};
 
 use super::value;
 use crate::diagnostics::Diagnostics;
-
-/// The longest resource, in bytes, as in the engine. The engine checks the finished resource; only the text between the
-/// placeholders is known here.
-const MAX_RESOURCE_LEN: usize = 512;
+use crate::limits::MAX_RESOURCE_LEN;
 
 /// A parsed resource template.
 pub(crate) struct Template {
