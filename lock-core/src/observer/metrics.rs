@@ -1,3 +1,5 @@
+//! The metrics. Each is a field here with a line where it is registered, and a line where it is recorded.
+
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -11,31 +13,14 @@ use super::{
 };
 use crate::error::LossReason;
 
-const ACQUIRE_DURATION: &str = "lock_acquire_duration_seconds";
-const HOLD_DURATION: &str = "lock_hold_duration_seconds";
-const HELD: &str = "lock_held";
-const WAITING: &str = "lock_waiting";
-const HANDOVERS: &str = "lock_handovers_total";
-const ATTEMPTS: &str = "lock_attempts_total";
-const RENEWALS: &str = "lock_renewals_total";
-const LOST: &str = "lock_lost_total";
-const NODE_DURATION: &str = "lock_node_duration_seconds";
-const NODE_UP: &str = "lock_node_up";
-
-const OUTCOMES: [AcquireOutcome; 7] = [
-    AcquireOutcome::Acquired,
-    AcquireOutcome::Contended,
-    AcquireOutcome::NoQuorum,
-    AcquireOutcome::Expired,
-    AcquireOutcome::Cancelled,
-    AcquireOutcome::Closed,
-    AcquireOutcome::Error,
+/// The ends of a lease that count as losses, as `lock_lost_total` names them.
+const LOSSES: [(LossReason, &str); 5] = [
+    (LossReason::Expired, "expired"),
+    (LossReason::Gone, "gone"),
+    (LossReason::MaxHold, "max_hold"),
+    (LossReason::ShutDown, "shutdown"),
+    (LossReason::SetLost, "set_lost"),
 ];
-const ENDS: [HoldEnd; 4] = [HoldEnd::Released, HoldEnd::Lost, HoldEnd::MaxHold, HoldEnd::Revoked];
-const RENEWAL_OUTCOMES: [RenewalOutcome; 3] = [RenewalOutcome::Renewed, RenewalOutcome::Unknown, RenewalOutcome::Lost];
-const LOSSES: [LossReason; 5] =
-    [LossReason::Expired, LossReason::Gone, LossReason::MaxHold, LossReason::ShutDown, LossReason::SetLost];
-const VOTES: [VoteOutcome; 3] = [VoteOutcome::Granted, VoteOutcome::Held, VoteOutcome::Failed];
 
 /// Records with the recorder of the `metrics` facade that is installed when a template or a node is first heard of.
 ///
@@ -52,30 +37,121 @@ struct TemplateMetrics {
     held: Gauge,
     attempts: Counter,
     handovers: Counter,
-    acquire: [Histogram; OUTCOMES.len()],
-    hold: [Histogram; ENDS.len()],
-    renewals: [Counter; RENEWAL_OUTCOMES.len()],
-    lost: [Counter; LOSSES.len()],
+    acquire: Vec<Histogram>,
+    hold: Vec<Histogram>,
+    renewals: Vec<Counter>,
+    lost: Vec<Counter>,
 }
 
 struct NodeMetrics {
     up: Gauge,
-    votes: [Histogram; VOTES.len()],
+    votes: Vec<Histogram>,
 }
 
-/// The observer that records metrics. Describes them to the recorder that is installed now.
+impl TemplateMetrics {
+    fn register(template: &str) -> Self {
+        let of = Labeled("template", template);
+        Self {
+            waiting: of.gauge("lock_waiting", "The callers that wait for a lock"),
+            held: of.gauge("lock_held", "The locks that are held"),
+            attempts: of.counter("lock_attempts_total", "How often the nodes were asked for a lock"),
+            handovers: of.counter("lock_handovers_total", "Locks that went to the next caller of the same process"),
+            acquire: of.histograms(
+                "lock_acquire_duration_seconds",
+                "How long callers waited for a lock, by how that ended",
+                "outcome",
+                AcquireOutcome::NAMES,
+            ),
+            hold: of.histograms(
+                "lock_hold_duration_seconds",
+                "How long locks were held, by how that ended",
+                "end",
+                HoldEnd::NAMES,
+            ),
+            renewals: of.counters(
+                "lock_renewals_total",
+                "How often the nodes were asked to extend a lease, by what they replied",
+                "outcome",
+                RenewalOutcome::NAMES,
+            ),
+            lost: of.counters(
+                "lock_lost_total",
+                "Leases that ended before they were released, by the reason",
+                "reason",
+                &LOSSES.map(|(_, name)| name),
+            ),
+        }
+    }
+}
+
+impl NodeMetrics {
+    fn register(node: &str) -> Self {
+        let of = Labeled("node", node);
+        Self {
+            up: of.gauge("lock_node_up", "Whether a node votes: 1 or 0"),
+            votes: of.histograms(
+                "lock_node_duration_seconds",
+                "How long a node took to vote on a lock, by its vote",
+                "outcome",
+                VoteOutcome::NAMES,
+            ),
+        }
+    }
+}
+
+/// The observer that records metrics.
 pub(super) fn observer() -> Arc<dyn LockObserver> {
-    describe_histogram!(ACQUIRE_DURATION, Unit::Seconds, "How long callers waited for a lock, by how that ended");
-    describe_histogram!(HOLD_DURATION, Unit::Seconds, "How long locks were held, by how that ended");
-    describe_gauge!(HELD, Unit::Count, "The locks that are held");
-    describe_gauge!(WAITING, Unit::Count, "The callers that wait for a lock");
-    describe_counter!(HANDOVERS, Unit::Count, "Locks that went to the next caller of the same process");
-    describe_counter!(ATTEMPTS, Unit::Count, "How often the nodes were asked for a lock");
-    describe_counter!(RENEWALS, Unit::Count, "How often the nodes were asked to extend a lease, by what they replied");
-    describe_counter!(LOST, Unit::Count, "Leases that ended before they were released, by the reason");
-    describe_histogram!(NODE_DURATION, Unit::Seconds, "How long a node took to vote on a lock, by its vote");
-    describe_gauge!(NODE_UP, Unit::Count, "Whether a node votes: 1 or 0");
     Arc::new(Metrics::default())
+}
+
+impl LockObserver for Metrics {
+    fn acquire_began(&self, event: &AcquireBegan<'_>) {
+        self.of_template(event.template, |metrics| metrics.waiting.increment(1));
+    }
+
+    fn acquire_ended(&self, event: &AcquireEnded<'_>) {
+        self.of_template(event.template, |metrics| {
+            metrics.waiting.decrement(1);
+            metrics.acquire.get(event.outcome as usize).inspect(|metric| metric.record(event.waited));
+        });
+    }
+
+    fn attempt_began(&self, event: &AttemptBegan<'_>) {
+        self.of_template(event.template, |metrics| metrics.attempts.increment(1));
+    }
+
+    fn hold_began(&self, event: &HoldBegan<'_>) {
+        self.of_template(event.template, |metrics| metrics.held.increment(1));
+    }
+
+    fn hold_ended(&self, event: &HoldEnded<'_>) {
+        self.of_template(event.template, |metrics| {
+            metrics.held.decrement(1);
+            metrics.hold.get(HoldEnd::from(event.reason) as usize).inspect(|metric| metric.record(event.held));
+            let loss = LOSSES.iter().position(|(reason, _)| *reason == event.reason);
+            loss.and_then(|loss| metrics.lost.get(loss)).inspect(|metric| metric.increment(1));
+        });
+    }
+
+    fn handed_over(&self, event: &HandedOver<'_>) {
+        self.of_template(event.template, |metrics| metrics.handovers.increment(1));
+    }
+
+    fn renewal_ended(&self, event: &RenewalEnded<'_>) {
+        self.of_template(event.template, |metrics| {
+            metrics.renewals.get(event.outcome as usize).inspect(|metric| metric.increment(1));
+        });
+    }
+
+    fn node_voted(&self, event: &NodeVoted<'_>) {
+        self.of_node(event.node, |metrics| {
+            metrics.votes.get(event.outcome as usize).inspect(|metric| metric.record(event.duration));
+        });
+    }
+
+    fn node_changed(&self, event: &NodeChanged<'_>) {
+        self.of_node(event.node, |metrics| metrics.up.set(if event.up { 1 } else { 0 }));
+    }
 }
 
 impl Metrics {
@@ -97,94 +173,40 @@ fn with<T>(map: &RwLock<HashMap<String, T>>, name: &str, register: impl FnOnce(&
     record(map.write().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert(registered));
 }
 
-impl TemplateMetrics {
-    fn register(template: &str) -> Self {
-        let by = |name, label, value| histogram!(name, "template" => template.to_owned(), label => value);
-        let count = |name, label, value| counter!(name, "template" => template.to_owned(), label => value);
-        Self {
-            waiting: gauge!(WAITING, "template" => template.to_owned()),
-            held: gauge!(HELD, "template" => template.to_owned()),
-            attempts: counter!(ATTEMPTS, "template" => template.to_owned()),
-            handovers: counter!(HANDOVERS, "template" => template.to_owned()),
-            acquire: OUTCOMES.map(|outcome| by(ACQUIRE_DURATION, "outcome", outcome.as_str())),
-            hold: ENDS.map(|end| by(HOLD_DURATION, "end", end.as_str())),
-            renewals: RENEWAL_OUTCOMES.map(|outcome| count(RENEWALS, "outcome", outcome.as_str())),
-            lost: LOSSES.map(|reason| count(LOST, "reason", label_of(reason))),
-        }
-    }
-}
+/// The label that all metrics of a template or of a node have. Registers and describes them; of those with another label, one for each
+/// of its values, in their order.
+struct Labeled<'a>(&'static str, &'a str);
 
-impl NodeMetrics {
-    fn register(node: &str) -> Self {
-        let by =
-            |outcome: VoteOutcome| histogram!(NODE_DURATION, "node" => node.to_owned(), "outcome" => outcome.as_str());
-        Self { up: gauge!(NODE_UP, "node" => node.to_owned()), votes: VOTES.map(by) }
-    }
-}
-
-/// The metric of a label's value; every value has one.
-fn of<'a, K: PartialEq, T>(values: &[K], metrics: &'a [T], value: &K) -> Option<&'a T> {
-    metrics.get(values.iter().position(|other| other == value)?)
-}
-
-impl LockObserver for Metrics {
-    fn acquire_began(&self, event: &AcquireBegan<'_>) {
-        self.of_template(event.template, |metrics| metrics.waiting.increment(1));
+impl Labeled<'_> {
+    fn gauge(&self, name: &'static str, what: &'static str) -> Gauge {
+        describe_gauge!(name, Unit::Count, what);
+        gauge!(name, self.0 => self.1.to_owned())
     }
 
-    fn acquire_ended(&self, event: &AcquireEnded<'_>) {
-        self.of_template(event.template, |metrics| {
-            metrics.waiting.decrement(1);
-            of(&OUTCOMES, &metrics.acquire, &event.outcome).inspect(|metric| metric.record(event.waited));
-        });
+    fn counter(&self, name: &'static str, what: &'static str) -> Counter {
+        describe_counter!(name, Unit::Count, what);
+        counter!(name, self.0 => self.1.to_owned())
     }
 
-    fn attempt_began(&self, event: &AttemptBegan<'_>) {
-        self.of_template(event.template, |metrics| metrics.attempts.increment(1));
+    fn counters(
+        &self,
+        name: &'static str,
+        what: &'static str,
+        label: &'static str,
+        values: &[&'static str],
+    ) -> Vec<Counter> {
+        describe_counter!(name, Unit::Count, what);
+        values.iter().map(|value| counter!(name, self.0 => self.1.to_owned(), label => *value)).collect()
     }
 
-    fn hold_began(&self, event: &HoldBegan<'_>) {
-        self.of_template(event.template, |metrics| metrics.held.increment(1));
-    }
-
-    fn hold_ended(&self, event: &HoldEnded<'_>) {
-        self.of_template(event.template, |metrics| {
-            metrics.held.decrement(1);
-            of(&ENDS, &metrics.hold, &event.reason.into()).inspect(|metric| metric.record(event.held));
-            // None for a release.
-            of(&LOSSES, &metrics.lost, &event.reason).inspect(|metric| metric.increment(1));
-        });
-    }
-
-    fn handed_over(&self, event: &HandedOver<'_>) {
-        self.of_template(event.template, |metrics| metrics.handovers.increment(1));
-    }
-
-    fn renewal_ended(&self, event: &RenewalEnded<'_>) {
-        self.of_template(event.template, |metrics| {
-            of(&RENEWAL_OUTCOMES, &metrics.renewals, &event.outcome).inspect(|metric| metric.increment(1));
-        });
-    }
-
-    fn node_voted(&self, event: &NodeVoted<'_>) {
-        self.of_node(event.node, |metrics| {
-            of(&VOTES, &metrics.votes, &event.outcome).inspect(|metric| metric.record(event.duration));
-        });
-    }
-
-    fn node_changed(&self, event: &NodeChanged<'_>) {
-        self.of_node(event.node, |metrics| metrics.up.set(if event.up { 1 } else { 0 }));
-    }
-}
-
-/// The label of a loss.
-fn label_of(reason: LossReason) -> &'static str {
-    match reason {
-        LossReason::Expired => "expired",
-        LossReason::Gone => "gone",
-        LossReason::MaxHold => "max_hold",
-        LossReason::ShutDown => "shutdown",
-        LossReason::SetLost => "set_lost",
-        LossReason::Released => "released",
+    fn histograms(
+        &self,
+        name: &'static str,
+        what: &'static str,
+        label: &'static str,
+        values: &[&'static str],
+    ) -> Vec<Histogram> {
+        describe_histogram!(name, Unit::Seconds, what);
+        values.iter().map(|value| histogram!(name, self.0 => self.1.to_owned(), label => *value)).collect()
     }
 }

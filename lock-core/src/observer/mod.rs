@@ -3,19 +3,16 @@
 //! Everything that is told goes through here: to observers, to the recorder of metrics, and to spans.
 
 mod acquiring;
-mod events;
 mod hold;
+mod labels;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observer;
 mod reporter;
 
 pub(crate) use self::acquiring::Acquiring;
-pub use self::events::{
-    AcquireBegan, AcquireEnded, AcquireOutcome, AttemptBegan, HandedOver, HoldBegan, HoldEnd, HoldEnded, NodeChanged,
-    NodeVoted, RenewalEnded, RenewalOutcome, VoteOutcome,
-};
 pub(crate) use self::hold::Hold;
-pub use self::observer::LockObserver;
+pub use self::labels::{AcquireOutcome, HoldEnd, RenewalOutcome, VoteOutcome};
+pub use self::observer::*;
 pub(crate) use self::reporter::Reporter;
 pub use crate::options::OTHER;

@@ -1,6 +1,7 @@
-use super::{
-    AcquireBegan, AcquireEnded, AttemptBegan, HandedOver, HoldBegan, HoldEnded, NodeChanged, NodeVoted, RenewalEnded,
-};
+use std::time::Duration;
+
+use super::{AcquireOutcome, RenewalOutcome, VoteOutcome};
+use crate::error::LossReason;
 
 /// Watches what a manager does: for metrics, mostly. Set with
 /// [`LockManagerBuilder::observer`](crate::LockManagerBuilder::observer).
@@ -91,4 +92,92 @@ pub trait LockObserver: Send + Sync + 'static {
     fn node_changed(&self, event: &NodeChanged<'_>) {
         _ = event;
     }
+}
+
+/// A caller asks for a lock.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct AcquireBegan<'a> {
+    /// The template of the resource.
+    pub template: &'a str,
+}
+
+/// An acquisition ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct AcquireEnded<'a> {
+    /// The template of the resource.
+    pub template: &'a str,
+    /// How it ended.
+    pub outcome: AcquireOutcome,
+    /// How long the caller waited.
+    pub waited: Duration,
+}
+
+/// The nodes are asked for a lock.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct AttemptBegan<'a> {
+    /// The template of the resource.
+    pub template: &'a str,
+}
+
+/// A lock is held from now on.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct HoldBegan<'a> {
+    /// The template of the resource.
+    pub template: &'a str,
+}
+
+/// A lock is not held any more.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct HoldEnded<'a> {
+    /// The template of the resource.
+    pub template: &'a str,
+    /// What ended it. Anything but [`Released`](LossReason::Released) is a loss.
+    pub reason: LossReason,
+    /// How long it was held.
+    pub held: Duration,
+}
+
+/// A lock goes to the next caller in this process.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct HandedOver<'a> {
+    /// The template of the resource, for the one who held it.
+    pub template: &'a str,
+}
+
+/// The nodes were asked to extend a lease.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RenewalEnded<'a> {
+    /// The template of the resource.
+    pub template: &'a str,
+    /// What they replied.
+    pub outcome: RenewalOutcome,
+}
+
+/// A node replied to the request for a lock.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct NodeVoted<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// Its vote.
+    pub outcome: VoteOutcome,
+    /// The time from when the request was handed to the node's connection.
+    pub duration: Duration,
+}
+
+/// A node is in another state.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct NodeChanged<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// Whether it votes.
+    pub up: bool,
 }

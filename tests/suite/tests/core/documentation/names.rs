@@ -1,0 +1,79 @@
+//! The tables of events and metrics in the documentation of the crates have what the sources have, and other pages name nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use super::{collect_sources, page, root};
+
+/// The sources of the libraries.
+fn sources() -> Vec<String> {
+    let mut paths = Vec::new();
+    for folder in ["lock-core/src", "lock-axum/src"] {
+        collect_sources(&root().join(folder), &mut paths);
+    }
+    paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// The names in the first column of the tables below a heading, each with its row.
+fn rows(heading: &str) -> BTreeMap<String, String> {
+    let mut rows = BTreeMap::new();
+    for docs in ["lock-core/src/lib.rs", "lock-axum/src/lib.rs"].map(page) {
+        let lines = docs.lines().filter_map(|line| line.strip_prefix("//! "));
+        let below = lines.skip_while(|line| *line != heading).skip(1).take_while(|line| !line.starts_with("# "));
+        let names =
+            below.filter_map(|row| Some((row.strip_prefix("| `")?.split_once('`')?.0.to_owned(), row.to_owned())));
+        rows.extend(names.collect::<Vec<_>>());
+    }
+    rows
+}
+
+/// Every name in quotation marks that begins like this.
+fn quoted(sources: &[String], beginning: &str) -> BTreeSet<String> {
+    let literals = sources.iter().flat_map(|source| source.split('"'));
+    let is_name = |text: &&str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte == b'.');
+    literals.filter(|text| text.starts_with(beginning)).filter(is_name).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_event_is_documented_with_its_levels() {
+    let (sources, rows) = (sources(), rows("# Events"));
+    let mut levels: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for source in &sources {
+        for logged in source.split("tracing::").skip(1) {
+            let Some((level, arguments)) = logged.split_once("!(") else { continue };
+            let Some(rest) = arguments.trim_start().strip_prefix("name: \"") else { continue };
+            levels.entry(rest.split('"').next().unwrap().to_owned()).or_default().insert(level);
+        }
+    }
+    assert!(levels.len() > 30, "{levels:?}");
+    assert_eq!(levels.keys().collect::<Vec<_>>(), rows.keys().collect::<Vec<_>>());
+    for (name, levels) in levels {
+        for level in levels {
+            assert!(rows[&name].contains(level), "`{name}` is logged with level {level}: {}", rows[&name]);
+        }
+    }
+}
+
+#[test]
+fn every_metric_is_documented() {
+    let with_metrics: Vec<String> = sources().into_iter().filter(|source| source.contains("metrics::")).collect();
+    let metrics = quoted(&with_metrics, "lock_");
+    assert!(metrics.len() > 8, "{metrics:?}");
+    assert_eq!(metrics, rows("# Metrics").into_keys().collect());
+}
+
+#[test]
+fn the_runbooks_and_the_dashboard_name_no_other_event_or_metric() {
+    let headings = ["# Events", "# Spans", "# Metrics"].into_iter();
+    let known: BTreeSet<String> = headings.flat_map(|heading| rows(heading).into_keys()).collect();
+    let runbooks = page("docs/operations.md");
+    let named = runbooks.split('`').skip(1).step_by(2);
+    let events: BTreeSet<&str> = named.filter(|name| name.starts_with("lock.")).collect();
+    let dashboard = page("examples/inventory/grafana.json");
+    let words = dashboard.split(|c: char| !c.is_ascii_lowercase() && c != '_').filter(|word| word.starts_with("lock_"));
+    let metrics: BTreeSet<&str> =
+        words.map(|word| word.trim_end_matches("_bucket").trim_end_matches("_count")).collect();
+    assert!(events.len() > 12 && metrics.len() > 5, "{events:?}, {metrics:?}");
+    let unknown: Vec<_> = events.iter().chain(&metrics).filter(|name| !known.contains(**name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
