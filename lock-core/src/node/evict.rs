@@ -27,7 +27,7 @@ pub struct Evict {
     pub keys: LockKeys,
     /// The epoch in which the node was admitted.
     pub epoch: Epoch,
-    /// Whom to evict. May be empty: then only the fence is raised, if the lock is free.
+    /// Whom to evict, each once. May be empty: then only the fence is raised, if the lock is free.
     pub holders: Vec<Holder>,
     /// What the fence becomes: larger than every token of the holders, and smaller than those of later ones.
     pub token: u64,

@@ -4,7 +4,10 @@
 //!
 //! [`LockNode`] is all that the engine knows of a master. `RedisNode` is a Redis or Valkey server, [`MemoryNode`] a
 //! master inside this process. Both carry out the same [`Operation`]s by the same rules. [`writing`] says how to write another one.
+//! With the feature `conformance`, the module of that name compares a node with the rules.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod evict;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod found;

@@ -55,7 +55,7 @@ pub struct Request {
 ///
 /// The compiler asks for it in the codec, the batch, the message and the memory node. It does not ask for the rest: its reply
 /// in [`Reply`](super::Reply) and in the codecs, `votes.lua` and its header, `ledger.sql`, the random requests of the tests that
-/// compare nodes (`equivalence`, `fake_redis`), and `docs/protocol.md`.
+/// compare nodes (`conformance`, `fake_redis`), and `docs/protocol.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Takes the lock.

@@ -66,9 +66,11 @@
 //! A node in which every method is one transaction on a table: here behind a mutex, so that the order is that of the calls, and
 //! a mutex does for a transaction.
 //!
-//! It has no queues, and wakes nobody: [`wakeups`](super::LockNode::wakeups) stays as it is, and waiters poll. Both only save time.
-//! Without [`evict`](super::LockNode::evict), nobody could force a release. To this node, who reads is one more who writes: readers then
-//! exclude each other, and nothing breaks.
+//! **A node without a waiting room is complete.** Queue, reservations and wake-ups save turns and time; exclusion and tokens do not rest on
+//! them. This node has none of them: [`wakeups`](super::LockNode::wakeups) stays as it is, and waiters poll. To this node, a reader is one
+//! more writer: readers then exclude each other, and nothing breaks. Without [`evict`](super::LockNode::evict), nobody could force a release.
+//!
+//! [`Conformance`](super::conformance::Conformance) compares it with the rules, apart from what it does without.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -79,7 +81,12 @@
 //!     EVICTION_GAP, Epoch, Evict, Eviction, FenceReading, FoundRecord, Holder, Inspection, Keyspace, LockKeys, LockState, Look, NodeFuture,
 //!     NodeRecord, Operation, OwnerId, RecordWrite, Reply, ReplySender, Request,
 //! };
+//! # #[cfg(feature = "conformance")]
+//! use lock_core::node::conformance::{Conformance, Lack};
 //! use lock_core::{LockError, LockManager, LockNode, NodeError};
+//!
+//! /// No node counts further.
+//! const MAX_TOKEN: u64 = (1 << 53) - 1;
 //!
 //! #[derive(Clone)]
 //! struct TableNode(Arc<Mutex<Table>>);
@@ -123,11 +130,15 @@
 //!         Ok(match *operation {
 //!             // The same attempt again.
 //!             Operation::Acquire { owner, .. } if holds(owner) => Reply::Granted { token: fence },
-//!             Operation::Acquire { owner, .. } if barred(owner) => held(Duration::ZERO),
+//!             Operation::Acquire { owner, .. } if found.is_none() && barred(owner) => held(Duration::ZERO),
 //!             Operation::Acquire { owner, ttl, hint, tokens, .. } => match found {
 //!                 Some((_, expires)) => held(expires - now),
 //!                 None => {
 //!                     let token = hint.max(fence + 1) + u64::from(tokens) - 1;
+//!                     if token > MAX_TOKEN {
+//!                         let detail = "the fence is used up".to_owned();
+//!                         return Err(NodeError::Rejected { code: "table".to_owned(), detail });
+//!                     }
 //!                     self.set(keys, owner, now + ttl, token);
 //!                     Reply::Granted { token }
 //!                 }
@@ -182,8 +193,10 @@
 //!         if state.fence >= *token {
 //!             return Ok(Eviction::Refused { fence: state.fence });
 //!         }
-//!         let owners = holders.iter().filter_map(Holder::owner);
-//!         self.tombstones.extend(owners.map(|owner| (keys.lock_key().to_owned(), owner, now + *barred_for)));
+//!         for owner in holders.iter().filter_map(Holder::owner) {
+//!             self.tombstones.retain(|(key, of, _)| key != keys.lock_key() || *of != owner);
+//!             self.tombstones.push((keys.lock_key().to_owned(), owner, now + *barred_for));
+//!         }
 //!         self.fences.insert(keys.fence(), *token);
 //!         if holder.is_some() {
 //!             self.locks.insert(keys.lock_key().to_owned(), (OwnerId::NOBODY, now + EVICTION_GAP));
@@ -267,6 +280,12 @@
 //! assert!(second.token() > first.token());
 //! assert!(!first.release().await?);
 //! assert!(second.release().await?);
+//!
+//! // In a test.
+//! # #[cfg(feature = "conformance")]
+//! let report = Conformance::default().lacks([Lack::WaitingRoom, Lack::Readers]).check(|| TableNode::new("run 1")).await?;
+//! # #[cfg(feature = "conformance")]
+//! assert!(report.compared > 100);
 //! # Ok(())
 //! # }
 //! ```

@@ -5,6 +5,7 @@
 mod broken_acquisitions;
 mod broken_nodes;
 mod bursts;
+mod conformance;
 mod delegation;
 mod documentation;
 mod every_kind;

@@ -4,8 +4,6 @@
 
 mod claims;
 mod clock;
-#[path = "../equivalence/mod.rs"]
-mod equivalence;
 mod every_kind;
 mod forgetting;
 mod locks;

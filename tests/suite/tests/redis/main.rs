@@ -7,8 +7,6 @@ mod cancel_safety;
 mod connecting;
 mod data_loss;
 mod dead_waiters;
-#[path = "../equivalence/mod.rs"]
-mod equivalence;
 mod every_kind;
 mod fence;
 mod force_release;

@@ -1,66 +1,45 @@
-//! The scripts on a real server and the in-memory node keep the same rules.
+//! The scripts on a real server keep the rules of the in-memory node.
 
-use lock_core::RedisNode;
-use lock_support::RedisServer;
+use std::num::NonZeroU64;
+use std::time::Duration;
 
-use crate::equivalence::{
-    check_a_release_that_is_refused, compare, compare_gaps_after_evictions, compare_joining_readers_of_a_kept_lock,
-    compare_offers_to_a_long_queue, compare_reservations_that_pass, compare_ttls,
-};
+use futures_util::StreamExt as _;
+use lock_core::node::conformance::Conformance;
+use lock_core::node::{Operation, OwnerId, RESERVATION_TTL, Reply};
+use lock_core::{LockManager, Mode, RedisNode};
+use lock_support::{RawNode, RedisServer};
+use tokio::time::timeout;
 
-// promise: readers
-#[test]
-fn the_scripts_and_the_in_memory_node_reply_alike() {
-    compare_many(300, 1);
+// promise: readers, forced-release
+#[tokio::test]
+async fn the_scripts_and_the_in_memory_node_reply_alike() {
+    compare(300).await;
 }
 
-#[test]
+#[tokio::test]
 #[ignore = "long: bash tests/run.sh --long"]
-fn the_scripts_and_the_in_memory_node_reply_alike_for_long() {
-    compare_many(600, 3);
+async fn the_scripts_and_the_in_memory_node_reply_alike_for_long() {
+    compare(2000).await;
 }
 
-fn compare_many(cases: u32, together: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let server = runtime.block_on(RedisServer::start());
-    compare(cases, together, || RedisNode::from_url(&server.url()).unwrap());
-}
-
-#[tokio::test]
-async fn a_ttl_ends_alike_on_both() {
+async fn compare(sequences: u64) {
     let server = RedisServer::start().await;
-    compare_ttls(RedisNode::from_url(&server.url()).unwrap()).await;
-}
-
-#[tokio::test]
-async fn readers_that_join_while_the_lock_is_kept_for_another_end_that_alike() {
-    let server = RedisServer::start().await;
-    compare_joining_readers_of_a_kept_lock(RedisNode::from_url(&server.url()).unwrap()).await;
-}
-
-#[tokio::test]
-async fn a_long_queue_is_offered_the_lock_alike() {
-    let server = RedisServer::start().await;
-    compare_offers_to_a_long_queue(|| RedisNode::from_url(&server.url()).unwrap()).await;
-}
-
-// promise: forced-release
-#[tokio::test]
-async fn an_evicted_lock_is_granted_to_nobody_for_a_moment_alike() {
-    let server = RedisServer::start().await;
-    compare_gaps_after_evictions(|| RedisNode::from_url(&server.url()).unwrap()).await;
-}
-
-#[tokio::test]
-async fn a_reservation_passes_alike() {
-    let server = RedisServer::start().await;
-    compare_reservations_that_pass(RedisNode::from_url(&server.url()).unwrap()).await;
+    let node = || RedisNode::from_url(&server.url()).unwrap();
+    let report = Conformance::default().sequences(sequences).check(node).await.unwrap();
+    assert!(report.compared as u64 > 5 * sequences, "{report:?}");
 }
 
 #[tokio::test]
 async fn a_release_that_the_server_refuses_wakes_nobody() {
     let server = RedisServer::start().await;
-    let node = RedisNode::from_url(&server.url()).unwrap();
-    let refuse_writes = async || server.query::<()>("CONFIG SET min-replicas-to-write 1").await;
-    check_a_release_that_is_refused(node, refuse_writes).await;
+    let locks = LockManager::builder().redis([server.url()]).connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    let raw = RawNode::admitted(RedisNode::from_url(&server.url()).unwrap(), "lock:").await;
+    let mut wakeups = raw.listen().await;
+    let (owner, ttl, since) = (OwnerId::from_bits(1), Duration::from_secs(5), NonZeroU64::new(1));
+    let wait = Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since, mode: Mode::Write };
+    assert!(matches!(raw.send("r", wait).await, Ok(Reply::Held { .. })));
+    server.query::<()>("CONFIG SET min-replicas-to-write 1").await;
+    assert!(guard.release().await.is_err());
+    assert!(timeout(RESERVATION_TTL, wakeups.next()).await.is_err(), "the lock is still held");
 }

@@ -2,13 +2,14 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::node::conformance::{Conformance, Lack};
 use lock_core::node::{
-    EVICTION_GAP, Epoch, Evict, Eviction, FoundRecord, Holder, Keyspace, LockKeys, LockState, Look, MemberId,
-    NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId,
+    EVICTION_GAP, Epoch, Evict, Eviction, Holder, Keyspace, LockKeys, LockState, Look, MemberId, NodeRecord, Operation,
+    OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId,
 };
-use lock_core::{LockNode, MemoryNode, Mode, NodeError};
-use lock_support::{Dice, ZooKeeperServer, ask, eventually_async};
-use tokio::time::{Instant, sleep};
+use lock_core::{LockNode, Mode, NodeError};
+use lock_support::{ZooKeeperServer, ask, eventually_async};
+use tokio::time::Instant;
 
 use crate::set::node;
 
@@ -25,45 +26,22 @@ struct Side {
 impl Side {
     async fn new(node: impl LockNode) -> Self {
         let keyspace = Arc::new(Keyspace::new("rules:"));
-        let fence = |resource: &str| LockKeys::new(&keyspace, resource).fence();
-        let third = (0..).map(|suffix| format!("three-{suffix}")).find(|third| fence(third) == fence("one")).unwrap();
-        let locks = ["one", "two", &third].map(|resource| LockKeys::new(&keyspace, resource)).to_vec();
-        let side = Self { node: Box::new(node), keyspace, locks };
-        side.write(None, Some(EPOCH), None).await.unwrap();
-        side
-    }
-
-    async fn write(
-        &self,
-        expected: Option<(MemberId, u64)>,
-        epoch: Option<Epoch>,
-        floor: Option<u64>,
-    ) -> Option<NodeRecord> {
-        let run_id = self.node.inspect(&self.keyspace).await.unwrap().run_id;
+        let locks = ["one", "two"].map(|resource| LockKeys::new(&keyspace, resource)).to_vec();
         let record = NodeRecord {
-            run_id,
+            run_id: node.inspect(&keyspace).await.unwrap().run_id,
             member: MemberId { random: 1, micros: 1 },
             version: 0,
             was: None,
-            epoch,
+            epoch: Some(EPOCH),
             roster: None,
             previous: Vec::new(),
             promised: None,
             accepted: None,
             quarantines: Vec::new(),
         };
-        let write = RecordWrite { expected, record, new_member: false, begin: Vec::new(), floor };
-        self.node.write_record(&self.keyspace, write).await.unwrap()
-    }
-
-    async fn raise_floor(&self, epoch: Epoch, floor: u64) {
-        let found = self.node.inspect(&self.keyspace).await.unwrap().record;
-        let FoundRecord::Record(present) = found else { panic!("{found:?}") };
-        assert!(self.write(Some((present.member, present.version)), Some(epoch), Some(floor)).await.is_some());
-        assert!(
-            self.write(Some((present.member, present.version)), Some(epoch), None).await.is_none(),
-            "it is another one"
-        );
+        let write = RecordWrite { expected: None, record, new_member: false, begin: Vec::new(), floor: None };
+        assert!(node.write_record(&keyspace, write).await.unwrap().is_some());
+        Self { node: Box::new(node), keyspace, locks }
     }
 
     async fn send(&self, lock: usize, epoch: Epoch, operation: Operation) -> Result<Reply, NodeError> {
@@ -77,8 +55,7 @@ impl Side {
     }
 
     async fn look(&self, epoch: Option<Epoch>) -> Result<Vec<LockState>, NodeError> {
-        let states = self.node.look(Look { keys: self.locks.clone(), epoch }).await?.into_iter();
-        Ok(states.map(|state| LockState { remaining: None, evicted: sorted(state.evicted.clone()), ..state }).collect())
+        self.node.look(Look { keys: self.locks.clone(), epoch }).await
     }
 
     async fn evict(&self, lock: usize, epoch: Epoch, owner: OwnerId, token: u64) -> Result<Eviction, NodeError> {
@@ -98,77 +75,24 @@ impl Side {
     }
 }
 
-fn sorted(mut owners: Vec<OwnerId>) -> Vec<OwnerId> {
-    owners.sort_unstable();
-    owners
-}
-
-/// An operation, but for those that differ: a node of a set of its own puts nothing back, and readers are writers to it.
-fn operation(dice: &mut Dice) -> Operation {
-    let owner = OwnerId::from_bits(u128::from(dice.roll(3)) + 1);
-    match dice.roll(10) {
-        0..4 => {
-            let (hint, tokens) = (dice.roll(2) * dice.roll(200), 1 + u32::try_from(dice.roll(20)).unwrap());
-            Operation::Acquire { owner, ttl: TTL, hint, tokens, since: None, mode: Mode::Write }
-        }
-        4 => Operation::Confirm { owner, token: dice.roll(300) },
-        5 | 6 => Operation::Extend { owner, ttl: TTL },
-        _ => Operation::Release { owner, position: QueuePosition::None },
-    }
-}
-
 // promise: zookeeper
 #[tokio::test]
 async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
-    for seed in 0..4 {
-        let mut dice = Dice::new(seed);
-        let address = ZooKeeperServer::shared().await;
-        let (real, memory) = (Side::new(node(&address)).await, Side::new(MemoryNode::new()).await);
-        let (mut epoch, mut floor) = (EPOCH, 0);
-        for step in 0..150 {
-            let (lock, wrong) = (usize::try_from(dice.roll(3)).unwrap(), dice.roll(20) == 0);
-            let asked = if wrong { Epoch::from_bits(1) } else { epoch };
-            let case = format!("seed {seed}, step {step}");
-            match dice.roll(12) {
-                0 => {
-                    let asked = (dice.roll(2) == 0).then_some(asked);
-                    assert_eq!(real.look(asked).await, memory.look(asked).await, "{case}");
-                }
-                1 => {
-                    let (owner, token) = (OwnerId::from_bits(u128::from(dice.roll(3)) + 1), dice.roll(400));
-                    let [real, memory] =
-                        [&real, &memory].map(async |side: &Side| side.evict(lock, asked, owner, token).await);
-                    let (real, memory) = (real.await, memory.await);
-                    assert_eq!(real, memory, "{case}: evict {owner} from {lock} with {token}");
-                    if matches!(real, Ok(Eviction::Evicted { deleted: true })) {
-                        // The real node replies when the gap is over, the other one when it begins.
-                        sleep(EVICTION_GAP).await;
-                    }
-                }
-                2 => {
-                    if dice.roll(2) == 0 {
-                        epoch = Epoch::from_bits(u128::from(dice.roll(1000)) + 10);
-                    }
-                    floor += dice.roll(30);
-                    real.raise_floor(epoch, floor).await;
-                    memory.raise_floor(epoch, floor).await;
-                    let [real, memory] =
-                        [&real, &memory].map(async |side: &Side| side.node.read_fences(&side.keyspace).await);
-                    assert_eq!(real.await, memory.await, "{case}");
-                }
-                _ => {
-                    let operation = operation(&mut dice);
-                    // Whoever releases a lock wants it no more: this node ends it, whatever the epoch.
-                    let is_release = matches!(operation, Operation::Release { .. });
-                    let asked = if is_release { epoch } else { asked };
-                    let [real, memory] =
-                        [&real, &memory].map(async |side: &Side| side.send(lock, asked, operation).await);
-                    let (real, memory) = (real.await, memory.await);
-                    assert_eq!(real, memory, "{case}: {lock} {operation:?}");
-                }
-            }
-        }
-    }
+    let address = ZooKeeperServer::shared().await;
+    // Its queue is of its own kind, and whoever releases a lock wants it no more.
+    let lacks = [
+        Lack::WaitingRoom,
+        Lack::Readers,
+        Lack::Replace,
+        Lack::Remaining,
+        Lack::PromptEviction,
+        Lack::EpochOfReleases,
+        Lack::LastTokens,
+        Lack::OrderOfOwners,
+    ];
+    let conformance = Conformance::default().lacks(lacks).ttl(TTL / 4).sequences(20);
+    let report = conformance.check(|| node(&address)).await.unwrap();
+    assert!(report.compared > 300, "{report:?}");
 }
 
 // promise: zookeeper

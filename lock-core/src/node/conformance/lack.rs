@@ -1,0 +1,105 @@
+use super::step::{Epochs, Step};
+use crate::mode::Mode;
+use crate::node::{Operation, QueuePosition};
+
+/// Something that the rules ask for and a node does without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lack {
+    /// It has no queue and no reservations, or a queue of its own kind. Requests say that nobody waits.
+    WaitingRoom,
+    /// It wakes nobody. Requests say that the waiters poll.
+    Wakeups,
+    /// To it, a reader is a writer, and a downgrade is an extend.
+    Readers,
+    /// It puts nothing back: [`Operation::Replace`] is not requested. For a node that is [alone](crate::LockNode::is_alone).
+    Replace,
+    /// It does not say for how much longer a lock is held.
+    Remaining,
+    /// It cannot be [looked](crate::LockNode::look) at.
+    Look,
+    /// It [evicts](crate::LockNode::evict) nobody.
+    Evict,
+    /// It replies to an eviction after the [`EVICTION_GAP`](crate::node::EVICTION_GAP), not before it.
+    PromptEviction,
+    /// It carries a release out in any epoch. Releases are requested in the present one.
+    EpochOfReleases,
+    /// Where no token is left, it refuses an acquire before it looks who holds the lock. No number is near the last token.
+    LastTokens,
+    /// Requests of different owners may overtake each other. Each waits for the reply to the one before.
+    OrderOfOwners,
+}
+
+/// Everything that a node does without.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lacks(pub(super) Vec<Lack>);
+
+impl Lacks {
+    pub(super) fn has(&self, lack: Lack) -> bool {
+        self.0.contains(&lack)
+    }
+
+    /// Whether the processes listen for wake-ups.
+    pub(super) fn listens(&self) -> bool {
+        !self.has(Lack::WaitingRoom) && !self.has(Lack::Wakeups)
+    }
+
+    /// The step without what the node lacks; `None` if nothing is left of it.
+    pub(super) fn take_out(&self, mut step: Step) -> Option<Step> {
+        match &mut step {
+            Step::Requests { epoch, polls, operations, .. } => {
+                if self.has(Lack::Replace) {
+                    operations.retain(|(_, operation)| !matches!(operation, Operation::Replace { .. }));
+                }
+                if self.has(Lack::OrderOfOwners) {
+                    operations.truncate(1);
+                }
+                if self.has(Lack::WaitingRoom) {
+                    operations.iter_mut().for_each(|(_, operation)| *operation = without_wait(*operation));
+                }
+                let is_release = |operation: &Operation| matches!(operation, Operation::Release { .. });
+                if self.has(Lack::EpochOfReleases) && operations.iter().any(|(_, operation)| is_release(operation)) {
+                    *epoch = Epochs::Present;
+                }
+                *polls |= self.has(Lack::Wakeups);
+                (!operations.is_empty()).then_some(step)
+            }
+            Step::Look(_) => (!self.has(Lack::Look)).then_some(step),
+            Step::Evict { .. } => (!self.has(Lack::Evict)).then_some(step),
+            Step::Write(_) | Step::ReadFences | Step::Inspect => Some(step),
+        }
+    }
+
+    /// What the rules are asked when the node is asked this: the same, but that readers are writers if the node has none.
+    pub(super) fn for_rules(&self, operation: Operation) -> Operation {
+        if self.has(Lack::Readers) { as_writer(operation) } else { operation }
+    }
+}
+
+fn without_wait(operation: Operation) -> Operation {
+    match operation {
+        Operation::Acquire { owner, ttl, hint, tokens, mode, .. } => {
+            Operation::Acquire { owner, ttl, hint, tokens, since: None, mode }
+        }
+        Operation::Release { owner, position: QueuePosition::Keep { .. } } => {
+            Operation::Release { owner, position: QueuePosition::None }
+        }
+        operation => operation,
+    }
+}
+
+/// The operation of one that does not read.
+pub(super) fn as_writer(operation: Operation) -> Operation {
+    let mode = Mode::Write;
+    match operation {
+        Operation::Acquire { owner, ttl, hint, tokens, since, .. } => {
+            Operation::Acquire { owner, ttl, hint, tokens, since, mode }
+        }
+        Operation::Replace { owner, ttl, token, .. } => Operation::Replace { owner, ttl, token, mode },
+        Operation::Release { owner, position: QueuePosition::Keep { since, .. } } => {
+            Operation::Release { owner, position: QueuePosition::Keep { since, mode } }
+        }
+        Operation::Downgrade { owner, ttl } => Operation::Extend { owner, ttl },
+        operation => operation,
+    }
+}

@@ -1,0 +1,109 @@
+use std::time::Duration;
+
+use crate::node::{Eviction, LockState, MemberId, NodeError, NodeRecord, Quarantine, Reply, Roster, Seat, Wakeup};
+
+/// What one side replies to a step: without what differs between two clocks, and so comparable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Whether it can be inspected, and wakes those who listen.
+    Ready(Result<(), Failure>),
+    Replied(Vec<Result<Reply, Failure>>),
+    Looked(Result<Vec<LockState>, Failure>),
+    Evicted(Result<Eviction, Failure>),
+    Written(Result<Option<Written>, Failure>),
+    /// The highest fence, and the part of the node's id that does not depend on its clock.
+    Fences(Result<Option<(u64, u64)>, Failure>),
+    Inspected(Result<Option<NodeRecord>, Failure>),
+    /// What each process heard.
+    Heard(Vec<Vec<Wakeup>>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    /// The record that the node says it wrote.
+    pub(super) record: NodeRecord,
+    /// Whether an inspection finds that one.
+    pub(super) is_stored: bool,
+}
+
+/// An error: the same as another one if it is of the same kind. Messages are the node's own.
+#[derive(Clone)]
+pub(super) struct Failure(pub(super) NodeError);
+
+impl PartialEq for Failure {
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(&self.0) == std::mem::discriminant(&other.0)
+    }
+}
+
+impl Eq for Failure {}
+
+impl std::fmt::Debug for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How times are made comparable.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    /// How long the shortest lock of a sequence lives. Longer times are compared in steps of a tenth of it.
+    pub(super) ttl: Duration,
+    /// Whether the node does not say how much longer a lock is held.
+    pub(super) are_unknown: bool,
+}
+
+impl Times {
+    fn round(self, remaining: Duration) -> Duration {
+        let step = self.ttl / 10;
+        // A little was over when the reply was made.
+        let steps = remaining.saturating_add(step / 3).as_nanos() / step.as_nanos().max(1);
+        step * u32::try_from(steps).unwrap_or(u32::MAX)
+    }
+
+    fn of(self, remaining: Option<Duration>) -> Option<Duration> {
+        remaining.filter(|_| !self.are_unknown).map(|remaining| self.round(remaining))
+    }
+
+    pub(super) fn reply(self, reply: Reply) -> Reply {
+        match reply {
+            Reply::Held { remaining, stranger, position } => {
+                Reply::Held { remaining: self.of(remaining), stranger, position }
+            }
+            reply => reply,
+        }
+    }
+
+    /// Which of two readers lives longer can differ by less than a millisecond, and so their order.
+    pub(super) fn state(self, mut state: LockState) -> LockState {
+        state.remaining = self.of(state.remaining);
+        for reader in &mut state.readers {
+            reader.remaining = self.round(reader.remaining);
+        }
+        state.readers.sort_by_key(|reader| reader.owner);
+        state.evicted.sort_unstable();
+        state
+    }
+
+    /// A record that was read at this time on the node's clock.
+    pub(super) fn record(self, record: NodeRecord, clock_micros: u64) -> NodeRecord {
+        let timeless = |member: MemberId| MemberId { micros: 0, ..member };
+        let roster = |roster: Roster| {
+            let seats = roster.seats.into_iter();
+            let seats = seats.map(|seat| seat.map(|seat| Seat { member: timeless(seat.member), ..seat })).collect();
+            Roster { seats, ..roster }
+        };
+        let left = |ends: u64| self.round(Duration::from_micros(ends.saturating_sub(clock_micros))).as_secs();
+        let quarantines = record.quarantines.into_iter();
+        NodeRecord {
+            run_id: String::new(),
+            member: timeless(record.member),
+            was: record.was.map(timeless),
+            roster: record.roster.map(roster),
+            previous: record.previous.into_iter().map(timeless).collect(),
+            accepted: record.accepted.map(|(ballot, accepted)| (ballot, roster(accepted))),
+            quarantines: quarantines.map(|q| Quarantine { member: timeless(q.member), ends: left(q.ends) }).collect(),
+            ..record
+        }
+    }
+}

@@ -1,0 +1,233 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use super::outcome::{Failure, Outcome, Times, Written};
+use super::step::{Epochs, LOCKS, RecordChange, Step};
+use crate::node::{
+    Ballot, Epoch, Evict, Holder, Inspection, Keyspace, LockKeys, LockNode, Look, MemberId, NodeError, NodeRecord,
+    Operation, RESERVATION_TTL, RecordWrite, Reply, ReplySender, Request, Roster, Seat, SetId, WaiterId, Wakeup,
+    Wakeups,
+};
+use crate::random::Random;
+
+/// How long a node may take to listen for wake-ups. One that has none never does.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One of the two that are compared: the node, or the rules.
+pub(super) struct Side {
+    node: Box<dyn LockNode>,
+    keys: Keys,
+    run_id: String,
+    times: Times,
+    /// What each process hears, as far as any listens.
+    ears: Vec<Wakeups>,
+}
+
+/// The present epoch, as both sides know it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Admission {
+    /// `None` while the record has no epoch.
+    pub(super) epoch: Option<Epoch>,
+    /// The epoch of the next record.
+    pub(super) next: u64,
+}
+
+impl Admission {
+    fn of(self, epochs: Epochs) -> Option<Epoch> {
+        match epochs {
+            Epochs::Present => Some(self.epoch.unwrap_or(Epoch::from_bits(u128::MAX))),
+            Epochs::Unknown => Some(Epoch::from_bits(u128::MAX)),
+            Epochs::Any => None,
+        }
+    }
+
+    fn next_epoch(self) -> Epoch {
+        Epoch::from_bits(u128::from(self.next))
+    }
+
+    /// After a step to which the rules replied this.
+    pub(super) fn after(self, step: &Step, outcome: &Outcome) -> Self {
+        match (step, outcome) {
+            (Step::Write(change), Outcome::Written(Ok(Some(_)))) => {
+                Self { epoch: change.votes.then(|| self.next_epoch()), next: self.next + 1 }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// The keys of a sequence.
+#[derive(Clone)]
+pub(super) struct Keys {
+    keyspace: Arc<Keyspace>,
+    /// In the order of [`LOCKS`].
+    locks: [LockKeys; LOCKS.len()],
+}
+
+impl Keys {
+    /// Keys that nothing has used.
+    pub(super) fn fresh() -> Self {
+        let keyspace = Arc::new(Keyspace::new(&format!("conformance-{:016x}:", Random::from_system().number())));
+        let fence = |resource: &str| LockKeys::new(&keyspace, resource).fence();
+        let (first, third) = (fence("one"), (0_u64..).map(|suffix| format!("three-{suffix}")));
+        let third = third.into_iter().find(|third| fence(third) == first).unwrap_or_default();
+        let [one, two, third] = ["one", "two", &third].map(|resource| LockKeys::new(&keyspace, resource));
+        let [first_slot, last_slot] = [0, 99].map(|slot| LockKeys::of_slot(&keyspace, "slots", slot));
+        Self { keyspace, locks: [one, two, third, first_slot, last_slot] }
+    }
+}
+
+impl Side {
+    /// A side, of which the first processes listen for wake-ups.
+    pub(super) async fn new(
+        node: Box<dyn LockNode>,
+        keys: &Keys,
+        listening: u64,
+        times: Times,
+    ) -> Result<Self, NodeError> {
+        node.set_max_ttl(times.ttl.saturating_mul(3));
+        let run_id = node.inspect(&keys.keyspace).await?.run_id;
+        let mut ears = Vec::new();
+        for waiter in 1..=listening {
+            let listens = node.wakeups(&keys.keyspace, WaiterId::from_bits(waiter.into()));
+            ears.push(timeout(LISTEN_TIMEOUT, listens).await.unwrap_or(Err(NodeError::TimedOut))?);
+        }
+        Ok(Self { node, keys: keys.clone(), run_id, times, ears })
+    }
+
+    /// Carries a step out, with operations that `asked` may change.
+    pub(super) async fn carry_out(
+        &self,
+        step: &Step,
+        admission: Admission,
+        asked: impl Fn(Operation) -> Operation,
+    ) -> Outcome {
+        match step {
+            Step::Requests { epoch, waiter, polls, operations } => {
+                let epoch = admission.of(*epoch).unwrap_or(Epoch::from_bits(u128::MAX));
+                let requests = operations.iter().map(|(lock, operation)| Request {
+                    keys: self.keys.locks[*lock].clone(),
+                    epoch,
+                    waiter: WaiterId::from_bits((*waiter).into()),
+                    polls: *polls,
+                    operation: asked(*operation),
+                });
+                Outcome::Replied(self.submit(requests.collect()).await)
+            }
+            Step::Look(epoch) => {
+                let look = Look { keys: self.keys.locks.to_vec(), epoch: admission.of(*epoch) };
+                let states = self.node.look(look).await.map_err(Failure);
+                let times = self.times;
+                Outcome::Looked(states.map(|states| states.into_iter().map(|state| times.state(state)).collect()))
+            }
+            Step::Evict { lock, epoch, owners, token } => {
+                let evict = Evict {
+                    keys: self.keys.locks[*lock].clone(),
+                    epoch: admission.of(*epoch).unwrap_or(Epoch::from_bits(u128::MAX)),
+                    holders: owners.iter().copied().map(Holder::Owner).collect(),
+                    token: *token,
+                    barred_for: self.times.ttl.saturating_mul(3),
+                };
+                Outcome::Evicted(self.node.evict(evict).await.map_err(Failure))
+            }
+            Step::Write(change) => Outcome::Written(self.write(*change, admission).await.map_err(Failure)),
+            Step::ReadFences => {
+                let reading = self.node.read_fences(&self.keys.keyspace).await.map_err(Failure);
+                Outcome::Fences(reading.map(|reading| Some((reading?.member.random, reading?.highest))))
+            }
+            Step::Inspect => Outcome::Inspected(self.inspect().await.map_err(Failure)),
+        }
+    }
+
+    async fn submit(&self, requests: Vec<Request>) -> Vec<Result<Reply, Failure>> {
+        let submitted = requests.into_iter().map(|request| {
+            let (reply_to, reply) = ReplySender::channel();
+            ((request, reply_to), reply)
+        });
+        let (mut requests, replies): (Vec<_>, Vec<_>) = submitted.unzip();
+        match requests.pop() {
+            Some((request, reply_to)) if requests.is_empty() => self.node.submit(request, reply_to),
+            Some(last) => {
+                requests.push(last);
+                self.node.submit_all(requests);
+            }
+            None => {}
+        }
+        let replies = join_all(replies).await.into_iter();
+        replies.map(|reply| reply.map(|reply| self.times.reply(reply)).map_err(Failure)).collect()
+    }
+
+    async fn write(&self, change: RecordChange, admission: Admission) -> Result<Option<Written>, NodeError> {
+        let (present, _) = self.present().await?;
+        let found = present.as_ref().map(|record| (record.member, record.version));
+        let member = present.as_ref().map_or(MemberId { random: 1, micros: 1 }, |record| record.member);
+        let roster = Roster {
+            set: SetId(5),
+            generation: 3,
+            max_ttl: Duration::from_secs(60),
+            quarantine_ttl: self.times.ttl,
+            formed_over: vec![SetId(3), SetId(4)],
+            name: "a set".into(),
+            seats: vec![Some(Seat { member, address: "a server".into() }), None],
+        };
+        let ballot = Ballot { round: 2, proposer: 7 };
+        let record = NodeRecord {
+            run_id: self.run_id.clone(),
+            member,
+            version: 0,
+            was: change.has_roster.then_some(member),
+            epoch: change.votes.then(|| admission.next_epoch()),
+            roster: change.has_roster.then(|| roster.clone()),
+            previous: vec![member],
+            promised: change.begins_quarantine.then_some(ballot),
+            accepted: change.begins_quarantine.then_some((ballot, roster)),
+            quarantines: Vec::new(),
+        };
+        let write = RecordWrite {
+            expected: if change.is_stale { Some((MemberId { random: 9, micros: 9 }, 9)) } else { found },
+            record,
+            new_member: change.new_member,
+            begin: if change.begins_quarantine { vec![(member, self.times.ttl)] } else { Vec::new() },
+            floor: change.floor,
+        };
+        let Some(written) = self.node.write_record(&self.keys.keyspace, write).await? else { return Ok(None) };
+        let (stored, clock) = self.present().await?;
+        let is_stored = stored.as_ref() == Some(&written);
+        Ok(Some(Written { record: self.times.record(written, clock), is_stored }))
+    }
+
+    pub(super) async fn inspect(&self) -> Result<Option<NodeRecord>, NodeError> {
+        let (record, clock) = self.present().await?;
+        Ok(record.map(|record| self.times.record(record, clock)))
+    }
+
+    /// The record at present, and when it was read.
+    async fn present(&self) -> Result<(Option<NodeRecord>, u64), NodeError> {
+        let Inspection { run_id, record, clock_micros, .. } = self.node.inspect(&self.keys.keyspace).await?;
+        if run_id != self.run_id {
+            let reply = format!("the run id was {:?} and is {run_id:?}, so the node may have forgotten", self.run_id);
+            return Err(NodeError::Protocol { reply });
+        }
+        Ok((record.get().cloned(), clock_micros))
+    }
+
+    /// The wake-ups of each process, lock by lock: requests about different locks that are submitted together may take effect in
+    /// another order. Those that are expected and missing may still be on their way.
+    pub(super) async fn heard(&mut self, expected: &[Vec<Wakeup>]) -> Vec<Vec<Wakeup>> {
+        let mut heard: Vec<Vec<Wakeup>> = Vec::new();
+        for (number, ear) in self.ears.iter_mut().enumerate() {
+            let (mut wakeups, expected) = (Vec::new(), expected.get(number).map_or(0, Vec::len));
+            let patience = |heard: usize| if heard < expected { RESERVATION_TTL } else { Duration::ZERO };
+            while let Ok(Some(wakeup)) = timeout(patience(wakeups.len()), ear.next()).await {
+                wakeups.push(wakeup);
+            }
+            wakeups.sort_by(|one: &Wakeup, other| one.lock_key.cmp(&other.lock_key));
+            heard.push(wakeups);
+        }
+        heard
+    }
+}
