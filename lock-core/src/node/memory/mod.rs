@@ -1,16 +1,21 @@
 //! A master in this process, with switches for the faults that real masters have.
 //!
-//! `node` is the [`LockNode`](super::LockNode), `faults` its switches. Requests pass through `delay` to the `store`, which has the
-//! locks, `readers` of those that are read, a `queue` for each lock that is waited for, and `tombstones` of those who were evicted.
+//! `node` is the [`LockNode`](super::LockNode), `faults` its switches. Requests pass through `delay` to the `store`, which has two
+//! halves: the `ledger` and the `record` must be right, the `waiting` room may be wrong. The rules are those of the scripts for Redis.
 
 mod delay;
 mod faults;
+mod ledger;
+mod ledger_lock;
+mod ledger_tombstones;
 mod node;
-mod queue;
-mod readers;
+mod record;
 mod state;
 mod store;
-mod tombstones;
+#[cfg(test)]
+mod tests;
+mod waiting;
+mod waiting_queue;
 
 pub use self::faults::MemoryBackup;
 pub use self::node::MemoryNode;

@@ -6,16 +6,15 @@ use crate::node::limits::MAX_READERS_SEEN;
 use crate::node::{self, Reader};
 use crate::random::OwnerId;
 
-/// A lock key: who holds the lock, and until when.
+/// A lock key: who holds the lock, and until when. A part of the ledger.
 #[derive(Clone)]
 pub(super) struct Lock {
-    pub(super) holder: Holder,
+    holder: Holder,
     pub(super) expires: Duration,
 }
 
-/// The rules for readers are those of `readers.lua`.
 #[derive(Clone)]
-pub(super) enum Holder {
+enum Holder {
     Writer(OwnerId),
     /// When each reader expires. The lock lives for as long as the longest.
     Readers(HashMap<OwnerId, Duration>),
@@ -28,6 +27,11 @@ impl Lock {
             Mode::Read => Holder::Readers(HashMap::from([(owner, expires)])),
         };
         Self { holder, expires }
+    }
+
+    /// Whether readers hold it.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.holder, Holder::Readers(_))
     }
 
     /// What a look at the lock key finds.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use crate::node::limits::MAX_EVICTED;
 use crate::random::OwnerId;
 
-/// Who was evicted from which lock, and cannot have it again.
+/// Who was evicted from which lock, and cannot have it again. A part of the ledger.
 #[derive(Clone, Default)]
 pub(super) struct Tombstones(HashMap<String, Tombstone>);
 

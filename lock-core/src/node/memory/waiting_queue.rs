@@ -9,8 +9,8 @@ use crate::node::limits::{
 use crate::node::{Position, RESERVATION_TTL};
 use crate::random::WaiterId;
 
-/// The queue of a lock, and its reservations; or the one queue of all slots of a resource, and the reservations of each. The rules
-/// are those of `queue.lua` and `positions.lua`.
+/// The queue of a lock, and its reservations; or the one queue of all slots of a resource, and the reservations of each. A part of the
+/// waiting room.
 #[derive(Clone, Default)]
 pub(super) struct NodeQueue {
     /// In their order.

@@ -1,0 +1,220 @@
+//! The ledger: who holds each lock and until when, the fences, and who was evicted.
+//!
+//! It must be right: exclusion and the order of tokens rest on it alone. Whatever the waiting room has or has lost, a lock is given only
+//! while it is free, or to one more reader; never to an owner that was evicted; and always with a fence that no lock before it had.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::ledger_lock::Lock;
+use super::ledger_tombstones::Tombstones;
+use super::record::Records;
+use crate::mode::Mode;
+use crate::node::limits::MAX_TOKEN;
+use crate::node::{self, EVICTION_GAP, Evict, Eviction, LockKeys, LockState, NodeError, Reply};
+use crate::random::OwnerId;
+
+#[derive(Clone, Default)]
+pub(super) struct Ledger {
+    locks: HashMap<String, Lock>,
+    tombstones: Tombstones,
+    pub(super) records: Records,
+}
+
+/// What holds a lock.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    pub(super) remaining: Duration,
+    pub(super) by_readers: bool,
+}
+
+/// What an owner asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Claim {
+    pub(super) owner: OwnerId,
+    pub(super) mode: Mode,
+    pub(super) ttl: Duration,
+}
+
+/// The refusal of a node that cannot carry out a request.
+pub(super) fn rejected(detail: &str) -> NodeError {
+    NodeError::Rejected { code: "ERR".into(), detail: detail.into() }
+}
+
+impl Ledger {
+    pub(super) fn held(&self, keys: &LockKeys, now: Duration) -> Option<Held> {
+        let lock = self.lock(keys, now)?;
+        Some(Held { remaining: lock.expires - now, by_readers: lock.is_shared() })
+    }
+
+    /// Whether an owner holds a lock in this mode. A reader does not write: not even by a late request from before it was downgraded.
+    pub(super) fn is_held_by(&self, keys: &LockKeys, owner: OwnerId, mode: Mode, now: Duration) -> bool {
+        let lock = self.lock(keys, now).filter(|lock| mode.is_read() || !lock.is_shared());
+        lock.is_some_and(|lock| lock.is_held_by(owner, now))
+    }
+
+    /// For how long an owner that does not hold the lock cannot have it, because it is held, or because the owner was evicted: then for no
+    /// time that the node knows. `None` if it can have it.
+    pub(super) fn refusal(
+        &self,
+        keys: &LockKeys,
+        held: Option<Held>,
+        (owner, mode): (OwnerId, Mode),
+        now: Duration,
+    ) -> Option<Duration> {
+        let is_free = held.is_none_or(|held| held.by_readers && mode.is_read());
+        let is_evicted = self.tombstones.of(keys.lock_key(), now).contains(&owner);
+        (!is_free || is_evicted).then(|| held.map_or(Duration::ZERO, |held| held.remaining))
+    }
+
+    /// Gives a lock that is not refused. A reader joins those that hold the lock, with the fence as it stands.
+    pub(super) fn acquire(
+        &mut self,
+        keys: &LockKeys,
+        claim: Claim,
+        (hint, tokens): (u64, u32),
+        now: Duration,
+    ) -> Result<Reply, NodeError> {
+        let fence = self.fence(keys);
+        let next = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
+        let token = if self.lock(keys, now).is_some() { fence } else { next };
+        self.hold(keys, claim, token, now)?;
+        Ok(Reply::Granted { token })
+    }
+
+    pub(super) fn confirm(&mut self, keys: &LockKeys, owner: OwnerId, token: u64, now: Duration) -> Reply {
+        let fence = self.fence(keys);
+        if !self.is_held_by(keys, owner, Mode::Read, now) || fence > token {
+            return Reply::Refused { fence };
+        }
+        self.records.set_fence(keys, token);
+        Reply::Confirmed
+    }
+
+    /// Prolongs the lock of an owner. Returns whether it held it.
+    pub(super) fn extend(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) -> bool {
+        let lock = self.locks.get_mut(keys.lock_key()).filter(|lock| lock.expires > now && lock.is_held_by(owner, now));
+        lock.map(|lock| lock.prolong(owner, now + ttl, now)).is_some()
+    }
+
+    /// Lets a writer read from now on. Returns whether it held the lock to write.
+    pub(super) fn downgrade(&mut self, keys: &LockKeys, owner: OwnerId, now: Duration) -> bool {
+        if !self.is_held_by(keys, owner, Mode::Write, now) {
+            return false;
+        }
+        let lock = self.locks.get_mut(keys.lock_key());
+        lock.map(|lock| *lock = Lock::new(Mode::Read, owner, lock.expires)).is_some()
+    }
+
+    /// Gives a lock back to an owner that lost it here, unless it is refused.
+    pub(super) fn replace(
+        &mut self,
+        keys: &LockKeys,
+        claim: Claim,
+        token: u64,
+        now: Duration,
+    ) -> Result<Reply, NodeError> {
+        let Claim { owner, mode, .. } = claim;
+        if self.is_held_by(keys, owner, mode, now) {
+            return Ok(Reply::Kept);
+        }
+        let (held, fence) = (self.held(keys, now), self.fence(keys));
+        if self.refusal(keys, held, (owner, mode), now).is_some() {
+            return Ok(Reply::Gone);
+        }
+        // Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
+        let after_a_writer = mode.is_read() && held.is_none() && fence > token;
+        let next = if after_a_writer { fence + 1 } else { fence.max(token) };
+        self.hold(keys, claim, next, now)?;
+        Ok(Reply::Kept)
+    }
+
+    /// Returns whether the owner held the lock until now.
+    pub(super) fn release(&mut self, keys: &LockKeys, owner: OwnerId, now: Duration) -> bool {
+        if !self.is_held_by(keys, owner, Mode::Read, now) {
+            return false;
+        }
+        if !self.locks.get_mut(keys.lock_key()).is_some_and(|lock| lock.remove(owner, now)) {
+            self.locks.remove(keys.lock_key());
+        }
+        true
+    }
+
+    pub(super) fn evict(&mut self, evict: &Evict, now: Duration) -> Result<Eviction, NodeError> {
+        let Evict { keys, holders, token, barred_for, .. } = evict;
+        let lock = self.lock(keys, now);
+        let (fence, is_held) = (self.fence(keys), lock.is_some_and(|lock| !lock.is_nobodys()));
+        if lock.is_some_and(|lock| !lock.is_held_only_by(holders, now)) {
+            return Ok(Eviction::Superseded);
+        }
+        if fence >= *token {
+            return Ok(Eviction::Refused { fence });
+        }
+        let owners = holders.iter().filter_map(node::Holder::owner).collect();
+        if !self.tombstones.bar(keys.lock_key(), owners, now + *barred_for, now) {
+            return Err(rejected("too many owners were evicted"));
+        }
+        self.records.set_fence(keys, *token);
+        if is_held {
+            let nobodys = Lock::new(Mode::Write, OwnerId::NOBODY, now + EVICTION_GAP);
+            self.locks.insert(keys.lock_key().to_owned(), nobodys);
+        }
+        Ok(Eviction::Evicted { deleted: is_held })
+    }
+
+    /// What a look at a lock finds, but for who waits.
+    pub(super) fn look(&self, keys: &LockKeys, now: Duration) -> LockState {
+        let lock = self.lock(keys, now);
+        LockState {
+            waiters: 0,
+            holder: lock.map(Lock::holder),
+            remaining: lock.map(|lock| lock.expires - now),
+            readers: lock.map_or(Vec::new(), |lock| lock.readers(now)),
+            fence: self.fence(keys),
+            evicted: self.tombstones.of(keys.lock_key(), now).to_vec(),
+        }
+    }
+
+    pub(super) fn fence(&self, keys: &LockKeys) -> u64 {
+        self.records.fence(keys)
+    }
+
+    pub(super) fn lock_keys(&self, now: Duration) -> Vec<String> {
+        let alive = self.locks.iter().filter(|(_, lock)| lock.expires > now);
+        let mut keys: Vec<String> = alive.map(|(key, _)| key.clone()).collect();
+        keys.sort();
+        keys
+    }
+
+    /// Drops what has expired. Returns how many locks are left.
+    pub(super) fn sweep(&mut self, now: Duration) -> usize {
+        self.locks.retain(|_, lock| lock.expires > now);
+        self.tombstones.expire(now);
+        self.locks.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Gives the owner a lock that is free, or one that readers hold and it reads, too; and first sets the fence.
+    fn hold(&mut self, keys: &LockKeys, claim: Claim, fence: u64, now: Duration) -> Result<(), NodeError> {
+        if fence > MAX_TOKEN {
+            return Err(rejected("the fence is used up"));
+        }
+        self.records.set_fence(keys, fence);
+        let Claim { owner, mode, ttl } = claim;
+        let expires = now + ttl;
+        match self.locks.get_mut(keys.lock_key()) {
+            Some(lock) if lock.expires > now => lock.prolong(owner, expires, now),
+            Some(expired) => *expired = Lock::new(mode, owner, expires),
+            None => _ = self.locks.insert(keys.lock_key().to_owned(), Lock::new(mode, owner, expires)),
+        }
+        Ok(())
+    }
+
+    fn lock(&self, keys: &LockKeys, now: Duration) -> Option<&Lock> {
+        self.locks.get(keys.lock_key()).filter(|lock| lock.expires > now)
+    }
+}

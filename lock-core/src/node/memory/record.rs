@@ -1,0 +1,63 @@
+use std::collections::HashMap;
+
+use crate::node::{FenceReading, FoundRecord, Keyspace, LockKeys, NodeError, NodeRecord, RecordWrite};
+use crate::random::Epoch;
+
+/// The records of a node, by their keys.
+#[derive(Clone, Default)]
+pub(super) struct Records(HashMap<String, Record>);
+
+/// The record of the node and the fences are one thing: a node that forgot the fences has no epoch, and so no vote.
+#[derive(Clone)]
+struct Record {
+    node: NodeRecord,
+    fences: HashMap<u16, u64>,
+    /// What every fence is at least.
+    floor: u64,
+}
+
+impl Records {
+    pub(super) fn find(&self, keyspace: &Keyspace) -> FoundRecord {
+        let record = self.0.get(keyspace.record());
+        record.map_or(FoundRecord::None, |record| FoundRecord::Record(record.node.clone()))
+    }
+
+    /// Writes the record at a time on the node's clock, in microseconds.
+    pub(super) fn write(&mut self, keyspace: &Keyspace, write: &RecordWrite, micros: u64) -> Option<NodeRecord> {
+        let present = self.0.get_mut(keyspace.record());
+        let node = write.apply(present.as_ref().map(|present| &present.node), micros)?;
+        let floor = write.floor.unwrap_or_default();
+        match present {
+            Some(present) => (present.node, present.floor) = (node.clone(), present.floor.max(floor)),
+            None => {
+                let record = Record { node: node.clone(), fences: HashMap::new(), floor };
+                self.0.insert(keyspace.record().to_owned(), record);
+            }
+        }
+        Some(node)
+    }
+
+    /// The highest fence, if the record was written for this run.
+    pub(super) fn highest_fence(&self, keyspace: &Keyspace, run_id: &str) -> Option<FenceReading> {
+        let record = self.0.get(keyspace.record()).filter(|record| record.node.run_id == run_id);
+        let Record { node, fences, floor } = record?;
+        let highest = fences.values().copied().max().unwrap_or_default().max(*floor);
+        Some(FenceReading { member: node.member, highest })
+    }
+
+    pub(super) fn check_epoch(&self, keyspace: &Keyspace, epoch: Epoch) -> Result<(), NodeError> {
+        let record = self.0.get(keyspace.record());
+        record.filter(|record| record.node.epoch == Some(epoch)).map(drop).ok_or(NodeError::Unadmitted)
+    }
+
+    pub(super) fn fence(&self, keys: &LockKeys) -> u64 {
+        let Some(record) = self.0.get(keys.keyspace().record()) else { return 0 };
+        record.fences.get(&keys.fence()).copied().unwrap_or(0).max(record.floor)
+    }
+
+    pub(super) fn set_fence(&mut self, keys: &LockKeys, token: u64) {
+        if let Some(record) = self.0.get_mut(keys.keyspace().record()) {
+            record.fences.insert(keys.fence(), token);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The waiting room: who waits for a lock, for whom a free one is kept, and who is woken.
+//!
+//! It may be wrong, lose everything, or be absent: that costs turns and time, never exclusion. It is told what became of a request, and
+//! may only keep a lock from a caller to whom the ledger would give it.
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::ledger::Held;
+use super::waiting_queue::{Caller, NodeQueue};
+use crate::mode::Mode;
+use crate::node::{LockKeys, Position, QueuePosition, Reply, Wakeup};
+use crate::random::WaiterId;
+
+#[derive(Clone, Default)]
+pub(super) struct WaitingRoom {
+    /// By [`LockKeys::queue`].
+    queues: HashMap<String, NodeQueue>,
+    /// Where each waiter listens. Those that do not any more are swept.
+    listeners: Listeners,
+}
+
+/// Who makes an attempt, and since when it waits, if it does.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt {
+    pub(super) caller: Caller,
+    pub(super) since: Option<NonZeroU64>,
+    pub(super) mode: Mode,
+}
+
+type Listeners = HashMap<WaiterId, mpsc::Sender<Wakeup>>;
+
+/// How many wake-ups for a waiter are kept.
+const UNHEARD: usize = 256;
+
+impl WaitingRoom {
+    /// The reply to an attempt that has to wait, because the ledger refuses the lock for that long, or because it is kept for others.
+    /// `None` if it is the caller's turn. A caller that waits, and has to, enters the queue.
+    pub(super) fn must_wait(
+        &mut self,
+        keys: &LockKeys,
+        held: Option<Held>,
+        refusal: Option<Duration>,
+        attempt: Attempt,
+        now: Duration,
+    ) -> Option<Reply> {
+        let Attempt { caller: Caller { waiter, .. }, since, mode } = attempt;
+        let is_known = self.expire(keys, now);
+        let (remaining, position) = match (refusal, held) {
+            (Some(remaining), _) => (remaining, None),
+            // Readers hold the lock, and the caller would join them.
+            (None, Some(Held { remaining, .. })) => {
+                let queue = self.queues.get(keys.queue())?;
+                (queue.writer_waits(since.map(|since| (waiter, since)), now).then_some(remaining)?, None)
+            }
+            (None, None) if is_known => self.kept_for_others(keys, attempt, now)?,
+            (None, None) => return None,
+        };
+        let position = position.or_else(|| self.enter(keys, attempt, now));
+        if position.is_some() && mode == Mode::Write && held.is_some_and(|held| held.by_readers) {
+            self.queue(keys).hear(waiter, now);
+        }
+        Some(Reply::Held { remaining: Some(remaining), stranger: false, position })
+    }
+
+    /// For how long a free lock is kept for others, and the position of the caller if it was needed to find that out. `None` if it is
+    /// the caller's turn.
+    fn kept_for_others(
+        &mut self,
+        keys: &LockKeys,
+        attempt: Attempt,
+        now: Duration,
+    ) -> Option<(Duration, Option<Position>)> {
+        let Attempt { caller: Caller { waiter, .. }, since, .. } = attempt;
+        let (slot, is_caller) = (keys.slot(), |other: WaiterId| since.is_some() && other == waiter);
+        let mut position = None;
+        if self.queue(keys).reservation(slot, now).is_none() {
+            if self.queue(keys).first().is_none_or(is_caller) {
+                return None;
+            }
+            position = self.enter(keys, attempt, now);
+            self.offer(keys, since.map(|_| waiter), now);
+        }
+        let (first, remaining) = self.queue(keys).reservation(slot, now)?;
+        if is_caller(first) {
+            return None;
+        }
+        let until = since.and_then(|_| self.queue(keys).until_reserved(slot, waiter, now));
+        Some((until.unwrap_or(remaining), position))
+    }
+
+    /// A caller that waited has the lock.
+    pub(super) fn acquired(&mut self, keys: &LockKeys, waiter: WaiterId, now: Duration) {
+        if let Some(queue) = self.queues.get_mut(keys.queue()) {
+            queue.acquired(keys.slot(), waiter, now);
+        }
+    }
+
+    /// What a release, or leaving the queue, does to the queue. `held` is what holds the lock afterwards.
+    pub(super) fn released(
+        &mut self,
+        keys: &LockKeys,
+        held: Option<Held>,
+        (caller, position): (Caller, QueuePosition),
+        now: Duration,
+    ) {
+        let (slot, is_known) = (keys.slot(), self.expire(keys, now));
+        if !is_known && !matches!(position, QueuePosition::Keep { .. }) {
+            return;
+        }
+        let queue = self.queue(keys);
+        match position {
+            QueuePosition::Keep { since, mode } => _ = queue.enter(slot, caller, since, mode, now),
+            QueuePosition::Leave => {
+                let makes_way = queue.has_writer(caller.waiter) && held.is_some_and(|held| held.by_readers);
+                queue.leave(slot, caller.waiter, now);
+                if makes_way {
+                    self.let_readers_in(keys, now);
+                }
+            }
+            QueuePosition::None => {}
+        }
+        if held.is_none() && self.queue(keys).reservation(slot, now).is_none() {
+            // The process may have released for a caller that does not wait.
+            let caller = (position != QueuePosition::None).then_some(caller.waiter);
+            self.offer(keys, caller, now);
+        }
+    }
+
+    /// The holders of a lock were evicted: wakes the first waiters. Until the lock is free, it is reserved for none of them.
+    pub(super) fn evicted(&mut self, keys: &LockKeys, held: Option<Held>, now: Duration) {
+        if !self.expire(keys, now) {
+            return;
+        }
+        if self.queue(keys).reservation(keys.slot(), now).is_none() {
+            self.offer(keys, None, now);
+        }
+        if held.is_some() {
+            self.queue(keys).end_reservations(keys.slot());
+        }
+    }
+
+    /// Readers begin to hold the lock. The writer behind those that wait was heard while it could not yet be noted.
+    pub(super) fn let_readers_in(&mut self, keys: &LockKeys, now: Duration) {
+        let Some(queue) = self.queues.get_mut(keys.queue()) else { return };
+        let listeners = &self.listeners;
+        if let Some(writer) = queue.wake_readers(|waiter| wake(listeners, keys, waiter, 0)) {
+            queue.hear(writer, now);
+        }
+    }
+
+    /// Whether a writer waits for a lock that readers hold.
+    pub(super) fn writer_waits(&self, keys: &LockKeys, now: Duration) -> bool {
+        self.queues.get(keys.queue()).is_some_and(|queue| queue.writer_waits(None, now))
+    }
+
+    /// How many wait for a lock.
+    pub(super) fn count(&self, keys: &LockKeys, now: Duration) -> u32 {
+        self.queues.get(keys.queue()).map_or(0, |queue| queue.count(now))
+    }
+
+    /// Wakes a waiter from now on, until the receiver is dropped. Wake-ups that it does not take in time are lost.
+    pub(super) fn listen(&mut self, waiter: WaiterId) -> mpsc::Receiver<Wakeup> {
+        let (sender, receiver) = mpsc::channel(UNHEARD);
+        self.listeners.insert(waiter, sender);
+        receiver
+    }
+
+    /// Nobody hears the node any more.
+    pub(super) fn end_connections(&mut self) {
+        self.listeners.clear();
+    }
+
+    pub(super) fn sweep(&mut self, now: Duration) {
+        self.queues.retain(|_, queue| queue.is_known(now));
+        self.listeners.retain(|_, listener| !listener.is_closed());
+    }
+
+    #[cfg(test)]
+    pub(super) fn queue_of(&mut self, keys: &LockKeys) -> &mut NodeQueue {
+        self.queue(keys)
+    }
+
+    /// Drops what has expired of a lock's queue. Returns whether anything is left.
+    fn expire(&mut self, keys: &LockKeys, now: Duration) -> bool {
+        self.queues.get_mut(keys.queue()).is_some_and(|queue| queue.expire(keys.slot(), now))
+    }
+
+    fn queue(&mut self, keys: &LockKeys) -> &mut NodeQueue {
+        self.queues.entry(keys.queue().to_owned()).or_default()
+    }
+
+    fn enter(&mut self, keys: &LockKeys, attempt: Attempt, now: Duration) -> Option<Position> {
+        let Attempt { caller, since, mode } = attempt;
+        self.queue(keys).enter(keys.slot(), caller, since?, mode, now)
+    }
+
+    /// Offers the free lock to the first waiters. If this is a request of one of them, it need not be woken.
+    fn offer(&mut self, keys: &LockKeys, caller: Option<WaiterId>, now: Duration) {
+        let (queue, listeners) = (self.queues.entry(keys.queue().to_owned()).or_default(), &self.listeners);
+        queue.offer(keys.slot(), caller, now, |waiter, before| {
+            wake(listeners, keys, waiter, u32::try_from(before).unwrap_or(u32::MAX))
+        });
+    }
+}
+
+/// Sends a wake-up. Returns false if the waiter does not listen.
+fn wake(listeners: &Listeners, keys: &LockKeys, waiter: WaiterId, before: u32) -> bool {
+    let wakeup = Wakeup { lock_key: keys.lock_key().to_owned(), before };
+    let sent = listeners.get(&waiter).map(|listener| listener.try_send(wakeup));
+    matches!(sent, Some(Ok(()) | Err(TrySendError::Full(_))))
+}
