@@ -58,7 +58,7 @@ pub(crate) fn slot_name(resource: &str, slot: u32) -> String {
     format!("{resource}{{{slot}}}")
 }
 
-/// The resource and the slot of the name of a slot. `queue.lua` takes it apart in the same way.
+/// The resource and the slot of the name of a slot. `waiting.lua` takes it apart in the same way.
 pub(crate) fn split_slot(name: &str) -> Option<(&str, u32)> {
     let (resource, slot) = name.strip_suffix('}')?.rsplit_once('{')?;
     let number = slot.parse().ok()?;

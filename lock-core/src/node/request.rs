@@ -54,7 +54,7 @@ pub struct Request {
 /// # Adding an operation
 ///
 /// The compiler asks for it in the codec, the batch, the message and the memory node. It does not ask for the rest: its reply
-/// in [`Reply`](super::Reply) and in the codecs, `votes.lua` and its header, `ledger.sql`, the random requests of the tests that
+/// in [`Reply`](super::Reply) and in the codecs, `ledger.lua` and its header, `ledger.sql`, the random requests of the tests that
 /// compare nodes (`conformance`, `fake_redis`), and `docs/protocol.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {

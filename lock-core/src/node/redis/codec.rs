@@ -7,17 +7,17 @@ use redis::{Cmd, Value};
 
 use super::classify;
 use super::pipeline::Batch;
-use super::script::{ScriptRef, VOTES};
+use super::script::{LEDGER, ScriptRef};
 use crate::mode::Mode;
 use crate::node::limits::parse_number;
 use crate::node::{NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request};
 
-/// The command that carries a batch. Its arguments are documented in `votes.lua`.
+/// The command that carries a batch. Its arguments are documented in `ledger.lua`.
 pub(super) fn encode<T: AsRef<Request>>(batch: &Batch<T>, script: ScriptRef) -> Cmd {
     let requests = || batch.messages().map(AsRef::as_ref);
     let Some(first) = requests().next() else { return Cmd::new() };
     let (count, keyspace) = (requests().count(), first.keys.keyspace());
-    let mut command = VOTES.command(script, 12 + 7 * count, 256 + 160 * count);
+    let mut command = LEDGER.command(script, 12 + 7 * count, 256 + 160 * count);
     command.arg(count + 1);
     for request in requests() {
         command.arg(request.keys.lock_key());

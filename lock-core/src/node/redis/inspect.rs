@@ -7,7 +7,7 @@ use redis::{FromRedisValue, Pipeline, Value};
 
 use super::classify::{connect_error, node_error};
 use super::record;
-use super::script::VOTES;
+use super::script::LEDGER;
 use crate::node::record_fields::{FIELDS, written};
 use crate::node::{FenceReading, Inspection, Keyspace, MAX_TOKEN, NodeError, NodeRecord, RecordWrite, Refusal};
 use crate::random::WaiterId;
@@ -28,7 +28,7 @@ pub(super) async fn prepare(
     if messages.is_ok() {
         pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
     }
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(VOTES.source());
+    pipeline.cmd("SCRIPT").arg("LOAD").arg(LEDGER.source());
     let mut answers = query(connection, &pipeline, pipeline.len()).await?.into_iter();
     let mut answer = || read::<String>(answers.next().unwrap_or(Value::Nil)).map(drop);
     let tells_loss = messages.and_then(|()| answer());

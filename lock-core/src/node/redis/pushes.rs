@@ -122,7 +122,7 @@ impl Inbox {
     }
 }
 
-/// A channel and a message on it, as `queue.lua` writes it: for how many waiters the key is reserved before this one, and the lock key.
+/// A channel and a message on it, as `waiting.lua` writes it: for how many waiters the key is reserved before this one, and the lock key.
 fn parse(data: Vec<Value>) -> Option<(String, Wakeup)> {
     let (channel, message): (String, String) = redis::from_redis_value(Value::Array(data)).ok()?;
     let (before, lock_key) = message.split_once(' ')?;

@@ -13,16 +13,15 @@ use crate::node::{EVICTION_GAP, Keyspace};
 use crate::random::OwnerId;
 
 /// Executes a batch of requests.
-pub(super) static VOTES: LazyLock<Script> = LazyLock::new(|| {
-    let max_token = constants(&[MAX_TOKENS]);
-    let votes = include_str!("scripts/votes.lua");
-    Script::new(format!("{}{}{max_token}{}{votes}", load_queue(), lone(), shared()))
+pub(super) static LEDGER: LazyLock<Script> = LazyLock::new(|| {
+    let (max_token, ledger) = (constants(&[MAX_TOKENS]), include_str!("scripts/ledger.lua"));
+    Script::new(&format!("{}{}{max_token}{}{ledger}", load_beside(), lone(), shared()))
 });
 
 /// Reads what a node has of locks.
 pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| {
     let constants = constants(&[("MAX_READERS_SEEN", MAX_READERS_SEEN as u128)]);
-    Script::new(format!("{constants}{}{}", shared(), include_str!("scripts/look.lua")))
+    Script::new(&format!("{constants}{}{}", shared(), include_str!("scripts/look.lua")))
 });
 
 /// Evicts holders from a lock.
@@ -30,20 +29,20 @@ pub(super) static EVICT: LazyLock<Script> = LazyLock::new(|| {
     let source = include_str!("scripts/evict.lua");
     let constants = constants(&[("MAX_EVICTED", MAX_EVICTED as u128), ("EVICTION_GAP", EVICTION_GAP.as_millis())]);
     let nobody = format!("local NOBODY = '{}'\n", OwnerId::NOBODY);
-    Script::new(format!("{}{constants}{nobody}{}{}{source}", load_queue(), owner_prefix(), shared()))
+    Script::new(&format!("{}{constants}{nobody}{}{}{source}", load_beside(), owner_prefix(), shared()))
 });
 
 /// Writes the record of a node.
 pub(super) static RECORD: LazyLock<Script> = LazyLock::new(|| {
     let constants = constants(&[("FENCES", u128::from(Keyspace::FENCES))]);
-    Script::new(format!("{constants}{}", include_str!("scripts/record.lua")))
+    Script::new(&format!("{constants}{}", include_str!("scripts/record.lua")))
 });
 
-/// The sources of the scripts, as a server gets them: votes, record, look and evict. For tests that run them without a server.
+/// The sources of the scripts, as a server gets them: ledger, record, look and evict. For tests that run them without a server.
 #[doc(hidden)]
 #[must_use]
 pub fn script_sources() -> [&'static str; 4] {
-    [&VOTES.source, &RECORD.source, &LOOK.source, &EVICT.source]
+    [&LEDGER.source, &RECORD.source, &LOOK.source, &EVICT.source]
 }
 
 const MAX_TOKENS: (&str, u128) = ("MAX_TOKEN", MAX_TOKEN as u128);
@@ -57,27 +56,40 @@ fn lone() -> String {
     format!("local function lone(...)\n{constants}{}end\n", include_str!("scripts/lone.lua"))
 }
 
-/// The function that `queue.lua` is the body of, with those of `positions.lua` and `readers.lua` inside. The constants of each are
+/// The function that `ledger_beside.lua` is the body of, with `ledger_readers.lua` and the waiting room inside. The constants of each are
 /// inside as well, because a function that uses variables from outside takes longer to create.
-fn load_queue() -> String {
+fn load_beside() -> String {
+    let (shared, max_token, waiting) = (shared(), constants(&[MAX_TOKENS]), load_waiting());
+    let (beside, readers) = (include_str!("scripts/ledger_beside.lua"), include_str!("scripts/ledger_readers.lua"));
+    format!(
+        "local function load_beside(...)\n{shared}\
+         local function load_readers(...)\n{max_token}{shared}{readers}end\n\
+         {waiting}{beside}end\n"
+    )
+}
+
+/// The function that `waiting.lua` is the body of, with those of the other files of the waiting room inside.
+fn load_waiting() -> String {
     let positions_constants = constants(
         &[&[("QUEUE_TTL", QUEUE_TTL.as_millis()), ("MAX_WAITERS", MAX_WAITERS as u128)], &RESERVATION_TTLS[..]]
             .concat(),
     );
     let readers_constants = constants(&[
-        MAX_TOKENS,
         ("WRITER_HEARD", WRITER_HEARD.as_millis()),
         ("MAX_HEARD", MAX_HEARD as u128),
         ("MAX_WOKEN_READERS", MAX_WOKEN_READERS as u128),
     ]);
-    let queue_constants = constants(&[&[MAX_RESERVED, ("MAX_GONE", MAX_GONE as u128)], &RESERVATION_TTLS[..]].concat());
-    let (positions, readers) = (include_str!("scripts/positions.lua"), include_str!("scripts/readers.lua"));
-    let (queue, shared, owner_prefix) = (include_str!("scripts/queue.lua"), shared(), owner_prefix());
+    let waiting_constants =
+        constants(&[&[MAX_RESERVED, ("MAX_GONE", MAX_GONE as u128)], &RESERVATION_TTLS[..]].concat());
+    let (owner_prefix, shared) = (owner_prefix(), shared());
+    let waiting = include_str!("scripts/waiting.lua");
+    let (positions, readers) =
+        (include_str!("scripts/waiting_positions.lua"), include_str!("scripts/waiting_readers.lua"));
     format!(
-        "local function load_queue(...)\n{queue_constants}{owner_prefix}{shared}\
+        "local function load_waiting(...)\n{waiting_constants}{owner_prefix}{shared}\
          local function load_positions(...)\n{positions_constants}{positions}end\n\
-         local function load_readers(...)\n{readers_constants}{shared}{readers}end\n\
-         {queue}end\n"
+         local function load_waiting_readers(...)\n{readers_constants}{readers}end\n\
+         {waiting}end\n"
     )
 }
 
@@ -106,7 +118,10 @@ pub(super) enum ScriptRef {
 }
 
 impl Script {
-    fn new(source: String) -> Self {
+    /// Comments are left out, because the source travels over each connection that is opened.
+    fn new(commented: &str) -> Self {
+        let is_code = |line: &&str| !line.trim_start().starts_with("--");
+        let source: String = commented.lines().filter(is_code).flat_map(|line| [line, "\n"]).collect();
         let hash = redis::Script::new(&source).get_hash().to_owned();
         Self { source, hash }
     }

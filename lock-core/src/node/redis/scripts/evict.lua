@@ -1,31 +1,28 @@
--- Evicts holders of a lock: its key is that of NOBODY for a moment, if nobody else has it, and their owners are barred from it. That
--- value begins as those of owners do, so the other scripts take it for a lock that another owner holds.
+-- Ledger: evicts holders of a lock. Its key is that of NOBODY for a moment, if nobody else has it, and their owners are barred from it.
+-- That value begins as those of owners do, so the other scripts take it for a lock that another owner holds.
 --
 -- KEYS   the lock key; the record of the node
--- ARGV   epoch; its fence, and whether there is a queue or a tombstone: the names of fields of the record; the token, which the fence
---        becomes; for how many ms the owners are barred; who is evicted: values of the lock key, or readers
+-- ARGV   epoch; its fence and its mark: the names of fields of the record; the token, which the fence becomes; for how many ms the
+--        owners are barred; who is evicted: values of the lock key, or readers
 --
 -- Replies with D if one of them had the lock, F if it is free, H if somebody else holds it, R and the fence if that is not below the
--- token, and U if the node is in another epoch. Of H, R and U, nothing was written.
+-- token, and U if the node is in another epoch. On H, R and U, nothing was written.
 --
--- The order of the writes: a script that is cut short leaves a tombstone for a lock that is still held, never a lock that is free and
--- whose owner may have it again.
+-- It must guarantee that no owner has the lock, or can have it again, once this has replied D or F. Hence the order of the writes: a
+-- script that is cut short leaves a tombstone for a lock that is still held, never a lock that is free and whose owner may have it again.
 
 local call, try = redis.call, redis.pcall
 local LOCK, RECORD, FENCE, MARK, TOKEN = KEYS[1], KEYS[2], ARGV[2], ARGV[3], ARGV[4]
 local record = call('HMGET', RECORD, 'epoch', FENCE, MARK)
 if record[1] ~= ARGV[1] then return 'U' end
 
-local PREFIX_LENGTH = #RECORD - #'{node}'
-local function key(name)
-  return string.sub(LOCK, 1, PREFIX_LENGTH) .. '{' .. string.sub(LOCK, PREFIX_LENGTH + 1) .. '}:' .. name
-end
+local beside = load_beside('', RECORD, {[LOCK] = MARK}, {[LOCK] = record[3] or nil})
+local key, now = beside.key, beside.now()
 
-local time = call('TIME')
 -- Whether nobody has the lock but those that are evicted. A key of another type is nobody's lock, and not ours to delete.
 local function has_no_other_holder(holder, named)
   if holder ~= SHARED then return not holder or holder == NOBODY or named[holder] end
-  local readers, now = try('ZRANGE', key('readers'), 0, -1, 'WITHSCORES'), time[1] * 1000 + math.floor(time[2] / 1000)
+  local readers = try('ZRANGE', key(LOCK, 'readers'), 0, -1, 'WITHSCORES')
   -- What cannot be read may be anybody's.
   if readers.err then return false end
   for n = #readers, 2, -2 do
@@ -49,9 +46,8 @@ if fence >= tonumber(TOKEN) then return 'R' .. (record[2] or '0') end
 
 -- The tombstone, for as long as it was asked for, or as those that were evicted before are barred. The mark comes first: without it,
 -- nobody would look for the tombstone.
-local mark = record[3]
 if owners[1] then
-  local tombstone = key('evicted')
+  local tombstone = key(LOCK, 'evicted')
   local evicted = call('GET', tombstone) or ''
   for _, owner in ipairs(owners) do
     if not string.find(evicted, owner, 1, true) then evicted = evicted .. (evicted == '' and '' or ' ') .. owner end
@@ -59,20 +55,16 @@ if owners[1] then
   local _, count = string.gsub(evicted, '%S+', '')
   if count > MAX_EVICTED then return redis.error_reply('ERR too many owners were evicted') end
   local barred_for = math.max(tonumber(ARGV[5]), call('PTTL', tombstone))
-  local ends = time[1] * 1000 + math.ceil(time[2] / 1000) + barred_for
-  if ends > (tonumber(mark) or 0) then
-    mark = string.format('%.0f', ends)
-    call('HSET', RECORD, MARK, mark)
-  end
+  local failed = beside.set_mark(LOCK, now + 1 + barred_for)
+  if failed then return failed end
   call('SET', tombstone, evicted, 'PX', barred_for)
 end
 
 call('HSET', RECORD, FENCE, TOKEN)
 local deleted = holder and holder ~= NOBODY
 if deleted then call('SET', LOCK, NOBODY, 'PX', EVICTION_GAP) end
-if holder == SHARED then call('DEL', key('readers')) end
-local queue = load_queue('', RECORD, {[LOCK] = MARK}, {[LOCK] = mark})
-queue.released(LOCK, false, 'none')
+if holder == SHARED then call('DEL', key(LOCK, 'readers')) end
+beside.waiting.released(LOCK, false, 'none')
 -- The waiters were woken. The key is not free yet, so it is reserved for none of them.
-if holder then queue.end_reservations(LOCK) end
+if holder then beside.waiting.end_reservations(LOCK) end
 return deleted and 'D' or 'F'

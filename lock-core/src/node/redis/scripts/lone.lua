@@ -1,11 +1,12 @@
--- A lone release that gives up the position, or a lone acquire of a free lock, if all is as it mostly is. This does what votes.lua and
--- queue.lua do, by the same rules and without their tables and functions: if somebody waits, a server that has rested takes half the
--- time. A rule that changes there changes here.
+-- Ledger and waiting room: a lone release that gives up the position, or a lone acquire of a free lock, in the usual case. This does
+-- what ledger.lua and waiting.lua do, by the same rules and without their tables and functions: if somebody waits, a server that has
+-- rested takes half the time. A rule that changes there changes here. The ledger's part comes first in a release; in an acquire, the
+-- waiting room's is between the decision and the writes.
 --
--- This is the body of the function `lone`, which votes.lua calls for a batch of one request.
--- Arguments: the waiter that sent the batch; what was read of the record; the holder; and if the lock may have a queue, how the keys
--- beside it begin, two of which were read with the holder. Returns the reply; or nothing, if there is more to do: then votes.lua does
--- all of it, and replies that the lock was released, if this deleted it. Second, the waiters that are woken already.
+-- This is the body of the function `lone`, which ledger.lua calls for a batch of one request.
+-- Arguments: the waiter that sent the batch; what was read of the record; the holder; and if the lock has a mark, how the keys beside it
+-- begin, two of which were read with the holder. Returns the reply; or nothing, if there is more to do: then ledger.lua does all of it,
+-- and replies that the lock was released, if this deleted it. Second, the waiters that are woken already.
 
 local WAITER, record, found, beside = ...
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
@@ -60,7 +61,7 @@ if reserved then
 elseif beside and try('ZRANGE', beside .. 'queue', 0, 0)[1] then
   return
 end
--- The fence before the lock, as votes.lua does it. NX: a key of another type is nobody's lock.
+-- The fence before the lock, as ledger.lua does it. NX: a key of another type is nobody's lock.
 if type(try('HSET', RECORD, ARGV[5], last)) == 'table' then return end
 local set = try('SET', LOCK, ARGV[9], 'NX', 'PX', ARGV[7])
 if not set then return 'T' end

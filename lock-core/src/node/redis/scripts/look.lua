@@ -1,12 +1,12 @@
 -- Reads what the node has of some locks. Writes nothing.
 --
 -- KEYS   the lock key of each; the record of the node
--- ARGV   the epoch that the node has to be in, or '' for any; for each lock its fence, and then for each whether there is a queue or
---        a tombstone: the names of fields of the record
+-- ARGV   the epoch that the node has to be in, or '' for any; for each lock its fence, and then for each its mark: the names of fields of
+--        the record
 --
 -- Replies with an array for each lock: the value of its key, or nil; its remaining time in ms, negative if there is none; its fence;
--- how many wait; the owners that were evicted, or nil; and the readers that hold it, each followed by its remaining time in ms. 'T' in
--- place of the array if the key is of another type. 'U' in place of it all if the node is in another epoch.
+-- how many wait; the owners that were evicted, or nil; and the readers that hold it, each followed by its remaining time in ms. 'T'
+-- instead of the array if the key is of another type. 'U' instead of everything if the node is in another epoch.
 
 local call, try, LOCKS = redis.call, redis.pcall, #KEYS - 1
 local RECORD = KEYS[LOCKS + 1]
@@ -39,7 +39,7 @@ for n = 1, LOCKS do
   else
     local waiters, evicted = 0, false
     if record[1 + LOCKS + n] then
-      -- The slots of a resource have one queue, as queue.lua says.
+      -- The slots of a resource have one queue, as waiting.lua says.
       waiters = try('ZCARD', key((string.gsub(lock_key, '{%d+}$', '{}')), 'queue'))
       evicted = call('GET', key(lock_key, 'evicted'))
     end

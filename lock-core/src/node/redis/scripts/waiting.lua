@@ -1,17 +1,18 @@
--- The queue of a lock: the waiters of other processes, ordered by when they began to wait. And its reservations: when the key is
--- free, it is reserved for the first of them for a moment, then for the second, and so on. They decide for whom a free key is kept,
--- never who holds it: a node that grants less breaks no promise. Both expire, and a write of them that fails only costs time,
--- because waiters try again every second. The tombstone is another matter: an owner that is not barred would hold the lock again.
+-- Waiting room: the queue of a lock, and its reservations.
+--
+-- The waiting room may be wrong, lose everything, or be absent: that costs turns and time, never exclusion. Its files are this one,
+-- waiting_positions.lua and waiting_readers.lua. It must guarantee only that what it keeps expires, and that it writes no lock key, no
+-- fence and no tombstone. It decides for whom a free lock is kept, and whom to wake. A write that fails only costs time, because waiters
+-- try again every second.
+--
+-- The queue has the waiters of all processes, ordered by when they began to wait. When the key is free, it is reserved for the first of
+-- them for a moment, then for the second, and so on.
 --
 --   prefix{lock}:queue      the waiters, a sorted set by the time since when they wait. Before the id of a waiter is a 'p' if the
 --                           node cannot wake it: it polls. One that waits to read has an 'r' there, and an 's' if it polls.
 --   prefix{lock}:reserved   the waiters with a reservation, in order. Each lasts RESERVATION_TTL ms, counted from when the key was
 --                           written, and passes by itself. They stay in the queue until one of them takes the lock. A waiter
 --                           that let its own pass and came later is replaced by '-'.
---   prefix{lock}:writers    while readers hold the lock: when each writer that waits was last heard of, a sorted set by ms since the
---                           Unix epoch. A writer in the queue that was heard lately bars the readers behind it.
---   prefix{lock}:evicted    the tombstone: the owners that were evicted, and cannot have the lock again
---   q123 in the record      until when the locks with the fence 123 may have one of these: ms since the Unix epoch
 --
 -- The slots of a resource, with the lock keys prefix + lock{0}, lock{1}, ..., have one queue, and each has reservations of its own.
 -- A slot is not reserved for a waiter that leads the queue and has another one reserved already.
@@ -22,27 +23,22 @@
 -- A waiter is woken by a message on the channel prefix{node}:wakeups:WAITER: for how many waiters the key is reserved before it, and
 -- the lock key. Nobody listens for a waiter whose process ended, and it is removed. One that is only reconnecting comes back to its
 -- position, because it says again since when it waits. A caller that may not publish cannot know who listens, and removes nobody for
--- that. Those whose turn it is are not told, and come when their timers fire; whoever has missed its turn polls from then on.
+-- that. Those whose turn it is are not told, and come when their timers fire; a waiter that has missed its turn polls from then on.
 --
--- This is the body of the function `load_queue`, which votes.lua calls when a lock of the batch has a queue or needs one, and
--- evict.lua always. What most batches do not need is in positions.lua and readers.lua, which are loaded when they are needed: to
--- create a function takes a server about as long as to run it.
--- Arguments: the waiter that sent the batch; the key of the node's record; for each lock key of the batch, the name of its field;
--- and the value of that field, for those that have one. Returns the functions that the other scripts use.
+-- This is the body of the function `load_waiting`, which ledger_beside.lua calls. What most batches do not need is in
+-- waiting_positions.lua and waiting_readers.lua.
+-- Arguments: the waiter that sent the batch; the key of the node's record; and the functions of ledger_beside.lua. Returns the functions
+-- that the other scripts use.
 
-local WAITER, RECORD, fields, marks = ...
-local call, try = redis.call, redis.pcall
-local PREFIX_LENGTH, WAKEUPS = #RECORD - #'{node}', RECORD .. ':wakeups:'
+local WAITER, RECORD, beside = ...
+local call, try, key, marks = redis.call, redis.pcall, beside.key, beside.marks
+local WAKEUPS = RECORD .. ':wakeups:'
 -- The caller as it is written if the node can wake it.
 local WOKEN = string.byte(WAITER) == string.byte('p') and string.sub(WAITER, 2) or WAITER
-local queue
+local waiting
 
 -- The lock keys that the batch acquires for a caller that waits.
 local waited = {}
-
-local function key(lock_key, name)
-  return string.sub(lock_key, 1, PREFIX_LENGTH) .. '{' .. string.sub(lock_key, PREFIX_LENGTH + 1) .. '}:' .. name
-end
 
 local function is_slot(lock_key) return string.byte(lock_key, -1) == string.byte('}') end
 
@@ -51,35 +47,19 @@ local function queue_key(lock_key)
   return key(is_slot(lock_key) and string.gsub(lock_key, '{%d+}$', '{}') or lock_key, 'queue')
 end
 
--- Adds a lock to those of the batch: the name of its field in the record, and the value of that.
-local function add_lock(lock_key, field, mark)
-  fields[lock_key], marks[lock_key] = field, mark or nil
-end
-
 local positions, readers
 local function of_positions()
-  positions = positions or load_positions(WAITER, RECORD, fields, marks, queue)
+  positions = positions or load_positions(WAITER, WOKEN, beside, waiting)
   return positions
 end
 local function of_readers()
-  readers = readers or load_readers(WOKEN, RECORD, marks, queue)
+  readers = readers or load_waiting_readers(WOKEN, beside, waiting)
   return readers
-end
-
-local unix_ms
-local function now()
-  if not unix_ms then
-    local time = call('TIME')
-    unix_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-  end
-  return unix_ms
 end
 
 local function is_caller(waiter)
   return waiter == WAITER or waiter and string.gsub(waiter, '^[prs]', '') == WOKEN
 end
-
-local function polls(waiter) return string.find(waiter, '^[ps]') ~= nil end
 
 -- Not all waiters with a reservation need be woken: if those before one are frozen, and it does not know, its own passes as well.
 local function is_woken(before, is_last) return before < 3 or before == 4 or is_last end
@@ -89,7 +69,7 @@ local function passed_of(reserved, count)
   local passed = {}
   for n = 1, count do
     local waiter = reserved[n]
-    local knew = is_woken(n - 1, n == #reserved) or polls(waiter)
+    local knew = is_woken(n - 1, n == #reserved) or string.find(waiter, '^[ps]')
     if knew and waiter ~= '-' then passed[#passed + 1] = waiter end
   end
   return passed
@@ -120,17 +100,9 @@ local function reserved_for(lock_key)
   return reservations[lock_key]
 end
 
-local function is_reserved_for_caller(reserved) return reserved and is_caller(reserved[reserved.now]) end
-
--- Whether an owner was evicted. What cannot be read says yes. A key of another type is no tombstone: beside one, nobody is evicted.
-local function is_barred(lock_key, owner)
-  local found = try('MGET', key(lock_key, 'evicted'))
-  return found.err or found[1] and string.find(found[1], owner, 1, true)
-end
-
 -- Whether a waiter hears that it comes after `before` others, or may: if the caller may not publish, nobody knows.
 local function hears(waiter, before, lock_key, caller_waits)
-  if polls(waiter) or caller_waits and is_caller(waiter) then return true end
+  if string.find(waiter, '^[ps]') or caller_waits and is_caller(waiter) then return true end
   local heard = try('PUBLISH', WAKEUPS .. string.gsub(waiter, '^r', ''), before .. ' ' .. lock_key)
   return type(heard) ~= 'number' or heard > 0
 end
@@ -168,7 +140,7 @@ local function offer(lock_key, caller_waits, woken)
     try('SET', key(lock_key, 'reserved'), table.concat(reserved, ' '), 'PX', RESERVED_TTL)
     if is_slot(lock_key) then of_positions().note_offer(lock_key) end
   elseif marks[lock_key] then
-    of_positions().unmark(lock_key)
+    beside.set_mark(lock_key)
   end
   return reservations[lock_key]
 end
@@ -182,7 +154,8 @@ local function released(lock_key, holder, position, woken)
     local made_way = holder == SHARED and try('ZREM', queued, WOKEN, 'p' .. WOKEN) == 1
     try('ZREM', queued, WOKEN, 'p' .. WOKEN, 'r' .. WOKEN, 's' .. WOKEN)
     if made_way then of_readers().let_in(lock_key) end
-    if is_reserved_for_caller(reserved_for(lock_key)) then end_reservations(lock_key) end
+    local reserved = reserved_for(lock_key)
+    if reserved and is_caller(reserved[reserved.now]) then end_reservations(lock_key) end
   elseif position ~= 'none' then
     -- First, who let a reservation pass: not the caller, which is here.
     reserved_for(lock_key)
@@ -192,31 +165,29 @@ local function released(lock_key, holder, position, woken)
   if not holder and marks[lock_key] and not reserved_for(lock_key) then offer(lock_key, position ~= 'none', woken) end
 end
 
--- Nothing if the caller can have the lock. Otherwise the reply: for how many ms the lock is held, or kept for those before the
--- caller, and which position the caller has in the queue. A caller that waits, and has to, enters the queue.
-local function blocked(lock_key, holder, since, owner, reads)
-  local waits, remaining, ahead, behind, anew = since ~= '0', nil, nil, nil, nil
+-- The reply to an acquire that has to wait: for how many ms the lock is refused by the ledger, or kept for those before the caller, and
+-- which position the caller has in the queue. Nothing if it is the caller's turn. A caller that waits, and has to, enters the queue.
+local function must_wait(lock_key, holder, refusal, since, reads)
+  if not refusal and not marks[lock_key] then return end
+  local waits, remaining, ahead, behind, anew = since ~= '0', refusal, nil, nil, nil
   local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
   waited[lock_key] = waits
-  local barred = marks[lock_key] and (not holder or reads) and is_barred(lock_key, owner)
-  if holder == SHARED and reads and not barred then
-    if not (marks[lock_key] and of_readers().writer_waits(lock_key, waits and since)) then return end
-  end
-  if holder then
-    -- It took no notice of reservations, and nobody let any pass.
+  if refusal then
+    -- A stranger took no notice of reservations, and nobody let any pass.
     if stranger and marks[lock_key] then end_reservations(lock_key) end
+  elseif holder then
+    -- Readers hold the lock, and the caller would join them.
+    if not of_readers().writer_waits(lock_key, waits and since) then return end
     remaining = call('PTTL', lock_key)
-  elseif barred then
-    remaining = 0
   else
     local reserved = reserved_for(lock_key)
     if not reserved then
-      local first = marks[lock_key] and try('ZRANGE', queue_key(lock_key), 0, 0)[1]
+      local first = try('ZRANGE', queue_key(lock_key), 0, 0)[1]
       if not first or waits and is_caller(first) then return end
       if waits then ahead, behind, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
       reserved = offer(lock_key, waits)
     end
-    if not reserved or waits and is_reserved_for_caller(reserved) then return end
+    if not reserved or waits and is_caller(reserved[reserved.now]) then return end
     remaining = waits and of_positions().until_reserved(reserved) or reserved.remaining
   end
   if waits and not ahead then ahead, behind, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
@@ -233,9 +204,8 @@ local function acquired(lock_key)
   if reserved then end_reservations(lock_key) end
 end
 
-queue = {
-  released = released, blocked = blocked, acquired = acquired, is_barred = is_barred, add_lock = add_lock,
-  of_readers = of_readers, key = key, queue_key = queue_key, now = now, is_caller = is_caller, reserved_for = reserved_for,
-  hears = hears, end_reservations = end_reservations,
+waiting = {
+  released = released, must_wait = must_wait, acquired = acquired, of_readers = of_readers, queue_key = queue_key, is_caller = is_caller,
+  reserved_for = reserved_for, hears = hears, end_reservations = end_reservations,
 }
-return queue
+return waiting

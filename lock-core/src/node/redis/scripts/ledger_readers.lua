@@ -1,22 +1,21 @@
--- The readers of a lock. While readers hold it, the lock key itself contains the marker SHARED, and lives for as long as the longest
--- of them. So whoever knows nothing of readers takes it for a lock that another owner holds.
+-- Ledger: the readers of a lock. While readers hold it, the lock key itself contains the marker SHARED, and lives for as long as the
+-- longest of them. So a client that knows nothing of readers takes it for a lock that another owner holds.
 --
 --   prefix{lock}:readers    the readers, a sorted set: the owner id of each, by when it expires, in ms since the Unix epoch
 --
--- Entries count only while the lock key is the marker, and a new marker first deletes the set: a marker or a set that is lost ends
--- readers, and brings none back. The marker is written before an entry, and prolonged before an entry is: a script that is cut short
--- leaves a marker without an entry, which expires.
+-- It must guarantee that no reader holds a lock beside a writer. So entries count only while the lock key is the marker, and a new marker
+-- first deletes the set: a marker or a set that is lost ends readers, and brings none back. The marker is written before an entry, and
+-- prolonged before an entry is: a script that is cut short leaves a marker without an entry, which expires.
 --
--- This is the body of the function `load_readers`, which queue.lua calls when readers hold a lock of the batch, or ask for one.
--- Arguments: the waiter that sent the batch, as it is written if the node can wake it; the key of the node's record; which locks have a
--- queue, as in queue.lua; and the functions of that. Returns the functions that the other scripts use. Those that reply to a request
--- return the reply.
+-- This is the body of the function `load_readers`, which ledger_beside.lua calls when readers hold a lock of the batch, or ask for one.
+-- Arguments: the key of the node's record, and the functions of ledger_beside.lua. Returns the functions that ledger.lua uses. Those that
+-- reply to a request return the reply.
 
-local WOKEN, RECORD, marks, queue = ...
+local RECORD, beside = ...
 local call, try = redis.call, redis.pcall
-local now = queue.now
+local fields, marks, now, waiting = beside.fields, beside.marks, beside.now, beside.waiting
 
-local function readers_of(lock_key) return queue.key(lock_key, 'readers') end
+local function readers_of(lock_key) return beside.key(lock_key, 'readers') end
 
 -- When a reader expires, or nothing if it has expired or is none. If that cannot be read, also the reply that says so.
 local function reads_until(lock_key, owner)
@@ -65,52 +64,11 @@ local function begin(lock_key, owner, ttl)
   return failed
 end
 
--- A writer waits, and readers hold the lock.
-local function hear(lock_key, writer)
-  local writers = queue.key(lock_key, 'writers')
-  try('ZADD', writers, now(), writer)
-  try('PEXPIRE', writers, WRITER_HEARD)
-  local longest_ago = try('ZRANGE', writers, 0, 0, 'WITHSCORES')
-  if longest_ago[2] and tonumber(longest_ago[2]) + WRITER_HEARD < now() then try('ZREM', writers, longest_ago[1]) end
-end
-
--- Whether a writer waits that was heard lately: before a reader that waits since then; or any other, if that is not given.
-local function writer_waits(lock_key, since)
-  local writers = try('ZRANGE', queue.key(lock_key, 'writers'), -MAX_HEARD, -1, 'WITHSCORES')
-  local queued = queue.queue_key(lock_key)
-  for n = #writers, 2, -2 do
-    if tonumber(writers[n]) + WRITER_HEARD < now() then return false end
-    local writer = writers[n - 1]
-    local waits_since = try('ZSCORE', queued, writer) or try('ZSCORE', queued, 'p' .. writer)
-    waits_since = type(waits_since) == 'string' and tonumber(waits_since)
-    if waits_since then
-      if not since or waits_since < tonumber(since) then return true end
-      if waits_since == tonumber(since) and writer ~= WOKEN then return true end
-    end
-  end
-  return false
-end
-
--- Readers hold the lock: those at the head of the queue join them. The writer behind those was heard when it could not yet be noted.
-local function let_in(lock_key)
-  if not marks[lock_key] then return end
-  local queued, removed, behind = queue.queue_key(lock_key), {}, nil
-  for _, waiter in ipairs(try('ZRANGE', queued, 0, MAX_WOKEN_READERS - 1)) do
-    if not string.find(waiter, '^[rs]') then
-      behind = waiter
-      break
-    end
-    if not queue.hears(waiter, 0, lock_key) then removed[#removed + 1] = waiter end
-  end
-  if removed[1] then try('ZREM', queued, unpack(removed)) end
-  if behind then hear(lock_key, (string.gsub(behind, '^p', ''))) end
-end
-
 -- The first reader counts the fence up, as a writer does. One that joins gets the fence as it stands.
 local function acquire(lock_key, holder, next_arg)
   local owner, last, ttl, tokens, since = next_arg(), next_arg(), tonumber(next_arg()), tonumber(next_arg()), next_arg()
-  local field, queue_field = next_arg(), next_arg()
-  local found = call('HMGET', RECORD, field, queue_field)
+  local field, mark_field = next_arg(), next_arg()
+  local found = call('HMGET', RECORD, field, mark_field)
   local text = found[1] or '0'
   local fence = tonumber(text)
   if not fence then return 'Ethe fence is not a number' end
@@ -119,9 +77,10 @@ local function acquire(lock_key, holder, next_arg)
   local reads, unreadable = reads_until(lock_key, owner)
   if unreadable and (holder or not string.find(unreadable, '^EWRONGTYPE')) then return unreadable end
   if holder == owner or holder == SHARED and reads then return text end
-  queue.add_lock(lock_key, queue_field, found[2])
-  local blocked = queue.blocked(lock_key, holder, since, owner, true)
-  if blocked then return blocked end
+  fields[lock_key], marks[lock_key] = mark_field, found[2] or nil
+  local refusal = beside.refused(lock_key, holder, owner, true)
+  local wait = waiting.must_wait(lock_key, holder, refusal, since, true)
+  if refusal or wait then return wait or 'H' .. refusal end
   local failed
   if holder then
     remove_expired(lock_key)
@@ -135,8 +94,8 @@ local function acquire(lock_key, holder, next_arg)
     text, failed = last, begin(lock_key, owner, ttl)
   end
   if failed then return failed end
-  queue.acquired(lock_key)
-  if not holder then let_in(lock_key) end
+  waiting.acquired(lock_key)
+  if not holder and marks[lock_key] then waiting.of_readers().let_in(lock_key) end
   return text
 end
 
@@ -144,15 +103,15 @@ local function extend(lock_key, owner, ttl)
   local expires, unreadable = reads_until(lock_key, owner)
   if not expires then return unreadable or 'G' end
   local failed = expires < now() + ttl and join(lock_key, owner, ttl)
-  return failed or writer_waits(lock_key) and 'B' or 'K'
+  return failed or waiting.of_readers().writer_waits(lock_key) and 'B' or 'K'
 end
 
 local function replace(lock_key, holder, next_arg)
-  local owner, ttl, token, field, queue_field = next_arg(), tonumber(next_arg()), next_arg(), next_arg(), next_arg()
+  local owner, ttl, token, field, mark_field = next_arg(), tonumber(next_arg()), next_arg(), next_arg(), next_arg()
   if holder == owner or holder == SHARED and reads_until(lock_key, owner) then return 'K' end
-  if holder and holder ~= SHARED then return 'G' end
-  local fence, mark = unpack(call('HMGET', RECORD, field, queue_field))
-  if mark and queue.is_barred(lock_key, owner) then return 'G' end
+  local fence, mark = unpack(call('HMGET', RECORD, field, mark_field))
+  fields[lock_key], marks[lock_key] = mark_field, mark or nil
+  if beside.refused(lock_key, holder, owner, true) then return 'G' end
   fence, token = tonumber(fence or 0), tonumber(token)
   if not fence then return 'Ethe fence is not a number' end
   -- Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
@@ -167,7 +126,7 @@ end
 
 -- The writer becomes the first reader, in one step.
 local function downgrade(lock_key, holder, next_arg)
-  local owner, ttl, queue_field = next_arg(), tonumber(next_arg()), next_arg()
+  local owner, ttl, mark_field = next_arg(), tonumber(next_arg()), next_arg()
   if holder == SHARED then return extend(lock_key, owner, ttl) end
   if holder ~= owner then return 'G' end
   ttl = math.max(ttl, call('PTTL', lock_key))
@@ -176,9 +135,10 @@ local function downgrade(lock_key, holder, next_arg)
   if set.err then return 'E' .. set.err end
   local failed = write_entry(lock_key, owner, ttl, ttl)
   if failed then return failed end
-  queue.add_lock(lock_key, queue_field, call('HMGET', RECORD, queue_field)[1])
-  let_in(lock_key)
-  return writer_waits(lock_key) and 'B' or 'K'
+  fields[lock_key], marks[lock_key] = mark_field, call('HMGET', RECORD, mark_field)[1] or nil
+  local order = waiting.of_readers()
+  if marks[lock_key] then order.let_in(lock_key) end
+  return order.writer_waits(lock_key) and 'B' or 'K'
 end
 
 -- The last reader deletes the marker. Before that, the marker shrinks to the longest that is left.
@@ -198,5 +158,4 @@ end
 
 return {
   acquire = acquire, extend = extend, replace = replace, downgrade = downgrade, release = release, reads_until = reads_until,
-  hear = hear, writer_waits = writer_waits, let_in = let_in,
 }

@@ -1,4 +1,15 @@
--- Executes a batch of requests and replies to each of them.
+-- Ledger: executes a batch of requests and replies to each of them.
+--
+-- The ledger must be right: exclusion and the order of tokens rest on it alone. Its files are this one, ledger_beside.lua,
+-- ledger_readers.lua, evict.lua, and record.lua; and lone.lua, which has the usual case of both halves. It must guarantee, whatever the
+-- waiting room (waiting.lua) has, replies or has lost:
+--
+--   * A request changes nothing unless the record has the epoch that it names.
+--   * A lock key is set only while it is missing, and for no owner that was evicted. Only its own owner prolongs or deletes it.
+--   * A fence only rises, and is written before the lock whose token it is: a script that is cut short leaves tokens unused, never a
+--     lock without one.
+--
+-- The waiting room is asked and told. It may refuse what the ledger would grant, and decides nothing else.
 --
 -- All operations are in one script, so that requests which arrive together are one command.
 --
@@ -6,12 +17,12 @@
 --        the record of the node
 -- ARGV   epoch; waiter, with a 'p' before it if it polls; how many releases, how many acquires
 --        for each acquire   its fence: the name of a field of the record
---        for each release, and then for each acquire, whether there is a queue: the name of a field of the record
+--        for each release, and then for each acquire, its mark: the name of a field of the record (see ledger_beside.lua)
 --        for each release   'owner' gives up the position in the queue, 'owner since' keeps it, 'owner none' leaves it alone
 --        if any acquire     the ttl and the number of tokens of most acquires
 --        for each acquire   owner; 'last', the last token that it asks for, or 'last ttl tokens'; since, or 0 if it does not wait
---        for each other     C owner token fence, E owner ttl, P owner ttl token fence queue, or L queue: see the functions below; and for
---                           readers R owner last ttl tokens since fence queue, Q owner ttl token fence queue, W owner ttl queue
+--        for each other     C owner token fence, E owner ttl, P owner ttl token fence mark, or L mark: see the functions below; and for
+--                           readers R owner last ttl tokens since fence mark, Q owner ttl token fence mark, W owner ttl mark
 --
 -- No two requests of a batch have the same fence, and so none the same lock, except that a release may come before an acquire: a
 -- busy lock is released and acquired again by one batch. The acquires of readers are among the others, and their releases among the
@@ -45,26 +56,26 @@ local record = call('HMGET', RECORD, 'epoch', unpack(ARGV, 5, 4 + FIELDS))
 if record[1] ~= ARGV[1] then return 'U' end
 
 -- Most batches are one release, or one acquire.
-local is_lone, holders, beside, woken = REQUESTS == 1 and FIELDS > 0, nil, nil, nil
+local is_lone, holders, prefix, woken = REQUESTS == 1 and FIELDS > 0, nil, nil, nil
 if is_lone and record[1 + FIELDS] then
   -- Somebody may wait: what is stored beside the lock is read behind the holder.
   local prefix_length = #RECORD - #'{node}'
-  beside = string.sub(KEYS[1], 1, prefix_length) .. '{' .. string.sub(KEYS[1], prefix_length + 1) .. '}:'
-  holders = try('MGET', KEYS[1], beside .. 'reserved', beside .. 'evicted')
+  prefix = string.sub(KEYS[1], 1, prefix_length) .. '{' .. string.sub(KEYS[1], prefix_length + 1) .. '}:'
+  holders = try('MGET', KEYS[1], prefix .. 'reserved', prefix .. 'evicted')
   is_lone = not holders.err
 end
 -- The present holder of each request's lock.
-if not beside or not is_lone then holders = call('MGET', unpack(KEYS, 1, REQUESTS)) end
+if not prefix or not is_lone then holders = call('MGET', unpack(KEYS, 1, REQUESTS)) end
 if is_lone then
   local reply
-  reply, woken = lone(WAITER, record, holders, beside)
+  reply, woken = lone(WAITER, record, holders, prefix)
   if reply then return reply end
 end
 
 local replies = {}
 -- The next argument.
 local arg_index = 5 + FIELDS
--- Whether a lock has a queue, or may need one.
+-- Whether a lock has or needs something beside its key.
 local slow_path = false
 
 -- Release.
@@ -103,26 +114,21 @@ for i = RELEASES + 1, RELEASES + ACQUIRES do
   slow_path = slow_path or holders[i]
 end
 
--- Locks that may have a queue.
+-- Locks with a mark.
 for i = 1, RELEASES + ACQUIRES do slow_path = slow_path or record[1 + ACQUIRES + i] end
 
--- The functions for queues, with what is known of the locks that the batch releases and acquires.
-local function load_queue_of_batch()
+local beside
+if slow_path then
   local fields, marks = {}, {}
   for i = 1, RELEASES + ACQUIRES do
-    fields[KEYS[i]], marks[KEYS[i]] = ARGV[4 + ACQUIRES + i], record[1 + ACQUIRES + i]
+    fields[KEYS[i]], marks[KEYS[i]] = ARGV[4 + ACQUIRES + i], record[1 + ACQUIRES + i] or nil
   end
-  return load_queue(WAITER, RECORD, fields, marks)
-end
-
-local queue
-if slow_path then
-  queue = load_queue_of_batch()
+  beside = load_beside(WAITER, RECORD, fields, marks)
   if shared then
-    for i, owner in pairs(shared) do replies[i] = queue.of_readers().release(KEYS[i], owner) end
+    for i, owner in pairs(shared) do replies[i] = beside.of_readers().release(KEYS[i], owner) end
     holders = call('MGET', unpack(KEYS, 1, REQUESTS))
   end
-  for i = 1, RELEASES do queue.released(KEYS[i], holders[i], positions and positions[i] or 'leave', woken) end
+  for i = 1, RELEASES do beside.waiting.released(KEYS[i], holders[i], positions and positions[i] or 'leave', woken) end
 end
 
 -- Acquire: decide first, and then write all at once.
@@ -145,14 +151,15 @@ for acquire = 1, ACQUIRES do
     -- The same attempt again.
     replies[i] = text
   else
-    local blocked = slow_path and queue.blocked(KEYS[i], holder, ARGV[at + 2], owner)
+    local refusal = slow_path and beside.refused(KEYS[i], holder, owner)
+    local wait = slow_path and beside.waiting.must_wait(KEYS[i], holder, refusal, ARGV[at + 2])
     -- Usually the clock is ahead of the fence, and the tokens that are asked for are larger than any before.
     if token - fence < tokens then
       token = fence + tokens
       last = string.format('%.0f', token)
     end
-    if blocked then
-      replies[i] = blocked
+    if refusal or wait then
+      replies[i] = wait or 'H' .. refusal
     elseif token > MAX_TOKEN then
       replies[i] = 'Ethe fence is used up'
     else
@@ -176,7 +183,7 @@ if count > 0 then
     elseif set.err then
       replies[i] = 'E' .. set.err
     elseif slow_path then
-      queue.acquired(KEYS[i])
+      beside.waiting.acquired(KEYS[i])
     end
   end
 end
@@ -189,14 +196,15 @@ if arg_index <= #ARGV then
     return ARGV[arg_index - 1]
   end
 
-  -- The functions for locks that readers hold or ask for.
-  local function of_readers()
-    queue = queue or load_queue_of_batch()
-    return queue.of_readers()
+  -- The functions for what is stored beside a lock, with its mark if that is given.
+  local function load_beside_of(i, field, mark)
+    beside = beside or load_beside(WAITER, RECORD, {}, {})
+    if field then beside.fields[KEYS[i]], beside.marks[KEYS[i]] = field, mark or nil end
+    return beside
   end
 
   local function is_held_by(i, owner)
-    return holders[i] == owner or holders[i] == SHARED and of_readers().reads_until(KEYS[i], owner)
+    return holders[i] == owner or holders[i] == SHARED and load_beside_of(i).of_readers().reads_until(KEYS[i], owner)
   end
 
   local function confirm(i)
@@ -211,20 +219,17 @@ if arg_index <= #ARGV then
 
   local function extend(i)
     local owner, ttl = next_arg(), next_arg()
-    if holders[i] == SHARED then return of_readers().extend(KEYS[i], owner, tonumber(ttl)) end
+    if holders[i] == SHARED then return load_beside_of(i).of_readers().extend(KEYS[i], owner, tonumber(ttl)) end
     if holders[i] ~= owner then return 'G' end
     if call('PTTL', KEYS[i]) < tonumber(ttl) then call('PEXPIRE', KEYS[i], ttl) end
     return 'K'
   end
 
   local function replace(i)
-    local owner, ttl, token, field, queue_field = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
+    local owner, ttl, token, field, mark_field = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
     if holders[i] then return holders[i] == owner and 'K' or 'G' end
-    local fence, mark = unpack(call('HMGET', RECORD, field, queue_field))
-    if mark then
-      queue = queue or load_queue_of_batch()
-      if queue.is_barred(KEYS[i], owner) then return 'G' end
-    end
+    local fence, mark = unpack(call('HMGET', RECORD, field, mark_field))
+    if mark and load_beside_of(i, mark_field, mark).refused(KEYS[i], false, owner) then return 'G' end
     fence = tonumber(fence or 0)
     if not fence then return 'Ethe fence is not a number' end
     local written = fence < tonumber(token) and try('HSET', RECORD, field, token)
@@ -236,20 +241,21 @@ if arg_index <= #ARGV then
 
   local function leave_queue(i)
     local field = next_arg()
-    queue = queue or load_queue_of_batch()
-    queue.add_lock(KEYS[i], field, call('HMGET', RECORD, field)[1])
-    queue.released(KEYS[i], holders[i], 'leave')
+    load_beside_of(i, field, call('HMGET', RECORD, field)[1]).waiting.released(KEYS[i], holders[i], 'leave')
     return 'L'
   end
 
-  local function acquire_to_read(i) return of_readers().acquire(KEYS[i], holders[i], next_arg) end
-  local function replace_reader(i) return of_readers().replace(KEYS[i], holders[i], next_arg) end
-  local function downgrade(i) return of_readers().downgrade(KEYS[i], holders[i], next_arg) end
-
-  local operations = {
-    C = confirm, E = extend, P = replace, L = leave_queue, R = acquire_to_read, Q = replace_reader, W = downgrade,
-  }
-  for i = RELEASES + ACQUIRES + 1, REQUESTS do replies[i] = operations[next_arg()](i) end
+  local operations = {C = confirm, E = extend, P = replace, L = leave_queue}
+  local operations_of_readers = {R = 'acquire', Q = 'replace', W = 'downgrade'}
+  for i = RELEASES + ACQUIRES + 1, REQUESTS do
+    local letter = next_arg()
+    local of_readers = operations_of_readers[letter]
+    if of_readers then
+      replies[i] = load_beside_of(i).of_readers()[of_readers](KEYS[i], holders[i], next_arg)
+    else
+      replies[i] = operations[letter](i)
+    end
+  end
 end
 
 return table.concat(replies, '\n')
