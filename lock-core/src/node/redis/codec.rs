@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
+use super::batch::Batch;
 use super::classify;
-use super::pipeline::Batch;
 use super::script::{LEDGER, ScriptRef};
 use crate::mode::Mode;
 use crate::node::limits::parse_number;

@@ -1,16 +1,26 @@
 //! Opens connections.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError,
-    RedisResult,
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, ProtocolVersion,
+    RedisConnectionInfo, RedisError, RedisResult,
 };
 use socket2::{SockRef, TcpKeepalive};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+use super::address::Address;
+use super::classify::{connect_error, login_error};
+use super::query::read;
+#[cfg(feature = "tls")]
+use super::tls::TlsServer;
+#[cfg(feature = "tls")]
+use crate::node::tls::default_config;
+use crate::node::{InvalidUrl, NodeError, Refusal};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -39,6 +49,66 @@ pub(super) struct Connected {
     pub(super) driver: BoxFuture<'static, ()>,
 }
 
+impl Connected {
+    /// Sends a command and waits for its answer, before anybody else uses the connection.
+    pub(super) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, NodeError> {
+        let answer = tokio::select! {
+            biased;
+            answer = self.connection.send_packed_command(command) => answer.map_err(|error| connect_error(&error))?,
+            () = &mut self.driver => return Err(NodeError::Unreachable { reason: "connection lost".into() }),
+        };
+        read(answer)
+    }
+}
+
+/// A server of a URL: where it is, and how to log in, with or without TLS.
+#[derive(Clone)]
+pub(super) enum Server {
+    Plain(ConnectionInfo),
+    #[cfg(feature = "tls")]
+    Tls(TlsServer),
+}
+
+impl Server {
+    /// The server at an address. The errors name this URL.
+    pub(super) fn new(address: Address, url: &str) -> Result<Self, InvalidUrl> {
+        #[cfg(feature = "tls")]
+        if address.uses_tls {
+            let server = default_config().and_then(|config| TlsServer::new(address.info, config));
+            return server.map(Self::Tls).map_err(|reason| InvalidUrl::new(url, reason));
+        }
+        _ = url;
+        Ok(Self::Plain(address.info))
+    }
+
+    /// The same login and database, on another host.
+    pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, NodeError> {
+        match self {
+            Self::Plain(info) => Ok(Self::Plain(info.clone().set_addr(ConnectionAddr::Tcp(host.to_owned(), port)))),
+            #[cfg(feature = "tls")]
+            Self::Tls(server) => {
+                server.at(host, port).map(Self::Tls).map_err(|reason| NodeError::Unreachable { reason })
+            }
+        }
+    }
+
+    /// Connects and logs in, by a configuration that is for one connection.
+    pub(super) async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
+        match self {
+            Self::Plain(info) => match connect(info, config).await {
+                Ok(connected) => Ok(connected),
+                Err(error) if error.is_connection_dropped() && expects_tls(info).await => {
+                    let detail = "the server expects TLS at this port; write rediss:// for redis://".into();
+                    Err(Refusal::Tls { detail }.into())
+                }
+                Err(error) => Err(login_error(&error)),
+            },
+            #[cfg(feature = "tls")]
+            Self::Tls(server) => server.connect(config).await,
+        }
+    }
+}
+
 /// The configuration of a connection, but for who receives its messages.
 pub(super) fn settings() -> AsyncConnectionConfig {
     // No response timeout: the engine has its own, and a request that redis-rs gave up may still be executed.
@@ -46,7 +116,7 @@ pub(super) fn settings() -> AsyncConnectionConfig {
 }
 
 /// Connects to a server: in RESP3, if it speaks that.
-pub(super) async fn connect(info: &ConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Connected> {
+async fn connect(info: &ConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Connected> {
     match connect_by(info, info.redis_settings(), config).await {
         Err(error) if lacks_resp3(&error) => connect_by(info, &older(info.redis_settings()), settings()).await,
         connected => connected,
@@ -83,7 +153,7 @@ fn configure(stream: &TcpStream) -> std::io::Result<()> {
 }
 
 /// Whether a server that hung up during a login without TLS speaks TLS.
-pub(super) async fn expects_tls(info: &ConnectionInfo) -> bool {
+async fn expects_tls(info: &ConnectionInfo) -> bool {
     let ConnectionAddr::Tcp(host, port) = info.addr() else { return false };
     let asking = async {
         let mut stream = tcp(host, *port).await?;

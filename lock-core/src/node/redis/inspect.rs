@@ -1,15 +1,15 @@
-//! The commands that are not requests: they inspect a server, load the script, and read and write the node's record.
+//! Inspects a server, and prepares a connection to it.
 
 use std::collections::HashMap;
 
 use redis::aio::MultiplexedConnection;
-use redis::{FromRedisValue, Pipeline, Value};
+use redis::{Pipeline, Value};
 
-use super::classify::{connect_error, node_error};
+use super::query::{query, read};
 use super::record;
 use super::script::LEDGER;
-use crate::node::record_fields::{FIELDS, written};
-use crate::node::{FenceReading, Inspection, Keyspace, MAX_TOKEN, NodeError, NodeRecord, RecordWrite, Refusal};
+use crate::node::record_fields::FIELDS;
+use crate::node::{Inspection, Keyspace, MAX_TOKEN, NodeError, Refusal};
 use crate::random::WaiterId;
 
 /// The oldest version of Redis that has every command and option that the scripts use.
@@ -29,7 +29,7 @@ pub(super) async fn prepare(
         pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
     }
     pipeline.cmd("SCRIPT").arg("LOAD").arg(LEDGER.source());
-    let mut answers = query(connection, &pipeline, pipeline.len()).await?.into_iter();
+    let mut answers = query(connection, &pipeline).await?.into_iter();
     let mut answer = || read::<String>(answers.next().unwrap_or(Value::Nil)).map(drop);
     let tells_loss = messages.and_then(|()| answer());
     answer().map(|()| tells_loss)
@@ -52,7 +52,7 @@ pub(super) async fn inspect(connection: &mut MultiplexedConnection, keyspace: &K
     pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
     // To nobody: only whether this user may publish is of interest.
     pipeline.cmd("PUBLISH").arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");
-    let answers = query(connection, &pipeline, 5).await?;
+    let answers = query(connection, &pipeline).await?;
     // The time before the record: a quarantine that begins in between is not taken for over.
     let [info, time, record, fsync, published] = <[Value; 5]>::try_from(answers)
         .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 5 commands", answers.len()) })?;
@@ -102,53 +102,6 @@ fn refusal(info: &str) -> Result<Option<Refusal>, NodeError> {
     } else {
         None
     })
-}
-
-/// Runs `record.lua`. Returns the record that was written, or `None` if the present record is not the expected one.
-pub(super) async fn write_record(
-    connection: &mut MultiplexedConnection,
-    keyspace: &Keyspace,
-    write: &RecordWrite,
-) -> Result<Option<NodeRecord>, NodeError> {
-    let mut pipeline = Pipeline::new();
-    pipeline.add_command(record::encode_write(keyspace, write));
-    let answer = query(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
-    let words: Vec<String> = read(answer)?;
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let unexpected = || NodeError::Protocol { reply: format!("{words:?}") };
-    match words[..] {
-        ["CHANGED"] => Ok(None),
-        ["WRITTEN", member, quarantines] => written(write, member, quarantines).ok_or_else(unexpected).map(Some),
-        _ => Err(unexpected()),
-    }
-}
-
-/// Reads the whole record, with the fences, if it was written for this run of the server. One command, so that the fences are
-/// those of the id.
-pub(super) async fn read_fences(
-    connection: &mut MultiplexedConnection,
-    keyspace: &Keyspace,
-    run_id: &str,
-) -> Result<Option<FenceReading>, NodeError> {
-    let mut pipeline = Pipeline::new();
-    pipeline.cmd("HGETALL").arg(keyspace.record());
-    let answer = query(connection, &pipeline, 1).await?.pop().unwrap_or(Value::Nil);
-    record::decode_fences(&read::<Vec<(String, String)>>(answer)?, run_id)
-}
-
-async fn query(
-    connection: &mut MultiplexedConnection,
-    pipeline: &Pipeline,
-    count: usize,
-) -> Result<Vec<Value>, NodeError> {
-    connection.send_packed_commands(pipeline, 0, count).await.map_err(|error| connect_error(&error))
-}
-
-fn read<T: FromRedisValue>(answer: Value) -> Result<T, NodeError> {
-    if let Value::ServerError(error) = answer {
-        return Err(node_error(&error.into()));
-    }
-    redis::from_redis_value(answer).map_err(|error| NodeError::Protocol { reply: error.to_string() })
 }
 
 /// The clock in microseconds.

@@ -5,12 +5,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::{CONNECT_TIMEOUT, Connected};
+use super::handle::Handle;
 use super::inspect::Seen;
-use super::pipeline::Handle;
 use super::pushes::Pushes;
 use super::replication::Replication;
 use super::wakeups::subscribe;
-use super::{inspect, look};
+use super::{evict, inspect, look, record};
 use crate::node::found::Found;
 use crate::node::{
     Evict, Eviction, FenceReading, FoundRecord, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord,
@@ -65,7 +65,7 @@ impl Link {
         loop {
             let mut seen = self.pushes.checked(inspect::inspect(&mut self.connection, keyspace).await)?;
             let Some(kept) = self.kept(&seen.inspection).filter(|_| seen.is_own) else { return Ok(seen) };
-            let written = self.pushes.checked(inspect::write_record(&mut self.connection, keyspace, &kept).await)?;
+            let written = self.pushes.checked(record::write_record(&mut self.connection, keyspace, &kept).await)?;
             if let Some(record) = written {
                 seen.inspection.record = FoundRecord::Record(record);
                 return Ok(seen);
@@ -105,14 +105,14 @@ impl Link {
         if !self.found().is_memory_of(write) {
             return Ok(None);
         }
-        let written = self.pushes.checked(inspect::write_record(&mut self.connection, keyspace, write).await)?;
+        let written = self.pushes.checked(record::write_record(&mut self.connection, keyspace, write).await)?;
         self.found().written(written.as_ref());
         Ok(written)
     }
 
     pub(super) async fn read_fences(&mut self, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
         let run_id = self.found().run_id.clone().unwrap_or_default();
-        self.pushes.checked(inspect::read_fences(&mut self.connection, keyspace, &run_id).await)
+        self.pushes.checked(record::read_fences(&mut self.connection, keyspace, &run_id).await)
     }
 
     pub(super) async fn look(&mut self, look: &Look) -> Result<Vec<LockState>, NodeError> {
@@ -124,7 +124,7 @@ impl Link {
 
     pub(super) async fn evict(&mut self, evict: &Evict) -> Result<Eviction, NodeError> {
         self.check_epoch(evict.epoch)?;
-        self.pushes.checked(look::evict(&mut self.connection, evict).await)
+        self.pushes.checked(evict::evict(&mut self.connection, evict).await)
     }
 
     /// Where a request is to be submitted.

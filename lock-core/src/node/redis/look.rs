@@ -1,15 +1,14 @@
-//! The commands that look at locks and evict their holders, and what servers reply to them.
+//! Looks at locks.
 
 use std::time::Duration;
 
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
 
-use super::classify::{is_no_script, node_error};
-use super::codec::millis;
-use super::script::{EVICT, LOOK, ScriptRef};
+use super::query::{run, unexpected};
+use super::script::LOOK;
 use crate::node::limits::parse_number;
-use crate::node::{Evict, Eviction, Holder, LockState, Look, NodeError, OwnerId, Reader};
+use crate::node::{Holder, LockState, Look, NodeError, OwnerId, Reader};
 
 /// Runs `look.lua`.
 pub(super) async fn look(connection: &mut MultiplexedConnection, look: &Look) -> Result<Vec<LockState>, NodeError> {
@@ -28,43 +27,6 @@ pub(super) async fn look(connection: &mut MultiplexedConnection, look: &Look) ->
         Value::BulkString(text) if text == b"U" => Err(NodeError::Unadmitted),
         Value::Array(locks) if locks.len() == look.keys.len() => locks.iter().map(state).collect(),
         other => Err(unexpected(&other)),
-    }
-}
-
-/// Runs `evict.lua`.
-pub(super) async fn evict(connection: &mut MultiplexedConnection, evict: &Evict) -> Result<Eviction, NodeError> {
-    let Evict { keys, epoch, holders, token, barred_for } = evict;
-    let command = |script| {
-        let mut command = EVICT.command(script, 10 + holders.len(), 256 + 40 * holders.len());
-        command.arg(2).arg(keys.lock_key()).arg(keys.keyspace().record()).arg(epoch.to_string());
-        command.arg(keys.fence()).arg(keys.queue_field()).arg(token).arg(millis(*barred_for));
-        holders.iter().filter_map(Holder::value).for_each(|value| _ = command.arg(value));
-        command
-    };
-    let reply = run(connection, command).await?;
-    let Value::BulkString(text) = &reply else { return Err(unexpected(&reply)) };
-    match text.split_at_checked(1) {
-        Some((b"D", b"")) => Ok(Eviction::Evicted { deleted: true }),
-        Some((b"F", b"")) => Ok(Eviction::Evicted { deleted: false }),
-        Some((b"H", b"")) => Ok(Eviction::Superseded),
-        Some((b"U", b"")) => Err(NodeError::Unadmitted),
-        Some((b"R", fence)) => number(fence).map(|fence| Eviction::Refused { fence }).ok_or_else(|| unexpected(&reply)),
-        _ => Err(unexpected(&reply)),
-    }
-}
-
-/// Runs a script by its hash; if the server does not have it, by its source.
-async fn run(connection: &mut MultiplexedConnection, command: impl Fn(ScriptRef) -> Cmd) -> Result<Value, NodeError> {
-    let mut reply = Value::Nil;
-    for script in [ScriptRef::Hash, ScriptRef::Source] {
-        reply = connection.send_packed_command(&command(script)).await.map_err(|error| node_error(&error))?;
-        if !is_no_script(&reply) {
-            break;
-        }
-    }
-    match reply {
-        Value::ServerError(error) => Err(node_error(&error.into())),
-        reply => Ok(reply),
     }
 }
 
@@ -107,12 +69,8 @@ fn reader(fields: &[Value]) -> Option<Reader> {
     Some(Reader { owner: OwnerId::parse(owner)?, remaining })
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
+pub(super) fn number(digits: &[u8]) -> Option<u64> {
     parse_number(std::str::from_utf8(digits).ok()?)
-}
-
-fn unexpected(reply: &Value) -> NodeError {
-    NodeError::Protocol { reply: format!("{reply:?}") }
 }
 
 #[cfg(test)]

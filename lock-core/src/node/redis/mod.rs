@@ -1,28 +1,38 @@
 //! A Redis server as a node, over redis-rs.
 //!
-//! `node` is the [`LockNode`](super::LockNode). It opens connections (`address`, `server`, `connect`, `tls`; `sentinel` finds out
-//! to whom), and keeps one for requests: its life is a `link`. Requests pass through `pipeline`, which writes them in batches with `codec`; `script` has the Lua
-//! scripts that execute them; with `replication`, votes wait for replicas. `look` looks at locks and evicts their holders, `inspect` has all other commands, and `classify` tells what
-//! errors mean. `pushes` notes what the server sends without having been asked, such as the messages that `wakeups` subscribes to.
+//! `node` is the [`LockNode`](super::LockNode), and `factory` creates it. `address` says where the server is, and `connect` opens
+//! connections, with `tls` if they are to be secure; `sentinel` finds out to which server. One connection carries everything: `link` is
+//! its life. A `worker` writes requests to it in `batch`es, which `codec` translates, and distributes the replies in `portions`; with
+//! `replication`, votes wait for replicas. `inspect`, `record`, `look` and `evict` send a `query` each. `pushes` notes what the server
+//! sends without having been asked, such as the messages that `wakeups` subscribes to, and `classify` tells what errors mean.
+//!
+//! The rules are in `scripts`, which `script` puts together: `ledger.lua` and the files that it names must be right, and `waiting.lua`
+//! with its files may be wrong.
 
 mod address;
+mod batch;
 mod classify;
 mod codec;
 mod connect;
+mod evict;
+mod factory;
+mod handle;
 mod inspect;
 mod link;
 mod look;
+mod message;
 mod node;
-mod pipeline;
+mod portions;
 mod pushes;
+mod query;
 mod record;
 mod replication;
 mod script;
 mod sentinel;
-mod server;
 #[cfg(feature = "tls")]
 mod tls;
 mod wakeups;
+mod worker;
 
 pub use self::node::RedisNode;
 pub use self::replication::InvalidReplication;

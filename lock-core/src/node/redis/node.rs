@@ -1,37 +1,21 @@
 use std::fmt;
-use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisResult};
-#[cfg(feature = "tls")]
-use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
-use super::address::Address;
-use super::classify::factory_error;
-use super::connect::{CONNECT_TIMEOUT, Connected};
+use super::connect::CONNECT_TIMEOUT;
+use super::factory::Factory;
 use super::link::Link;
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
-use super::sentinel::Sentinels;
-use super::server::Server;
-#[cfg(feature = "tls")]
-use super::tls::TlsServer;
 use crate::node::present_link::{Link as _, PresentLink};
 use crate::node::{
-    Evict, Eviction, FenceReading, Inspection, InvalidUrl, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture,
-    NodeRecord, RecordWrite, ReplySender, Request, Wakeups, in_memory_timeout,
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
+    RecordWrite, ReplySender, Request, Wakeups, in_memory_timeout,
 };
 use crate::random::WaiterId;
-
-/// A response timeout that never fires.
-const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// Opens a connection by a configuration, which is for this one.
-type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<Result<Connected, NodeError>> + Send + Sync;
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `rediss://`, `unix://`) or from a factory of connections.
 ///
@@ -98,153 +82,7 @@ struct Shared {
 }
 
 impl RedisNode {
-    /// Creates a node for the server at a URL: `redis://[user:password@]host[:port][/database]`, the same with `rediss://`, or
-    /// `unix:///path`. Does not connect: the first inspection does.
-    ///
-    /// `rediss://` is TLS, and needs the feature `tls`. The server's certificate must be valid for the host of the URL, and its
-    /// issuer among those that the system trusts; or in the file that the variable `SSL_CERT_FILE` names. The cryptography is that
-    /// of the `CryptoProvider` that the process has installed for rustls, otherwise of ring.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_core::{LockNode as _, RedisNode};
-    ///
-    /// let node = RedisNode::from_url("redis://app:secret@10.0.0.1:6379/3")?;
-    /// assert_eq!(node.name(), "10.0.0.1:6379/3");
-    /// # Ok::<(), lock_core::InvalidUrl>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidUrl`] if the URL does not parse; or if it asks for TLS, but the feature is off, or the system trusts no
-    /// certificates.
-    pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
-        let address = Address::parse(url)?;
-        Ok(Self::of_server(address.name.clone(), Server::new(address, url)?))
-    }
-
-    /// Creates a node for the server at a URL with `rediss://`, and connects to it with this configuration of TLS: for roots that
-    /// the system does not trust, for a certificate of the client, or for another provider of cryptography.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use std::sync::Arc;
-    ///
-    /// use lock_core::rustls::pki_types::pem::PemObject as _;
-    /// use lock_core::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    /// use lock_core::rustls::{ClientConfig, RootCertStore};
-    /// use lock_core::{LockManager, RedisNode};
-    ///
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut roots = RootCertStore::empty();
-    /// roots.add(CertificateDer::from_pem_file("ca.pem")?)?;
-    /// let client = CertificateDer::pem_file_iter("client.pem")?.collect::<Result<_, _>>()?;
-    /// let key = PrivateKeyDer::from_pem_file("client.key")?;
-    /// let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(client, key)?;
-    /// let config = Arc::new(config);
-    ///
-    /// let node = |host| RedisNode::from_url_with_tls(&format!("rediss://app:secret@{host}:6380"), Arc::clone(&config));
-    /// let nodes = [node("redis-1")?, node("redis-2")?, node("redis-3")?];
-    /// let locks = LockManager::builder().nodes(nodes).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidUrl`] if the URL does not parse, or does not begin with `rediss://`.
-    #[cfg(feature = "tls")]
-    pub fn from_url_with_tls(url: &str, config: Arc<ClientConfig>) -> Result<Self, InvalidUrl> {
-        let address = Address::parse(url)?;
-        if !address.uses_tls {
-            return Err(InvalidUrl::new(url, "expected rediss://, for TLS"));
-        }
-        let server = TlsServer::new(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        Ok(Self::of_server(address.name, Server::Tls(server)))
-    }
-
-    /// Creates a node for the master that Redis Sentinel watches over under this name. The sentinels are asked for its address at
-    /// every connect: see [`LockManagerBuilder::sentinel`](crate::LockManagerBuilder::sentinel), which says what they and
-    /// the master may be written like.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidUrl`] if there is no sentinel, or one of them or the master does not parse.
-    pub fn from_sentinel<I>(sentinels: I, master: &str) -> Result<Self, InvalidUrl>
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
-        let sentinels = Arc::new(Sentinels::new(sentinels, master)?);
-        let node = Self::new(format!("sentinel:{}", sentinels.master), move |config| {
-            let sentinels = Arc::clone(&sentinels);
-            async move { sentinels.connect(config).await }
-        });
-        Ok(Self { is_elected: true, ..node })
-    }
-
-    fn of_server(name: String, server: Server) -> Self {
-        let server = Arc::new(server);
-        Self::new(name, move |config| {
-            let server = Arc::clone(&server);
-            async move { server.connect(config).await }
-        })
-    }
-
-    /// Creates a node for a server that `factory` connects to: through a proxy, or a simulated network. `name` is the
-    /// server's name in errors, logs and health. [`lock_core::redis`](crate::redis) is the version of redis-rs to use.
-    ///
-    /// The factory is called for every connection and reconnection. Each time it must return a new connection that nobody else
-    /// uses, because the order of requests relies on it, and make it with the configuration that it is given: that has a push sender,
-    /// through which the server wakes this process and says when it lost its data. Such a connection has to be one of **RESP3**:
-    /// `?protocol=resp3` in the URL of a client, or `set_protocol` in its
-    /// [`RedisConnectionInfo`](crate::redis::RedisConnectionInfo).
-    ///
-    /// The factory may change the configuration, but the connection must write at once what it is given: without a limit of concurrency
-    /// (`set_concurrency_limit`), and with a pipeline buffer of at least 50, the default of redis-rs.
-    ///
-    /// A connection that is made without the configuration, as one of RESP2 has to be, carries requests alone: callers that wait
-    /// poll, and a loss of data is noticed by the next inspection, half a minute later at most. A warning says so.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_core::{LockNode as _, RedisNode, redis};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = redis::Client::open("redis://10.0.0.1:6379?protocol=resp3")?;
-    /// let node = RedisNode::from_factory("redis-1", move |config| {
-    ///     let client = client.clone();
-    ///     async move { client.get_multiplexed_async_connection_with_config(&config).await }
-    /// });
-    /// assert_eq!(node.name(), "redis-1");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn from_factory<F, Fut>(name: impl Into<String>, factory: F) -> Self
-    where
-        F: Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
-    {
-        Self::new(name.into(), move |config| {
-            let connecting = factory(config);
-            async {
-                let mut connection = connecting.await.map_err(|error| factory_error(&error))?;
-                // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
-                connection.set_response_timeout(NEVER);
-                // redis-rs has spawned its driver already.
-                Ok(Connected { connection, driver: Box::pin(pending()) })
-            }
-        })
-    }
-
-    fn new<Fut>(name: String, connect: impl Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static) -> Self
-    where
-        Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
-    {
-        let factory = Box::new(move |config| -> NodeFuture<_> { Box::pin(connect(config)) });
+    pub(super) fn with_factory(name: String, factory: Box<Factory>) -> Self {
         let shared = Shared {
             name,
             factory,
@@ -253,6 +91,11 @@ impl RedisNode {
             tells_no_loss: AtomicBool::default(),
         };
         Self { shared: Arc::new(shared), replication: None, is_elected: false }
+    }
+
+    /// Another server may take the place of this one.
+    pub(super) fn elected(self) -> Self {
+        Self { is_elected: true, ..self }
     }
 
     /// Lets a vote of this master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that

@@ -1,11 +1,13 @@
-//! The record of a node as fields of a hash.
+//! The record of a node: a hash, which the script `record.lua` writes.
 
-use redis::Cmd;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, Value};
 
 use super::codec::millis;
+use super::query::{query, read};
 use super::script::{RECORD, ScriptRef};
 use crate::node::limits::parse_number;
-use crate::node::record_fields::{FIELDS, decode_fields, encode_fields, text};
+use crate::node::record_fields::{FIELDS, decode_fields, encode_fields, text, written};
 use crate::node::{FenceReading, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite};
 
 /// Each request looks up a fence in the hash of the record. Redis would keep up to 512 fields as a list, and search it from its
@@ -13,8 +15,40 @@ use crate::node::{FenceReading, FoundRecord, Keyspace, MemberId, NodeError, Node
 const ABOUT: &str = "What a lock manager knows this master by, and the highest fencing numbers that it gave. Deleted, it is taken \
                      for one that forgot all locks, and has no vote until it joined again.";
 
+/// Runs `record.lua`. Returns the record that was written, or `None` if the present record is not the expected one.
+pub(super) async fn write_record(
+    connection: &mut MultiplexedConnection,
+    keyspace: &Keyspace,
+    write: &RecordWrite,
+) -> Result<Option<NodeRecord>, NodeError> {
+    let mut pipeline = Pipeline::new();
+    pipeline.add_command(encode_write(keyspace, write));
+    let answer = query(connection, &pipeline).await?.pop().unwrap_or(Value::Nil);
+    let words: Vec<String> = read(answer)?;
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let unexpected = || NodeError::Protocol { reply: format!("{words:?}") };
+    match words[..] {
+        ["CHANGED"] => Ok(None),
+        ["WRITTEN", member, quarantines] => written(write, member, quarantines).ok_or_else(unexpected).map(Some),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Reads the whole record, with the fences, if it was written for this run of the server. One command, so that the fences are
+/// those of the id.
+pub(super) async fn read_fences(
+    connection: &mut MultiplexedConnection,
+    keyspace: &Keyspace,
+    run_id: &str,
+) -> Result<Option<FenceReading>, NodeError> {
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("HGETALL").arg(keyspace.record());
+    let answer = query(connection, &pipeline).await?.pop().unwrap_or(Value::Nil);
+    decode_fences(&read::<Vec<(String, String)>>(answer)?, run_id)
+}
+
 /// The command that writes a record. Its arguments are documented in `record.lua`.
-pub(super) fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
+fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
     let RecordWrite { expected, new_member, begin, floor, .. } = write;
     let mut command = RECORD.command(ScriptRef::Source, 40, 2048);
     command.arg(1).arg(keyspace.record());
@@ -47,7 +81,7 @@ pub(super) fn decode(fields: &[Option<String>]) -> Result<FoundRecord, NodeError
 }
 
 /// The highest of the fences among all fields of a record, if it was written for this run of the server.
-pub(super) fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result<Option<FenceReading>, NodeError> {
+fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result<Option<FenceReading>, NodeError> {
     let field = |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, value)| value);
     let Some(member) = field("member").filter(|_| field("run_id").is_some_and(|own| own == run_id)) else {
         return Ok(None);

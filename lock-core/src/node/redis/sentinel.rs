@@ -7,8 +7,7 @@ use redis::AsyncConnectionConfig;
 use tokio::time::timeout;
 
 use super::address::Address;
-use super::connect::{Connected, settings};
-use super::server::Server;
+use super::connect::{Connected, Server, settings};
 use crate::node::{InvalidUrl, NodeError, Refusal};
 
 /// The port of a sentinel that is named without one.

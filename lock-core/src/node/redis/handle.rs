@@ -5,9 +5,9 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::unconstrained;
 
 use super::message::{Message, Submission};
+use super::pushes::Pushes;
+use super::replication::Replication;
 use super::worker::Worker;
-use crate::node::redis::pushes::Pushes;
-use crate::node::redis::replication::Replication;
 use crate::node::{NodeError, ReplySender, Request};
 use crate::task::Task;
 
@@ -17,14 +17,14 @@ const CAPACITY: usize = 8192;
 
 /// Sends requests over one connection, in the order in which they are submitted.
 #[derive(Clone)]
-pub(in crate::node::redis) struct Handle {
+pub(super) struct Handle {
     submissions: mpsc::Sender<Submission>,
 }
 
 impl Handle {
     /// Starts a worker on `connection`. It ends, and cancels the `gone` of its `pushes`, when the connection is lost or stalls, or when all handles
     /// were dropped and every request is answered. It runs on the present runtime.
-    pub(in crate::node::redis) fn spawn(
+    pub(super) fn spawn(
         connection: MultiplexedConnection,
         driver: BoxFuture<'static, ()>,
         pushes: Pushes,
@@ -37,12 +37,12 @@ impl Handle {
     }
 
     /// Submits a request. It has its place in the order when this returns.
-    pub(in crate::node::redis) fn submit(&self, request: Request, reply_to: ReplySender) {
+    pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
         self.send(Submission { first: Message { request, reply_to }, others: Vec::new() });
     }
 
     /// Submits requests that are written together. They have their place in the order when this returns.
-    pub(in crate::node::redis) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+    pub(super) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
         let mut messages = requests.into_iter().map(|(request, reply_to)| Message { request, reply_to });
         if let Some(first) = messages.next() {
             self.send(Submission { first, others: messages.collect() });

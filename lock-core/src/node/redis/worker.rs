@@ -14,14 +14,14 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::batch::{Batch, into_batches};
+use super::classify::{is_no_script, node_error};
+use super::codec::{decode, encode};
 use super::message::{Message, Submission};
-use super::portions::{is_worth_a_write, portion};
-use crate::node::redis::classify::{is_no_script, node_error};
-use crate::node::redis::codec::{decode, encode};
-use crate::node::redis::pushes::Pushes;
-use crate::node::redis::replication::{Replication, if_replicated};
-use crate::node::redis::script::ScriptRef;
-use crate::node::{NodeError, Reply};
+use super::portions::portion;
+use super::pushes::Pushes;
+use super::replication::{Replication, if_replicated};
+use super::script::ScriptRef;
+use crate::node::NodeError;
 use crate::task::let_others_run;
 
 /// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
@@ -34,9 +34,6 @@ const MAX_IN_FLIGHT: usize = 8;
 const NEAR: Duration = Duration::from_micros(100);
 /// The most that it spins, whatever the clock says: one that is paused stands still for as long as something runs.
 const MAX_SPINS: u8 = 100;
-/// Replies that come later than this are distributed at once: a caller that ran in between could find that its time is over, although
-/// the reply is there. It is far below the shortest node timeout.
-const FRESH: Duration = Duration::from_millis(2);
 /// A connection on which nothing moves for this long, although replies are due, is given up: the server hangs, or only one half
 /// of the link is left. redis-rs itself never reconnects after a timeout.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
@@ -47,13 +44,13 @@ pub(super) struct Worker {
     /// Whether votes wait for replicas.
     replication: Option<Replication>,
     /// Moves the bytes.
-    driver: Fuse<BoxFuture<'static, ()>>,
-    submissions: mpsc::Receiver<Submission>,
+    pub(super) driver: Fuse<BoxFuture<'static, ()>>,
+    pub(super) submissions: mpsc::Receiver<Submission>,
     /// Taken out of the channel for the next write. Empty between writes; kept, so that it is not allocated each time.
     taken: Vec<Submission>,
     /// Whether there are handles.
     open: bool,
-    gone: CancellationToken,
+    pub(super) gone: CancellationToken,
     /// What the server said without having been asked.
     pushes: Pushes,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
@@ -162,7 +159,7 @@ impl Worker {
                 // There may be room now.
                 self.write_batches().await;
                 let replies = decode(&value, batch.len()).into_iter().map(|reply| if_replicated(reply, &replicated));
-                self.reply_in_portions(batch, replies, portion(in_flight, is_only_node), before + FRESH).await;
+                self.reply_in_portions(batch, replies, portion(in_flight, is_only_node), before).await;
             }
             Err(error) => {
                 if error.is_unrecoverable_error() {
@@ -172,39 +169,6 @@ impl Worker {
             }
         }
         self.write_batches().await;
-    }
-
-    /// Gives each message of a batch its reply. While the replies are fresh, what is submitted meanwhile is written after each portion.
-    async fn reply_in_portions(
-        &mut self,
-        batch: Batch<Message>,
-        replies: impl Iterator<Item = Result<Reply, NodeError>>,
-        portion: usize,
-        fresh_until: Instant,
-    ) {
-        let (mut left, mut replied) = (batch.len(), 0);
-        for (message, reply) in batch.into_messages().zip(replies) {
-            message.reply_to.send(reply);
-            (left, replied) = (left - 1, replied + 1);
-            let is_portion = replied == portion || left == 0 && is_worth_a_write(replied, portion);
-            if is_portion && self.may_write_in_portions() && Instant::now() < fresh_until {
-                replied = 0;
-                let_others_run().await;
-                // Locks of a set are one submission, and count as one.
-                if self.submissions.len() * 2 >= portion && self.may_write_in_portions() {
-                    self.write_waiting().await;
-                    // The bytes, too: before the other callers run.
-                    if poll!(&mut self.driver).is_ready() {
-                        self.gone.cancel();
-                    }
-                }
-            }
-        }
-    }
-
-    /// Where votes wait for replicas, there is one write at a time: all other portions would wait for its replicas.
-    fn may_write_in_portions(&self) -> bool {
-        self.max_in_flight() > 1 && self.has_room() && !self.gone.is_cancelled()
     }
 
     /// Whether the next reply is so near that the worker does not sleep. It lets other tasks run, and looks at the socket again.
@@ -224,7 +188,7 @@ impl Worker {
     }
 
     /// Writes the submissions that were taken, and with them what waits in the channel.
-    async fn write_waiting(&mut self) {
+    pub(super) async fn write_waiting(&mut self) {
         while self.taken.len() < MAX_BATCH
             && let Ok(submission) = self.submissions.try_recv()
         {
@@ -247,13 +211,13 @@ impl Worker {
     }
 
     /// Whether more messages may be taken out of the channel.
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.batches.is_empty() && self.in_flight.len() < self.max_in_flight()
     }
 
     /// A server that waits for replicas executes nothing else on this connection. What is in flight behind that would only wait
     /// there, and an inspection behind it.
-    fn max_in_flight(&self) -> usize {
+    pub(super) fn max_in_flight(&self) -> usize {
         if self.replication.is_some() { 1 } else { MAX_IN_FLIGHT }
     }
 

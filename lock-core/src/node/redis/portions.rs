@@ -4,6 +4,16 @@
 //! again, and client and server would take turns. So the worker writes what was submitted after each portion of the replies, and the
 //! server executes one portion while the callers of another run.
 
+use futures_util::poll;
+use std::time::Duration;
+use tokio::time::Instant;
+
+use super::batch::Batch;
+use super::message::Message;
+use super::worker::Worker;
+use crate::node::{NodeError, Reply};
+use crate::task::let_others_run;
+
 /// What is in flight is divided into this many portions.
 const PORTIONS: usize = 4;
 /// The fewest requests of a portion: the more travel together, the less processor time each takes.
@@ -12,6 +22,45 @@ const MIN_PORTION: usize = 12;
 /// several nodes, only the last one of a majority to reply wakes the callers, and the servers of the others have work until then.
 const MIN_PORTION_OF_ONLY_NODE: usize = 2;
 
+/// Replies that come later than this are distributed at once: a caller that ran in between could find that its time is over, although
+/// the reply is there. It is far below the shortest node timeout.
+const FRESH: Duration = Duration::from_millis(2);
+
+impl Worker {
+    /// Gives each message of a batch its reply. While the replies are fresh, what is submitted meanwhile is written after each portion.
+    pub(super) async fn reply_in_portions(
+        &mut self,
+        batch: Batch<Message>,
+        replies: impl Iterator<Item = Result<Reply, NodeError>>,
+        portion: usize,
+        due_since: Instant,
+    ) {
+        let (mut left, mut replied) = (batch.len(), 0);
+        for (message, reply) in batch.into_messages().zip(replies) {
+            message.reply_to.send(reply);
+            (left, replied) = (left - 1, replied + 1);
+            let is_portion = replied == portion || left == 0 && is_worth_a_write(replied, portion);
+            if is_portion && self.may_write_in_portions() && due_since.elapsed() < FRESH {
+                replied = 0;
+                let_others_run().await;
+                // Locks of a set are one submission, and count as one.
+                if self.submissions.len() * 2 >= portion && self.may_write_in_portions() {
+                    self.write_waiting().await;
+                    // The bytes, too: before the other callers run.
+                    if poll!(&mut self.driver).is_ready() {
+                        self.gone.cancel();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where votes wait for replicas, there is one write at a time: all other portions would wait for its replicas.
+    fn may_write_in_portions(&self) -> bool {
+        self.max_in_flight() > 1 && self.has_room() && !self.gone.is_cancelled()
+    }
+}
+
 /// How many requests are a portion while so many are in flight.
 pub(super) fn portion(in_flight: usize, is_only_node: bool) -> usize {
     let least = if is_only_node { MIN_PORTION.min(in_flight / 2).max(MIN_PORTION_OF_ONLY_NODE) } else { MIN_PORTION };
@@ -19,7 +68,7 @@ pub(super) fn portion(in_flight: usize, is_only_node: bool) -> usize {
 }
 
 /// Whether the last replies of a batch are worth a write of what their callers submit, although they are no whole portion.
-pub(super) fn is_worth_a_write(replies: usize, portion: usize) -> bool {
+fn is_worth_a_write(replies: usize, portion: usize) -> bool {
     replies > 1 && replies * 2 >= portion
 }
 

@@ -11,11 +11,11 @@ use crate::node::{LockKeys, Operation, Request};
 /// the same queue, which slots share. There is one exception: a release may be followed by an acquire of its lock, and the script
 /// executes releases first. If that acquire needed a batch of its own, a contended lock would take up to 85 % more commands and have
 /// 5 to 15 % fewer cycles.
-pub(in crate::node::redis) struct Batch<T> {
-    pub(in crate::node::redis) releases: Vec<T>,
+pub(super) struct Batch<T> {
+    pub(super) releases: Vec<T>,
     /// Of writers.
-    pub(in crate::node::redis) acquires: Vec<T>,
-    pub(in crate::node::redis) others: Vec<T>,
+    pub(super) acquires: Vec<T>,
+    pub(super) others: Vec<T>,
     /// Of all requests, those of queues included: next to each other, they are searched fast.
     fences: Vec<u16>,
 }
@@ -25,15 +25,15 @@ impl<T: AsRef<Request>> Batch<T> {
         Self { releases: Vec::new(), acquires: Vec::new(), others: Vec::new(), fences: Vec::new() }
     }
 
-    pub(in crate::node::redis) fn messages(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn messages(&self) -> impl Iterator<Item = &T> {
         self.releases.iter().chain(&self.acquires).chain(&self.others)
     }
 
-    pub(in crate::node::redis) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.releases.len() + self.acquires.len() + self.others.len()
     }
 
-    pub(in crate::node::redis) fn into_messages(self) -> impl Iterator<Item = T> {
+    pub(super) fn into_messages(self) -> impl Iterator<Item = T> {
         self.releases.into_iter().chain(self.acquires).chain(self.others)
     }
 
@@ -86,9 +86,7 @@ impl<T: AsRef<Request>> Batch<T> {
 
 /// Divides messages into batches, which are to be sent in this order: the requests for one lock stay in the order in which they
 /// came.
-pub(in crate::node::redis) fn into_batches<T: AsRef<Request>>(
-    messages: impl ExactSizeIterator<Item = T>,
-) -> Vec<Batch<T>> {
+pub(super) fn into_batches<T: AsRef<Request>>(messages: impl ExactSizeIterator<Item = T>) -> Vec<Batch<T>> {
     let (mut batches, mut left): (Vec<Batch<T>>, _) = (Vec::with_capacity(1), messages.len());
     // The batches before this one have another keyspace, epoch or waiter.
     let mut from = 0;

@@ -1,0 +1,32 @@
+//! Evicts holders of locks.
+
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+
+use super::codec::millis;
+use super::look::number;
+use super::query::{run, unexpected};
+use super::script::EVICT;
+use crate::node::{Evict, Eviction, Holder, NodeError};
+
+/// Runs `evict.lua`.
+pub(super) async fn evict(connection: &mut MultiplexedConnection, evict: &Evict) -> Result<Eviction, NodeError> {
+    let Evict { keys, epoch, holders, token, barred_for } = evict;
+    let command = |script| {
+        let mut command = EVICT.command(script, 10 + holders.len(), 256 + 40 * holders.len());
+        command.arg(2).arg(keys.lock_key()).arg(keys.keyspace().record()).arg(epoch.to_string());
+        command.arg(keys.fence()).arg(keys.queue_field()).arg(token).arg(millis(*barred_for));
+        holders.iter().filter_map(Holder::value).for_each(|value| _ = command.arg(value));
+        command
+    };
+    let reply = run(connection, command).await?;
+    let Value::BulkString(text) = &reply else { return Err(unexpected(&reply)) };
+    match text.split_at_checked(1) {
+        Some((b"D", b"")) => Ok(Eviction::Evicted { deleted: true }),
+        Some((b"F", b"")) => Ok(Eviction::Evicted { deleted: false }),
+        Some((b"H", b"")) => Ok(Eviction::Superseded),
+        Some((b"U", b"")) => Err(NodeError::Unadmitted),
+        Some((b"R", fence)) => number(fence).map(|fence| Eviction::Refused { fence }).ok_or_else(|| unexpected(&reply)),
+        _ => Err(unexpected(&reply)),
+    }
+}
