@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use axum::response::Response;
 use http::StatusCode;
-use lock_core::{Lease, LockError, LockManager, Mode};
+use lock_core::{Kind, Lease, LockError, LockManager};
 
 use crate::delegated::{Carried, NotDelegated};
 use crate::detach::DetachOnDrop;
@@ -47,7 +47,7 @@ pub(crate) async fn enter<R: Resources>(
     if policy.adopt
         && let Some(adopted) = Box::pin(carried.adopt(locks, policy.retry_after)).await?
     {
-        if adopted.mode() == Mode::Read && policy.mode == Mode::Write {
+        if (adopted.kind(), policy.kind) == (Kind::Read, Kind::Write) {
             return Err(LockRejection::not_delegated(NotDelegated::ToRead));
         }
         return resources

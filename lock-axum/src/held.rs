@@ -1,7 +1,7 @@
 //! What a handler holds: one lock, or a set of locks. Layer and macro treat both alike.
 
 use http::Extensions;
-use lock_core::{AdoptedLease, Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
+use lock_core::{AdoptedLease, Kind, Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
 
 use crate::hold::PendingSession;
 use crate::policy::{OnLost, Policy};
@@ -67,7 +67,12 @@ impl Resources for String {
     }
 
     fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<LockGuard> {
-        adopted.is_of(self, policy.permits).then(|| adopted.into_guard())
+        let is_asked_for = match (policy.kind, adopted.slot()) {
+            (Kind::Permit { of }, Some(slot)) => slot < of && adopted.resource() == format!("{self}{{{slot}}}"),
+            (Kind::Permit { .. }, None) => false,
+            _ => adopted.resource() == self,
+        };
+        is_asked_for.then(|| adopted.into_guard())
     }
 }
 

@@ -239,12 +239,11 @@ pub use lock_core::rustls;
 #[doc(inline)]
 pub use lock_core::{
     AdoptError, AdoptedLease, ConfigError, ConnectError, Delegate, DelegateError, Delegation, FencingToken,
-    ForcedRelease, Health, HolderTag, InvalidAudience, InvalidName, InvalidPermits, Lease, Leases, LockError,
+    ForcedRelease, Health, HolderTag, InvalidAudience, InvalidName, InvalidPermits, Kind, Lease, Leases, LockError,
     LockGuard, LockManager, LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest,
     LockVerdict, LossReason, MAX_HOLD, MAX_PERMITS, MAX_RESOURCE_LEN, MAX_SET_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members,
-    MemoryNode, MissingLease, Mode, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, PermitGuard,
-    PermitRequest, ReadGuard, ReadRequest, Refusal, Seat, SeatState, SetGuard, SetRequest, ShutdownReport, Vote,
-    Waiting, node, observer,
+    MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, Refusal, Seat,
+    SeatState, SetGuard, SetRequest, ShutdownReport, Vote, Waiting, node, observer,
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]

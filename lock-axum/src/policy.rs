@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use lock_core::{LockManager, LockRequest, Mode, SetRequest};
+use lock_core::{Kind, LockManager, LockRequest, SetRequest};
 
 /// What happens to a handler whose lease is lost while it runs, and to the session into which it took a
 /// [`Hold`](crate::Hold).
@@ -77,8 +77,8 @@ pub enum HoldUntil {
 /// How a handler is guarded: the settings that layer and macro have in common. `None` leaves a setting to the manager.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// How many may hold the lock at once; `None` for a lock without slots.
-    pub permits: Option<u32>,
+    /// What the lock allows beside it.
+    pub kind: Kind,
     /// Time to live of the lock.
     pub ttl: Option<Duration>,
     /// The longest time to wait for the lock.
@@ -91,8 +91,6 @@ pub struct Policy {
     pub hold: HoldUntil,
     /// Whether a request that carries a delegation is handled under that.
     pub adopt: bool,
-    /// Whether the lock is read or written.
-    pub mode: Mode,
     /// What happens when the lease is lost.
     pub on_lost: OnLost,
     /// What happens when the client disconnects.
@@ -132,14 +130,13 @@ impl Policy {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            permits: None,
+            kind: Kind::Write,
             ttl: None,
             wait: None,
             max_hold: None,
             renew: None,
             hold: HoldUntil::Answer,
             adopt: false,
-            mode: Mode::Write,
             on_lost: OnLost::Cancel,
             on_disconnect: OnDisconnect::Finish,
             busy_status: StatusCode::CONFLICT.as_u16(),
@@ -151,10 +148,7 @@ impl Policy {
 
     /// A request for the lock on a resource, with the settings of this policy.
     pub(crate) fn request(&self, locks: &LockManager, resource: &str) -> LockRequest {
-        let mut request = with_settings!(self, locks.lock(resource)).mode(self.mode);
-        if let Some(permits) = self.permits {
-            request = request.of_permits(permits);
-        }
+        let request = with_settings!(self, locks.lock(resource)).kind(self.kind);
         match &self.template {
             Some(template) => request.template(Arc::clone(template)),
             None => request,
@@ -163,9 +157,10 @@ impl Policy {
 
     /// A request for a set of locks, with the settings of this policy.
     pub(crate) fn request_all(&self, locks: &LockManager, resources: &[String]) -> SetRequest {
-        let (written, read) = match self.mode {
-            Mode::Write => (resources, &[][..]),
-            Mode::Read => (&[][..], resources),
+        let (written, read) = match self.kind {
+            Kind::Read => (&[][..], resources),
+            // Layer and macro refuse permits of several resources.
+            _ => (resources, &[][..]),
         };
         with_settings!(self, locks.lock_all(written)).read(read).templates(self.templates.iter().cloned())
     }

@@ -114,9 +114,9 @@ mod engine;
 mod error;
 #[cfg(feature = "axum")]
 mod extract;
+mod kind;
 mod lease;
 mod manager;
-mod mode;
 pub mod node;
 pub mod observer;
 mod options;
@@ -134,17 +134,16 @@ pub use self::error::{LockError, LossReason, NodeError, NodeVote, NotMember, Ref
 pub use self::extract::LockPending;
 #[cfg(feature = "axum")]
 pub use self::extract::MissingLease;
+pub use self::kind::Kind;
 #[doc(hidden)]
 pub use self::lease::Scope;
-pub use self::lease::{Lease, Leases, LockGuard, PermitGuard, ReadGuard, SetGuard};
+pub use self::lease::{Lease, Leases, LockGuard, SetGuard};
 #[doc(hidden)]
 pub use self::manager::BufferedBytes;
 pub use self::manager::{
     ConfigError, ConnectError, ForcedRelease, Health, LockManager, LockManagerBuilder, LockOnNode, LockReport,
-    LockRequest, LockVerdict, Members, NodeHealth, NotReady, PermitRequest, ReadRequest, Seat, SeatState, SetRequest,
-    ShutdownReport, Waiting,
+    LockRequest, LockVerdict, Members, NodeHealth, NotReady, Seat, SeatState, SetRequest, ShutdownReport, Waiting,
 };
-pub use self::mode::Mode;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 pub use self::node::InvalidUrl;
 #[cfg(feature = "postgres")]

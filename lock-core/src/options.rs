@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::mode::Mode;
+use crate::kind::Kind;
 
 /// The shortest time to live of a lock: 100 ms.
 pub const MIN_TTL: Duration = Duration::from_millis(100);
@@ -26,9 +26,7 @@ pub(crate) struct LockOptions {
     pub(crate) max_hold: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
-    pub(crate) mode: Mode,
-    /// How many may hold it at once, each a slot of its own; `None` for a lock without slots.
-    pub(crate) permits: Option<u32>,
+    pub(crate) kind: Kind,
     /// What observers and spans are told in place of the resource.
     pub(crate) template: Option<Arc<str>>,
 }
@@ -47,8 +45,7 @@ impl Default for LockOptions {
             max_hold: Duration::from_secs(60),
             min_validity: Duration::ZERO,
             renew: true,
-            mode: Mode::Write,
-            permits: None,
+            kind: Kind::Write,
             template: None,
         }
     }

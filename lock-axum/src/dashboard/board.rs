@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{FencingToken, Lease, LockManager, Mode, Waiting};
+use lock_core::{FencingToken, Kind, Lease, LockManager, Waiting};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -105,12 +105,10 @@ impl Board {
 
 /// What is said of a lease that is not held alone, to write.
 fn kind(lease: &Lease) -> Option<&'static str> {
-    if lease.is_adopted() {
-        Some("adopted")
-    } else if lease.mode() == Mode::Read {
-        Some("reads")
-    } else {
-        None
+    match lease.kind() {
+        _ if lease.is_adopted() => Some("adopted"),
+        Kind::Read => Some("reads"),
+        _ => None,
     }
 }
 

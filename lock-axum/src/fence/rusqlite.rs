@@ -92,7 +92,7 @@ pub fn claim_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(
 ///
 /// let locks = LockManager::in_memory();
 /// let reader = locks.read("catalog").run(async |lease| lease).await?;
-/// let writer = locks.write("catalog").run(async |lease| lease).await?;
+/// let writer = locks.lock("catalog").run(async |lease| lease).await?;
 /// let tx = db.transaction()?;
 /// fence::rusqlite::check(&tx, &reader)?;
 /// fence::rusqlite::claim(&tx, &writer)?;

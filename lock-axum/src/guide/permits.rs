@@ -1,14 +1,14 @@
 //! Permits: a few holders at once.
 //!
 //! An export service may be called by three clients at a time; a licence is for five machines; a migration may run on two shards at
-//! once. [`LockManager::permits`](crate::LockManager::permits) gives out so many permits, across all instances:
+//! once. [`LockManager::permits`](crate::LockManager::permits) gives out that many permits, across all instances:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), lock_axum::LockError> {
 //! # let locks = lock_axum::LockManager::in_memory();
 //! let permit = locks.permits("export", 3).acquire().await?; // at most three at once, 1 to 100
-//! println!("slot {}, token {}", permit.slot(), permit.token());
+//! println!("slot {:?}, token {}", permit.slot(), permit.token());
 //! # Ok(())
 //! # }
 //! ```
@@ -67,7 +67,7 @@
 //! # }
 //! ```
 //!
-//! A claim keeps a holder that was paused from writing what its successor *in the same slot* is at. It does not order the holders of
+//! A claim stops a paused holder from overwriting the work of its successor *in the same slot*. It does not order the holders of
 //! different slots, which work at the same time on purpose: what they share needs a transaction, as ever.
 //!
 //! # What operators do
@@ -90,7 +90,7 @@
 //! - **Several permits at once.** Two callers that need two of three would hold one each and wait for each other. Inside the scope of a
 //!   permit, asking for the same resource again gives the same lease.
 //! - **Permits in a set of locks** (`lock_all`). A set has a fixed order in which its names are taken, which is why it cannot
-//!   deadlock. Which slot there will be is not known before. A permit and a lock can be nested, in the order of their names.
+//!   deadlock. It is not known in advance which slot will be free. A permit and a lock can be nested, in the order of their names.
 //! - **Different numbers at once.** While instances ask for different numbers, as in a rolling deploy that changes it, at most the
 //!   largest hold. To be sure of a smaller number, wait until the old instances are gone. A slot that is offered to an instance which
 //!   may not have it is declined, and goes to the next.

@@ -1,16 +1,16 @@
 //! Many that read, one that writes.
 //!
-//! A lock can be held to read, by any number of holders at once, or to write, by one alone. Any lock can: `lock` and `write` are the
-//! same, and a handler that only reads says so.
+//! A lock can be held to read, by any number of holders at once, or to write, by one alone. Any lock can: `lock` writes, and a handler
+//! that only reads says so.
 //!
 //! ```
 //! use axum::routing::get;
 //! use axum::{Extension, Router};
-//! use lock_axum::{Lease, LockLayer, LockManager, Mode, distributed_lock};
+//! use lock_axum::{Lease, LockLayer, LockManager, Kind, distributed_lock};
 //!
 //! #[distributed_lock(resource = "catalog", mode = "read")]
 //! async fn show(lease: Lease) -> String {
-//!     assert_eq!(lease.mode(), Mode::Read);
+//!     assert_eq!(lease.kind(), Kind::Read);
 //!     "the catalog, which nobody changes meanwhile".to_owned()
 //! }
 //!
@@ -50,7 +50,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), lock_axum::LockError> {
 //! # let locks = lock_axum::LockManager::in_memory();
-//! let writing = locks.write("catalog").acquire().await?;
+//! let writing = locks.lock("catalog").acquire().await?;
 //! // … change it …
 //! let reading = writing.downgrade().await?;
 //! // … send what was written to others, while they read it, too …

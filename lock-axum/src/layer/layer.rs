@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use lock_core::{LockError, LockManager, MAX_PERMITS, MAX_SET_LEN, Mode};
+use lock_core::{Kind, LockError, LockManager, MAX_PERMITS, MAX_SET_LEN};
 use tower_layer::Layer;
 
 use super::LockService;
@@ -14,8 +14,6 @@ use super::resource::{OneSource, ResourceSource};
 use super::template::Template;
 use crate::key_error::KeyError;
 use crate::policy::{OnDisconnect, OnLost};
-
-const PERMIT_WITH_MODE: &str = "a permit cannot be read: each has one holder";
 
 /// Middleware that runs the inner service while a distributed lock is held.
 ///
@@ -197,7 +195,7 @@ impl LockLayer {
         Self(Config::new(locks, ResourceSource::One(OneSource::Function(Arc::new(key)))))
     }
 
-    /// Lets so many requests in at once, each with a slot of its own, as [`LockManager::permits`] does: from 1 to 100.
+    /// Lets up to `permits` requests in at once, each with a slot of its own, as [`LockManager::permits`] does: from 1 to 100.
     ///
     /// Defaults to a lock, which has one holder and no slots.
     ///
@@ -214,13 +212,11 @@ impl LockLayer {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn permits(mut self, permits: u32) -> Self {
+    pub fn permits(self, permits: u32) -> Self {
         assert!((1..=MAX_PERMITS).contains(&permits), "permits must be between 1 and {MAX_PERMITS}, got {permits}");
         let is_set = matches!(self.0.resource, ResourceSource::Set(_));
         assert!(!is_set, "permits cannot be combined with several resources: a set has locks only");
-        assert!(self.0.policy.mode == Mode::Write, "{PERMIT_WITH_MODE}");
-        self.0.policy.permits = Some(permits);
-        self
+        self.of_kind(Kind::Permit { of: permits })
     }
 
     /// Sets the time to live of the lock: how long it outlives a holder that crashed.
@@ -324,9 +320,16 @@ impl LockLayer {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn read(mut self) -> Self {
-        assert!(self.0.policy.permits.is_none(), "{PERMIT_WITH_MODE}");
-        self.0.policy.mode = Mode::Read;
+    pub fn read(self) -> Self {
+        self.of_kind(Kind::Read)
+    }
+
+    #[track_caller]
+    fn of_kind(mut self, kind: Kind) -> Self {
+        let is_combined =
+            matches!((self.0.policy.kind, kind), (Kind::Read, Kind::Permit { .. }) | (Kind::Permit { .. }, Kind::Read));
+        assert!(!is_combined, "read cannot be combined with permits: each permit has one holder");
+        self.0.policy.kind = kind;
         self
     }
 

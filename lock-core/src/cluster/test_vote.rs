@@ -8,8 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Cluster, Complaint, MemberState, events};
 use crate::error::NodeError;
-use crate::mode::Mode;
-use crate::node::{Operation, QueuePosition, Reply, ReplySender};
+use crate::node::{Mode, Operation, QueuePosition, Reply, ReplySender};
 use crate::quorum::RollCall;
 use crate::random::{Epoch, Random};
 

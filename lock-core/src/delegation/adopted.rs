@@ -73,6 +73,10 @@ pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLea
     let credential = Credential::parse(text).map_err(|_| AdoptError::Malformed)?;
     let claims = &credential.claims;
     let resource = Resource::parse_with_slot(&claims.resource).map_err(|_| AdoptError::Malformed)?;
+    let keys = engine.cluster.keyspace.keys(&resource);
+    if !claims.kind.allows_slot(keys.slot()) {
+        return Err(AdoptError::Malformed);
+    }
     if let Some(theirs) = claims.audience.as_deref().filter(|theirs| audience != Some(*theirs)) {
         return Err(AdoptError::OtherAudience { theirs: theirs.to_owned(), ours: audience.map(ToOwned::to_owned) });
     }
@@ -86,7 +90,6 @@ pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLea
     engine.home.start();
     let cluster = &engine.cluster;
     cluster.first_contact().await;
-    let keys = cluster.keyspace.keys(&resource);
     let named = || claims.resource.clone();
     let timeout = engine.node_timeout(options.ttl);
     let ours = cluster.membership().roster().map(|roster| roster.set);
@@ -111,7 +114,7 @@ pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLea
     let not_after = now + left;
     // As long as if it had been granted for this time when the masters were asked.
     let ttl = remaining.min(not_after.saturating_duration_since(sent));
-    let options = LockOptions { ttl, renew: false, max_hold: MAX_HOLD, mode: claims.mode, ..options };
+    let options = LockOptions { ttl, renew: false, max_hold: MAX_HOLD, kind: claims.kind, ..options };
     let grant = Grant::adopted(engine, &keys, owner, sent, ttl, claims.token);
     let guard = LockGuard::begin(registry, manager, resource.without_slot(), options, grant, None, &Span::current());
     // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.

@@ -4,8 +4,9 @@ use data_encoding::BASE64URL_NOPAD;
 use hmac_sha256::HMAC;
 use thiserror::Error;
 
-use crate::mode::Mode;
+use crate::kind::Kind;
 use crate::node::SetId;
+use crate::options::InvalidPermits;
 use crate::random::OwnerId;
 
 /// The format of a credential. One of another format is refused.
@@ -25,7 +26,7 @@ pub(crate) struct Claims {
     pub(crate) audience: Option<String>,
     pub(crate) resource: String,
     pub(crate) token: u64,
-    pub(crate) mode: Mode,
+    pub(crate) kind: Kind,
     /// Until when, in microseconds of the cluster clock.
     pub(crate) not_after: u64,
     /// Drawn for each credential, so that no two are the same.
@@ -57,7 +58,13 @@ impl Claims {
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![FORMAT, u8::from(self.mode.is_read())];
+        let (kind, of) = match self.kind {
+            Kind::Write => (0, 0),
+            Kind::Read => (1, 0),
+            Kind::Permit { of } => (2, of),
+        };
+        let mut bytes = vec![FORMAT, kind];
+        bytes.extend_from_slice(&of.to_be_bytes());
         for number in [self.set.0, self.token, self.not_after, self.nonce] {
             bytes.extend_from_slice(&number.to_be_bytes());
         }
@@ -76,15 +83,16 @@ impl Claims {
         if reader.take::<1>()? != [FORMAT] {
             return None;
         }
-        let mode = match reader.take()? {
-            [0] => Mode::Write,
-            [1] => Mode::Read,
+        let kind = match (reader.take()?, u32::from_be_bytes(reader.take()?)) {
+            ([0], 0) => Kind::Write,
+            ([1], 0) => Kind::Read,
+            ([2], of) if InvalidPermits::check(of).is_ok() => Kind::Permit { of },
             _ => return None,
         };
         let [set, token, not_after, nonce] = [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
         let audience = Some(reader.text()?).filter(|audience| !audience.is_empty());
         let resource = reader.text()?;
-        reader.0.is_empty().then_some(Self { set: SetId(set), audience, resource, token, mode, not_after, nonce })
+        reader.0.is_empty().then_some(Self { set: SetId(set), audience, resource, token, kind, not_after, nonce })
     }
 }
 
@@ -142,6 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::options::MAX_PERMITS;
 
     const HOLDER: OwnerId = OwnerId::from_bits(0x2a);
     const OTHER: OwnerId = OwnerId::from_bits(0x2b);
@@ -152,7 +161,7 @@ mod tests {
             audience: Some("billing".to_owned()),
             resource: "stock:42".to_owned(),
             token: 1_700_000_000_000_000,
-            mode: Mode::Write,
+            kind: Kind::Write,
             not_after: 1_700_000_010_000_000,
             nonce: 5,
         }
@@ -194,15 +203,18 @@ mod tests {
         assert!(!logged.contains("code") && !logged.contains("signed"));
     }
 
+    fn kind() -> impl Strategy<Value = Kind> {
+        prop_oneof![Just(Kind::Write), Just(Kind::Read), (1..=MAX_PERMITS).prop_map(|of| Kind::Permit { of })]
+    }
+
     proptest! {
         #[test]
         fn any_claims_are_read_as_they_were_written(
-            (numbers, reads, audience, resource) in (any::<[u64; 4]>(), any::<bool>(), "[a-z.]{0,128}", "[^{}\\x00-\\x1f]{1,100}")
+            (numbers, kind, audience, resource) in (any::<[u64; 4]>(), kind(), "[a-z.]{0,128}", "[^{}\\x00-\\x1f]{1,100}")
         ) {
             let [set, token, not_after, nonce] = numbers;
             let audience = Some(audience).filter(|audience| !audience.is_empty());
-            let mode = if reads { Mode::Read } else { Mode::Write };
-            let claims = Claims { set: SetId(set), audience, resource, token, mode, not_after, nonce };
+            let claims = Claims { set: SetId(set), audience, resource, token, kind, not_after, nonce };
             let credential = Credential::parse(&claims.sign(HOLDER)).unwrap();
             prop_assert!(credential.is_signed_by(HOLDER));
             prop_assert_eq!(credential.claims, claims);

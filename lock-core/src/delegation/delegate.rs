@@ -79,7 +79,7 @@ impl Delegate {
         let Some(set) = set.filter(|_| clock > 0) else { return Err(DelegateError::NoClock { resource }) };
         let not_after = clock.saturating_add(u64::try_from(expires_in.as_micros()).unwrap_or(u64::MAX));
         let (token, nonce) = (lease.token().get(), engine.random.number());
-        let claims = Claims { set, audience, resource: resource.clone(), token, mode: lease.mode(), not_after, nonce };
+        let claims = Claims { set, audience, resource: resource.clone(), token, kind: lease.kind(), not_after, nonce };
         let text = claims.sign(lease.owner());
         // Counted before the lease is asked, so that one that is released meanwhile knows of it.
         if !lease.delegations().begin() {
@@ -107,7 +107,7 @@ impl Delegation {
     /// The name of the header that carries a delegation.
     pub const HEADER: &'static str = "lock-delegation";
 
-    /// The text to send: up to 950 characters of the base64url alphabet, which are valid in a header.
+    /// The text to send: up to 960 characters of the base64url alphabet, which are valid in a header.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

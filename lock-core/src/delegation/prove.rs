@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use super::credential::Credential;
 use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
-use crate::mode::Mode;
+use crate::kind::Kind;
 use crate::node::{Holder, LockKeys, LockState, Look, MAX_READERS_SEEN};
 use crate::quorum::{ProofTally, ProofVerdict, ProofVote};
 use crate::random::OwnerId;
@@ -69,11 +69,11 @@ pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
 /// write that was downgraded proves nothing any more.
 fn vote(credential: &Credential, state: &LockState, owner: &mut Option<OwnerId>) -> (ProofVote, Vote) {
     let has_signed = |owner: &OwnerId| credential.is_signed_by(*owner);
-    let signer = match (credential.claims.mode, &state.holder) {
-        (Mode::Write, Some(Holder::Owner(holder))) => {
+    let signer = match (credential.claims.kind, &state.holder) {
+        (Kind::Write | Kind::Permit { .. }, Some(Holder::Owner(holder))) => {
             state.remaining.filter(|_| has_signed(holder)).map(|remaining| (*holder, remaining))
         }
-        (Mode::Read, Some(Holder::Readers)) => {
+        (Kind::Read, Some(Holder::Readers)) => {
             state.readers.iter().find(|reader| has_signed(&reader.owner)).map(|reader| (reader.owner, reader.remaining))
         }
         _ => None,

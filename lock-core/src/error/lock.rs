@@ -123,6 +123,12 @@ pub enum LockError {
         /// The resource.
         resource: String,
     },
+    /// A permit was to be [downgraded](crate::LockGuard::downgrade). Only a lock that is held to write can be.
+    #[error("{resource:?} is a permit, which cannot be downgraded: only a lock that is held to write can be")]
+    Downgrade {
+        /// The slot.
+        resource: String,
+    },
     /// The manager was closed.
     #[error("the lock manager is shutting down (resource {resource:?})")]
     ShuttingDown {
@@ -184,6 +190,7 @@ impl LockError {
             | Self::NotALock { resource, .. }
             | Self::Upgrade { resource }
             | Self::Delegated { resource }
+            | Self::Downgrade { resource }
             | Self::ShuttingDown { resource, .. }
             | Self::InvalidResource { resource, .. }
             | Self::InvalidSet { resource, .. }
@@ -205,6 +212,7 @@ impl LockError {
             | Self::QueueFull { .. }
             | Self::Upgrade { .. }
             | Self::Delegated { .. }
+            | Self::Downgrade { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidSet { .. }
             | Self::InvalidOptions { .. }
@@ -228,6 +236,7 @@ impl LockError {
             | Self::NotALock { .. }
             | Self::Upgrade { .. }
             | Self::Delegated { .. }
+            | Self::Downgrade { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidSet { .. }
             | Self::InvalidOptions { .. }

@@ -7,9 +7,10 @@ use tracing::Span;
 
 use super::renew::downgrade;
 use super::shared_grant::SharedGrant;
-use super::{Lease, LeaseRegistry, ReadGuard, ReadShare};
+use super::{Lease, LeaseRegistry, ReadShare};
 use crate::engine::{Grant, Release, Unacknowledged};
 use crate::error::{LockError, LossReason};
+use crate::kind::Kind;
 use crate::options::LockOptions;
 use crate::quorum::RenewalVerdict;
 use crate::resource::Resource;
@@ -127,7 +128,8 @@ impl LockGuard {
 
     /// Releases the lock and returns whether it was still held: `false` if the lease had been lost, or no majority of the nodes
     /// had the key any more. A guard that shares an outer lease returns whether that is valid, and releases nothing. So does the guard of a
-    /// lease with unfinished [delegations](Lease::delegate), whose key is left to expire.
+    /// lease with unfinished [delegations](Lease::delegate), whose key is left to expire, and that of a reader while other readers of
+    /// this process go on.
     ///
     /// # Errors
     ///
@@ -165,13 +167,17 @@ impl LockGuard {
     /// Goes on to read what this guard holds to write, without a gap in which another writer could take the lock. Readers may join
     /// from then on; the token stays.
     ///
-    /// The lease and its clones read from when this is called. A guard that shares an outer lease leaves that one alone: it writes on.
+    /// The lease and its clones read from when this is called. A guard that reads already stays as it is, and so does one that shares an
+    /// outer lease: that one writes on.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lease was lost, [`LockError::NoQuorum`] if too few nodes replied within the node timeout, and
-    /// [`LockError::Delegated`] while a [delegation](Lease::delegate) of it is unfinished. The lock is then released, or left to
-    /// expire if it is delegated.
+    /// - [`LockError::Lost`] if the lease was lost.
+    /// - [`LockError::NoQuorum`] if too few nodes replied within the node timeout.
+    /// - [`LockError::Delegated`] while a [delegation](Lease::delegate) of it is unfinished.
+    /// - [`LockError::Downgrade`] for a permit: nobody can read beside its holder.
+    ///
+    /// The lock is then released, or left to expire if it is delegated.
     ///
     /// # Cancel safety
     ///
@@ -183,17 +189,21 @@ impl LockGuard {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lock_core::LockError> {
     /// # let locks = lock_core::LockManager::in_memory();
-    /// let writing = locks.write("catalog").acquire().await?;
+    /// let writing = locks.lock("catalog").acquire().await?;
     /// let reading = writing.downgrade().await?; // what was written cannot have changed since
     /// let beside = locks.read("catalog").acquire().await?;
     /// # drop((reading, beside));
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn downgrade(self) -> Result<ReadGuard, LockError> {
+    pub async fn downgrade(self) -> Result<Self, LockError> {
         self.lease.check()?;
-        if !self.is_holder || self.lease.mode().is_read() {
-            return Ok(ReadGuard::new(self));
+        match self.lease.kind() {
+            Kind::Write if self.is_holder => {}
+            Kind::Write | Kind::Read => return Ok(self),
+            Kind::Permit { .. } => {
+                return Err(LockError::Downgrade { resource: self.lease.resource().to_owned() });
+            }
         }
         if !self.lease.delegations().begin_downgrade() {
             return Err(LockError::Delegated { resource: self.lease.resource().to_owned() });
@@ -225,7 +235,7 @@ impl LockGuard {
         this.lease.delegations().end_downgrade();
         // The next caller may read, too, or wait for a turn to write.
         drop(local_hold);
-        Ok(ReadGuard::new(this))
+        Ok(this)
     }
 
     /// Ends the lease if it is held for no other guard, and hands the lock over or sends the release. Returns `None` if there is
@@ -242,7 +252,7 @@ impl LockGuard {
         let Some(mut local_hold) = self.lease.take_local_hold() else {
             // A caller that did not wait; or the lease was lost, and the next caller may have a queue position by now.
             let release = self.lease.revoke(LossReason::Released);
-            if self.lease.mode().is_read() && self.lease.engine().is_none() {
+            if self.lease.kind() == Kind::Read && self.lease.engine().is_none() {
                 registry.readings.remove(self.lease.shared_grant());
             }
             return release;

@@ -16,7 +16,7 @@ use super::shared_grant::SharedGrant;
 use super::term::Term;
 use crate::engine::{Engine, Grant, Release};
 use crate::error::{LockError, LossReason};
-use crate::mode::Mode;
+use crate::kind::Kind;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Hold;
 use crate::options::LockOptions;
@@ -64,8 +64,8 @@ struct State {
     /// The same; or the slot of it.
     resource: Resource,
     options: LockOptions,
-    /// Whether it reads. A writer that is downgraded does from then on.
-    reads: AtomicBool,
+    /// Whether its writer was downgraded, and reads from then on.
+    downgraded: AtomicBool,
     hold: Hold,
     term: Term,
     /// For how many guards it is held. The last of them releases.
@@ -126,10 +126,10 @@ impl Lease {
         self.0.term.age()
     }
 
-    /// Whether the lock is held to write, or to read beside others.
+    /// What the lock allows beside it. That of a writer changes to [`Kind::Read`] when it is [downgraded](crate::LockGuard::downgrade).
     #[must_use]
-    pub fn mode(&self) -> Mode {
-        if self.0.reads.load(Ordering::Acquire) { Mode::Read } else { Mode::Write }
+    pub fn kind(&self) -> Kind {
+        if self.0.downgraded.load(Ordering::Acquire) { Kind::Read } else { self.0.options.kind }
     }
 
     /// The remaining validity, unless the lease is renewed. Zero once it has ended.
@@ -229,7 +229,7 @@ impl Lease {
             manager,
             requested,
             resource,
-            reads: AtomicBool::new(options.mode.is_read()),
+            downgraded: AtomicBool::new(false),
             hold,
             term: Term::new(valid_until, options.max_hold),
             options,
@@ -257,9 +257,9 @@ impl Lease {
         self.0.id
     }
 
-    /// Whether this is a lease of a manager on a resource; or on one of its slots, if it is asked for those.
-    pub(super) fn is_on(&self, manager: u64, resource: &Resource, slots: bool) -> bool {
-        self.0.manager == manager && self.0.requested == *resource && self.slot().is_some() == slots
+    /// Whether this is a lease of a manager on a resource; or on one of its slots, if those are asked for.
+    pub(super) fn is_on(&self, manager: u64, resource: &Resource, kind: Kind) -> bool {
+        self.0.manager == manager && self.0.requested == *resource && self.kind().has_slots() == kind.has_slots()
     }
 
     /// What was asked for: for a permit, the resource without the slot.
@@ -287,18 +287,6 @@ impl Lease {
     /// The engine of its manager; `None` once the lock is being released.
     pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
         self.grant().as_ref().map(|grant| Arc::clone(grant.engine()))
-    }
-
-    /// Whether this is a lease on the lock of a resource; or on one of so many permits. Not public API.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_of(&self, resource: &str, permits: Option<u32>) -> bool {
-        let is_kind = match (self.slot(), permits) {
-            (None, None) => true,
-            (Some(slot), Some(permits)) => slot < permits,
-            _ => false,
-        };
-        is_kind && self.requested() == resource
     }
 
     /// Whether another process holds the lock, and delegated it. Not public API.
@@ -331,13 +319,13 @@ impl Lease {
 
     /// The lock is held to read from now on.
     pub(super) fn read_from_now_on(&self) {
-        self.0.reads.store(true, Ordering::Release);
+        self.0.downgraded.store(true, Ordering::Release);
     }
 
     /// Counts a renewal by another lease of this process that shares the grant.
     pub(super) fn catch_up(&self) {
         if self.0.options.renew
-            && self.mode().is_read()
+            && self.kind() == Kind::Read
             && let Some(sent) = self.0.grant.sent()
         {
             self.extend(sent);
@@ -454,7 +442,7 @@ impl Lease {
         // The guard takes it before it ends the lease; otherwise it is passed on now.
         drop(self.take_local_hold());
         if first {
-            if self.mode().is_read() {
+            if self.kind() == Kind::Read {
                 self.0.grant.is_read_no_more_by(self.0.id);
             }
             self.0.hold.end(reason, self.age());

@@ -8,6 +8,7 @@ use super::shared_grant::SharedGrant;
 use crate::cluster::Cluster;
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
+use crate::kind::Kind;
 use crate::node::{LockKeys, Operation, Reply, ReplySender};
 use crate::quorum::{RenewalTally, RenewalVerdict, RenewalVote, RollCall, word_is_good};
 
@@ -24,8 +25,9 @@ pub(super) struct Renewed {
 ///
 /// A writer shares its grant with nobody, and waits for no round: the one before may hang on a runtime that stalls.
 pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
-    if !lease.mode().is_read() {
-        return renew_now(engine, lease).await;
+    match lease.kind() {
+        Kind::Write | Kind::Permit { .. } => return renew_now(engine, lease).await,
+        Kind::Read => {}
     }
     let now = Instant::now();
     let Some(_round) = lease.shared_grant().begin_round(now, engine.node_timeout(lease.ttl())) else {
@@ -159,7 +161,7 @@ fn put_back(engine: &Arc<Engine>, lease: &Lease, gone: impl Iterator<Item = usiz
         let Some(grant) = &mut *grant else { return };
         grant.may_be_on(node);
         // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
-        let replace = Operation::Replace { owner, ttl, token, mode: lease.mode() };
+        let replace = Operation::Replace { owner, ttl, token, mode: lease.kind().into() };
         engine.cluster.send(node, &mut RollCall::by_any_roster(), lease.keys(), replace, ReplySender::unwanted());
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Lease, Leases};
+use crate::kind::Kind;
 use crate::quorum::validity;
 use crate::resource::Resource;
 
@@ -147,9 +148,9 @@ impl Lease {
         self.remaining_alone() >= least
     }
 
-    /// The lease on a resource of a manager, or on one of its slots, under which this task runs, if it does.
-    pub(crate) fn in_scope(manager: u64, resource: &Resource, slots: bool) -> Option<Self> {
-        Self::find_in_scope(|lease| lease.is_on(manager, resource, slots))
+    /// The lease on a resource of a manager, or on one of its slots if those are asked for, under which this task runs, if it does.
+    pub(crate) fn in_scope(manager: u64, resource: &Resource, kind: Kind) -> Option<Self> {
+        Self::find_in_scope(|lease| lease.is_on(manager, resource, kind))
     }
 
     /// A valid lease of a manager under which this task runs, on a resource that comes after another one in the order of sets.

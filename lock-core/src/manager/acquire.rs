@@ -10,6 +10,7 @@ use super::manager::Inner;
 use crate::cluster::Member;
 use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant};
 use crate::error::{LockError, NodeVote, Vote};
+use crate::kind::Kind;
 use crate::lease::{Lease, LockGuard, ReadShare};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
@@ -43,7 +44,7 @@ impl Inner {
     ) -> Result<LockGuard, LockError> {
         let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases, acquiring };
         let parsed = self.check(&caller)?;
-        if let Some(lease) = Lease::in_scope(self.id, &parsed, options.permits.is_some()) {
+        if let Some(lease) = Lease::in_scope(self.id, &parsed, options.kind) {
             return caller.share(lease).await;
         }
         self.warn_if_out_of_order(&parsed, options);
@@ -53,7 +54,7 @@ impl Inner {
         self.check_open(&caller)?;
         self.engine.home.start();
         self.engine.cluster.first_contact().await;
-        let keys = self.turns.first_keys(&parsed, options.permits);
+        let keys = self.turns.first_keys(&parsed, options.kind);
         let taken = if let Some(share) = self.share_reading(&keys, &caller).await {
             Taken::Share(share)
         } else if options.wait.is_zero() {
@@ -75,10 +76,10 @@ impl Inner {
             .map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
         check_options(options, self.max_ttl)
             .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
-        options
-            .permits
-            .map_or(Ok(()), InvalidPermits::check)
-            .map_err(|reason| LockError::InvalidPermits { resource: resource.to_owned(), reason })?;
+        if let Kind::Permit { of } = options.kind {
+            InvalidPermits::check(of)
+                .map_err(|reason| LockError::InvalidPermits { resource: resource.to_owned(), reason })?;
+        }
         Ok(parsed)
     }
 
@@ -110,7 +111,7 @@ impl Inner {
     ) -> LockGuard {
         let (leases, span) = (&self.leases, acquiring.caller());
         match taken {
-            Taken::Grant(grant, local_hold) if options.mode.is_read() => {
+            Taken::Grant(grant, local_hold) if options.kind == Kind::Read => {
                 let (nodes, free_at) = (grant.nodes(), grant.sent() + options.ttl);
                 let share = ReadShare::first(leases, grant, options.renew);
                 if let Some(LocalHold::Turn(mut turn)) = local_hold {
@@ -129,7 +130,7 @@ impl Inner {
     /// Shares what another caller of this process reads, unless somebody waits in the local queue, who came before.
     async fn share_reading(&self, keys: &LockKeys, caller: &Caller<'_>) -> Option<ReadShare> {
         // In an outage that lasts, the nodes are not asked.
-        let may_ask = caller.options.mode.is_read() && !self.engine.outage_lasts();
+        let may_ask = caller.options.kind == Kind::Read && !self.engine.outage_lasts();
         if !may_ask || self.turns.callers_before(keys).is_some() {
             return None;
         }
@@ -190,7 +191,7 @@ impl Inner {
                 Entered::Lock(_grant, LocalHold::Slot(_slot)) => {}
             }
         };
-        if caller.options.mode.is_read()
+        if caller.options.kind == Kind::Read
             && let Some(share) = ReadShare::join(&self.leases, &self.engine, keys, terms).await
         {
             return Ok(Taken::Share(share));
@@ -214,12 +215,16 @@ impl Inner {
                 Err(failed) => (None, Err(failed)),
             };
             let failed = match attempt {
-                Ok(mut grant) if options.permits.is_some() => {
-                    turn.slot_taken(&mut grant);
-                    let slot = self.turns.hold_slot(grant.keys());
-                    return Ok(Taken::Grant(grant, slot));
+                Ok(mut grant) => {
+                    let local_hold = match options.kind {
+                        Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
+                        Kind::Permit { .. } => {
+                            turn.slot_taken(&mut grant);
+                            self.turns.hold_slot(grant.keys())
+                        }
+                    };
+                    return Ok(Taken::Grant(grant, local_hold));
                 }
-                Ok(grant) => return Ok(Taken::Grant(grant, Some(LocalHold::Turn(turn)))),
                 Err(failed) => failed,
             };
             let mut free_in = match failed.failure {
@@ -238,7 +243,8 @@ impl Inner {
                     sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
                     return Err(caller.failed(failed));
                 }
-                Failure::Contended { .. } if failed.is_not_a_lock() && options.permits.is_none() => {
+                // Another slot may be a lock.
+                Failure::Contended { .. } if failed.is_not_a_lock() && !options.kind.has_slots() => {
                     return Err(caller.failed(failed));
                 }
                 Failure::Contended { free_in } => free_in,

@@ -68,9 +68,9 @@ impl Inner {
         for (SetMember { resource, options }, acquiring) in members.iter().copied().zip(acquiring) {
             let caller = Caller { resource, options, started, leases: &self.leases, acquiring };
             let resource = self.check(&caller)?;
-            match Lease::in_scope(self.id, &resource, false) {
+            match Lease::in_scope(self.id, &resource, options.kind) {
                 Some(lease) => {
-                    caller.check_mode(&lease)?;
+                    caller.check_kind(&lease)?;
                     shared.push((lease, caller));
                 }
                 None => locks.push(SetLock { caller, keys: self.engine.cluster.keyspace.keys(&resource), resource }),

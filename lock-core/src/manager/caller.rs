@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use crate::engine::{FailedAttempt, Wanted};
 use crate::error::LockError;
+use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry, LockGuard};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
@@ -29,13 +30,16 @@ impl<'a> Caller<'a> {
 
     /// What an attempt for this caller asks for: as many tokens as the local queue can use, and readers share one.
     pub(super) fn wants(&self, keys: &'a LockKeys, tokens: u32) -> Wanted<'a> {
-        let tokens = if self.options.mode.is_read() { 1 } else { tokens };
+        let tokens = match self.options.kind {
+            Kind::Read => 1,
+            Kind::Write | Kind::Permit { .. } => tokens,
+        };
         Wanted { keys, options: self.options, tokens, acquiring: self.acquiring }
     }
 
     /// Shares the lease in whose scope the caller is, when that has the validity that the caller asks for.
     pub(super) async fn share(&self, lease: Lease) -> Result<LockGuard, LockError> {
-        self.check_mode(&lease)?;
+        self.check_kind(&lease)?;
         lease.check()?;
         if lease.has_left(self.options.min_validity, self.until()).await {
             return Ok(LockGuard::sharing(lease, self.leases));
@@ -45,11 +49,11 @@ impl<'a> Caller<'a> {
     }
 
     /// Checks that the lease in whose scope the caller is allows what the caller wants to do.
-    pub(super) fn check_mode(&self, outer: &Lease) -> Result<(), LockError> {
-        if outer.mode().is_read() && !self.options.mode.is_read() {
-            return Err(LockError::Upgrade { resource: self.resource.to_owned() });
+    pub(super) fn check_kind(&self, outer: &Lease) -> Result<(), LockError> {
+        match (outer.kind(), self.options.kind) {
+            (Kind::Read, Kind::Write) => Err(LockError::Upgrade { resource: self.resource.to_owned() }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The error for a lock of which too little validity is left.

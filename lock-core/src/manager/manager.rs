@@ -9,11 +9,12 @@ use super::buffered_bytes::BufferBudget;
 use super::force_release::ForceRelease;
 use super::shutdown::{self, ShutdownReport};
 use super::{
-    BufferedBytes, ForcedRelease, Health, LockManagerBuilder, LockReport, LockRequest, Members, NotReady, ReadRequest,
-    SetRequest, Waiting, health, inspect, members, ready, waiting,
+    BufferedBytes, ForcedRelease, Health, LockManagerBuilder, LockReport, LockRequest, Members, NotReady, SetRequest,
+    Waiting, health, inspect, members, ready, waiting,
 };
 use crate::engine::Engine;
 use crate::error::LockError;
+use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry};
 use crate::node::{LockKeys, LockNode, MemoryNode};
 use crate::options::{LockOptions, OutOfRange};
@@ -148,18 +149,15 @@ impl LockManager {
         SetRequest::new(self.clone(), resources)
     }
 
-    /// The same as [`lock`](Self::lock), for locks that are also [read](Self::read).
-    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
-    pub fn write(&self, resource: impl AsRef<str>) -> LockRequest {
-        self.lock(resource)
-    }
-
     /// Begins a request for the lock on a resource to read it: beside other readers, but not beside a writer, which is every holder of
-    /// [`lock`](Self::lock) or [`write`](Self::write).
+    /// [`lock`](Self::lock). The same as `lock(resource).kind(Kind::Read)`.
     ///
     /// A writer that waits bars the readers that come after it; those that waited before it go first, together. The readers of one
-    /// process share one hold on the nodes. One that comes later joins without a round trip if the nodes said in the last 20 ms that no
-    /// writer waits, and with one otherwise.
+    /// process share one hold on the nodes, if they have the same `ttl` and renew it. One that comes later joins without a round trip if
+    /// the nodes said in the last 20 ms that no writer waits, and with one otherwise.
+    ///
+    /// Readers may have the same [token](Lease::token). It is larger than that of every writer before them, unless that writer
+    /// [downgraded](crate::LockGuard::downgrade) to read with them, and smaller than that of every writer after them.
     ///
     /// # Examples
     ///
@@ -168,14 +166,46 @@ impl LockManager {
     /// # async fn main() -> Result<(), lock_core::LockError> {
     /// # let locks = lock_core::LockManager::in_memory();
     /// let one = locks.read("catalog").acquire().await?;
-    /// let other = locks.read("catalog").acquire().await?;
+    /// let other = locks.read("catalog").acquire().await?; // beside the first
     /// assert!(one.is_valid() && other.is_valid());
+    /// assert!(locks.lock("catalog").try_acquire().await.is_err());
     /// # Ok(())
     /// # }
     /// ```
     #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
-    pub fn read(&self, resource: impl AsRef<str>) -> ReadRequest {
-        ReadRequest::new(self.lock(resource))
+    pub fn read(&self, resource: impl AsRef<str>) -> LockRequest {
+        self.lock(resource).kind(Kind::Read)
+    }
+
+    /// Begins a request for one of the permits of a resource: at most `permits` holders at once, from 1 to 100. The same as
+    /// `lock(resource).kind(Kind::Permit { of: permits })`.
+    ///
+    /// Each permit is a *slot*: a whole lock, with its own key and its own fencing tokens, whose name is that of the
+    /// [lease](Lease::resource), such as `export{2}`. The permits of a resource and the [lock](Self::lock) on it know nothing of each other.
+    ///
+    /// The first slot that is tried is the one that this process released last, so that a permit takes one round trip where
+    /// processes mostly find their own slots free. If it is held, the nodes are asked once which are free, and one of those is tried.
+    /// If none is, callers wait in one queue for all slots; whichever slot is released first is the next one's.
+    ///
+    /// All instances should ask for the same number. While they differ, at most the largest hold, and a slot may be offered to an instance
+    /// that may not have it, which leaves it to the next.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let first = locks.permits("export", 2).acquire().await?;
+    /// let second = locks.permits("export", 2).acquire().await?;
+    /// assert_ne!(first.slot(), second.slot());
+    /// assert!(locks.permits("export", 2).try_acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
+    pub fn permits(&self, resource: impl AsRef<str>, permits: u32) -> LockRequest {
+        self.lock(resource).kind(Kind::Permit { of: permits })
     }
 
     /// Refuses new acquisitions from now on, and wakes the callers that wait for a lock with

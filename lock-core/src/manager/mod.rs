@@ -15,10 +15,8 @@ mod inspect;
 mod manager;
 mod members;
 mod named_node;
-mod permits;
 #[cfg(feature = "postgres")]
 mod postgres_masters;
-mod read_request;
 mod ready;
 #[cfg(feature = "redis")]
 mod redis_masters;
@@ -38,8 +36,6 @@ pub use self::health::{Health, NodeHealth};
 pub use self::inspect::{LockOnNode, LockReport, LockVerdict};
 pub use self::manager::LockManager;
 pub use self::members::{Members, Seat, SeatState};
-pub use self::permits::PermitRequest;
-pub use self::read_request::ReadRequest;
 pub use self::ready::NotReady;
 pub use self::request::LockRequest;
 pub use self::set_request::SetRequest;

@@ -4,14 +4,14 @@ use std::time::Duration;
 use super::LockManager;
 use super::check::check_options;
 use crate::error::LockError;
+use crate::kind::Kind;
 use crate::lease::{Lease, LockGuard};
-use crate::mode::Mode;
 use crate::options::{LockOptions, OutOfRange};
 
-/// A request for a lock, with its options, which default to the manager's.
+/// A request for a lock, of any [`Kind`], with its options, which default to the manager's.
 ///
-/// Inside the scope of the same lock there is one lease, with the options of the outermost request: `ttl`, `max_hold` and
-/// `renew` of an inner one do not apply.
+/// Inside the scope of the same lock there is one lease, with the kind and the options of the outermost request: `ttl`, `max_hold` and
+/// `renew` of an inner one do not apply. A permit is another lock than that on its resource.
 ///
 /// # Examples
 ///
@@ -40,10 +40,28 @@ impl LockRequest {
         Self { locks, resource: resource.to_owned(), options }
     }
 
-    /// Makes it a request for one of so many permits. Not public API: others use [`LockManager::permits`].
-    #[doc(hidden)]
-    pub fn of_permits(mut self, permits: u32) -> Self {
-        self.options.permits = Some(permits);
+    /// Sets what the lock allows beside it, for code that decides this at run time. [`LockManager::read`] and
+    /// [`LockManager::permits`] set it, too.
+    ///
+    /// Defaults to [`Kind::Write`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// use lock_core::Kind;
+    ///
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// # let publishes = false;
+    /// let kind = if publishes { Kind::Write } else { Kind::Read };
+    /// let guard = locks.lock("catalog").kind(kind).acquire().await?;
+    /// assert_eq!(guard.kind(), Kind::Read);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.options.kind = kind;
         self
     }
 
@@ -113,14 +131,6 @@ impl LockRequest {
         self
     }
 
-    /// Sets whether the lock is read or written. Not public API: users call [`LockManager::read`], and `lock-axum` has one request for
-    /// both.
-    #[doc(hidden)]
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.options.mode = mode;
-        self
-    }
-
     /// Checks the options without acquiring anything. Not public API: `lock-axum` checks a layer when it is built.
     ///
     /// # Errors
@@ -149,7 +159,8 @@ impl LockRequest {
     /// - [`NoQuorum`](LockError::NoQuorum) when the quorum has been lost for a second; or when the wait is over, if the last
     ///   attempt had none, or never had its turn in the line.
     /// - [`QueueFull`](LockError::QueueFull), [`ShuttingDown`](LockError::ShuttingDown),
-    ///   [`InvalidResource`](LockError::InvalidResource) and [`InvalidOptions`](LockError::InvalidOptions) immediately.
+    ///   [`InvalidResource`](LockError::InvalidResource), [`InvalidOptions`](LockError::InvalidOptions) and
+    ///   [`InvalidPermits`](LockError::InvalidPermits) immediately.
     /// - [`Lost`](LockError::Lost) inside the scope of the same lock, if that lock was lost, and [`Upgrade`](LockError::Upgrade) if it
     ///   is read there.
     ///
@@ -176,6 +187,7 @@ impl LockRequest {
     /// Acquires the lock if it is free, in a single attempt: it does not wait for a holder, and does not try again if no majority
     /// of the nodes replies. It passes nobody who waits: while other callers of this manager wait for the lock, or are about to
     /// take it, it is [`Contended`](LockError::Contended) at once, and so it is while the nodes reserve the lock for another process.
+    /// Of a permit, it makes a second attempt if another slot is free than the one that it tried.
     ///
     /// In a burst of callers it may have to wait in line for its attempt, but at most for the node timeout. The answer comes
     /// within two node timeouts, or three if its request had to wait for a connection.

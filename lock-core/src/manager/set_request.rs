@@ -6,8 +6,8 @@ use super::LockManager;
 use super::check::check_options;
 use super::request::run_until_lost;
 use crate::error::LockError;
+use crate::kind::Kind;
 use crate::lease::{Leases, SetGuard};
-use crate::mode::Mode;
 use crate::options::{LockOptions, OutOfRange};
 
 /// A request for the locks on several resources, with options for all of them, which default to the manager's.
@@ -58,11 +58,11 @@ impl SetRequest {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lock_core::LockError> {
-    /// use lock_core::Mode;
+    /// use lock_core::Kind;
     ///
     /// # let locks = lock_core::LockManager::in_memory();
     /// let set = locks.lock_all(["stock:42"]).read(["catalog"]).acquire().await?;
-    /// assert_eq!((set[0].mode(), set[1].mode()), (Mode::Write, Mode::Read));
+    /// assert_eq!((set[0].kind(), set[1].kind()), (Kind::Write, Kind::Read));
     /// # Ok(())
     /// # }
     /// ```
@@ -171,8 +171,8 @@ impl SetRequest {
         let templates = self.templates.into_iter().map(Some).chain(std::iter::repeat(None));
         let written: HashSet<_> = self.resources.iter().take(self.to_write).cloned().collect();
         let member = |(resource, template)| {
-            let mode = if written.contains(&resource) { Mode::Write } else { Mode::Read };
-            SetMember { options: LockOptions { template, mode, ..self.options.clone() }, resource }
+            let kind = if written.contains(&resource) { Kind::Write } else { Kind::Read };
+            SetMember { options: LockOptions { template, kind, ..self.options.clone() }, resource }
         };
         let set: Vec<_> = self.resources.into_iter().zip(templates).map(member).collect();
         self.locks.0.acquire_all(&set).await

@@ -1,14 +1,15 @@
 use super::manager::Inner;
 use crate::engine::SlotsSeen;
+use crate::kind::Kind;
 use crate::node::LockKeys;
 use crate::options::LockOptions;
 
 impl Inner {
     /// Looks at the slots of a resource, if it has any.
     pub(super) async fn look(&self, keys: &LockKeys, options: &LockOptions) -> Option<SlotsSeen> {
-        match options.permits {
-            Some(permits) => Some(self.engine.look_at_slots(keys, permits, options.ttl).await),
-            None => None,
+        match options.kind {
+            Kind::Write | Kind::Read => None,
+            Kind::Permit { of } => Some(self.engine.look_at_slots(keys, of, options.ttl).await),
         }
     }
 

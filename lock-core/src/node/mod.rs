@@ -21,6 +21,7 @@ mod link;
 mod lock_node;
 mod look;
 mod memory;
+mod mode;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
@@ -55,6 +56,7 @@ pub(crate) use self::lock_node::in_memory_timeout;
 pub use self::lock_node::{LockNode, NodeFuture};
 pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::{MemoryBackup, MemoryNode};
+pub use self::mode::Mode;
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};

@@ -1,8 +1,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::LockKeys;
-use crate::mode::Mode;
+use super::{LockKeys, Mode};
 use crate::random::{Epoch, OwnerId, WaiterId};
 
 /// An operation on a lock, addressed to a node in a certain epoch.

@@ -13,6 +13,7 @@ use super::turn::{Handover, Turn, Turns};
 use super::wakeups::Listener;
 use crate::engine::{Engine, Grant};
 use crate::error::NodeVote;
+use crate::kind::Kind;
 use crate::node::LockKeys;
 use crate::options::LockOptions;
 use crate::resource::Resource;
@@ -96,11 +97,15 @@ impl Turns {
     }
 
     /// The keys to try first: the lock's, or those of the slot that is most likely to be free.
-    pub(crate) fn first_keys(&self, resource: &Resource, permits: Option<u32>) -> LockKeys {
+    pub(crate) fn first_keys(&self, resource: &Resource, kind: Kind) -> LockKeys {
         let (keyspace, random) = (&self.engine.cluster.keyspace, &self.engine.random);
-        let Some(permits) = permits else { return keyspace.keys(resource) };
-        let any = LockKeys::of_slot(keyspace, resource.as_str(), 0);
-        any.with_slot(self.last_slots.take(any.queue(), permits, || random.number()))
+        match kind {
+            Kind::Write | Kind::Read => keyspace.keys(resource),
+            Kind::Permit { of } => {
+                let any = LockKeys::of_slot(keyspace, resource.as_str(), 0);
+                any.with_slot(self.last_slots.take(any.queue(), of, || random.number()))
+            }
+        }
     }
 
     /// If callers wait for a lock, or are about to take it: what the one at the front found out last. A caller that does not

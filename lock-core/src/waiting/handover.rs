@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::engine::Grant;
-use crate::mode::Mode;
+use crate::kind::Kind;
 use crate::options::LockOptions;
 use crate::quorum::{validity, word_is_good};
 
@@ -17,15 +17,13 @@ pub(crate) struct HandoverTerms {
     pub(crate) ttl: Duration,
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
-    pub(crate) mode: Mode,
-    /// How many slots the caller takes one of, if any.
-    pub(crate) permits: Option<u32>,
+    pub(crate) kind: Kind,
 }
 
 impl HandoverTerms {
-    /// Whether a grant that another caller won to write can be used as it is.
+    /// Whether a grant that another caller won, to write or of a slot, can be used as it is.
     pub(crate) fn accept(&self, grant: &Grant) -> bool {
-        self.mode == Mode::Write && self.fit(grant)
+        self.kind != Kind::Read && self.fit(grant)
     }
 
     /// Whether a grant has the time to live that was asked for, enough of it is left, and the nodes' word is recent enough for another
@@ -39,14 +37,14 @@ impl HandoverTerms {
 
     /// Whether the caller may have this slot: another one may ask for more permits than this one.
     pub(super) fn has_slot(&self, slot: Option<u32>) -> bool {
-        slot.is_none_or(|slot| self.permits.is_some_and(|permits| slot < permits))
+        self.kind.allows_slot(slot)
     }
 }
 
 impl From<&LockOptions> for HandoverTerms {
     fn from(options: &LockOptions) -> Self {
-        let LockOptions { ttl, min_validity, renew, mode, permits, .. } = *options;
-        Self { ttl, min_validity, renew, mode, permits }
+        let LockOptions { ttl, min_validity, renew, kind, .. } = *options;
+        Self { ttl, min_validity, renew, kind }
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct Args {
     pub(crate) hold: Option<Ident>,
     /// Whether a request's delegation is adopted.
     pub(crate) adopt: Option<bool>,
-    /// The variant of `Mode`.
+    /// The variant of `Kind`.
     pub(crate) mode: Option<Ident>,
     /// The variant of `OnLost`.
     pub(crate) on_lost: Option<Ident>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens as _, quote_spanned};
+use quote::{ToTokens, quote_spanned};
 
 use crate::args::{Args, ResourceSource, Template};
 
@@ -14,12 +14,11 @@ pub(crate) fn expand(args: &Args) -> TokenStream {
     let durations = [("ttl", args.ttl), ("wait", args.wait), ("max_hold", args.max_hold)];
     let mut options: Vec<_> =
         durations.into_iter().filter_map(|(name, value)| Some((name, some(&duration(value?))))).collect();
-    options.extend(args.permits.map(|permits| ("permits", some(&permits.to_token_stream()))));
     options.extend(args.renew.map(|renew| ("renew", some(&renew.to_token_stream()))));
     let hold = args.hold.as_ref();
     options.extend(hold.map(|until| ("hold", quote_spanned!(site=> #krate::__private::HoldUntil::#until))));
     options.extend(args.adopt.map(|adopt| ("adopt", adopt.to_token_stream())));
-    options.extend(args.mode.as_ref().map(|mode| ("mode", quote_spanned!(site=> #krate::Mode::#mode))));
+    options.extend(kind(args).map(|kind| ("kind", quote_spanned!(site=> #krate::Kind::#kind))));
     options.extend(args.on_lost.as_ref().map(|on| ("on_lost", quote_spanned!(site=> #krate::OnLost::#on))));
     let on_disconnect = args.on_disconnect.as_ref();
     options.extend(on_disconnect.map(|on| ("on_disconnect", quote_spanned!(site=> #krate::OnDisconnect::#on))));
@@ -50,6 +49,14 @@ pub(crate) fn expand(args: &Args) -> TokenStream {
             #(#assignments)*
             __policy
         }
+    }
+}
+
+/// The variant of `Kind`, if `mode` or `permits` is written.
+fn kind(args: &Args) -> Option<TokenStream> {
+    match (args.permits, &args.mode) {
+        (Some(permits), _) => Some(quote_spanned!(Span::mixed_site()=> Permit { of: #permits })),
+        (None, mode) => mode.as_ref().map(ToTokens::to_token_stream),
     }
 }
 

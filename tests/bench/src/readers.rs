@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lock_core::{LockManager, Mode};
+use lock_core::{Kind, LockManager};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -26,9 +26,9 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
     let cluster = RedisCluster::start(MASTERS).await;
     let (mut alone, mut excluding, mut reads, mut waits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        alone.push(run(&cluster, length, Mode::Read, false).await?.reads);
-        excluding.push(run(&cluster, length, Mode::Write, false).await?.reads);
-        let ran = run(&cluster, length, Mode::Read, true).await?;
+        alone.push(run(&cluster, length, Kind::Read, false).await?.reads);
+        excluding.push(run(&cluster, length, Kind::Write, false).await?.reads);
+        let ran = run(&cluster, length, Kind::Read, true).await?;
         reads.push(ran.reads);
         waits.push(ran.longest_wait);
     }
@@ -51,14 +51,14 @@ struct Ran {
     longest_wait: f64,
 }
 
-/// Runs the readers, which lock in this mode, and the writer if it writes.
-async fn run(cluster: &RedisCluster, length: Duration, mode: Mode, writes: bool) -> Result<Ran, BoxError> {
+/// Runs the readers, whose locks are of this kind, and the writer if it writes.
+async fn run(cluster: &RedisCluster, length: Duration, kind: Kind, writes: bool) -> Result<Ran, BoxError> {
     let (masters, resource, reads) = (child::urls(cluster), fresh("readers"), Arc::new(AtomicU64::new(0)));
     let mut readers = JoinSet::new();
     for _ in 0..MANAGERS {
         let locks = LockManager::builder().redis(masters.clone()).wait(WAIT).connect().await?;
         for _ in 0..READERS / MANAGERS {
-            readers.spawn(read(locks.clone(), resource.clone(), mode, Arc::clone(&reads)));
+            readers.spawn(read(locks.clone(), resource.clone(), kind, Arc::clone(&reads)));
         }
     }
     let writer = LockManager::builder().redis(masters).wait(WAIT).connect().await?;
@@ -67,7 +67,7 @@ async fn run(cluster: &RedisCluster, length: Duration, mode: Mode, writes: bool)
         sleep(PAUSE).await;
         if writes {
             let asked = Instant::now();
-            let held = writer.write(&resource).acquire().await?;
+            let held = writer.lock(&resource).acquire().await?;
             longest = longest.max(asked.elapsed());
             sleep(WORK).await;
             held.release().await?;
@@ -82,9 +82,9 @@ async fn run(cluster: &RedisCluster, length: Duration, mode: Mode, writes: bool)
 }
 
 /// Reads until it is aborted.
-async fn read(locks: LockManager, resource: String, mode: Mode, reads: Arc<AtomicU64>) -> Result<(), BoxError> {
+async fn read(locks: LockManager, resource: String, kind: Kind, reads: Arc<AtomicU64>) -> Result<(), BoxError> {
     loop {
-        let _held = locks.lock(&resource).mode(mode).acquire().await?;
+        let _held = locks.lock(&resource).kind(kind).acquire().await?;
         sleep(WORK).await;
         reads.fetch_add(1, Ordering::Relaxed);
     }

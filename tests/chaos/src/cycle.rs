@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockRequest, PermitRequest, ReadRequest, SetRequest};
+use lock_core::{LockRequest, SetRequest};
 
 use super::kind::Kind;
 use super::{LONG_WAIT, MAX_TTL};
@@ -80,14 +80,6 @@ impl Cycle {
     }
 
     pub(super) fn apply(&self, request: LockRequest) -> LockRequest {
-        request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
-    }
-
-    pub(super) fn apply_to_read(&self, request: ReadRequest) -> ReadRequest {
-        request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
-    }
-
-    pub(super) fn apply_to_permit(&self, request: PermitRequest) -> PermitRequest {
         request.ttl(self.ttl).wait(self.wait).renew(self.renew).max_hold(self.max_hold)
     }
 

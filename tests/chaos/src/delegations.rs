@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{AdoptError, Mode};
+use lock_core::{AdoptError, Kind};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -78,7 +78,7 @@ async fn work_under(shared: &Arc<Shared>, dice: &mut Dice, attempt: u64, credent
     };
     let mut holding = Holding::adopted(shared, adopted.lease(), attempt);
     let work = Duration::from_millis(if dice.roll(8) == 0 { dice.roll(600) } else { dice.roll(20) });
-    if adopted.mode() == Mode::Read {
+    if adopted.kind() == Kind::Read {
         holding.look(work).await;
     } else {
         holding.update(work, dice.roll(3) > 0).await;

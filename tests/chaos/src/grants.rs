@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use lock_core::Mode;
 use lock_history::Moment;
 
 use super::history::{Event, Record, Write};
@@ -100,9 +99,8 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
                 let (began, kind, may_wait) = attempt(number)?;
                 open.insert((*number, resource), grants.len());
                 let holder = Holder { kind, may_wait, ..Holder::of((*service, *generation)) };
-                let mode = if *reads { Mode::Read } else { Mode::Write };
                 let grant = Grant::new((resource, *token), holder, [began, *at, *until]);
-                grants.push(Grant { mode, is_adopted: kind == Kind::Adopt, ..grant });
+                grants.push(Grant { reads: *reads, is_adopted: kind == Kind::Adopt, ..grant });
             }
             // Nobody relied on these.
             Event::Replayed { attempt: number, resource, token }
@@ -142,7 +140,7 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
             Event::Released { attempt, resource, outcome } if outcome == "ours" => {
                 let grant = &mut grants[of(attempt, resource)?];
                 // The last of the readers that share a key deletes it. One may be a set that waits for its other locks.
-                let reads = grant.reads() || grant.downgraded.is_some();
+                let reads = grant.reads || grant.downgraded.is_some();
                 let is_shared = reads && gathering.values().any(|resources| resources.contains(resource));
                 grant.deleted = Some(*at).filter(|_| grant.released.is_some() && !is_shared);
             }
@@ -204,7 +202,7 @@ mod tests {
         let grants = grants(&records([read(1), read(2), released(1)].concat())).unwrap();
         assert_eq!(grants.iter().map(|grant| grant.released).collect::<Vec<_>>(), [Some(Moment(6)), None]);
         assert_eq!(grants[1].inherited, Some(Moment(2)), "it shares what the first one took");
-        assert!(grants.iter().all(|grant| grant.reads() && grant.holder.kind == Kind::Read));
+        assert!(grants.iter().all(|grant| grant.reads && grant.holder.kind == Kind::Read));
     }
 
     #[test]

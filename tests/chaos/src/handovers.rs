@@ -34,18 +34,18 @@ impl HandoverChain<'_> {
     fn continues_with(&self, next: &Grant) -> bool {
         let last = self.last();
         let may_wait = last.holder.may_wait && next.holder.may_wait;
-        let writes = |grant: &Grant| !grant.reads() && grant.downgraded.is_none();
+        let writes = |grant: &Grant| !grant.reads && grant.downgraded.is_none();
         last.holder.process == next.holder.process
             && may_wait
             && writes(last)
-            && !next.reads()
+            && !next.reads
             && last.token + 1 == next.token
     }
 
     /// Whether a reader shares what the last holder of this chain reads.
     fn shares_with(&self, next: &Grant) -> bool {
         let last = self.last();
-        last.holder.process == next.holder.process && last.token == next.token && next.reads()
+        last.holder.process == next.holder.process && last.token == next.token && next.reads
     }
 }
 
@@ -92,7 +92,6 @@ pub(super) fn handovers_are_bounded(grants: &[Grant]) -> Vec<String> {
 mod tests {
     use super::super::grants::Holder;
     use super::*;
-    use lock_core::Mode;
     use lock_history::Moment;
 
     /// A grant with these times in milliseconds.
@@ -119,7 +118,7 @@ mod tests {
 
     #[test]
     fn readers_of_one_process_with_one_token_are_one_grant() {
-        let read = |token, service, granted| Grant { mode: Mode::Read, ..grant(token, service, granted, granted + 90) };
+        let read = |token, service, granted| Grant { reads: true, ..grant(token, service, granted, granted + 90) };
         assert_eq!(lengths(&[read(7, 0, 10), read(7, 1, 11), read(7, 0, 12)]), [1, 1], "another process joins");
         assert_eq!(lengths(&[read(7, 0, 10), grant(8, 0, 110, 115)]), [1, 1], "a reader reserves no tokens");
         let downgraded = Grant { downgraded: Some(Moment(11_000)), ..grant(7, 0, 10, 90) };

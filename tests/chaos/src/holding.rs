@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Lease, LockError, LockGuard, PermitGuard, ReadGuard};
+use lock_core::{Kind, Lease, LockError, LockGuard};
 use tokio::time::{Instant, sleep};
 
 use super::history::{Event, Write};
@@ -12,31 +12,6 @@ use lock_history::Moment;
 
 /// How often a holder checks its lease.
 const LEASE_POLL: Duration = Duration::from_millis(20);
-
-/// The guard of one lock.
-pub(super) enum Guard {
-    Write(LockGuard),
-    Read(ReadGuard),
-    Permit(PermitGuard),
-}
-
-impl Guard {
-    pub(super) fn lease(&self) -> Lease {
-        match self {
-            Self::Write(guard) => guard.lease(),
-            Self::Read(guard) => guard.lease(),
-            Self::Permit(guard) => guard.lease(),
-        }
-    }
-
-    pub(super) async fn release(self) -> Result<bool, LockError> {
-        match self {
-            Self::Write(guard) => guard.release().await,
-            Self::Read(guard) => guard.release().await,
-            Self::Permit(guard) => guard.release().await,
-        }
-    }
-}
 
 /// Whether the lock was still held when it was released.
 pub(super) fn outcome(released: &Result<bool, LockError>) -> String {
@@ -91,7 +66,7 @@ impl<'a> Holding<'a> {
     ) -> Self {
         let at = Moment::now();
         let until = at.plus(lease.remaining());
-        let reads = lease.mode() == lock_core::Mode::Read;
+        let reads = lease.kind() == Kind::Read;
         shared.journal.write(event(lease.resource().to_owned(), lease.token().get(), until, reads));
         Self { shared, attempt, lease, until, valid_at: at, lost: false }
     }
@@ -187,7 +162,7 @@ impl<'a> Holding<'a> {
         self.poll();
     }
 
-    pub(super) async fn release(mut self, guard: Guard) {
+    pub(super) async fn release(mut self, guard: LockGuard) {
         self.poll();
         self.record(|attempt, resource| Event::Releasing { attempt, resource });
         let outcome = outcome(&guard.release().await);

@@ -74,7 +74,7 @@ pub(super) fn free(grants: &[&Grant], outlives: Duration) -> Vec<Window> {
         free.extend((from < grant.granted).then_some(Window { from, to: grant.granted }));
         // A new writer shows that the previous lock was gone. A lease that was over before it was seen shows nothing
         // about later times.
-        let is_alone = grant.was_held() && !grant.reads() && !grant.is_adopted;
+        let is_alone = grant.was_held() && !grant.reads && !grant.is_adopted;
         from = if is_alone { grant.gone_by(outlives) } else { from.max(grant.gone_by(outlives)) };
     }
     free.push(Window { from, to: Moment::MAX });
@@ -89,7 +89,7 @@ pub(super) fn writers_are_served_beside_readers(
     windows: &[Window],
 ) -> Finding<Duration> {
     let mut reading: Vec<Moment> = (grants.iter())
-        .filter(|grant| grant.reads() && grant.resource == resource(QUICK_RESOURCE))
+        .filter(|grant| grant.reads && grant.resource == resource(QUICK_RESOURCE))
         .map(|grant| grant.began)
         .collect();
     reading.sort_unstable();
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_resource_is_not_free_while_any_reader_has_it() {
-        let read = |from, to| Grant { mode: lock_core::Mode::Read, ..held(from, to) };
+        let read = |from, to| Grant { reads: true, ..held(from, to) };
         let free =
             |grants: &[&Grant]| free(grants, MAX_TTL).iter().map(|free| (free.from, free.to)).collect::<Vec<_>>();
         let (long, short, writer) = (read(500, 3_000), read(600, 1_000), held(4_000, 5_000));
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_waits_for_readers_without_end_is_found() {
-        let read = |began| Grant { mode: lock_core::Mode::Read, ..held(began, began + 10) };
+        let read = |began| Grant { reads: true, ..held(began, began + 10) };
         let found = |reader, wait| writers_are_served_beside_readers(&[read(reader)], &[wait], &[HEALTHY]);
         let starved = found(2_500, wait(2_000, 6_000, true));
         assert_eq!((starved.violations.len(), starved.worst), (1, Duration::from_secs(4)));

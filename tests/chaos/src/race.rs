@@ -12,7 +12,6 @@ use tokio::time::sleep;
 
 use super::MAX_TTL;
 use super::history::Event;
-use super::holding::Guard;
 use super::service::Shared;
 use super::worker::kind;
 use lock_history::Moment;
@@ -53,12 +52,8 @@ async fn try_to_win(shared: &Arc<Shared>, attempt: u64, number: u64) {
     let journal = &shared.journal;
     let (locks, reads) = (&shared.locks, (number + shared.service as u64).is_multiple_of(READS));
     journal.write(Event::Attempt { attempt, resource: resource.clone(), wait, reads });
-    let acquired = if reads {
-        locks.read(&resource).ttl(MAX_TTL).wait(wait).renew(false).acquire().await.map(Guard::Read)
-    } else {
-        locks.lock(&resource).ttl(MAX_TTL).wait(wait).renew(false).acquire().await.map(Guard::Write)
-    };
-    match acquired {
+    let request = if reads { locks.read(&resource) } else { locks.lock(&resource) };
+    match request.ttl(MAX_TTL).wait(wait).renew(false).acquire().await {
         Ok(guard) => {
             let lease = guard.lease();
             let (token, until) = (lease.token().get(), Moment::now().plus(lease.remaining()));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lock_core::{LockError, Mode, SetGuard};
+use lock_core::{Kind, LockError, SetGuard};
 use tokio::time::timeout;
 
 use super::cycle::Cycle;
@@ -61,7 +61,7 @@ impl<'a> SetHolding<'a> {
     async fn work(mut self, cycle: &Cycle, guard: SetGuard) {
         for member in 0..self.members.len() {
             let holding = &mut self.members[member];
-            if holding.lease().mode() == Mode::Read {
+            if holding.lease().kind() == Kind::Read {
                 holding.look(cycle.work).await;
             } else {
                 holding.update(cycle.work, cycle.ignores_loss).await;

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::history::Event;
-use super::holding::{Guard, Holding};
+use super::holding::Holding;
 use super::service::Shared;
 use super::worker::kind;
 use super::{MAX_TTL, SERVICES};
@@ -118,12 +118,8 @@ impl One {
         let (attempt, resource, journal) = (self.attempt(number), self.resource(), &self.shared.journal);
         journal.write(Event::Attempt { attempt, resource: resource.clone(), wait, reads });
         let locks = &self.shared.locks;
-        let acquired = if reads {
-            locks.read(&resource).ttl(MAX_TTL).wait(wait).acquire().await.map(Guard::Read)
-        } else {
-            locks.lock(&resource).ttl(MAX_TTL).wait(wait).acquire().await.map(Guard::Write)
-        };
-        match acquired {
+        let request = if reads { locks.read(&resource) } else { locks.lock(&resource) };
+        match request.ttl(MAX_TTL).wait(wait).acquire().await {
             Ok(guard) => {
                 let mut holding = Holding::granted(&self.shared, guard.lease(), attempt);
                 holding.sleep(held).await;

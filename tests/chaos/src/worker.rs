@@ -11,7 +11,7 @@ use super::crowd::CROWD_RESOURCE;
 use super::cycle::Cycle;
 use super::delegations::delegate;
 use super::history::{Event, SHUTTING_DOWN};
-use super::holding::{Guard, Holding};
+use super::holding::Holding;
 use super::kind::Kind;
 use super::service::Shared;
 use super::{QUICK_RESOURCE, RESOURCES, permits, resource};
@@ -72,14 +72,12 @@ impl Worker {
             _ => Event::Attempt { attempt, resource: resource.clone(), wait: cycle.wait, reads },
         });
         let acquiring = async {
-            match cycle.kind {
-                Kind::Permit => {
-                    let request = locks.permits(&resource, permits(&resource));
-                    cycle.apply_to_permit(request).acquire().await.map(Guard::Permit)
-                }
-                _ if reads => cycle.apply_to_read(locks.read(&resource)).acquire().await.map(Guard::Read),
-                _ => cycle.apply(locks.lock(&resource)).acquire().await.map(Guard::Write),
-            }
+            let request = match cycle.kind {
+                Kind::Permit => locks.permits(&resource, permits(&resource)),
+                _ if reads => locks.read(&resource),
+                _ => locks.lock(&resource),
+            };
+            cycle.apply(request).acquire().await
         };
         match timeout(cycle.dropped_after, acquiring).await {
             Ok(Ok(guard)) => self.hold(cycle, guard).await,
@@ -92,23 +90,23 @@ impl Worker {
         Ok(())
     }
 
-    async fn hold(&self, cycle: &Cycle, guard: Guard) {
+    async fn hold(&self, cycle: &Cycle, guard: LockGuard) {
         let mut holding = Holding::granted(&self.shared, guard.lease(), self.attempt);
-        match (cycle.kind, guard) {
-            (Kind::Delegate, guard) => {
+        match cycle.kind {
+            Kind::Delegate => {
                 delegate(&mut holding, cycle.work).await;
                 holding.release(guard).await;
             }
-            (Kind::Downgrade, Guard::Write(guard)) => {
+            Kind::Downgrade => {
                 holding.update(cycle.work, cycle.ignores_loss).await;
                 self.downgrade(cycle, holding, guard).await;
             }
-            (_, guard @ (Guard::Write(_) | Guard::Permit(_))) => {
-                holding.update(cycle.work, cycle.ignores_loss).await;
+            Kind::Read => {
+                holding.look(cycle.work).await;
                 holding.release(guard).await;
             }
-            (_, guard @ Guard::Read(_)) => {
-                holding.look(cycle.work).await;
+            _ => {
+                holding.update(cycle.work, cycle.ignores_loss).await;
                 holding.release(guard).await;
             }
         }
@@ -120,7 +118,7 @@ impl Worker {
         match guard.downgrade().await {
             Ok(guard) => {
                 holding.look(cycle.work).await;
-                holding.release(Guard::Read(guard)).await;
+                holding.release(guard).await;
             }
             Err(_) => {
                 // Its guard has released it, or it was lost.

@@ -64,7 +64,7 @@ pub fn tokens_are_unique<'a, H>(grants: impl IntoIterator<Item = &'a Grant<H>>) 
         let acquired: Vec<_> = grants.into_iter().filter(|grant| !grant.is_adopted).collect();
         for same in acquired.chunk_by(|one, other| one.token == other.token) {
             for (index, later) in same.iter().enumerate() {
-                let clashes = |earlier: &&&'a Grant<H>| !later.reads() || !read_by(earlier, later);
+                let clashes = |earlier: &&&'a Grant<H>| !later.reads || !read_by(earlier, later);
                 let earlier = same[..index].iter().rfind(clashes);
                 violations.extend(earlier.map(|earlier| Violation { kind: Kind::SameToken, earlier, later }));
             }
@@ -75,7 +75,7 @@ pub fn tokens_are_unique<'a, H>(grants: impl IntoIterator<Item = &'a Grant<H>>) 
 
 /// Whether a holder read only by the time when the later one was granted the lock.
 fn read_by<H>(earlier: &Grant<H>, later: &Grant<H>) -> bool {
-    earlier.reads() || earlier.downgraded.is_some_and(|downgraded| downgraded <= later.granted)
+    earlier.reads || earlier.downgraded.is_some_and(|downgraded| downgraded <= later.granted)
 }
 
 /// The largest tokens so far: what the next ones have to exceed.
@@ -96,7 +96,7 @@ impl<'a, H> Largest<'a, H> {
             }
         };
         larger(&mut self.any);
-        if !grant.reads() {
+        if !grant.reads {
             larger(&mut self.writer);
         }
     }
@@ -104,8 +104,8 @@ impl<'a, H> Largest<'a, H> {
     /// One whose token is too large for a later grant. That of a reader may be the same if the writer downgraded, that of an
     /// adopted lock is the same.
     fn too_large_for(&self, later: &Grant<H>) -> Option<&'a Grant<H>> {
-        let earlier = if later.reads() { self.writer? } else { self.any? };
-        let may_be_equal = later.is_adopted || later.reads() && read_by(earlier, later);
+        let earlier = if later.reads { self.writer? } else { self.any? };
+        let may_be_equal = later.is_adopted || later.reads && read_by(earlier, later);
         let is_in_order = earlier.token < later.token || may_be_equal && earlier.token == later.token;
         (!is_in_order).then_some(earlier)
     }
@@ -202,8 +202,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use lock_core::Mode;
-
     use super::*;
     use crate::Moment;
 
@@ -297,7 +295,7 @@ mod tests {
     }
 
     fn reader(token: u64, granted: u64, claimed: u64, ended: Option<u64>) -> Grant<&'static str> {
-        Grant { mode: Mode::Read, ..grant(token, granted, claimed, ended) }
+        Grant { reads: true, ..grant(token, granted, claimed, ended) }
     }
 
     fn downgraded(at: u64, grant: Grant<&'static str>) -> Grant<&'static str> {

@@ -2,8 +2,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use lock_core::Mode;
-
 use crate::Moment;
 
 /// One grant of a lock, from its acquisition to its end.
@@ -13,8 +11,8 @@ pub struct Grant<H> {
     pub resource: String,
     /// The fencing token.
     pub token: u64,
-    /// Whether it was acquired to read or to write.
-    pub mode: Mode,
+    /// Whether it was acquired to read.
+    pub reads: bool,
     /// Whether it is the lock of another holder, who delegated it, with that holder's token.
     pub is_adopted: bool,
     /// Who held it, and what else the history recorded about it.
@@ -55,12 +53,12 @@ impl<H> Grant<H> {
     /// A grant to write whose end is not known. The moments are those of `began`, `granted` and `claimed`.
     #[must_use]
     pub fn new((resource, token): (impl Into<String>, u64), holder: H, [began, granted, claimed]: [Moment; 3]) -> Self {
-        let (resource, mode, is_adopted) = (resource.into(), Mode::Write, false);
+        let (resource, reads, is_adopted) = (resource.into(), false, false);
         let (inherited, downgraded, ended, released, deleted) = (None, None, None, None, None);
         Self {
             resource,
             token,
-            mode,
+            reads,
             is_adopted,
             holder,
             inherited,
@@ -77,13 +75,7 @@ impl<H> Grant<H> {
     /// A grant to read whose end is not known.
     #[must_use]
     pub fn to_read(grant: (impl Into<String>, u64), holder: H, moments: [Moment; 3]) -> Self {
-        Self { mode: Mode::Read, ..Self::new(grant, holder, moments) }
-    }
-
-    /// Whether it was acquired to read.
-    #[must_use]
-    pub fn reads(&self) -> bool {
-        self.mode == Mode::Read
+        Self { reads: true, ..Self::new(grant, holder, moments) }
     }
 
     /// When the nodes were asked for it, at the earliest.
@@ -95,10 +87,10 @@ impl<H> Grant<H> {
     /// For how long its holder relied on it to write, and for how long to read.
     pub fn spans(&self) -> impl Iterator<Item = Span<'_, H>> {
         let (from, to) = (self.granted, self.ends());
-        let changes = if self.reads() { from } else { self.downgraded.unwrap_or(Moment::MAX) };
+        let changes = if self.reads { from } else { self.downgraded.unwrap_or(Moment::MAX) };
         let writes = Span { grant: self, reads: false, from, to: to.min(changes) };
         let reads = Span { grant: self, reads: true, from: changes, to };
-        let is_part = move |span: &Span<'_, H>| if span.reads { changes <= to } else { !self.reads() };
+        let is_part = move |span: &Span<'_, H>| if span.reads { changes <= to } else { !self.reads };
         [writes, reads].into_iter().filter(is_part)
     }
 
@@ -134,9 +126,10 @@ impl<H> Grant<H> {
 
 impl<H: fmt::Display> fmt::Display for Grant<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, token, mode, holder, began, granted, .. } = self;
+        let Self { resource, token, reads, holder, began, granted, .. } = self;
+        let purpose = if *reads { "read" } else { "write" };
         let adopted = if self.is_adopted { "adopted, " } else { "" };
-        write!(f, "token {token} of {resource} (to {mode}, {adopted}{holder}: began {began}, granted {granted}, ")?;
+        write!(f, "token {token} of {resource} (to {purpose}, {adopted}{holder}: began {began}, granted {granted}, ")?;
         if let Some(downgraded) = self.downgraded {
             write!(f, "downgraded {downgraded}, ")?;
         }

@@ -87,7 +87,7 @@ pub(super) fn suspensions(history: &History, client: usize) -> impl Iterator<Ite
 
 /// How many locks were handed over inside a client.
 pub(super) fn handovers(history: &History) -> u64 {
-    grants(history).iter().filter(|grant| grant.inherited.is_some() && !grant.reads()).count() as u64
+    grants(history).iter().filter(|grant| grant.inherited.is_some() && !grant.reads).count() as u64
 }
 
 /// Whether all permits were held at once: one if they were.

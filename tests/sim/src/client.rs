@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Lease, LockError, LockGuard, LockManager, LossReason, Mode, RedisNode};
+use lock_core::{Kind as LockKind, Lease, LockError, LockGuard, LockManager, LossReason, RedisNode};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult};
 use tokio::time::{sleep, timeout};
@@ -143,8 +143,9 @@ async fn acquire_after_faults(
         let suspensions = world.suspensions(client);
         world.record(Event::Began { call, ttl: MAX_TTL, wait });
         // Some of those in line read, and the others write.
-        let mode = if (client + resource).is_multiple_of(3) { Mode::Read } else { Mode::Write };
-        match locks.lock(Plan::resource_name(resource)).mode(mode).wait(wait).acquire().await {
+        let name = Plan::resource_name(resource);
+        let request = if (client + resource).is_multiple_of(3) { locks.read(name) } else { locks.lock(name) };
+        match request.wait(wait).acquire().await {
             Ok(guard) => {
                 granted(world, call, guard.lease());
                 sleep(HOLD).await;
@@ -236,7 +237,7 @@ impl Worker {
 
 /// Records a grant, and later the end of the lease.
 pub(super) fn granted(world: &World, call: Call, lease: Lease) {
-    let (token, reads, remaining) = (lease.token().get(), lease.mode() == Mode::Read, lease.remaining());
+    let (token, reads, remaining) = (lease.token().get(), lease.kind() == LockKind::Read, lease.remaining());
     if let Some(slot) = lease.slot() {
         world.record(Event::Slot { call, slot });
     }

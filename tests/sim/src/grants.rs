@@ -1,7 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use lock_core::Mode;
 use lock_history::{Eviction, Moment, SetSeen};
 
 use super::check::suspensions;
@@ -83,15 +82,13 @@ impl Grants {
             Event::Began { call, .. } | Event::Adopting { call } => _ = self.began.insert(*call, at),
             Event::Slot { call, slot } => _ = self.slots.insert(*call, *slot),
             Event::Granted { call, token, reads, .. } => {
-                let mode = if *reads { Mode::Read } else { Mode::Write };
-                let grant = Grant { mode, ..self.grant(*call, *token, at) };
+                let grant = Grant { reads: *reads, ..self.grant(*call, *token, at) };
                 let inherited = self.inherited(*call, &grant);
                 self.push(Grant { inherited, ..grant });
             }
             Event::Adopted { call, token, reads } => {
-                let mode = if *reads { Mode::Read } else { Mode::Write };
                 let grant = self.grant(*call, *token, at);
-                self.push(Grant { mode, is_adopted: true, ..grant });
+                self.push(Grant { reads: *reads, is_adopted: true, ..grant });
             }
             Event::Replayed { call, token } => {
                 let grant = self.grant(*call, *token, at);
@@ -120,7 +117,7 @@ impl Grants {
                 let may_share = |open: &Call| open.client == call.client && open.resource == call.resource;
                 let may_be_shared = self.open.iter().any(may_share);
                 self.change(*call, |grant| {
-                    let reads = grant.reads() || grant.downgraded.is_some();
+                    let reads = grant.reads || grant.downgraded.is_some();
                     let is_left = grant.holder.is_unanswered || reads && may_be_shared;
                     grant.deleted = Some(at).filter(|_| !is_left);
                 });
@@ -147,7 +144,7 @@ impl Grants {
 
     /// When a lock was taken from the nodes that was handed over inside the client, or shared with its other readers.
     fn inherited(&self, call: Call, grant: &Grant) -> Option<Moment> {
-        let before = if grant.reads() {
+        let before = if grant.reads {
             let shares = |other: &&Grant| {
                 let is_same = other.resource == grant.resource && other.token == grant.token && !other.is_adopted;
                 is_same && other.holder.call.client == call.client

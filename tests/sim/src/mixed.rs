@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lock_core::{Lease, Mode};
+use lock_core::{Kind as LockKind, Lease};
 use tokio::time::{sleep, timeout};
 
 use super::client::{Worker, granted, kind, record_end, released};
@@ -140,7 +140,7 @@ impl Worker {
     async fn downgrade(&mut self) {
         let terms = self.terms();
         let call = self.begin_any(&terms);
-        let request = self.locks.write(Plan::resource_name(call.resource));
+        let request = self.locks.lock(Plan::resource_name(call.resource));
         let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
         match timeout(terms.dropped_after, request.acquire()).await {
             Ok(Ok(guard)) => {
@@ -204,7 +204,7 @@ impl Worker {
                 self.world.count("set granted");
                 held.iter().for_each(|(call, lease)| granted(&self.world, *call, lease.clone()));
                 for (call, lease) in &held {
-                    if lease.mode() == Mode::Write {
+                    if lease.kind() == LockKind::Write {
                         self.update(*call, lease, terms.ttl).await;
                     } else {
                         self.work(terms.ttl).await;
@@ -228,8 +228,8 @@ impl Worker {
     async fn delegate(&mut self) {
         let terms = self.terms();
         let call = self.begin_any(&terms);
-        let mode = if self.mixer.percent(30) { Mode::Read } else { Mode::Write };
-        let request = self.locks.lock(Plan::resource_name(call.resource)).mode(mode);
+        let name = Plan::resource_name(call.resource);
+        let request = if self.mixer.percent(30) { self.locks.read(name) } else { self.locks.lock(name) };
         let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
         match timeout(terms.dropped_after, request.acquire()).await {
             Ok(Ok(guard)) => {
@@ -282,7 +282,7 @@ impl Worker {
         self.world.record(Event::Adopting { call });
         let Ok(adopted) = self.locks.adopt(credential).await else { return };
         let lease = adopted.lease();
-        let (token, reads) = (lease.token().get(), lease.mode() == Mode::Read);
+        let (token, reads) = (lease.token().get(), lease.kind() == LockKind::Read);
         self.world.record(Event::Adopted { call, token, reads });
         self.world.count("adopted");
         record_end(&self.world, call, lease.clone());
@@ -306,7 +306,7 @@ impl Worker {
     async fn succeed(&mut self, resource: usize) {
         let terms = Terms { wait: Duration::from_millis(200), dropped_after: Duration::MAX, ..self.terms() };
         let call = self.begin(resource, &terms);
-        let request = self.locks.write(Plan::resource_name(resource));
+        let request = self.locks.lock(Plan::resource_name(resource));
         match request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew).acquire().await {
             Ok(guard) => {
                 self.world.count("successor of an evicted holder");

@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::node::{
-    Epoch, Keyspace, LockKeys, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request, WaiterId,
-    Wakeups,
+    Epoch, Keyspace, LockKeys, Mode, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request,
+    WaiterId, Wakeups,
 };
-use lock_core::{LockManager, LockManagerBuilder, LockNode, MemoryNode, Mode, NodeError};
+use lock_core::{LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError};
 
 /// In-memory nodes, for any number of managers.
 pub struct MemoryCluster {

@@ -200,7 +200,7 @@ async fn a_lock_is_shown_and_taken_from_its_holder() {
     let tags = shown["masters"][0]["readers"].clone();
     assert!(lockctl(&list, "inspect catalog").await.expect_done().starts_with("catalog: shared by 1 reader\n"));
     assert_eq!(json("force-release catalog --json").await["evicted"], tags);
-    assert!(service.write("catalog").try_acquire().await.is_ok());
+    assert!(service.lock("catalog").try_acquire().await.is_ok());
     drop(reader);
 }
 

@@ -6,8 +6,8 @@ use super::lack::{Lack, Lacks};
 use super::run::{Difference, Run, Runner, Sequence};
 use super::step::{RecordChange, Step, WAITERS, acquire};
 use super::{scripts, timed};
-use crate::mode::Mode;
 use crate::node::LockNode;
+use crate::node::Mode;
 
 /// A comparison of a node with the rules.
 ///

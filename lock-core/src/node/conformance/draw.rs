@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::lack::{Lack, Lacks, as_writer};
 use super::step::{Epochs, FIRST_SLOT, LOCKS, RecordChange, Step, WAITERS, owner};
-use crate::mode::Mode;
-use crate::node::{Operation, OwnerId, QueuePosition};
+use crate::node::{Mode, Operation, OwnerId, QueuePosition};
 use crate::random::Random;
 use crate::token::MAX_TOKEN;
 

@@ -1,6 +1,5 @@
 use super::step::{Epochs, Step};
-use crate::mode::Mode;
-use crate::node::{Operation, QueuePosition};
+use crate::node::{Mode, Operation, QueuePosition};
 
 /// Something that the rules ask for and a node does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::run::Sequence;
 use super::step::{Epochs, Step, WAITERS, acquire, owner};
-use crate::mode::Mode;
-use crate::node::{Operation, QueuePosition};
+use crate::node::{Mode, Operation, QueuePosition};
 
 /// All of them, with locks that live this long.
 pub(super) fn all(ttl: Duration) -> Vec<Sequence> {

@@ -2,8 +2,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::mode::Mode;
-use crate::node::{Operation, OwnerId};
+use crate::node::{Mode, Operation, OwnerId};
 
 /// The locks of a sequence, by name. The first and the third share a fence; the last two are slots of one resource, and share a queue.
 pub(super) const LOCKS: [&str; 5] = ["one", "two", "three", "slots{0}", "slots{99}"];

@@ -11,9 +11,8 @@ use super::outcome::{Outcome, Times};
 use super::run::Runner;
 use super::side::{Admission, Keys, Side};
 use super::step::{Epochs, FIRST_SLOT, RecordChange, Step, acquire, owner};
-use crate::mode::Mode;
 use crate::node::{
-    EVICTION_GAP, Eviction, Holder, NodeError, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply,
+    EVICTION_GAP, Eviction, Holder, Mode, NodeError, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply,
 };
 
 /// How long a lock lives whose end is waited for.

@@ -9,9 +9,8 @@ use std::time::Duration;
 use super::ledger_lock::Lock;
 use super::ledger_tombstones::Tombstones;
 use super::record::Records;
-use crate::mode::Mode;
 use crate::node::limits::MAX_TOKEN;
-use crate::node::{self, EVICTION_GAP, Evict, Eviction, LockKeys, LockState, NodeError, Reply};
+use crate::node::{self, EVICTION_GAP, Evict, Eviction, LockKeys, LockState, Mode, NodeError, Reply};
 use crate::random::OwnerId;
 
 #[derive(Clone, Default)]

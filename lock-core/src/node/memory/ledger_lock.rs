@@ -1,9 +1,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::mode::Mode;
 use crate::node::limits::MAX_READERS_SEEN;
-use crate::node::{self, Reader};
+use crate::node::{self, Mode, Reader};
 use crate::random::OwnerId;
 
 /// A lock key: who holds the lock, and until when. A part of the ledger.

@@ -12,8 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::ledger::Held;
 use super::waiting_queue::{Caller, NodeQueue};
-use crate::mode::Mode;
-use crate::node::{LockKeys, Position, QueuePosition, Reply, Wakeup};
+use crate::node::{LockKeys, Mode, Position, QueuePosition, Reply, Wakeup};
 use crate::random::WaiterId;
 
 #[derive(Clone, Default)]

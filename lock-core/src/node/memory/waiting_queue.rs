@@ -2,11 +2,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::mode::Mode;
 use crate::node::limits::{
     MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD, is_woken,
 };
-use crate::node::{Position, RESERVATION_TTL};
+use crate::node::{Mode, Position, RESERVATION_TTL};
 use crate::random::WaiterId;
 
 /// The queue of a lock, and its reservations; or the one queue of all slots of a resource, and the reservations of each. A part of the

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::mode::Mode;
-use crate::node::{LockKeys, Operation, Request};
+use crate::node::{LockKeys, Mode, Operation, Request};
 
 /// The requests of one command, in the order in which the script takes them.
 ///

@@ -8,9 +8,8 @@ use redis::{Cmd, Value};
 use super::batch::Batch;
 use super::classify;
 use super::script::{LEDGER, ScriptRef};
-use crate::mode::Mode;
 use crate::node::limits::parse_number;
-use crate::node::{NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request};
+use crate::node::{Mode, NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request};
 
 /// The command that carries a batch. Its arguments are documented in `ledger.lua`.
 pub(super) fn encode<T: AsRef<Request>>(batch: &Batch<T>, script: ScriptRef) -> Cmd {

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lock_core::node::{
-    Ballot, Epoch, Evict, Holder, LockKeys, Look, MemberId, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite,
-    Request, Roster, Seat, SetId, WaiterId,
+    Ballot, Epoch, Evict, Holder, LockKeys, Look, MemberId, Mode, NodeRecord, Operation, OwnerId, QueuePosition,
+    RecordWrite, Request, Roster, Seat, SetId, WaiterId,
 };
-use lock_core::{LockNode as _, Mode, RedisNode};
+use lock_core::{LockNode as _, RedisNode};
 use lock_sim::redis::{FakeRedis, NodeClock};
 use lock_support::ask;
 use proptest::prelude::*;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::Mode;
-use lock_core::node::{Operation, OwnerId, QueuePosition, Reply};
+use lock_core::node::{Mode, Operation, OwnerId, QueuePosition, Reply};
 use lock_core::quorum::{AcquireVote, Acquisition, ConfirmVote, Step, Terms, majority};
 use lock_support::MemoryCluster;
 use tokio::time::sleep;

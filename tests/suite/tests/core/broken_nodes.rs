@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::node::{
-    Keyspace, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request,
+    Keyspace, Mode, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request,
 };
-use lock_core::{LockManager, LockNode, MemoryNode, Mode, NodeError};
+use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_history::Referee;
 use lock_support::{MemoryCluster, ask, eventually_async};
 use tokio::time::sleep;

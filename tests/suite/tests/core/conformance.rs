@@ -9,10 +9,10 @@ use futures_util::FutureExt as _;
 use futures_util::stream::pending;
 use lock_core::node::conformance::{Conformance, Divergence, Lack};
 use lock_core::node::{
-    Epoch, Evict, Eviction, Holder, Inspection, Keyspace, MemberId, NodeFuture, NodeRecord, Operation, OwnerId,
+    Epoch, Evict, Eviction, Holder, Inspection, Keyspace, MemberId, Mode, NodeFuture, NodeRecord, Operation, OwnerId,
     QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId, Wakeups,
 };
-use lock_core::{LockNode, MemoryNode, Mode, NodeError, forward_to_node};
+use lock_core::{LockNode, MemoryNode, NodeError, forward_to_node};
 
 /// What a node may do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{AdoptError, DelegateError, Delegation, LockError, LockManager, MemoryNode, Mode};
+use lock_core::{AdoptError, DelegateError, Delegation, Kind, LockError, LockManager, MemoryNode};
 use tokio::time::{Instant, advance};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -145,7 +145,7 @@ async fn a_lock_that_is_read_is_delegated_to_read() {
     let beside = other.read("catalog").acquire().await.unwrap();
     let delegation = reader.delegate().create().unwrap();
     let adopted = other.adopt(delegation.as_str()).await.unwrap();
-    assert_eq!((adopted.mode(), adopted.token()), (Mode::Read, reader.token()));
+    assert_eq!((adopted.kind(), adopted.token()), (Kind::Read, reader.token()));
     let write = adopted.lease().scope(other.lock("catalog").try_acquire()).await;
     assert!(matches!(write, Err(LockError::Upgrade { .. })), "{write:?}");
     assert!(reader.release().await.unwrap());
@@ -154,7 +154,7 @@ async fn a_lock_that_is_read_is_delegated_to_read() {
     tokio::time::sleep(TTL).await;
     assert!(!adopted.is_valid() && beside.is_valid());
     drop(beside);
-    drop(holder.write("catalog").wait(TTL * 2).acquire().await.unwrap());
+    drop(holder.lock("catalog").wait(TTL * 2).acquire().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ async fn a_reader_that_does_not_join_after_all_leaves_a_delegated_key_to_expire(
     drop(reader);
     drop(joining);
     tokio::time::sleep(TTL / 20).await;
-    let writer = other.write("catalog").try_acquire().await;
+    let writer = other.lock("catalog").try_acquire().await;
     assert!(matches!(writer, Err(LockError::Contended { .. })), "{writer:?}");
     assert!(adopted.is_valid());
 }
@@ -180,7 +180,7 @@ async fn a_reader_that_does_not_join_after_all_leaves_a_delegated_key_to_expire(
 #[tokio::test(start_paused = true)]
 async fn a_lock_under_which_another_service_writes_is_not_downgraded() {
     let (_nodes, holder, other) = two_services().await;
-    let guard = holder.write("catalog").acquire().await.unwrap();
+    let guard = holder.lock("catalog").acquire().await.unwrap();
     let delegation = guard.delegate().expires_in(TTL * 60).create().unwrap();
     let text = delegation.as_str().to_owned();
     let adopted = other.adopt(&text).await.unwrap();
@@ -188,14 +188,14 @@ async fn a_lock_under_which_another_service_writes_is_not_downgraded() {
     assert!(matches!(error, LockError::Delegated { ref resource } if resource == "catalog"), "{error}");
     assert!(adopted.is_valid(), "the key is left to expire");
 
-    let guard = holder.write("catalog").wait(TTL * 2).acquire().await.unwrap();
+    let guard = holder.lock("catalog").wait(TTL * 2).acquire().await.unwrap();
     let delegation = guard.delegate().expires_in(TTL * 60).create().unwrap();
     let text = delegation.as_str().to_owned();
     delegation.around(async { Ok::<_, ()>(()) }).await.unwrap();
     let reader = guard.downgrade().await.unwrap();
     assert!(matches!(other.adopt(&text).await, Err(AdoptError::Refused { .. })), "it is of a lock to write");
     let delegation = reader.delegate().create().unwrap();
-    assert_eq!(other.adopt(delegation.as_str()).await.unwrap().mode(), Mode::Read);
+    assert_eq!(other.adopt(delegation.as_str()).await.unwrap().kind(), Kind::Read);
 }
 
 // promise: delegation

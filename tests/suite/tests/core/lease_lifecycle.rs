@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::node::{Operation, OwnerId, QueuePosition, Reply};
-use lock_core::{Lease, LockError, LockNode as _, LossReason, MemoryNode, Mode};
+use lock_core::node::{Mode, Operation, OwnerId, QueuePosition, Reply};
+use lock_core::{Lease, LockError, LockNode as _, LossReason, MemoryNode};
 use lock_support::{Events, MemoryCluster, eventually};
 use tokio::time::{Instant, advance, sleep, timeout};
 

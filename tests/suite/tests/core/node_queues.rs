@@ -9,9 +9,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::{FutureExt as _, StreamExt as _};
 use lock_core::node::{
-    Keyspace, NodeFuture, Operation, OwnerId, Position, RESERVATION_TTL, Reply, ReplySender, Request, WaiterId, Wakeups,
+    Keyspace, Mode, NodeFuture, Operation, OwnerId, Position, RESERVATION_TTL, Reply, ReplySender, Request, WaiterId,
+    Wakeups,
 };
-use lock_core::{LockError, LockGuard, LockManager, LockNode, MemoryNode, Mode, NodeError};
+use lock_core::{LockError, LockGuard, LockManager, LockNode, MemoryNode, NodeError};
 use lock_support::MemoryCluster;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

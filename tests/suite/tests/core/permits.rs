@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::node::Operation;
-use lock_core::{Lease, LockError, LockManager, LockVerdict, MAX_PERMITS, MemoryNode, PermitGuard};
+use lock_core::{Kind, Lease, LockError, LockGuard, LockManager, LockVerdict, MAX_PERMITS, MemoryNode};
 use lock_history::Referee;
 use lock_support::{Events, MemoryCluster, Polled, Recorder, eventually, poll_times};
 use tokio::time::{Instant, sleep};
@@ -49,11 +49,11 @@ async fn manager(cluster: &MemoryCluster) -> LockManager {
     cluster.builder().wait(WAIT).connect().await.unwrap()
 }
 
-async fn held(locks: &LockManager, permits: u32) -> PermitGuard {
+async fn held(locks: &LockManager, permits: u32) -> LockGuard {
     locks.permits("export", permits).acquire().await.unwrap()
 }
 
-fn is_contended(outcome: &Result<PermitGuard, LockError>) -> bool {
+fn is_contended(outcome: &Result<LockGuard, LockError>) -> bool {
     matches!(outcome, Err(LockError::Contended { .. }))
 }
 
@@ -89,7 +89,7 @@ async fn at_most_as_many_hold_as_there_are_permits_and_tokens_of_a_slot_increase
 async fn the_callers_of_one_process_hold_all_slots_at_once() {
     let locks = manager(&MemoryCluster::new(5)).await;
     let permits = join_all((0..MAX_PERMITS).map(|_| held(&locks, MAX_PERMITS))).await;
-    let mut slots: Vec<_> = permits.iter().map(PermitGuard::slot).collect();
+    let mut slots: Vec<_> = permits.iter().filter_map(|permit| permit.slot()).collect();
     slots.sort_unstable();
     assert!(slots.into_iter().eq(0..MAX_PERMITS));
     assert!(is_contended(&locks.permits("export", MAX_PERMITS).try_acquire().await));
@@ -100,7 +100,7 @@ async fn the_callers_of_one_process_hold_all_slots_at_once() {
 async fn a_lease_is_named_after_its_slot_and_an_error_after_the_resource() {
     let locks = manager(&MemoryCluster::new(5)).await;
     let permit = held(&locks, 1).await;
-    assert_eq!((permit.resource(), permit.slot(), permit.lease().slot()), ("export{0}", 0, Some(0)));
+    assert_eq!((permit.resource(), permit.slot(), permit.kind()), ("export{0}", Some(0), Kind::Permit { of: 1 }));
     let error = locks.permits("export", 1).try_acquire().await.unwrap_err();
     assert_eq!(error.resource(), "export");
 }
@@ -190,11 +190,11 @@ async fn a_waiter_of_another_process_gets_whichever_slot_is_released_first() {
         let waiting = tokio::spawn(waiter.permits("export", 3).acquire());
         sleep(Duration::from_secs(3)).await;
         assert!(!waiting.is_finished());
-        let index = permits.iter().position(|permit| permit.slot() == released).unwrap();
+        let index = permits.iter().position(|permit| permit.slot() == Some(released)).unwrap();
         let began = Instant::now();
         drop(permits.remove(index));
         let permit = waiting.await.unwrap().unwrap();
-        assert_eq!((permit.slot(), began.elapsed()), (released, Duration::ZERO), "it was woken");
+        assert_eq!((permit.slot(), began.elapsed()), (Some(released), Duration::ZERO), "it was woken");
     }
 }
 
@@ -230,7 +230,7 @@ async fn a_slot_is_handed_to_the_next_local_caller_without_a_request() {
     let mut tokens = Vec::new();
     for waiting in waiting {
         let permit = waiting.await.unwrap().unwrap();
-        assert_eq!(permit.slot(), 0);
+        assert_eq!(permit.slot(), Some(0));
         tokens.push(permit.token());
     }
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
@@ -293,12 +293,12 @@ async fn nobody_has_a_slot_beyond_its_own_number_of_permits() {
     let many = join_all((0..4).map(|_| held(&locks, 4))).await;
     let fewer = tokio::spawn(locks.permits("export", 2).acquire());
     sleep(WORK).await;
-    let (low, high): (Vec<_>, Vec<_>) = many.into_iter().partition(|permit| permit.slot() < 2);
+    let (low, high): (Vec<_>, Vec<_>) = many.into_iter().partition(|permit| permit.slot() < Some(2));
     drop(high);
     sleep(Duration::from_secs(2)).await;
     assert!(!fewer.is_finished());
     drop(low);
-    assert!(fewer.await.unwrap().unwrap().slot() < 2);
+    assert!(fewer.await.unwrap().unwrap().slot() < Some(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,7 +312,7 @@ async fn inside_the_scope_of_a_permit_the_same_resource_is_the_same_lease() {
             // The lock on the resource is another lock.
             let lock = inner.lock("export").acquire().await.unwrap();
             assert_ne!(lock.resource(), outer.resource());
-            (outer.token(), outer.slot(), shared.token(), Some(shared.slot()))
+            (outer.token(), outer.slot(), shared.token(), shared.slot())
         })
         .await
         .unwrap();
@@ -387,11 +387,14 @@ async fn a_slot_is_inspected_and_force_released_by_its_name() {
 
     let forced = operator.force_release("export{1}").await.unwrap();
     let next = waiting.await.unwrap().unwrap();
-    assert_eq!(next.slot(), 1);
-    let evicted = permits.iter().find(|permit| permit.slot() == 1).unwrap();
+    assert_eq!(next.slot(), Some(1));
+    let evicted = permits.iter().find(|permit| permit.slot() == Some(1)).unwrap();
     assert!(evicted.token() < forced.token && forced.token < next.token());
     evicted.lost().await;
-    assert!(permits.iter().find(|permit| permit.slot() == 0).unwrap().is_valid(), "the other slot is not touched");
+    assert!(
+        permits.iter().find(|permit| permit.slot() == Some(0)).unwrap().is_valid(),
+        "the other slot is not touched"
+    );
 }
 
 // promise: permits
@@ -410,6 +413,15 @@ async fn what_is_not_the_name_of_a_slot_is_no_lock() {
 
 // promise: permits
 #[tokio::test(start_paused = true)]
+async fn a_permit_cannot_be_downgraded_and_is_released() {
+    let cluster = MemoryCluster::new(5);
+    let locks = manager(&cluster).await;
+    let error = held(&locks, 1).await.downgrade().await.unwrap_err();
+    assert_eq!(error, LockError::Downgrade { resource: "export{0}".to_owned() });
+    eventually("nothing is left", || cluster.lock_keys().is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_service_works_under_a_delegated_permit() {
     let cluster = MemoryCluster::new(5);
     let (holder, other) = (manager(&cluster).await, manager(&cluster).await);
@@ -417,6 +429,7 @@ async fn another_service_works_under_a_delegated_permit() {
     let delegation = permit.delegate().create().unwrap();
     let adopted = other.adopt(delegation.as_str()).await.unwrap();
     assert_eq!((adopted.resource(), adopted.slot(), adopted.token()), ("export{0}", Some(0), permit.token()));
+    assert_eq!(adopted.kind(), Kind::Permit { of: 1 });
     let inner = other.clone();
     let shared = adopted.lease().scope(async move { held(&inner, 1).await.token() }).await;
     assert_eq!(shared, permit.token(), "inside its scope, it is the same permit");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::node::Operation;
-use lock_core::{LockError, LockManager, LockVerdict, LossReason, MemoryNode, Mode};
+use lock_core::{Kind, LockError, LockManager, LockVerdict, LossReason, MemoryNode};
 use lock_support::{MemoryCluster, Recorder, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -51,17 +51,17 @@ fn read_without_end(locks: &LockManager) -> JoinHandle<()> {
 async fn readers_hold_the_lock_together_and_no_writer_beside_them() {
     let (cluster, one, other) = managers().await;
     let readers = [one.read("r").acquire().await.unwrap(), other.read("r").acquire().await.unwrap()];
-    assert!(readers.iter().all(|reader| reader.is_valid() && reader.mode() == Mode::Read));
+    assert!(readers.iter().all(|reader| reader.is_valid() && reader.kind() == Kind::Read));
     for locks in [&one, &other] {
-        assert!(is_contended(&locks.write("r").try_acquire().await));
+        assert!(is_contended(&locks.lock("r").try_acquire().await));
     }
     let [first, last] = readers;
     assert!(first.release().await.unwrap());
-    assert!(is_contended(&one.write("r").try_acquire().await), "the other one still reads");
+    assert!(is_contended(&one.lock("r").try_acquire().await), "the other one still reads");
     assert!(last.release().await.unwrap());
     assert_eq!(cluster.holding(), 0);
     let writer = one.lock("r").try_acquire().await.unwrap();
-    assert_eq!(writer.mode(), Mode::Write);
+    assert_eq!(writer.kind(), Kind::Write);
     assert!(is_contended(&other.read("r").try_acquire().await));
     assert!(is_contended(&one.read("r").try_acquire().await));
 }
@@ -95,7 +95,7 @@ async fn a_reader_joins_after_20_ms_only_if_the_nodes_say_that_no_writer_waits()
     let joined = join_all((0..8).map(|_| locks.read("r").acquire())).await;
     assert_eq!(nodes[0].renewals(), 1, "asked once, for all of them");
     assert!(joined.iter().all(Result::is_ok));
-    let writer = tokio::spawn(locks.write("r").acquire());
+    let writer = tokio::spawn(locks.lock("r").acquire());
     sleep(WORD_TTL * 2).await;
     assert!(is_contended(&locks.read("r").try_acquire().await));
     writer.abort();
@@ -109,7 +109,7 @@ async fn a_writer_gets_its_turn_while_processes_read_without_end() {
     sleep(TTL).await;
     for locks in [&one, &other] {
         let began = Instant::now();
-        let writer = locks.write("r").acquire().await.unwrap();
+        let writer = locks.lock("r").acquire().await.unwrap();
         // The readers that were admitted before the nodes said that it waits, and the last of their holds.
         assert!(began.elapsed() <= WORD_TTL + SOON * 4 + SOON * 4, "{:?}", began.elapsed());
         writer.release().await.unwrap();
@@ -124,7 +124,7 @@ async fn a_waiting_writer_bars_later_readers_and_those_that_waited_together_go_i
     let (cluster, one, other) = managers().await;
     let third = cluster.builder().ttl(TTL).wait(WAIT).connect().await.unwrap();
     let reader = one.read("r").acquire().await.unwrap();
-    let writer = tokio::spawn(other.write("r").acquire());
+    let writer = tokio::spawn(other.lock("r").acquire());
     sleep(SOON).await;
     let later: Vec<_> = [&third, &other].into_iter().map(|locks| tokio::spawn(locks.read("r").acquire())).collect();
     sleep(SOON).await;
@@ -144,7 +144,7 @@ async fn a_waiting_writer_bars_later_readers_and_those_that_waited_together_go_i
 async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     let (_cluster, one, other) = managers().await;
     let _reader = one.read("r").acquire().await.unwrap();
-    let writer = tokio::spawn(other.write("r").wait(SOON * 4).acquire());
+    let writer = tokio::spawn(other.lock("r").wait(SOON * 4).acquire());
     sleep(SOON).await;
     let third = tokio::spawn(one.read("r").renew(false).acquire());
     assert!(is_contended(&writer.await.unwrap()));
@@ -159,7 +159,7 @@ async fn a_readers_token_is_larger_than_those_of_writers_before_and_smaller_than
     let (_cluster, one, other) = managers().await;
     let mut last = 0;
     for _ in 0..3 {
-        let writer = one.write("r").acquire().await.unwrap();
+        let writer = one.lock("r").acquire().await.unwrap();
         assert!(writer.token().get() > last);
         last = writer.token().get();
         drop(writer);
@@ -173,31 +173,33 @@ async fn a_readers_token_is_larger_than_those_of_writers_before_and_smaller_than
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_lets_readers_in_and_no_writer() {
     let (cluster, one, other) = managers().await;
-    let writer = one.write("r").acquire().await.unwrap();
+    let writer = one.lock("r").acquire().await.unwrap();
     let (token, lease) = (writer.token(), writer.lease());
     let waiting = [tokio::spawn(other.read("r").acquire()), tokio::spawn(one.read("r").acquire())];
     sleep(SOON).await;
     let reader = writer.downgrade().await.unwrap();
-    assert_eq!((reader.token(), lease.mode(), lease.is_valid()), (token, Mode::Read, true));
+    assert_eq!((reader.token(), lease.kind(), lease.is_valid()), (token, Kind::Read, true));
     let readers = join_all(waiting).await.into_iter().map(|reader| reader.unwrap().unwrap()).collect::<Vec<_>>();
-    assert!(is_contended(&other.write("r").try_acquire().await));
+    assert!(is_contended(&other.lock("r").try_acquire().await));
     sleep(TTL * 3).await;
     assert!(readers.iter().chain([&reader]).all(|reader| reader.is_valid()), "all are renewed");
+    let reader = reader.downgrade().await.unwrap();
+    assert!(reader.is_valid() && reader.kind() == Kind::Read, "it reads already");
     drop((readers, reader));
     eventually("nothing is left", || cluster.lock_keys().is_empty()).await;
-    assert!(other.write("r").try_acquire().await.is_ok());
+    assert!(other.lock("r").try_acquire().await.is_ok());
 }
 
 // promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_no_majority_confirms_releases_the_lock() {
     let (cluster, one, other) = managers().await;
-    let writer = one.write("r").acquire().await.unwrap();
+    let writer = one.lock("r").acquire().await.unwrap();
     cluster.nodes[..3].iter().for_each(|node| node.drop_replies(true));
     let error = writer.downgrade().await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
     cluster.nodes[..3].iter().for_each(|node| node.drop_replies(false));
-    assert!(other.write("r").acquire().await.is_ok());
+    assert!(other.lock("r").acquire().await.is_ok());
 }
 
 // promise: readers
@@ -207,17 +209,17 @@ async fn writing_inside_of_reading_is_refused_and_reading_inside_shares_the_oute
     let began = Instant::now();
     let inner = one.read("r").run(async |lease| {
         let inner = one.read("r").acquire().await.unwrap();
-        assert_eq!((inner.token(), inner.mode()), (lease.token(), Mode::Read));
-        one.write("r").acquire().await
+        assert_eq!((inner.token(), inner.kind()), (lease.token(), Kind::Read));
+        one.lock("r").acquire().await
     });
     assert!(matches!(inner.await.unwrap(), Err(LockError::Upgrade { .. })));
     assert_eq!(began.elapsed(), Duration::ZERO, "refused at once");
-    let inner = one.write("r").run(async |lease| {
+    let inner = one.lock("r").run(async |lease| {
         let inner = one.read("r").acquire().await.unwrap();
-        assert_eq!((inner.token(), inner.mode()), (lease.token(), Mode::Write));
+        assert_eq!((inner.token(), inner.kind()), (lease.token(), Kind::Write));
     });
     inner.await.unwrap();
-    assert!(other.write("r").try_acquire().await.is_ok());
+    assert!(other.lock("r").try_acquire().await.is_ok());
 }
 
 // promise: readers
@@ -250,7 +252,7 @@ async fn a_reader_that_is_not_renewed_has_a_hold_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_does_not_prolong_what_is_not_renewed() {
     let (_cluster, locks, _) = managers().await;
-    let writer = locks.write("r").renew(false).acquire().await.unwrap();
+    let writer = locks.lock("r").renew(false).acquire().await.unwrap();
     sleep(TTL / 2).await;
     let reader = writer.downgrade().await.unwrap();
     assert!(reader.remaining() <= TTL / 2, "{:?}", reader.remaining());
@@ -293,6 +295,6 @@ async fn a_reader_that_died_keeps_a_writer_out_for_its_time_to_live_only() {
     let began = Instant::now();
     std::mem::forget(reader);
     let _other = one.read("r").acquire().await.unwrap().release().await.unwrap();
-    assert!(other.write("r").acquire().await.is_ok());
+    assert!(other.lock("r").acquire().await.is_ok());
     assert!(began.elapsed() >= TTL && began.elapsed() < TTL * 2, "{:?}", began.elapsed());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{LockError, LockGuard, LockManager, LossReason, MemoryNode, Mode};
+use lock_core::{Kind, LockError, LockGuard, LockManager, LossReason, MemoryNode};
 use lock_support::{MemoryCluster, Recorder, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -42,7 +42,7 @@ async fn a_lock_that_was_written_is_handed_over_to_no_reader() {
     drop(writer);
     let readers: Vec<_> = join_all(readers).await.into_iter().map(|reader| reader.unwrap().unwrap()).collect();
     assert_eq!(node.owners().len() - before, 1, "the first asked, and the others share its hold");
-    assert!(readers.iter().all(|reader| reader.mode() == Mode::Read && reader.token() == readers[0].token()));
+    assert!(readers.iter().all(|reader| reader.kind() == Kind::Read && reader.token() == readers[0].token()));
     assert!(token < readers[0].token());
     assert!(theirs.read("r").try_acquire().await.is_ok(), "the nodes know that it is read");
 }

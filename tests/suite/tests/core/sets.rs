@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use lock_core::node::{Operation, Reply, ReplySender, Request};
 use lock_core::{
-    Lease, Leases, LockError, LockGuard, LockManager, LockNode, LossReason, MAX_SET_LEN, MemoryNode, Mode, SetGuard,
+    Kind, Lease, Leases, LockError, LockGuard, LockManager, LockNode, LossReason, MAX_SET_LEN, MemoryNode, SetGuard,
 };
 use lock_support::{Events, MemoryCluster, Recorder, eventually};
 use tokio::task::JoinSet;
@@ -267,9 +267,9 @@ async fn a_set_reads_beside_others_what_it_only_reads() {
     let other = manager(&cluster).await;
     let reader = other.read("catalog").acquire().await.unwrap();
     let set = locks.lock_all(["stock", "price"]).read(["catalog", "price"]).try_acquire().await.unwrap();
-    let modes: Vec<_> = set.iter().map(|lease| (lease.resource(), lease.mode())).collect();
-    let both = ("price", Mode::Write);
-    assert_eq!(modes, [("stock", Mode::Write), both, ("catalog", Mode::Read), both], "a name in both is written");
+    let kinds: Vec<_> = set.iter().map(|lease| (lease.resource(), lease.kind())).collect();
+    let both = ("price", Kind::Write);
+    assert_eq!(kinds, [("stock", Kind::Write), both, ("catalog", Kind::Read), both], "a name in both is written");
     assert!(reader.is_valid() && !is_free(&other, "catalog").await && !is_free(&other, "stock").await);
     let beside = locks.lock_all(["other"]).read(["catalog"]).try_acquire().await.unwrap();
     assert!(beside.release().await.unwrap());

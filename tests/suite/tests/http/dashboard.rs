@@ -122,7 +122,7 @@ async fn locks_that_are_read_or_adopted_are_listed_as_such() {
     let nodes = nodes();
     let (here, there) = (manager(&nodes), manager(&nodes));
     let readers = [here.read("r").acquire().await.unwrap(), here.read("r").acquire().await.unwrap()];
-    let writer = here.write("w").acquire().await.unwrap();
+    let writer = here.lock("w").acquire().await.unwrap();
     let theirs = there.lock("a").acquire().await.unwrap();
     let delegation = theirs.delegate().create().unwrap();
     let adopted = here.adopt(delegation.as_str()).await.unwrap();

@@ -50,7 +50,7 @@ async fn a_button_takes_the_lock_from_all_its_readers() {
     let answer = press(&here, "r", token, &[JSON]).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
     assert!(readers.iter().all(|reader| !reader.is_valid()));
-    assert!(here.write("r").try_acquire().await.is_ok());
+    assert!(here.lock("r").try_acquire().await.is_ok());
     drop((readers, elsewhere));
 }
 

@@ -18,7 +18,8 @@ const SECOND: Duration = Duration::from_secs(1);
 fn panic_of(locks: &LockManager, set: impl FnOnce(LockLayer) -> LockLayer) -> Option<String> {
     let layer = LockLayer::new(locks.clone(), "r");
     let panic = catch_unwind(AssertUnwindSafe(|| drop(set(layer)))).err()?;
-    Some(panic.downcast_ref::<String>().unwrap().clone())
+    let literal = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    literal.or_else(|| panic.downcast_ref::<String>().cloned())
 }
 
 #[test]
@@ -26,7 +27,7 @@ fn a_setting_out_of_range_panics_at_construction_and_names_value_and_range() {
     type Set = fn(LockLayer) -> LockLayer;
     let locks = LockManager::builder().nodes(nodes()).max_ttl(SECOND * 30).max_buffered_bytes(1000).connect_lazy();
     let locks = locks.unwrap();
-    let wrong: [(Set, &str); 11] = [
+    let wrong: [(Set, &str); 13] = [
         (|layer| layer.ttl(SECOND * 31), "ttl must be between 100ms and 30s, got 31s"),
         (|layer| layer.ttl(MS * 99), "ttl must be between 100ms and 30s, got 99ms"),
         (|layer| layer.wait(MAX_WAIT + SECOND), "wait must be between 0ns and 86400s, got 86401s"),
@@ -35,6 +36,8 @@ fn a_setting_out_of_range_panics_at_construction_and_names_value_and_range() {
         (|layer| layer.body_limit(1001), "body_limit must be at most the manager's max_buffered_bytes, 1000, got 1001"),
         (|layer| layer.permits(0), "permits must be between 1 and 100, got 0"),
         (|layer| layer.permits(101), "permits must be between 1 and 100, got 101"),
+        (|layer| layer.read().permits(3), "read cannot be combined with permits: each permit has one holder"),
+        (|layer| layer.permits(3).read(), "read cannot be combined with permits: each permit has one holder"),
         (|layer| layer.busy_status(StatusCode::OK), "busy_status must be one of [409, 423, 429, 503], got 200 OK"),
         (|layer| layer.retry_after(SECOND / 2), "retry_after must be whole seconds between 1s and 3600s, got 500ms"),
         // A setting that is made later does not hide one that was wrong.
@@ -91,7 +94,8 @@ fn a_malformed_template_panics_at_construction() {
 /// The message of the panic, if a layer with this template panics.
 fn panic_of_template(template: &str) -> Option<String> {
     let panic = catch_unwind(|| drop(LockLayer::new(LockManager::in_memory(), template))).err()?;
-    Some(panic.downcast_ref::<String>().unwrap().clone())
+    let literal = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    literal.or_else(|| panic.downcast_ref::<String>().cloned())
 }
 
 #[test]

@@ -85,7 +85,7 @@ async fn the_layer_lets_as_many_in_as_there_are_permits() {
 async fn job(locks: &LockManager) -> Result<Option<u32>, LockError> {
     // Inside its own scope, it is the same permit.
     let again = locks.permits("job", 1).try_acquire().await?;
-    Ok(Lease::current().and_then(|lease| lease.slot()).filter(|slot| *slot == again.slot()))
+    Ok(Lease::current().and_then(|lease| lease.slot()).filter(|slot| Some(*slot) == again.slot()))
 }
 
 // promise: permits
@@ -124,7 +124,7 @@ async fn a_handler_with_permits_adopts_one_that_was_delegated_and_nothing_else()
     let (other, lock) = (holder.permits("export:b", 2), holder.lock("export:a").acquire().await.unwrap());
     let other = other.acquire().await.unwrap();
     let many: Vec<_> = join_all((0..3).map(|_| holder.permits("export:a", 4).acquire())).await;
-    let beyond = many.iter().flatten().find(|permit| permit.slot() >= 2).unwrap();
+    let beyond = many.iter().flatten().find(|permit| permit.slot() >= Some(2)).unwrap();
     for lease in [other.lease(), lock.lease(), beyond.lease()] {
         let (status, problem) = carrying(&app, "/export/a", &lease).await;
         assert_eq!(status, StatusCode::FORBIDDEN, "{}: {problem}", lease.resource());

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::routing::post as on_post;
-use lock_axum::{Lease, Leases, LockError, LockLayer, LockManager, Mode, distributed_lock};
+use lock_axum::{Kind, Lease, Leases, LockError, LockLayer, LockManager, distributed_lock};
 use lock_support::eventually_async;
 use lock_support::http::{Counter, Response, is_free, manager, nodes, post, serve};
 use tokio::sync::Notify;
@@ -23,32 +23,32 @@ struct Probe {
 async fn read(Path(name): Path<String>, State(probe): State<Probe>, lease: Lease) -> String {
     probe.runs.add();
     probe.go_on.notified().await;
-    format!("{name}: {}", lease.mode())
+    format!("{name}: {}", lease.kind())
 }
 
 #[distributed_lock(resource = "catalog:{name}", mode = "write", wait = "0s")]
 async fn write(Path(name): Path<String>, lease: Lease) -> String {
-    format!("{name}: {}", lease.mode())
+    format!("{name}: {}", lease.kind())
 }
 
 #[distributed_lock(resource = ["catalog:{name}", "prices"], mode = "read", wait = "0s")]
 async fn read_all(Path(name): Path<String>, leases: Leases) -> String {
-    assert!(leases.iter().all(|lease| lease.mode() == Mode::Read));
+    assert!(leases.iter().all(|lease| lease.kind() == Kind::Read));
     format!("{name}: {}", leases.len())
 }
 
 /// Reads, and then locks the same to write, which would wait for itself.
 #[distributed_lock(resource = "catalog:{name}", mode = "read", wait = "0s")]
 async fn upgrade(Path(name): Path<String>, Extension(locks): Extension<LockManager>, lease: Lease) -> String {
-    let error = locks.write(format!("catalog:{name}")).wait(Duration::from_secs(60)).acquire().await.unwrap_err();
+    let error = locks.lock(format!("catalog:{name}")).wait(Duration::from_secs(60)).acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Upgrade { .. }), "{error}");
-    lease.mode().to_string()
+    lease.kind().to_string()
 }
 
 async fn layered(State(probe): State<Probe>, lease: Lease) -> String {
     probe.runs.add();
     probe.go_on.notified().await;
-    lease.mode().to_string()
+    lease.kind().to_string()
 }
 
 fn app(locks: &LockManager, probe: &Probe) -> Router {
@@ -60,7 +60,7 @@ fn app(locks: &LockManager, probe: &Probe) -> Router {
         .route("/read-all/{name}", on_post(read_all))
         .route("/upgrade/{name}", on_post(upgrade))
         .route("/layer/{name}", on_post(layered).route_layer(by_layer))
-        .route("/layer-all/{name}", on_post(async |leases: Leases| leases[1].mode().to_string()).route_layer(all))
+        .route("/layer-all/{name}", on_post(async |leases: Leases| leases[1].kind().to_string()).route_layer(all))
         .with_state(probe.clone())
 }
 
@@ -105,7 +105,7 @@ async fn a_delegation_to_read_is_no_permission_to_write() {
     let layer = || LockLayer::new(locks.clone(), "catalog").adopt_delegations();
     let app = Router::new()
         .route("/write", on_post(async || "written").route_layer(layer()))
-        .route("/read", on_post(async |lease: Lease| lease.mode().to_string()).route_layer(layer().read()));
+        .route("/read", on_post(async |lease: Lease| lease.kind().to_string()).route_layer(layer().read()));
     let address = serve(app, &locks).await;
     let reader = holder.read("catalog").ttl(Duration::from_millis(600)).acquire().await.unwrap();
     let delegation = reader.delegate().create().unwrap();
@@ -128,12 +128,12 @@ async fn a_delegation_to_read_is_no_permission_to_write() {
 #[tokio::test]
 async fn a_function_reads_beside_others() {
     #[distributed_lock(resource = "catalog", mode = "read", manager = locks, wait = "0s")]
-    async fn count(locks: &LockManager) -> Result<Option<Mode>, LockError> {
-        Ok(Lease::current().map(|lease| lease.mode()))
+    async fn count(locks: &LockManager) -> Result<Option<Kind>, LockError> {
+        Ok(Lease::current().map(|lease| lease.kind()))
     }
     let nodes = nodes();
     let (locks, other) = (manager(&nodes), manager(&nodes));
     let beside = other.read("catalog").acquire().await.unwrap();
-    assert_eq!(count(&locks).await.unwrap(), Some(Mode::Read));
+    assert_eq!(count(&locks).await.unwrap(), Some(Kind::Read));
     beside.release().await.unwrap();
 }

@@ -158,7 +158,7 @@ async fn permits_are_held_by_no_more_than_their_number_and_leave_no_queue() {
     join_all(callers.map(async |locks| {
         for _ in 0..8 {
             let permit = locks.as_ref().unwrap().permits("r", 2).acquire().await.unwrap();
-            let referee = &referees[permit.slot() as usize];
+            let referee = &referees[permit.slot().unwrap() as usize];
             assert!(referee.enter(&permit));
             tokio::time::sleep(Duration::from_millis(1)).await;
             referee.leave(&permit);

@@ -41,7 +41,7 @@ impl Contest {
                 Err(error) => panic!("{error}"),
             };
             // Two slots with a referee each: no more than two hold.
-            let referee = &self.0.referees[permit.slot() as usize];
+            let referee = &self.0.referees[permit.slot().unwrap() as usize];
             if referee.enter(&permit) {
                 sleep(Duration::from_millis(1)).await;
                 referee.leave(&permit);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::node::{Keyspace, LockKeys, Operation, OwnerId, Request, WaiterId};
-use lock_core::{LockManager, LockNode as _, Mode, NodeError, RedisNode};
+use lock_core::node::{Keyspace, LockKeys, Mode, Operation, OwnerId, Request, WaiterId};
+use lock_core::{LockManager, LockNode as _, NodeError, RedisNode};
 use lock_support::{Proxy, RedisCluster, RedisServer, all_nodes_vote, ask, eventually_async};
 use tokio::time::sleep;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use lock_core::node::conformance::Conformance;
-use lock_core::node::{Operation, OwnerId, RESERVATION_TTL, Reply};
-use lock_core::{LockManager, Mode, RedisNode};
+use lock_core::node::{Mode, Operation, OwnerId, RESERVATION_TTL, Reply};
+use lock_core::{LockManager, RedisNode};
 use lock_support::{RawNode, RedisServer};
 use tokio::time::timeout;
 

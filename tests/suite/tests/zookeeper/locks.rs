@@ -49,10 +49,10 @@ async fn readers_of_one_process_share_a_lock_and_those_of_two_exclude_each_other
     let first = one.read("catalog").acquire().await.unwrap();
     let second = one.read("catalog").acquire().await.unwrap();
     assert!(other.read("catalog").try_acquire().await.is_err());
-    assert!(one.write("catalog").try_acquire().await.is_err());
+    assert!(one.lock("catalog").try_acquire().await.is_err());
     drop((first, second));
     other.read("catalog").acquire().await.unwrap().release().await.unwrap();
-    let writer = one.write("catalog").acquire().await.unwrap();
+    let writer = one.lock("catalog").acquire().await.unwrap();
     let reader = writer.downgrade().await.unwrap();
     let beside = one.read("catalog").acquire().await.unwrap();
     assert!(reader.is_valid() && beside.is_valid());

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lock_core::node::conformance::{Conformance, Lack};
 use lock_core::node::{
-    EVICTION_GAP, Epoch, Evict, Eviction, Holder, Keyspace, LockKeys, LockState, Look, MemberId, NodeRecord, Operation,
-    OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId,
+    EVICTION_GAP, Epoch, Evict, Eviction, Holder, Keyspace, LockKeys, LockState, Look, MemberId, Mode, NodeRecord,
+    Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId,
 };
-use lock_core::{LockNode, Mode, NodeError};
+use lock_core::{LockNode, NodeError};
 use lock_support::{ZooKeeperServer, ask, eventually_async};
 use tokio::time::Instant;
 

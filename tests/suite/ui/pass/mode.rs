@@ -1,11 +1,11 @@
 use axum::Router;
 use axum::extract::{Extension, Path};
 use axum::routing::get;
-use lock_axum::{Lease, LockError, LockManager, Mode, distributed_lock};
+use lock_axum::{Lease, LockError, LockManager, Kind, distributed_lock};
 
 #[distributed_lock(resource = "catalog:{name}", mode = "read")]
 async fn read(Path(name): Path<String>, lease: Lease) -> String {
-    format!("{name} {}", lease.mode())
+    format!("{name} {}", lease.kind())
 }
 
 #[distributed_lock(resource = ["catalog", "prices"], mode = "read", wait = "1s")]
@@ -14,8 +14,8 @@ async fn read_both() -> &'static str {
 }
 
 #[distributed_lock(resource = "catalog", mode = "write", manager = locks)]
-async fn write(locks: &LockManager) -> Result<Option<Mode>, LockError> {
-    Ok(Lease::current().map(|lease| lease.mode()))
+async fn write(locks: &LockManager) -> Result<Option<Kind>, LockError> {
+    Ok(Lease::current().map(|lease| lease.kind()))
 }
 
 fn main() {

@@ -2,13 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{A, B, BARRED, Fixture, TTL, write_of};
-use crate::mode::Mode;
 use crate::node::limits::MAX_TOKEN;
 use crate::node::memory::ledger::rejected;
 use crate::node::memory::store::SWEEP_INTERVAL;
 use crate::node::{
-    EVICTION_GAP, Eviction, Holder, Keyspace, LockKeys, MemberId, NodeError, Operation, QueuePosition, RecordWrite,
-    Reply, Request,
+    EVICTION_GAP, Eviction, Holder, Keyspace, LockKeys, MemberId, Mode, NodeError, Operation, QueuePosition,
+    RecordWrite, Reply, Request,
 };
 use crate::random::Epoch;
 

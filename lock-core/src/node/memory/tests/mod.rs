@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::store::Store;
-use crate::mode::Mode;
 use crate::node::{
-    Evict, Eviction, Holder, Keyspace, LockKeys, LockState, Look, MemberId, NodeError, NodeRecord, Operation,
+    Evict, Eviction, Holder, Keyspace, LockKeys, LockState, Look, MemberId, Mode, NodeError, NodeRecord, Operation,
     RecordWrite, Reply, Request,
 };
 use crate::random::{Epoch, OwnerId, WaiterId};

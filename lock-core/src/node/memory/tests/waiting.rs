@@ -2,8 +2,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::{A, B, Fixture, TTL};
-use crate::mode::Mode;
-use crate::node::{Operation, Position, QueuePosition, Reply, Request};
+use crate::node::{Mode, Operation, Position, QueuePosition, Reply, Request};
 use crate::random::{OwnerId, WaiterId};
 
 #[test]
