@@ -8,7 +8,7 @@ use axum::response::Response;
 use http::StatusCode;
 use lock_core::{Kind, Lease, LockError, LockManager};
 
-use crate::delegated::{Carried, NotDelegated};
+use crate::delegation::{Carried, NotDelegated};
 use crate::detach::DetachOnDrop;
 use crate::held::{Guard, Held, Resources};
 use crate::log_once::LogOnce;

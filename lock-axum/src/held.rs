@@ -1,7 +1,8 @@
 //! What a handler holds: one lock, or a set of locks. Layer and macro treat both alike.
 
 use http::Extensions;
-use lock_core::{AdoptedLease, Kind, Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
+use lock_core::delegation::AdoptedLease;
+use lock_core::{Kind, Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
 
 use crate::hold::PendingSession;
 use crate::policy::{OnLost, Policy};

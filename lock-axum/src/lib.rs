@@ -107,6 +107,12 @@
 //! 0.9 (features `rusqlite`, `tokio-postgres`, `sqlx` and `sqlx-0_9`), the same SQL statement for other libraries ([`fence::CLAIM`]), and
 //! scripts for data in Redis.
 //!
+//! # Modules
+//!
+//! What every service uses is at the root. [`delegation`] is for requests that work under the lock of another service, [`fence`] for claims
+//! in a database, [`inspection`] for who holds a lock, [`masters`] for the members of a set and what keeps one from voting, [`limits`] for
+//! the ranges of what can be asked for, and [`observer`] for being told what a manager does. [`node`] is for authors of nodes.
+//!
 //! # Features
 //!
 //! | Feature | What it brings | Crates more than by default |
@@ -200,7 +206,7 @@ mod counted;
 mod critical_section;
 #[cfg(feature = "dashboard")]
 mod dashboard;
-mod delegated;
+pub mod delegation;
 mod detach;
 mod distributed_lock;
 mod encode;
@@ -224,9 +230,6 @@ mod upload;
 #[path = "macro_support.rs"]
 pub mod __private;
 
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
-#[doc(inline)]
-pub use lock_core::InvalidUrl;
 #[cfg(feature = "postgres")]
 #[doc(inline)]
 pub use lock_core::PostgresNode;
@@ -238,20 +241,16 @@ pub use lock_core::ZooKeeperNode;
 pub use lock_core::rustls;
 #[doc(inline)]
 pub use lock_core::{
-    AdoptError, AdoptedLease, ConfigError, ConnectError, Delegate, DelegateError, Delegation, FencingToken,
-    ForcedRelease, Health, HolderTag, InvalidAudience, InvalidName, InvalidPermits, Kind, Lease, Leases, LockError,
-    LockGuard, LockManager, LockManagerBuilder, LockNode, LockObserver, LockOnNode, LockReport, LockRequest,
-    LockVerdict, LossReason, MAX_HOLD, MAX_PERMITS, MAX_RESOURCE_LEN, MAX_SET_LEN, MAX_TTL, MAX_WAIT, MIN_TTL, Members,
-    MemoryNode, MissingLease, NodeError, NodeHealth, NodeVote, NotMember, NotReady, OutOfRange, Refusal, Seat,
-    SeatState, SetGuard, SetRequest, ShutdownReport, Vote, Waiting, node, observer,
+    ConfigError, ConnectError, FencingToken, Health, Kind, Lease, Leases, LockError, LockGuard, LockManager,
+    LockManagerBuilder, LockNode, LockObserver, LockRequest, LossReason, MemoryNode, MissingLease, NodeError,
+    NodeHealth, NodeVote, SetGuard, SetRequest, ShutdownReport, Vote, inspection, limits, masters, node, observer,
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]
-pub use lock_core::{InvalidReplication, RedisNode, redis};
+pub use lock_core::{RedisNode, redis};
 
 #[cfg(feature = "dashboard")]
 pub use self::dashboard::{Dashboard, dashboard};
-pub use self::delegated::Delegated;
 pub use self::distributed_lock::distributed_lock;
 pub use self::encode::encode_value;
 pub use self::hold::{Hold, MissingHold};

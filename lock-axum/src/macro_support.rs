@@ -12,7 +12,7 @@ use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed};
-use crate::delegated::Carried;
+use crate::delegation::Carried;
 pub use crate::encode::push_encoded;
 pub use crate::held::{Guard, Held, Resources};
 use crate::hold::{Hold, PendingSession};

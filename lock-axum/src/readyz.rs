@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get};
-use lock_core::{LockManager, NotReady};
+use lock_core::LockManager;
+use lock_core::masters::NotReady;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

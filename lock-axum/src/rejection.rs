@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use lock_core::{AdoptError, LockError};
+use lock_core::LockError;
+use lock_core::delegation::AdoptError;
 
-use crate::delegated::NotDelegated;
+use crate::delegation::NotDelegated;
 use crate::key_error::KeyError;
 use crate::policy::Policy;
 use crate::problem::{Problem, Retry};

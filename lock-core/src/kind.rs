@@ -30,7 +30,7 @@ pub enum Kind {
     Read,
     /// Other holders of a permit, each with a slot of its own: see [`LockManager::permits`](crate::LockManager::permits).
     Permit {
-        /// How many permits the resource has: from 1 to [`MAX_PERMITS`](crate::MAX_PERMITS).
+        /// How many permits the resource has: from 1 to [`MAX_PERMITS`](crate::limits::MAX_PERMITS).
         of: u32,
     },
 }

@@ -25,6 +25,16 @@
 //! No lock can promise that a holder which is paused for longer than its time to live stops in time. It is notified as soon as
 //! it resumes ([`Lease::lost`]); until then, only a data store that checks the token is safe.
 //!
+//! # Modules
+//!
+//! What every service uses is at the root. Beside it:
+//!
+//! - [`delegation`]: another service works under a held lock
+//! - [`inspection`]: who holds a lock, and taking it from its holder
+//! - [`masters`]: who the members of a set of masters are, and why one does not vote
+//! - [`limits`]: the ranges of what can be asked for
+//! - [`observer`]: being told what a manager does
+//!
 //! # For authors of nodes
 //!
 //! [`node`] has what an implementation of [`LockNode`] needs, and [`quorum`] the decisions of the engine without I/O. Both modules
@@ -109,14 +119,17 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod cluster;
-mod delegation;
+pub mod delegation;
 mod engine;
 mod error;
 #[cfg(feature = "axum")]
 mod extract;
+pub mod inspection;
 mod kind;
 mod lease;
+pub mod limits;
 mod manager;
+pub mod masters;
 pub mod node;
 pub mod observer;
 mod options;
@@ -127,8 +140,7 @@ mod task;
 mod token;
 mod waiting;
 
-pub use self::delegation::{AdoptError, AdoptedLease, Delegate, DelegateError, Delegation, InvalidAudience};
-pub use self::error::{LockError, LossReason, NodeError, NodeVote, NotMember, Refusal, Vote};
+pub use self::error::{LockError, LossReason, NodeError, NodeVote, Vote};
 #[cfg(feature = "axum")]
 #[doc(hidden)]
 pub use self::extract::LockPending;
@@ -141,21 +153,17 @@ pub use self::lease::{Lease, Leases, LockGuard, SetGuard};
 #[doc(hidden)]
 pub use self::manager::BufferedBytes;
 pub use self::manager::{
-    ConfigError, ConnectError, ForcedRelease, Health, LockManager, LockManagerBuilder, LockOnNode, LockReport,
-    LockRequest, LockVerdict, Members, NodeHealth, NotReady, Seat, SeatState, SetRequest, ShutdownReport, Waiting,
+    ConfigError, ConnectError, LockManager, LockManagerBuilder, LockRequest, SetRequest, ShutdownReport,
 };
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
-pub use self::node::InvalidUrl;
+pub use self::masters::health::{Health, NodeHealth};
 #[cfg(feature = "postgres")]
 pub use self::node::PostgresNode;
+#[cfg(feature = "redis")]
+pub use self::node::RedisNode;
 #[cfg(feature = "zookeeper")]
 pub use self::node::ZooKeeperNode;
-pub use self::node::{HolderTag, LockNode, MemoryNode};
-#[cfg(feature = "redis")]
-pub use self::node::{InvalidReplication, RedisNode};
+pub use self::node::{LockNode, MemoryNode};
 pub use self::observer::LockObserver;
-pub use self::options::{InvalidPermits, MAX_HOLD, MAX_PERMITS, MAX_TTL, MAX_WAIT, MIN_TTL, OutOfRange};
-pub use self::resource::{InvalidName, MAX_RESOURCE_LEN, MAX_SET_LEN};
 pub use self::token::FencingToken;
 /// The client that [`RedisNode::from_factory`] takes connections of, in the version that fits.
 #[cfg(feature = "redis")]

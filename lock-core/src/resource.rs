@@ -1,15 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use thiserror::Error;
-
-use crate::options::MAX_PERMITS;
-
-/// The maximum length of the name of a resource, in bytes.
-pub const MAX_RESOURCE_LEN: usize = 512;
-
-/// The most resources that a set of locks can have.
-pub const MAX_SET_LEN: usize = 32;
+use crate::limits::{InvalidName, MAX_PERMITS, MAX_RESOURCE_LEN};
 
 /// The valid name of a resource: 1 to 512 bytes of UTF-8 without control characters and braces.
 ///
@@ -78,28 +70,6 @@ fn check(name: &str, min: usize) -> Result<(), InvalidName> {
         Some((at, character)) => Err(InvalidName::Character { character, at }),
         None => Ok(()),
     }
-}
-
-/// Why the name of a resource, or a key prefix, is not valid.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum InvalidName {
-    /// Too short or too long.
-    #[error("the length must be between {min} and {max} bytes, got {len}", max = MAX_RESOURCE_LEN)]
-    Length {
-        /// The length in bytes.
-        len: usize,
-        /// The minimum length in bytes: 1 for a resource, 0 for a prefix.
-        min: usize,
-    },
-    /// A control character or a brace.
-    #[error("control characters and braces are not allowed, got {character:?} at byte {at}")]
-    Character {
-        /// The character.
-        character: char,
-        /// Its position, in bytes from the start.
-        at: usize,
-    },
 }
 
 #[cfg(test)]

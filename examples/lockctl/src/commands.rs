@@ -7,8 +7,9 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::limits::MIN_TTL;
 use lock_core::quorum::quarantine_length;
-use lock_core::{LockManager, LockManagerBuilder, MIN_TTL};
+use lock_core::{LockManager, LockManagerBuilder};
 #[cfg(feature = "tls")]
 use lock_core::{PostgresNode, RedisNode};
 use tokio::time::{sleep, timeout};

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use lock_core::{ForcedRelease, HolderTag, LockError, LockManager, LockOnNode, LockReport, LockVerdict};
+use lock_core::inspection::{ForcedRelease, HolderTag, LockOnNode, LockReport, LockVerdict};
+use lock_core::{LockError, LockManager};
 use serde::Serialize;
 use tokio::time::timeout;
 

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use lock_core::{Health, LockManager, Members, NodeError, SeatState};
+use lock_core::masters::{Members, SeatState};
+use lock_core::{Health, LockManager, NodeError};
 use serde::Serialize;
 
 use crate::table::columns;

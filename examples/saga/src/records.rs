@@ -9,8 +9,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::put;
+use lock_axum::Lease;
+use lock_axum::delegation::Delegated;
 use lock_axum::fence::{self, rusqlite::ClaimError};
-use lock_axum::{Delegated, Lease};
 use rusqlite::{Connection, params};
 use tokio::task::block_in_place;
 

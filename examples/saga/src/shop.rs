@@ -4,7 +4,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::post};
-use lock_axum::{DelegateError, Lease, LockRejection, distributed_lock};
+use lock_axum::delegation::DelegateError;
+use lock_axum::{Lease, LockRejection, distributed_lock};
 
 use crate::call::{PATIENCE, call};
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
-use lock_axum::{Delegation, LockGuard, LockManager};
+use lock_axum::delegation::Delegation;
+use lock_axum::{LockGuard, LockManager};
 use lock_support::http::{Response, request, send};
 use lock_support::{RedisCluster, RedisServer, eventually};
 use rusqlite::{Connection, TransactionBehavior};

@@ -3,7 +3,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{FencingToken, Kind, Lease, LockManager, Waiting};
+use lock_core::inspection::Waiting;
+use lock_core::{FencingToken, Kind, Lease, LockManager};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

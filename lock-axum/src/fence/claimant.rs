@@ -3,7 +3,7 @@ use lock_core::{FencingToken, Lease};
 /// The name of a lock and the token of one of its holders, for work that has no [`Lease`].
 ///
 /// Tokens of different locks cannot be compared, so a claimant is made from a lease, or from an
-/// [`AdoptedLease`](crate::AdoptedLease), and the two stay together from then on. With the feature `serde`, it can be stored in a
+/// [`AdoptedLease`](crate::delegation::AdoptedLease), and the two stay together from then on. With the feature `serde`, it can be stored in a
 /// record or sent to another process, which then claims with `claim_for`.
 ///
 /// A claimant only says who held the lock. A [`Lease`] also knows whether its holder still does: use that wherever there is one.

@@ -10,7 +10,8 @@
 //! use axum::http::{HeaderValue, StatusCode};
 //! use axum::routing::put;
 //! use axum::{Extension, Router};
-//! use lock_axum::{Delegation, Lease, LockManager, distributed_lock};
+//! use lock_axum::delegation::Delegation;
+//! use lock_axum::{Lease, LockManager, distributed_lock};
 //!
 //! // The warehouse. A request without a delegation acquires the lock.
 //! #[distributed_lock(resource = "order:{order}", adopt = true)]
@@ -45,7 +46,7 @@
 //! | | |
 //! |---|---|
 //! | `adopt = true`, [`LockLayer::adopt_delegations`](crate::LockLayer::adopt_delegations) | with the header `lock-delegation`, the handler runs under the lock of the sender; without it, under its own |
-//! | [`Delegated`](crate::Delegated) | an extractor: only with the header. The handler looks after the resource and the loss itself |
+//! | [`Delegated`](crate::delegation::Delegated) | an extractor: only with the header. The handler looks after the resource and the loss itself |
 //! | [`LockManager::adopt`](crate::LockManager::adopt) | for other protocols, and other headers |
 //!
 //! *When it is right.* The other service works for this one, while this one waits for its answer, and on the same thing. If it does not
@@ -58,11 +59,11 @@
 //! # How long
 //!
 //! The adopter works for as long as a majority of the masters holds the lock for the sender, and no longer than
-//! [`expires_in`](crate::Delegate::expires_in), the `ttl` by default. The sender renews the lock, as always. If it loses it, so does the
+//! [`expires_in`](crate::delegation::Delegate::expires_in), the `ttl` by default. The sender renews the lock, as always. If it loses it, so does the
 //! adopter: the handler is dropped, and the answer is 500 `lock-lost`. A delegation is not a promise to wait: if the sender dies, the
 //! adopter has what is left of the `ttl`.
 //!
-//! The sender's lock is not deleted while the adopter may be at work. [`around`](crate::Delegation::around) says when it is not any more:
+//! The sender's lock is not deleted while the adopter may be at work. [`around`](crate::delegation::Delegation::around) says when it is not any more:
 //! when the request was answered. After an error, such as a timeout, nobody knows, and the key of the lock is left to expire when it is
 //! released: the next holder is up to a `ttl` late. So
 //!
@@ -76,7 +77,7 @@
 //! more. A release deletes the lock there only if every delegation of it was answered; otherwise it is there for up to a `ttl` more,
 //! nobody else has it, and the text is still good for as long. It is signed with what only the holder and the masters know, so nobody can make one or change it, and of no use on other masters, for
 //! another resource, or for the next holder's lock. Send it over TLS, for a short time, and to an audience. It is in no log of this
-//! library: [`value`](crate::Delegation::value) is marked as sensitive, so that HTTP clients hide it, too.
+//! library: [`value`](crate::delegation::Delegation::value) is marked as sensitive, so that HTTP clients hide it, too.
 //!
 //! Audiences are not secrets: they keep a service from using what was sent to another one by mistake. What a service that can reach
 //! the masters may do is decided there.

@@ -10,7 +10,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), lock_axum::LockError> {
-//! use lock_axum::LockVerdict;
+//! use lock_axum::inspection::LockVerdict;
 //!
 //! # let locks = lock_axum::LockManager::in_memory();
 //! # let _guard = locks.lock("stock:42").acquire().await?;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use lock_core::{Kind, LockError, LockManager, MAX_PERMITS, MAX_SET_LEN};
+use lock_core::limits::{MAX_PERMITS, MAX_SET_LEN};
+use lock_core::{Kind, LockError, LockManager};
 use tower_layer::Layer;
 
 use super::LockService;

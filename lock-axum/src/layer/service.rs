@@ -17,7 +17,7 @@ use super::config::Config;
 use super::request_body;
 use super::resource::{ResourceError, ResourceSource, resources};
 use crate::critical_section::{self, Completed};
-use crate::delegated::Carried;
+use crate::delegation::Carried;
 use crate::held::{Guard as _, Held as _, Resources};
 use crate::policy::HoldUntil;
 use crate::problem::Problem;

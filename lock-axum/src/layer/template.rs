@@ -4,7 +4,7 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts as _, RawPathParams};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue};
-use lock_core::MAX_RESOURCE_LEN;
+use lock_core::limits::MAX_RESOURCE_LEN;
 use thiserror::Error;
 
 use super::resource::ResourceError;

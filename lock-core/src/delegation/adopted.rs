@@ -13,7 +13,8 @@ use super::prove::{Proof, prove};
 use crate::engine::{Engine, Grant};
 use crate::error::LossReason;
 use crate::lease::{Lease, LeaseRegistry, LockGuard};
-use crate::options::{LockOptions, MAX_HOLD};
+use crate::limits::MAX_HOLD;
+use crate::options::LockOptions;
 use crate::quorum::drift;
 use crate::resource::Resource;
 

@@ -5,8 +5,8 @@ use hmac_sha256::HMAC;
 use thiserror::Error;
 
 use crate::kind::Kind;
+use crate::limits::InvalidPermits;
 use crate::node::SetId;
-use crate::options::InvalidPermits;
 use crate::random::OwnerId;
 
 /// The format of a credential. One of another format is refused.
@@ -150,7 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::options::MAX_PERMITS;
+    use crate::limits::MAX_PERMITS;
 
     const HOLDER: OwnerId = OwnerId::from_bits(0x2a);
     const OTHER: OwnerId = OwnerId::from_bits(0x2b);

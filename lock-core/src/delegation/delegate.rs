@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::credential::Claims;
 use super::error::{DelegateError, InvalidAudience};
 use crate::lease::Lease;
-use crate::options::{MAX_TTL, OutOfRange};
+use crate::limits::{MAX_TTL, OutOfRange};
 
 /// The shortest life of a delegation: 10 ms.
 const MIN_EXPIRES_IN: Duration = Duration::from_millis(10);

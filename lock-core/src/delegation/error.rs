@@ -3,7 +3,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::error::{LockError, NodeVote};
-use crate::options::OutOfRange;
+use crate::limits::OutOfRange;
 
 /// Why a lease was not delegated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -5,8 +5,7 @@ use thiserror::Error;
 
 use super::NodeError;
 use super::duration::Rounded;
-use crate::options::{InvalidPermits, OutOfRange};
-use crate::resource::{InvalidName, MAX_SET_LEN};
+use crate::limits::{InvalidName, InvalidPermits, MAX_SET_LEN, OutOfRange};
 use crate::token::FencingToken;
 
 /// Why a lock was not acquired, or not kept.

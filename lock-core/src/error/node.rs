@@ -94,6 +94,11 @@ impl NodeError {
     }
 }
 
+/// Nodes and what is wrong with each.
+pub(crate) fn list_problems(problems: &[(String, NodeError)]) -> String {
+    problems.iter().map(|(node, error)| format!("{node}: {error}")).collect::<Vec<_>>().join("; ")
+}
+
 /// Why a node must not be used, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

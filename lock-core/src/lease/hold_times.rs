@@ -81,10 +81,10 @@ mod tests {
         let times = HoldTimes::default();
         times.record("short", Duration::ZERO);
         assert_eq!(times.typical("short"), Some(Duration::from_micros(1)));
-        times.record("long", crate::MAX_HOLD);
-        assert_eq!(times.typical("long"), Some(crate::MAX_HOLD));
-        times.record("long", crate::MAX_HOLD);
-        assert_eq!(times.typical("long"), Some(crate::MAX_HOLD));
+        times.record("long", crate::limits::MAX_HOLD);
+        assert_eq!(times.typical("long"), Some(crate::limits::MAX_HOLD));
+        times.record("long", crate::limits::MAX_HOLD);
+        assert_eq!(times.typical("long"), Some(crate::limits::MAX_HOLD));
     }
 
     #[test]

@@ -9,11 +9,12 @@ use super::set_request::SetMember;
 use crate::engine::{AttemptKind, FailedAttempt, Grant, Wanted};
 use crate::error::LockError;
 use crate::lease::{Bond, Lease, Leases, LockGuard, SetGuard, any_lost, is_still_held};
+use crate::limits::{MAX_HOLD, MAX_SET_LEN};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
-use crate::options::{LockOptions, MAX_HOLD};
+use crate::options::LockOptions;
 use crate::quorum::{kept_of_batch, set_order};
-use crate::resource::{MAX_SET_LEN, Resource};
+use crate::resource::Resource;
 use crate::waiting::{LocalHold, NotEntered, Turn};
 
 /// A lock of a set that has to be taken from the nodes.

@@ -14,9 +14,10 @@ use super::{ConfigError, ConnectError, LockManager};
 use crate::delegation::InvalidAudience;
 use crate::engine::Engine;
 use crate::lease::{LeaseRegistry, run_renewer};
+use crate::limits::{MAX_TTL, MIN_TTL, OutOfRange};
 use crate::node::{Keyspace, LockNode};
 use crate::observer::{LockObserver, Reporter};
-use crate::options::{LockOptions, MAX_TTL, MIN_TTL, OutOfRange};
+use crate::options::LockOptions;
 use crate::quorum::MembershipConfig;
 use crate::random::Random;
 use crate::resource::check_prefix;
@@ -202,7 +203,7 @@ impl LockManagerBuilder {
     }
 
     /// Sets what this service is called in the delegations that it [adopts](LockManager::adopt). It adopts those for this
-    /// [audience](crate::Delegate::audience), and those for nobody in particular.
+    /// [audience](crate::delegation::Delegate::audience), and those for nobody in particular.
     ///
     /// 1 to 128 bytes. Defaults to none.
     pub fn audience(mut self, audience: impl Into<String>) -> Self {

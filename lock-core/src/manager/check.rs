@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::ConfigError;
 use crate::cluster::MAX_NODES;
+use crate::limits::{MAX_HOLD, MAX_WAIT, MIN_TTL, OutOfRange};
 use crate::node::LockNode;
-use crate::options::{LockOptions, MAX_HOLD, MAX_WAIT, MIN_TTL, OutOfRange};
+use crate::options::LockOptions;
 use crate::quorum::validity;
 
 /// The shortest `max_hold`.

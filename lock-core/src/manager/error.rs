@@ -1,14 +1,13 @@
 use thiserror::Error;
 
 use crate::delegation::InvalidAudience;
-use crate::error::{NodeError, Refusal};
+use crate::error::{NodeError, Refusal, list_problems};
+use crate::limits::{InvalidName, OutOfRange};
 #[cfg(feature = "redis")]
 use crate::node::InvalidReplication;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 use crate::node::InvalidUrl;
-use crate::options::OutOfRange;
 use crate::quorum::majority;
-use crate::resource::InvalidName;
 
 /// Why a manager cannot be built from these settings, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -131,7 +130,7 @@ pub enum ConnectError {
         missing: Vec<String>,
     },
     /// Fewer than a majority of the masters are reachable and can grant locks.
-    #[error("{reachable} of {nodes} masters can grant locks, {} are needed: {}", majority(*nodes), list(unreachable))]
+    #[error("{reachable} of {nodes} masters can grant locks, {} are needed: {}", majority(*nodes), list_problems(unreachable))]
     NoQuorum {
         /// The number of masters.
         nodes: usize,
@@ -140,11 +139,6 @@ pub enum ConnectError {
         /// The others, with the reason.
         unreachable: Vec<(String, NodeError)>,
     },
-}
-
-/// Nodes and what is wrong with each.
-pub(super) fn list(problems: &[(String, NodeError)]) -> String {
-    problems.iter().map(|(node, error)| format!("{node}: {error}")).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

@@ -6,18 +6,18 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::buffered_bytes::BufferBudget;
-use super::force_release::ForceRelease;
 use super::shutdown::{self, ShutdownReport};
-use super::{
-    BufferedBytes, ForcedRelease, Health, LockManagerBuilder, LockReport, LockRequest, Members, NotReady, SetRequest,
-    Waiting, health, inspect, members, ready, waiting,
-};
+use super::{BufferedBytes, LockManagerBuilder, LockRequest, SetRequest};
 use crate::engine::Engine;
 use crate::error::LockError;
+use crate::inspection::{self, ForceRelease, ForcedRelease, LockReport, Waiting};
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry};
+use crate::limits::OutOfRange;
+use crate::masters::health::{self, Health};
+use crate::masters::{self, Members, NotReady};
 use crate::node::{LockKeys, LockNode, MemoryNode};
-use crate::options::{LockOptions, OutOfRange};
+use crate::options::LockOptions;
 use crate::resource::Resource;
 use crate::waiting::Turns;
 
@@ -359,7 +359,7 @@ impl LockManager {
             return Err(NotReady::Closed);
         }
         let Engine { home, cluster, .. } = &*self.0.engine;
-        home.run(|| ready::check(Arc::clone(cluster))).await.unwrap_or(Err(NotReady::Closed))
+        home.run(|| masters::ready(Arc::clone(cluster))).await.unwrap_or(Err(NotReady::Closed))
     }
 
     /// Who the members of the set are, by asking each node now; `None` if no set was formed, none is known, or the manager was
@@ -374,7 +374,8 @@ impl LockManager {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// use lock_core::{LockManager, SeatState};
+    /// use lock_core::LockManager;
+    /// use lock_core::masters::SeatState;
     ///
     /// let locks = LockManager::in_memory();
     /// let members = locks.members().await.unwrap();
@@ -384,13 +385,13 @@ impl LockManager {
     /// ```
     pub async fn members(&self) -> Option<Members> {
         let Engine { home, cluster, .. } = &*self.0.engine;
-        home.run(|| members::members(Arc::clone(cluster))).await.flatten()
+        home.run(|| masters::members(Arc::clone(cluster))).await.flatten()
     }
 
     /// What the nodes have of the lock on a resource, by asking each of them now, also those that do not vote: who holds it, for how
     /// much longer, and how many wait. Changes nothing. Takes up to two seconds if a node does not answer.
     ///
-    /// Holders are named by [tags](crate::HolderTag). Whose a tag is, nodes do not know.
+    /// Holders are named by [tags](crate::inspection::HolderTag). Whose a tag is, nodes do not know.
     ///
     /// [Permits](Self::permits) are asked for one by one, by the names of their slots: `export{0}`, `export{1}`. Their queue is one, so
     /// each says how many wait for any of them. The lock on `export` is another one.
@@ -409,7 +410,7 @@ impl LockManager {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lock_core::LockError> {
-    /// use lock_core::LockVerdict;
+    /// use lock_core::inspection::LockVerdict;
     ///
     /// # let locks = lock_core::LockManager::in_memory();
     /// let guard = locks.lock("stock:42").acquire().await?;
@@ -422,7 +423,7 @@ impl LockManager {
     pub async fn inspect(&self, resource: impl AsRef<str>) -> Result<LockReport, LockError> {
         let (resource, keys) = self.keys_of(resource.as_ref())?;
         let Engine { home, cluster, .. } = &*self.0.engine;
-        let report = home.run(|| inspect::inspect(Arc::clone(cluster), keys.clone(), resource.clone())).await;
+        let report = home.run(|| inspection::inspect(Arc::clone(cluster), keys.clone(), resource.clone())).await;
         report.ok_or(LockError::ShuttingDown { resource, waited: Duration::ZERO })
     }
 
@@ -525,7 +526,7 @@ impl LockManager {
         home.start();
         tokio::select! {
             biased;
-            lowered = members::lower_max_ttl(cluster, self.0.max_ttl, max_ttl) => lowered,
+            lowered = masters::lower_max_ttl(cluster, self.0.max_ttl, max_ttl) => lowered,
             () = cluster.stop.cancelled() => Ok(()),
         }
     }
@@ -591,7 +592,7 @@ impl LockManager {
     /// ```
     #[must_use]
     pub fn waiting(&self) -> Vec<Waiting> {
-        waiting::waiting(&self.0.turns, &self.0.engine.cluster.keyspace)
+        inspection::waiting(&self.0.turns, &self.0.engine.cluster.keyspace)
     }
 }
 
@@ -599,5 +600,32 @@ impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes: Vec<&str> = self.0.engine.cluster.members.iter().map(|member| member.node.name()).collect();
         f.debug_struct("LockManager").field("nodes", &nodes).field("defaults", &self.0.defaults).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn beginning_again_on_another_runtime_evicts_no_successor() {
+        let locks = LockManager::in_memory();
+        let former = locks.lock("r").acquire().await.unwrap();
+        let (inner, seen) = (&locks.0, Arc::default());
+        let resource = crate::resource::Resource::parse("r").unwrap();
+        let force_release = || ForceRelease {
+            engine: Arc::clone(&inner.engine),
+            leases: Arc::clone(&inner.leases),
+            keys: inner.engine.cluster.keyspace.keys(&resource),
+            resource: "r".to_owned(),
+            max_ttl: inner.max_ttl,
+            seen: Arc::clone(&seen),
+        };
+        force_release().run().await.unwrap();
+        assert!(!former.is_valid());
+        let successor = locks.lock("r").acquire().await.unwrap();
+        let again = force_release().run().await;
+        assert!(matches!(again, Err(LockError::Contended { .. })), "{again:?}");
+        assert!(successor.release().await.unwrap(), "it still has the lock");
     }
 }

@@ -6,7 +6,8 @@ use super::check::check_options;
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Lease, LockGuard};
-use crate::options::{LockOptions, OutOfRange};
+use crate::limits::OutOfRange;
+use crate::options::LockOptions;
 
 /// A request for a lock, of any [`Kind`], with its options, which default to the manager's.
 ///

@@ -8,7 +8,8 @@ use super::request::run_until_lost;
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Leases, SetGuard};
-use crate::options::{LockOptions, OutOfRange};
+use crate::limits::OutOfRange;
+use crate::options::LockOptions;
 
 /// A request for the locks on several resources, with options for all of them, which default to the manager's.
 ///

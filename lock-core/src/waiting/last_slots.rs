@@ -1,7 +1,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::options::MAX_PERMITS;
+use crate::limits::MAX_PERMITS;
 
 /// How many resources are remembered at most. A power of two.
 const PLACES: usize = 4096;

@@ -10,8 +10,8 @@ use super::turn::Turns;
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::error::NodeError;
+use crate::limits::MAX_PERMITS;
 use crate::node::Wakeup;
-use crate::options::MAX_PERMITS;
 
 /// The first and the longest pause before listening to a node again; pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{AdoptError, Kind};
+use lock_core::Kind;
+use lock_core::delegation::AdoptError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 

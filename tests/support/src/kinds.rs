@@ -177,7 +177,7 @@ async fn handed_over(locks: &LockManager, name: &str) -> Result<Held, LockError>
     for _ in 0..100 {
         let first = locks.lock(name).acquire().await?;
         let next = tokio::spawn(locks.lock(name).acquire());
-        let waits = |waiting: &lock_core::Waiting| waiting.resource == name && waiting.callers > 0;
+        let waits = |waiting: &lock_core::inspection::Waiting| waiting.resource == name && waiting.callers > 0;
         eventually_async("the next caller waits", async || {
             tokio::task::yield_now().await;
             locks.waiting().iter().any(waits)

@@ -82,7 +82,7 @@ impl PostgresNode {
     ///
     /// let node = PostgresNode::from_url("postgres://app:secret@10.0.0.1/shop")?;
     /// assert_eq!(node.name(), "10.0.0.1:5432/shop");
-    /// # Ok::<(), lock_core::InvalidUrl>(())
+    /// # Ok::<(), lock_core::masters::InvalidUrl>(())
     /// ```
     ///
     /// # Errors

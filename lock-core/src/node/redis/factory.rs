@@ -39,7 +39,7 @@ impl RedisNode {
     ///
     /// let node = RedisNode::from_url("redis://app:secret@10.0.0.1:6379/3")?;
     /// assert_eq!(node.name(), "10.0.0.1:6379/3");
-    /// # Ok::<(), lock_core::InvalidUrl>(())
+    /// # Ok::<(), lock_core::masters::InvalidUrl>(())
     /// ```
     ///
     /// # Errors

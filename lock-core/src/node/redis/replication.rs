@@ -5,8 +5,8 @@ use redis::{Cmd, Pipeline, RedisResult, Value};
 use thiserror::Error;
 
 use super::classify::node_error;
+use crate::limits::OutOfRange;
 use crate::node::{NodeError, Reply};
-use crate::options::OutOfRange;
 
 /// The most replicas that a vote can be made to wait for.
 const MAX_REPLICAS: u32 = 16;

@@ -10,8 +10,8 @@ use super::address::Address;
 use super::classify::inspection_error;
 use super::heard::Heard;
 use super::session::Session;
+use crate::limits::MIN_TTL;
 use crate::node::{NodeError, Refusal};
-use crate::options::MIN_TTL;
 
 /// How long it may take to open a session, or to have it back.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

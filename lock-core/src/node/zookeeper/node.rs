@@ -7,9 +7,9 @@ use super::connect::reconnect;
 use super::link::{Link, open};
 use super::wakeups::listen;
 use crate::forward_to_node;
+use crate::limits::OutOfRange;
 use crate::node::present_link::{Link as _, PresentLink};
 use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups};
-use crate::options::OutOfRange;
 use crate::random::WaiterId;
 
 /// How long a reply may take: the members of an ensemble write to their disks before they acknowledge.
@@ -38,7 +38,7 @@ const MAX_TICK_TIME: Duration = Duration::from_secs(60);
 ///
 /// - Readers of one process share a lock; those of several exclude each other, as writers do.
 /// - Waiters are served in turn; one that is stopped costs those behind it 0.1 s for each lock.
-/// - [`delegations`](crate::Delegate) are not adopted: nobody but the holder's session knows how long the lock lives.
+/// - [`delegations`](crate::delegation::Delegate) are not adopted: nobody but the holder's session knows how long the lock lives.
 ///
 /// A `ZooKeeperNode` is for one [`LockManager`](crate::LockManager).
 ///
@@ -79,7 +79,7 @@ impl ZooKeeperNode {
     ///
     /// let node = ZooKeeperNode::from_address("app:secret@zk-1,zk-2:2182/locks")?;
     /// assert_eq!(node.name(), "zk-1:2181,zk-2:2182/locks");
-    /// # Ok::<(), lock_core::InvalidUrl>(())
+    /// # Ok::<(), lock_core::masters::InvalidUrl>(())
     /// ```
     ///
     /// # Errors

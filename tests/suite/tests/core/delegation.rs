@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{AdoptError, DelegateError, Delegation, Kind, LockError, LockManager, MemoryNode};
+use lock_core::delegation::{AdoptError, DelegateError, Delegation};
+use lock_core::{Kind, LockError, LockManager, MemoryNode};
 use tokio::time::{Instant, advance};
 
 const TTL: Duration = Duration::from_secs(1);

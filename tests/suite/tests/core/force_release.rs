@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lock_core::inspection::LockVerdict;
 use lock_core::node::{EVICTION_GAP, Evict, Eviction, Mode, NodeFuture, Operation, OwnerId, Reply};
-use lock_core::{LockError, LockManager, LockNode, LockVerdict, LossReason, MemoryNode, NodeError};
+use lock_core::{LockError, LockManager, LockNode, LossReason, MemoryNode, NodeError};
 use lock_history::Register;
 use lock_support::{Events, MemoryCluster, eventually, eventually_async};
 use tokio::time::{Instant, sleep, timeout};

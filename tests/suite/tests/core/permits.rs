@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_core::inspection::LockVerdict;
+use lock_core::limits::MAX_PERMITS;
 use lock_core::node::Operation;
-use lock_core::{Kind, Lease, LockError, LockGuard, LockManager, LockVerdict, MAX_PERMITS, MemoryNode};
+use lock_core::{Kind, Lease, LockError, LockGuard, LockManager, MemoryNode};
 use lock_history::Referee;
 use lock_support::{Events, MemoryCluster, Polled, Recorder, eventually, poll_times};
 use tokio::time::{Instant, sleep};

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_core::inspection::LockVerdict;
 use lock_core::node::Operation;
-use lock_core::{Kind, LockError, LockManager, LockVerdict, LossReason, MemoryNode};
+use lock_core::{Kind, LockError, LockManager, LossReason, MemoryNode};
 use lock_support::{MemoryCluster, Recorder, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{AdoptError, LockManagerBuilder};
+use lock_core::LockManagerBuilder;
+use lock_core::delegation::AdoptError;
 use lock_support::MemoryCluster;
 use tokio::time::{Instant, sleep};
 

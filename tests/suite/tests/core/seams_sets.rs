@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{AdoptError, Lease, Leases, LockError, LockManager, LossReason};
+use lock_core::delegation::AdoptError;
+use lock_core::{Lease, Leases, LockError, LockManager, LossReason};
 use lock_support::{MemoryCluster, eventually};
 use tokio::time::{Instant, sleep};
 

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use lock_core::limits::MAX_SET_LEN;
 use lock_core::node::{Operation, Reply, ReplySender, Request};
-use lock_core::{
-    Kind, Lease, Leases, LockError, LockGuard, LockManager, LockNode, LossReason, MAX_SET_LEN, MemoryNode, SetGuard,
-};
+use lock_core::{Kind, Lease, Leases, LockError, LockGuard, LockManager, LockNode, LossReason, MemoryNode, SetGuard};
 use lock_support::{Events, MemoryCluster, Recorder, eventually};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};

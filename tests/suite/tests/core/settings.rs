@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{
-    ConfigError, InvalidName, LockError, LockManager, LockManagerBuilder, LockRequest, MAX_HOLD, MAX_TTL, MAX_WAIT,
-    MIN_TTL, MemoryNode,
-};
+use lock_core::limits::{InvalidName, MAX_HOLD, MAX_TTL, MAX_WAIT, MIN_TTL};
+use lock_core::{ConfigError, LockError, LockManager, LockManagerBuilder, LockRequest, MemoryNode};
 use lock_support::MemoryCluster;
 
 const MS: Duration = Duration::from_millis(1);

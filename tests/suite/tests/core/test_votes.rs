@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lock_core::masters::NotMember;
 use lock_core::node::{Keyspace, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender, Request};
-use lock_core::{ConnectError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError, NotMember};
+use lock_core::{ConnectError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError};
 use lock_support::{Events, eventually_async, on_one_thread};
 use tokio::time::{Instant, sleep};
 

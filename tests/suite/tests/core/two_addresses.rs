@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use lock_core::masters::Refusal;
 use lock_core::node::{Inspection, Keyspace, NodeFuture, ReplySender, Request};
-use lock_core::{LockManager, LockNode, MemoryNode, NodeError, Refusal, Vote};
+use lock_core::{LockManager, LockNode, MemoryNode, NodeError, Vote};
 use lock_support::{MemoryCluster, eventually_async};
 use tokio::time::{Instant, sleep};
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use lock_core::masters::Refusal;
 use lock_core::redis::AsyncConnectionConfig;
-use lock_core::{LockError, LockManager, NodeError, Refusal, Vote};
+use lock_core::{LockError, LockManager, NodeError, Vote};
 use lock_support::{RedisCluster, RedisServer, all_nodes_vote, alone, eventually_async, median};
 use tokio::time::{Instant, sleep};
 

@@ -11,9 +11,8 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use futures_util::stream;
-use lock_axum::{
-    Delegated, Delegation, FencingToken, Lease, LockGuard, LockLayer, LockManager, LockRejection, distributed_lock,
-};
+use lock_axum::delegation::{Delegated, Delegation};
+use lock_axum::{FencingToken, Lease, LockGuard, LockLayer, LockManager, LockRejection, distributed_lock};
 use lock_core::MemoryNode;
 use lock_support::eventually_async;
 use lock_support::http::{Counter, Response, is_free, manager, nodes, request, send, serve};

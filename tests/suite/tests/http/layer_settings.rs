@@ -7,7 +7,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post as on_post;
-use lock_axum::{LockLayer, LockManager, MAX_HOLD, MAX_WAIT, MIN_TTL};
+use lock_axum::limits::{MAX_HOLD, MAX_WAIT, MIN_TTL};
+use lock_axum::{LockLayer, LockManager};
 use lock_support::Events;
 use lock_support::http::{manager, nodes, post, serve};
 

@@ -9,11 +9,11 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::routing::post as on_post;
 use axum::{Json, Router};
+use lock_axum::inspection::{ForcedRelease, HolderTag, LockOnNode, LockReport, LockVerdict};
 use lock_axum::{
-    ConfigError, ConnectError, FencingToken, ForcedRelease, Health, Hold, HolderTag, KeyError, Lease, LockError,
-    LockGuard, LockLayer, LockManager, LockManagerBuilder, LockNode, LockOnNode, LockRejection, LockReport,
-    LockRequest, LockVerdict, MemoryNode, MissingHold, NodeHealth, OnDisconnect, OnLost, RedisNode, ShutdownReport,
-    distributed_lock,
+    ConfigError, ConnectError, FencingToken, Health, Hold, KeyError, Lease, LockError, LockGuard, LockLayer,
+    LockManager, LockManagerBuilder, LockNode, LockRejection, LockRequest, MemoryNode, MissingHold, NodeHealth,
+    OnDisconnect, OnLost, RedisNode, ShutdownReport, distributed_lock,
 };
 use lock_support::http::{post, request, send, serve};
 

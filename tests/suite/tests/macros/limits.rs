@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 use std::panic::catch_unwind;
 use std::time::Duration;
 
-use lock_axum::{ConfigError, LockLayer, LockManager, LockManagerBuilder, MAX_PERMITS, MAX_TTL, MIN_TTL, MemoryNode};
+use lock_axum::limits::{MAX_PERMITS, MAX_TTL, MIN_TTL};
+use lock_axum::{ConfigError, LockLayer, LockManager, LockManagerBuilder, MemoryNode};
 
 /// Those of the macro, which is no library that a test could use.
 #[path = "../../../../lock-macros/src/limits.rs"]
@@ -24,8 +25,8 @@ fn the_attribute_accepts_what_the_engine_accepts() {
     assert_eq!(of_the_macro::WAIT, accepted(|builder| builder.wait(Duration::MAX)));
     assert_eq!(of_the_macro::MAX_HOLD, accepted(|builder| builder.max_hold(Duration::MAX)));
     assert_eq!(of_the_macro::PERMITS, 1..=MAX_PERMITS);
-    assert_eq!(of_the_macro::MAX_SET_LEN, lock_axum::MAX_SET_LEN);
-    assert_eq!(of_the_macro::MAX_RESOURCE_LEN, lock_axum::MAX_RESOURCE_LEN);
+    assert_eq!(of_the_macro::MAX_SET_LEN, lock_axum::limits::MAX_SET_LEN);
+    assert_eq!(of_the_macro::MAX_RESOURCE_LEN, lock_axum::limits::MAX_RESOURCE_LEN);
 }
 
 #[test]

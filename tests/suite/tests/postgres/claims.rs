@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::future::join_all;
-use lock_axum::{FencingToken, Lease, LockGuard, LockManager, MIN_TTL};
+use lock_axum::limits::MIN_TTL;
+use lock_axum::{FencingToken, Lease, LockGuard, LockManager};
 use lock_support::http::{manager, nodes};
 use lock_support::{Events, PostgresServer, eventually_async};
 use metrics::set_default_local_recorder;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{ConfigError, ConnectError, LockManager, NodeError, Refusal};
+use lock_core::masters::Refusal;
+use lock_core::{ConfigError, ConnectError, LockManager, NodeError};
 use lock_support::{PgBouncer, PostgresServer, eventually_async};
 
 const IGNORES_OPTIONS: &str = "ignore_startup_parameters = options";

@@ -3,7 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal};
+use lock_core::masters::Refusal;
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError};
 use lock_support::{PostgresServer, RedisServer, accept, eventually_async, free_port};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::masters::Refusal;
 use lock_core::rustls::{ClientConfig, RootCertStore};
-use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder, PostgresNode, Refusal};
+use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder, PostgresNode};
 use lock_support::{PostgresServer, eventually_async};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 

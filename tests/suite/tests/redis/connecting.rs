@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::masters::{NotMember, Refusal};
 use lock_core::node::{Keyspace, WaiterId};
 use lock_core::redis;
-use lock_core::{
-    ConfigError, ConnectError, LockError, LockManager, LockNode as _, NodeError, NotMember, RedisNode, Refusal, Vote,
-};
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockNode as _, NodeError, RedisNode, Vote};
 use lock_support::{Events, RedisCluster, RedisServer, eventually, eventually_async};
 use tokio::time::Instant;
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_core::masters::Refusal;
 use lock_core::node::{Keyspace, LockKeys, Mode, Operation, OwnerId, Reply, Request, WaiterId};
-use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockNode, NodeError, RedisNode, Refusal, Vote};
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockNode, NodeError, RedisNode, Vote};
 use lock_history::Referee;
 use lock_support::{MemoryCluster, RedisCluster, all_nodes_vote, ask, eventually, eventually_async};
 use tokio::time::{Instant, sleep};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use lock_core::LockError;
+use lock_core::inspection::LockVerdict;
 use lock_core::node::OwnerId;
-use lock_core::{LockError, LockVerdict};
 use lock_support::{RedisCluster, eventually_async, got_it_beside, joined_beside, succeed};
 use tokio::time::{Instant, timeout};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{ConfigError, InvalidReplication, LockError, LockManager, MemoryNode, NodeError, Vote};
+use lock_core::masters::InvalidReplication;
+use lock_core::{ConfigError, LockError, LockManager, MemoryNode, NodeError, Vote};
 use lock_support::{Proxy, RedisServer, eventually_async};
 
 const TTL: Duration = Duration::from_secs(1);

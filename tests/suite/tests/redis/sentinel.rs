@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockManagerBuilder, NodeError, RedisNode, Refusal};
+use lock_core::masters::Refusal;
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockManagerBuilder, NodeError, RedisNode};
 use lock_history::Referee;
 use lock_support::{Proxy, RedisServer, Sentinel, all_nodes_vote, eventually, eventually_async, free_port};
 use tokio::time::{Instant, sleep, timeout};

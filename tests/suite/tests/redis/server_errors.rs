@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Refusal, Vote};
+use lock_core::masters::Refusal;
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, NodeError, Vote};
 use lock_support::{RedisCluster, RedisServer, eventually_async};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

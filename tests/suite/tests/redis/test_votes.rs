@@ -7,7 +7,8 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use lock_axum::readyz;
-use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder, NodeError, Refusal};
+use lock_core::masters::Refusal;
+use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder, NodeError};
 use lock_support::{RedisCluster, RedisServer, eventually_async};
 use tower::ServiceExt as _;
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::masters::Refusal;
 use lock_core::rustls::ClientConfig;
-use lock_core::{
-    ConfigError, ConnectError, LockManager, LockManagerBuilder, LockNode as _, NodeError, RedisNode, Refusal,
-};
+use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder, LockNode as _, NodeError, RedisNode};
 use lock_support::{RedisServer, eventually, eventually_async, free_port};
 use tokio::process::Command;
 

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use lock_core::{AdoptError, LockError, LockVerdict};
+use lock_core::LockError;
+use lock_core::delegation::AdoptError;
+use lock_core::inspection::LockVerdict;
 use lock_support::{ZooKeeperServer, eventually, eventually_async, got_it_beside, joined_beside, succeed};
 use tokio::time::Instant;
 

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use lock_core::{ConfigError, ConnectError, LockManager, MemoryNode, Refusal, ZooKeeperNode};
+use lock_core::masters::Refusal;
+use lock_core::{ConfigError, ConnectError, LockManager, MemoryNode, ZooKeeperNode};
 use lock_support::{ZooKeeperServer, free_port};
 
 use crate::set::{connect, node};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::inspect::{holding_vote, one};
+use super::report::{holding_vote, one};
 use crate::cluster::{Epochs, LOOK_TIMEOUT};
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeVote, Vote};
@@ -35,18 +35,18 @@ pub struct ForcedRelease {
 }
 
 /// Evicts whoever holds a lock.
-pub(super) struct ForceRelease {
-    pub(super) engine: Arc<Engine>,
-    pub(super) leases: Arc<LeaseRegistry>,
-    pub(super) keys: LockKeys,
-    pub(super) resource: String,
-    pub(super) max_ttl: Duration,
-    pub(super) seen: Arc<OnceLock<Seen>>,
+pub(crate) struct ForceRelease {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) leases: Arc<LeaseRegistry>,
+    pub(crate) keys: LockKeys,
+    pub(crate) resource: String,
+    pub(crate) max_ttl: Duration,
+    pub(crate) seen: Arc<OnceLock<Seen>>,
 }
 
 /// Whom the first look found, and the highest fence. If the work begins again on another runtime, it must evict nobody else.
 #[derive(Clone)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     holders: Vec<Holder>,
     highest: u64,
     /// Until when nobody has the lock because of an earlier eviction.
@@ -54,7 +54,7 @@ pub(super) struct Seen {
 }
 
 impl ForceRelease {
-    pub(super) async fn run(self) -> Result<ForcedRelease, LockError> {
+    pub(crate) async fn run(self) -> Result<ForcedRelease, LockError> {
         let began = Instant::now();
         let cluster = &self.engine.cluster;
         cluster.first_contact().await;
@@ -184,33 +184,5 @@ fn evict_vote(reply: &Result<Eviction, NodeError>) -> EvictVote {
         Ok(Eviction::Superseded) => EvictVote::Superseded,
         Ok(Eviction::Refused { fence }) => EvictVote::Refused { fence: *fence },
         Err(_) => EvictVote::NoReply,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::LockManager;
-
-    #[tokio::test(start_paused = true)]
-    async fn beginning_again_on_another_runtime_evicts_no_successor() {
-        let locks = LockManager::in_memory();
-        let former = locks.lock("r").acquire().await.unwrap();
-        let (inner, seen) = (&locks.0, Arc::default());
-        let resource = crate::resource::Resource::parse("r").unwrap();
-        let force_release = || ForceRelease {
-            engine: Arc::clone(&inner.engine),
-            leases: Arc::clone(&inner.leases),
-            keys: inner.engine.cluster.keyspace.keys(&resource),
-            resource: "r".to_owned(),
-            max_ttl: inner.max_ttl,
-            seen: Arc::clone(&seen),
-        };
-        force_release().run().await.unwrap();
-        assert!(!former.is_valid());
-        let successor = locks.lock("r").acquire().await.unwrap();
-        let again = force_release().run().await;
-        assert!(matches!(again, Err(LockError::Contended { .. })), "{again:?}");
-        assert!(successor.release().await.unwrap(), "it still has the lock");
     }
 }

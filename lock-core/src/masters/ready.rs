@@ -3,10 +3,9 @@ use std::sync::Arc;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use thiserror::Error;
 
-use super::error::list;
 use super::health::{VotingSeats, check_node};
 use crate::cluster::Cluster;
-use crate::error::NodeError;
+use crate::error::{NodeError, list_problems};
 use crate::quorum::majority;
 
 /// Why a manager can acquire no lock at present.
@@ -17,7 +16,7 @@ pub enum NotReady {
     #[error("the lock manager is closed")]
     Closed,
     /// Fewer than a majority of the masters would grant a lock.
-    #[error("{} of {nodes} masters can grant locks, {} are needed: {}", nodes - problems.len(), majority(*nodes), list(problems))]
+    #[error("{} of {nodes} masters can grant locks, {} are needed: {}", nodes - problems.len(), majority(*nodes), list_problems(problems))]
     NoQuorum {
         /// The number of masters.
         nodes: usize,
@@ -27,7 +26,7 @@ pub enum NotReady {
 }
 
 /// Asks all nodes, until a majority would grant a lock or all of them have answered.
-pub(super) async fn check(cluster: Arc<Cluster>) -> Result<(), NotReady> {
+pub(crate) async fn ready(cluster: Arc<Cluster>) -> Result<(), NotReady> {
     cluster.first_contact().await;
     let nodes = cluster.size();
     let cluster = &cluster;

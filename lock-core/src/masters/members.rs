@@ -6,8 +6,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::{Cluster, MemberState};
 use crate::error::NodeError;
+use crate::limits::{MAX_TTL, OutOfRange};
 use crate::node::{MemberId, Roster};
-use crate::options::{MAX_TTL, OutOfRange};
 use crate::quorum::{Change, quarantine_length};
 
 /// How often it is checked whether a change was made.
@@ -69,7 +69,7 @@ impl fmt::Display for SeatState {
 }
 
 /// Asks all nodes, and says who the members are; `None` if no set is known.
-pub(super) async fn members(cluster: Arc<Cluster>) -> Option<Members> {
+pub(crate) async fn members(cluster: Arc<Cluster>) -> Option<Members> {
     cluster.all_joined().await;
     cluster.inspect_all().await;
     let state_of = |member: MemberId| match cluster.membership().node_of(member) {
@@ -106,7 +106,7 @@ pub(super) async fn members(cluster: Arc<Cluster>) -> Option<Members> {
 }
 
 /// Lowers the longest time to live of the set, waits until all longer locks have ended, and lowers the quarantine.
-pub(super) async fn lower_max_ttl(cluster: &Cluster, own: Duration, max_ttl: Duration) -> Result<(), OutOfRange> {
+pub(crate) async fn lower_max_ttl(cluster: &Cluster, own: Duration, max_ttl: Duration) -> Result<(), OutOfRange> {
     OutOfRange::check("max_ttl", max_ttl, own, MAX_TTL)?;
     let is_lower = |roster: &Roster| roster.max_ttl <= max_ttl;
     let mut lowered = change(cluster, Change::LowerMaxTtl(max_ttl), is_lower).await;

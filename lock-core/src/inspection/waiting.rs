@@ -16,7 +16,7 @@ pub struct Waiting {
     pub callers: usize,
 }
 
-pub(super) fn waiting(turns: &Turns, keyspace: &Keyspace) -> Vec<Waiting> {
+pub(crate) fn waiting(turns: &Turns, keyspace: &Keyspace) -> Vec<Waiting> {
     let waiting = turns.waiting().into_iter().map(|(queue, template, callers)| Waiting {
         resource: keyspace.resource_of_queue(&queue).to_owned(),
         permits: keyspace.is_of_slots(&queue),

@@ -1,4 +1,8 @@
-//! Requests that carry a delegation: they are to be handled under the lock of the service that sends them.
+//! Delegations: another service works under a held lock, with its token. [The guide](crate::guide::delegation) tells when.
+//!
+//! The holder makes a [`Delegation`] of its lease ([`Lease::delegate`](crate::Lease::delegate)), and sends it in a header. The service that
+//! gets the request works under it with the extractor [`Delegated`], with `adopt = true` of the
+//! [attribute](macro@crate::distributed_lock), or with [`adopt_delegations`](crate::LockLayer::adopt_delegations) of the layer.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +10,9 @@ use std::time::Duration;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
-use lock_core::{AdoptError, AdoptedLease, Delegation, LockManager};
+use lock_core::LockManager;
+#[doc(inline)]
+pub use lock_core::delegation::{AdoptError, AdoptedLease, Delegate, DelegateError, Delegation, InvalidAudience};
 
 use crate::policy::Policy;
 use crate::rejection::LockRejection;
@@ -27,7 +33,8 @@ use crate::rejection::LockRejection;
 /// use axum::http::StatusCode;
 /// use axum::routing::put;
 /// use axum::{Extension, Router};
-/// use lock_axum::{Delegated, LockManager, LockRejection};
+/// use lock_axum::delegation::Delegated;
+/// use lock_axum::{LockManager, LockRejection};
 ///
 /// async fn reserve(Path(order): Path<u64>, Delegated(lease): Delegated) -> Result<StatusCode, LockRejection> {
 ///     if lease.resource() != format!("order:{order}") {

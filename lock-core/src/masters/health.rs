@@ -43,7 +43,7 @@ pub struct NodeHealth {
     pub problem: Option<NodeError>,
 }
 
-pub(super) async fn check(cluster: Arc<Cluster>) -> Health {
+pub(crate) async fn check(cluster: Arc<Cluster>) -> Health {
     cluster.all_joined().await;
     let checked = join_all((0..cluster.size()).map(|node| check_node(&cluster, node))).await;
     let mut votes = VotingSeats::default();
@@ -57,7 +57,7 @@ pub(super) async fn check(cluster: Arc<Cluster>) -> Health {
 }
 
 /// The health of a manager that was shut down: nothing is asked.
-pub(super) fn after_shutdown(cluster: &Cluster) -> Health {
+pub(crate) fn after_shutdown(cluster: &Cluster) -> Health {
     let nodes = cluster.members.iter().map(|member| NodeHealth {
         name: member.node.name().to_owned(),
         reachable: false,

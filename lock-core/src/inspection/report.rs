@@ -99,7 +99,7 @@ pub(super) fn holding_vote<'a>(state: Result<&'a LockState, &'a NodeError>) -> H
 }
 
 /// Asks all nodes, also those that do not vote.
-pub(super) async fn inspect(cluster: Arc<Cluster>, keys: LockKeys, resource: String) -> LockReport {
+pub(crate) async fn inspect(cluster: Arc<Cluster>, keys: LockKeys, resource: String) -> LockReport {
     cluster.all_joined().await;
     let epochs = cluster.epochs();
     let looked = cluster.look(&epochs, &[keys], true, LOOK_TIMEOUT).await;

@@ -1,0 +1,19 @@
+//! The masters of a manager: who the members of the set are, and which of them vote.
+//!
+//! [`LockManager::health`](crate::LockManager::health) asks each master for its state, a [`NodeHealth`](crate::NodeHealth).
+//! [`LockManager::ready`](crate::LockManager::ready) asks only until a majority would grant a lock.
+//! [`LockManager::members`](crate::LockManager::members) says who has a seat in the set, and why a master has none.
+
+pub(crate) mod health;
+mod members;
+mod ready;
+
+pub use self::members::{Members, Seat, SeatState};
+pub(crate) use self::members::{lower_max_ttl, members};
+pub use self::ready::NotReady;
+pub(crate) use self::ready::ready;
+pub use crate::error::{NotMember, Refusal};
+#[cfg(feature = "redis")]
+pub use crate::node::InvalidReplication;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
+pub use crate::node::InvalidUrl;
