@@ -118,6 +118,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod buffered_bytes;
 mod cluster;
 pub mod delegation;
 mod engine;
@@ -140,6 +141,8 @@ mod task;
 mod token;
 mod waiting;
 
+#[doc(hidden)]
+pub use self::buffered_bytes::BufferedBytes;
 pub use self::error::{LockError, LossReason, NodeError, NodeVote, Vote};
 #[cfg(feature = "axum")]
 #[doc(hidden)]
@@ -150,8 +153,6 @@ pub use self::kind::Kind;
 #[doc(hidden)]
 pub use self::lease::Scope;
 pub use self::lease::{Lease, Leases, LockGuard, SetGuard};
-#[doc(hidden)]
-pub use self::manager::BufferedBytes;
 pub use self::manager::{
     ConfigError, ConnectError, LockManager, LockManagerBuilder, LockRequest, SetRequest, ShutdownReport,
 };

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::buffered_bytes::BufferBudget;
 use super::check::{check_nodes, check_options};
 use super::connect::check_masters;
 use super::manager::Inner;
-use super::named_node::NamedNode;
+use super::stores::NamedNode;
 use super::{ConfigError, ConnectError, LockManager};
+use crate::buffered_bytes::BufferBudget;
 use crate::delegation::InvalidAudience;
 use crate::engine::Engine;
 use crate::lease::{LeaseRegistry, run_renewer};

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::LockManager;
 use crate::engine::Engine;
 use crate::error::LossReason;
 use crate::lease::{Lease, LeaseRegistry};
@@ -20,9 +21,113 @@ pub struct ShutdownReport {
     pub revoked: usize,
 }
 
+impl LockManager {
+    /// Refuses new acquisitions from now on, and wakes the callers that wait for a lock with
+    /// [`LockError::ShuttingDown`](crate::LockError::ShuttingDown). Held locks stay held.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let waiting = tokio::spawn({
+    ///     let locks = locks.clone();
+    ///     async move { locks.lock("stock:42").acquire().await }
+    /// });
+    /// locks.close();
+    /// assert!(matches!(waiting.await.unwrap(), Err(lock_core::LockError::ShuttingDown { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn close(&self) {
+        self.0.closing.cancel();
+        self.0.engine.close_lines();
+    }
+
+    /// Waits for a signal, whatever its output, and then [closes](Self::close) the manager. For axum's
+    /// `with_graceful_shutdown`, so that requests that wait for a lock do not delay the shutdown of the server.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let stop = tokio::sync::oneshot::channel::<()>();
+    /// let closed = locks.close_on(stop.1); // or ctrl_c()
+    /// stop.0.send(()).unwrap();
+    /// closed.await;
+    /// assert!(locks.lock("stock:42").acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn close_on<F>(&self, signal: F) -> impl Future<Output = ()> + Send + 'static + use<F>
+    where
+        F: Future + Send + 'static,
+    {
+        let locks = self.clone();
+        async move {
+            signal.await;
+            locks.close();
+        }
+    }
+
+    /// Resolves when the manager is [closed](Self::close); at once if it is already. For streams that would hold up the shutdown of
+    /// the server.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped and created again at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let closed = locks.closed();
+    /// locks.close();
+    /// closed.await;
+    /// # }
+    /// ```
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.0.closing.clone().cancelled_owned()
+    }
+
+    /// Shuts the manager down: closes it, waits up to `grace` for the holders, and revokes the leases that are left: they are
+    /// lost, and their keys released. Then waits for the releases that are in progress, at most about two seconds, and ends the
+    /// background tasks and the connections, on every runtime. The manager opens none again.
+    ///
+    /// Call it after the server has stopped: `axum::serve` returns before the locks of its last requests are released.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is dropped, the manager stays closed and the holders keep their locks. It can be called again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("report").acquire().await?;
+    /// let report = locks.shutdown(Duration::from_millis(10)).await;
+    /// assert_eq!(report.revoked, 1);
+    /// assert!(!guard.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        self.close();
+        shut_down(&self.0.engine, &self.0.leases, grace).await
+    }
+}
+
 /// Waits for the holders, revokes the leases that are left, waits for the releases, and ends all background work. The manager is
 /// closed already.
-pub(super) async fn shut_down(engine: &Arc<Engine>, leases: &LeaseRegistry, grace: Duration) -> ShutdownReport {
+async fn shut_down(engine: &Arc<Engine>, leases: &LeaseRegistry, grace: Duration) -> ShutdownReport {
     let holders = leases.all().len();
     _ = timeout(grace, leases.wait_until_empty()).await;
     let left = leases.all();

@@ -11,9 +11,9 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// What the bodies of waiting requests may take up in memory.
 #[derive(Clone)]
-pub(super) struct BufferBudget {
+pub(crate) struct BufferBudget {
     /// `max_buffered_bytes`.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     bodies: Arc<Mutex<Bodies>>,
 }
 
@@ -34,12 +34,12 @@ struct Upload {
 }
 
 impl BufferBudget {
-    pub(super) fn new(max_buffered_bytes: usize) -> Self {
+    pub(crate) fn new(max_buffered_bytes: usize) -> Self {
         let bodies = Bodies { left: max_buffered_bytes, next_id: 0, arriving: BTreeMap::new() };
         Self { limit: max_buffered_bytes, bodies: Arc::new(Mutex::new(bodies)) }
     }
 
-    pub(super) fn account(&self) -> BufferedBytes {
+    pub(crate) fn account(&self) -> BufferedBytes {
         BufferedBytes { budget: self.clone(), arriving: None, taken: 0 }
     }
 

@@ -1,13 +1,63 @@
+use std::sync::Arc;
+#[cfg(any(feature = "redis", feature = "zookeeper"))]
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
 use redis::aio::MultiplexedConnection;
+#[cfg(feature = "redis")]
 use redis::{AsyncConnectionConfig, RedisResult};
 
-use super::named_node::NamedNode;
 use super::{ConfigError, LockManagerBuilder};
+use crate::node::LockNode;
+#[cfg(feature = "postgres")]
+use crate::node::PostgresNode;
+#[cfg(feature = "redis")]
 use crate::node::RedisNode;
+#[cfg(feature = "zookeeper")]
+use crate::node::ZooKeeperNode;
+
+/// The default of `max_ttl` with ZooKeeper: what servers with default settings allow, whose longest session is 40 s.
+#[cfg(feature = "zookeeper")]
+const ZOOKEEPER_MAX_TTL: Duration = Duration::from_secs(30);
+
+/// A master that a builder was given. What other settings make of it is not known before all of them are.
+pub(super) enum NamedNode {
+    #[cfg(feature = "redis")]
+    Redis(RedisNode),
+    Other(Arc<dyn LockNode>),
+}
+
+impl NamedNode {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            #[cfg(feature = "redis")]
+            Self::Redis(node) => node.name(),
+            Self::Other(node) => node.name(),
+        }
+    }
+}
+
+impl LockManagerBuilder {
+    /// The masters, as all settings want them.
+    pub(super) fn take_nodes(&mut self) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
+        let finish = |named: Result<NamedNode, ConfigError>| match named? {
+            #[cfg(feature = "redis")]
+            NamedNode::Redis(node) => Ok(Arc::new(match self.replication {
+                Some((replicas, timeout)) => node.replicated(replicas, timeout)?,
+                None => node,
+            }) as Arc<dyn LockNode>),
+            #[cfg(feature = "redis")]
+            NamedNode::Other(node) if self.replication.is_some() => {
+                Err(ConfigError::ReplicatedNode { node: node.name().to_owned() })
+            }
+            NamedNode::Other(node) => Ok(node),
+        };
+        std::mem::take(&mut self.nodes).into_iter().map(finish).collect()
+    }
+}
 
 /// Redis and Valkey servers as masters.
+#[cfg(feature = "redis")]
 impl LockManagerBuilder {
     /// Adds Redis or Valkey servers by URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
     ///
@@ -102,6 +152,58 @@ impl LockManagerBuilder {
     /// ```
     pub fn replicated(mut self, replicas: u32, timeout: Duration) -> Self {
         self.replication = Some((replicas, timeout));
+        self
+    }
+}
+
+/// PostgreSQL servers as masters.
+#[cfg(feature = "postgres")]
+impl LockManagerBuilder {
+    /// Adds databases of PostgreSQL servers by URL: `postgres://[user[:password]@]host[:port][/database]`. One is a set, too.
+    ///
+    /// Several must be independent servers, not standbys of each other. They may be in one set with Redis servers, which keep the
+    /// same rules. For settings of a node, see [`PostgresNode`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_core::LockManager;
+    ///
+    /// let locks = LockManager::builder().postgres(["postgres://app:secret@10.0.0.1/shop"]).connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn postgres<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let node = |url: I::Item| Ok(NamedNode::Other(Arc::new(PostgresNode::from_url(url.as_ref())?)));
+        self.nodes.extend(urls.into_iter().map(node));
+        self
+    }
+}
+
+/// A ZooKeeper ensemble as the master.
+#[cfg(feature = "zookeeper")]
+impl LockManagerBuilder {
+    /// Sets a ZooKeeper ensemble as the only master: `[user:password@]host[:port][,host[:port]…][/path]`. All its servers are one node,
+    /// so there must be no other.
+    ///
+    /// A lock lives in a session of the process, which has to be longer than [`max_ttl`](Self::max_ttl); that defaults to 30 s here.
+    /// See [`ZooKeeperNode`] for what is different from Redis, and for settings of the node.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_core::LockManager;
+    ///
+    /// let locks = LockManager::builder().zookeeper("zk-1:2181,zk-2:2181,zk-3:2181/locks").connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn zookeeper(mut self, address: impl AsRef<str>) -> Self {
+        let node = ZooKeeperNode::from_address(address.as_ref());
+        self.nodes.push(node.map(|node| NamedNode::Other(Arc::new(node))).map_err(ConfigError::from));
+        self.default_max_ttl = ZOOKEEPER_MAX_TTL;
         self
     }
 }

@@ -1,0 +1,288 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LockManager;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::inspection::{self, ForceRelease, ForcedRelease, LockReport, Waiting};
+use crate::limits::OutOfRange;
+use crate::masters::health::{self, Health};
+use crate::masters::{self, Members, NotReady};
+use crate::node::LockKeys;
+use crate::resource::Resource;
+
+/// What operators ask, and do.
+impl LockManager {
+    /// The state of the nodes, by asking each of them now: what it is, and then to grant and renew a lock that nobody else can ask for.
+    /// Takes up to two seconds if one does not answer. After a [shutdown](Self::shutdown), nothing is asked, and no node is reachable.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let health = locks.health().await;
+    /// assert!(health.quorum && health.nodes.iter().all(|node| node.admitted));
+    /// # }
+    /// ```
+    pub async fn health(&self) -> Health {
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        home.run(|| health::check(Arc::clone(cluster))).await.unwrap_or_else(|| health::after_shutdown(cluster))
+    }
+
+    /// Whether locks can be acquired, by asking each node as [`health`](Self::health) does, but only until a majority would grant a
+    /// lock: a minority that is hung delays nothing. Takes up to three seconds if no majority answers.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReady`] if the manager is closed, or too few nodes would grant a lock, with the reason of each.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// assert_eq!(locks.ready().await, Ok(()));
+    /// locks.close();
+    /// assert_eq!(locks.ready().await.unwrap_err().to_string(), "the lock manager is closed");
+    /// # }
+    /// ```
+    pub async fn ready(&self) -> Result<(), NotReady> {
+        if self.0.closing.is_cancelled() {
+            return Err(NotReady::Closed);
+        }
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        home.run(|| masters::ready(Arc::clone(cluster))).await.unwrap_or(Err(NotReady::Closed))
+    }
+
+    /// Who the members of the set are, by asking each node now; `None` if no set was formed, none is known, or the manager was
+    /// shut down. Takes up to two seconds if a node does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use lock_core::LockManager;
+    /// use lock_core::masters::SeatState;
+    ///
+    /// let locks = LockManager::in_memory();
+    /// let members = locks.members().await.unwrap();
+    /// assert_eq!(members.generation, 1);
+    /// assert!(members.seats.iter().all(|seat| seat.state == SeatState::Votes));
+    /// # }
+    /// ```
+    pub async fn members(&self) -> Option<Members> {
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        home.run(|| masters::members(Arc::clone(cluster))).await.flatten()
+    }
+
+    /// What the nodes have of the lock on a resource, by asking each of them now, also those that do not vote: who holds it, for how
+    /// much longer, and how many wait. Changes nothing. Takes up to two seconds if a node does not answer.
+    ///
+    /// Holders are named by [tags](crate::inspection::HolderTag). Whose a tag is, nodes do not know.
+    ///
+    /// [Permits](Self::permits) are asked for one by one, by the names of their slots: `export{0}`, `export{1}`. Their queue is one, so
+    /// each says how many wait for any of them. The lock on `export` is another one.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidResource`], and [`LockError::ShuttingDown`] if the manager was shut down. Nodes that do not reply are in the
+    /// report.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// use lock_core::inspection::LockVerdict;
+    ///
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// let report = locks.inspect("stock:42").await?;
+    /// assert_eq!(report.verdict(), LockVerdict::Held);
+    /// assert!(report.nodes.iter().all(|node| node.fence >= Some(guard.token().get())));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn inspect(&self, resource: impl AsRef<str>) -> Result<LockReport, LockError> {
+        let (resource, keys) = self.keys_of(resource.as_ref())?;
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        let report = home.run(|| inspection::inspect(Arc::clone(cluster), keys.clone(), resource.clone())).await;
+        report.ok_or(LockError::ShuttingDown { resource, waited: Duration::ZERO })
+    }
+
+    /// Takes the lock on a resource from whoever holds it, and lets the next caller have it. For operators, and for holders that will
+    /// not release: a process that hangs, or a stranger's key that does not expire.
+    ///
+    /// The former holder cannot renew, nor have the lock again under the same grant. **It is not stopped at once**: it notices with its
+    /// next renewal, a third of its `ttl` after the last one, and may work until then beside the next holder. If it does not renew,
+    /// or was renewed up to the end of `max_hold`, it notices at the end of its validity. To shut it out at once, claim [`ForcedRelease::token`] at the resource:
+    /// every write that carries a token of the former holder is refused from then on. A holder in this very manager is notified at
+    /// once.
+    ///
+    /// The masters grant the lock to nobody for 125 ms. Only until then may further callers in the former holder's process get it by what
+    /// that holder was told: readers that join it, or waiters to which it is handed over. This returns when the 125 ms are over, so that
+    /// the lock can be had.
+    ///
+    /// The holder of a [permit](Self::permits) is evicted by the name of its slot, such as `export{2}`.
+    ///
+    /// Evicted is who holds the lock when the nodes are first asked: of a lock that is [read](Self::read), all its readers. A successor
+    /// that acquires it meanwhile keeps it. If nobody holds it, the token is issued all the same.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::NoQuorum`] if fewer than a majority of the nodes replied. The holder may have lost its key on the others. Call
+    ///   it again.
+    /// - [`LockError::Contended`] if somebody else acquired the lock meanwhile: the former holder has lost it.
+    /// - [`LockError::NotALock`] if the key of the lock is something else.
+    /// - [`LockError::InvalidResource`], and [`LockError::ShuttingDown`] if the manager was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, it goes on: the holder is evicted all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let stuck = locks.lock("stock:42").acquire().await?;
+    /// let forced = locks.force_release("stock:42").await?;
+    /// assert!(stuck.token() < forced.token);
+    ///
+    /// let next = locks.lock("stock:42").try_acquire().await?;
+    /// assert!(forced.token < next.token());
+    /// assert!(!stuck.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn force_release(&self, resource: impl AsRef<str>) -> Result<ForcedRelease, LockError> {
+        let (resource, keys) = self.keys_of(resource.as_ref())?;
+        let (engine, leases, max_ttl) = (&self.0.engine, &self.0.leases, self.0.max_ttl);
+        let seen = Arc::default();
+        let forced = engine.home.run(|| {
+            let (engine, leases, seen) = (Arc::clone(engine), Arc::clone(leases), Arc::clone(&seen));
+            ForceRelease { engine, leases, keys: keys.clone(), resource: resource.clone(), max_ttl, seen }.run()
+        });
+        let forced = forced.await;
+        forced.unwrap_or(Err(LockError::ShuttingDown { resource, waited: Duration::ZERO }))
+    }
+
+    /// The name of a resource or of a slot, if it is valid, and the keys of its lock.
+    fn keys_of(&self, resource: &str) -> Result<(String, LockKeys), LockError> {
+        let parsed = Resource::parse_with_slot(resource);
+        let parsed = parsed.map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
+        Ok((resource.to_owned(), self.0.engine.cluster.keyspace.keys(&parsed)))
+    }
+
+    /// Lowers the longest time to live of the set, and for how long a master that joins grants nothing. This takes as long as the
+    /// longest lock may live that was granted before.
+    ///
+    /// Every manager with a longer `max_ttl` raises it again, so those have to be gone. This also returns if it was raised
+    /// meanwhile: [`members`](Self::members) says what `max_ttl` is. If this manager is shut down, it returns at once; then ask another.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if it is below the `max_ttl` of this manager, or above one day.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, what is done stays done. Call it again: it begins with the wait if that is all that is left.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// # LockManager::builder().nodes(nodes.clone()).connect().await?;
+    /// let locks = LockManager::builder().nodes(nodes).max_ttl(Duration::from_secs(20)).connect().await?;
+    /// locks.lower_max_ttl(Duration::from_secs(20)).await?;
+    /// assert_eq!(locks.members().await.unwrap().max_ttl, Duration::from_secs(20));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn lower_max_ttl(&self, max_ttl: Duration) -> Result<(), OutOfRange> {
+        let Engine { home, cluster, .. } = &*self.0.engine;
+        home.start();
+        tokio::select! {
+            biased;
+            lowered = masters::lower_max_ttl(cluster, self.0.max_ttl, max_ttl) => lowered,
+            () = cluster.stop.cancelled() => Ok(()),
+        }
+    }
+
+    /// The resources that callers of this manager wait for, in no order. Callers that make a single attempt do not wait.
+    ///
+    /// Nothing is counted for it before it is called: it looks at the queue of every lock that is held or waited for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").template("stock:{sku}").acquire().await?;
+    /// assert!(locks.waiting().is_empty());
+    ///
+    /// let mut second = std::pin::pin!(locks.lock("stock:42").acquire());
+    /// assert!(futures_util::poll!(second.as_mut()).is_pending());
+    /// let waiting = locks.waiting();
+    /// assert_eq!((waiting[0].resource.as_str(), waiting[0].callers), ("stock:42", 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Waiting> {
+        inspection::waiting(&self.0.turns, &self.0.engine.cluster.keyspace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn beginning_again_on_another_runtime_evicts_no_successor() {
+        let locks = LockManager::in_memory();
+        let former = locks.lock("r").acquire().await.unwrap();
+        let (inner, seen) = (&locks.0, Arc::default());
+        let resource = crate::resource::Resource::parse("r").unwrap();
+        let force_release = || ForceRelease {
+            engine: Arc::clone(&inner.engine),
+            leases: Arc::clone(&inner.leases),
+            keys: inner.engine.cluster.keyspace.keys(&resource),
+            resource: "r".to_owned(),
+            max_ttl: inner.max_ttl,
+            seen: Arc::clone(&seen),
+        };
+        force_release().run().await.unwrap();
+        assert!(!former.is_valid());
+        let successor = locks.lock("r").acquire().await.unwrap();
+        let again = force_release().run().await;
+        assert!(matches!(again, Err(LockError::Contended { .. })), "{again:?}");
+        assert!(successor.release().await.unwrap(), "it still has the lock");
+    }
+}

@@ -1,0 +1,161 @@
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::acquire::{MIN_ANSWER_TIME, Taken};
+use super::caller::Caller;
+use super::manager::Inner;
+use crate::engine::{AttemptKind, AttemptPlace, SlotsSeen};
+use crate::error::LockError;
+use crate::kind::Kind;
+use crate::lease::ReadShare;
+use crate::node::LockKeys;
+use crate::options::LockOptions;
+use crate::quorum::{Failure, OUTAGE_GRACE};
+use crate::waiting::{Entered, HandoverTerms, LocalHold, Turn, Woken};
+
+/// The first and the longest pause of a caller after an attempt without a majority; its pauses double.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
+/// The longest pause while no caller has a majority: all of them pause for as long as that has been so.
+const MAX_PAUSE: Duration = Duration::from_millis(250);
+
+impl Inner {
+    /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
+    pub(super) async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
+        let terms = HandoverTerms::from(caller.options);
+        let turn = loop {
+            let entered = self.turns.enter(keys, caller.options, caller.until()).await;
+            match entered.map_err(|reason| self.not_entered(caller, reason))? {
+                Entered::Turn(turn) => break turn,
+                // Checked again: this task may have slept since the lock was handed over to it.
+                Entered::Lock(grant, local_hold) if terms.accept(&grant) => {
+                    return Ok(Taken::Grant(grant, Some(local_hold)));
+                }
+                Entered::Lock(grant, LocalHold::Turn(turn)) => {
+                    drop(grant);
+                    break turn;
+                }
+                Entered::Lock(_grant, LocalHold::Slot(_slot)) => {}
+            }
+        };
+        if caller.options.kind == Kind::Read
+            && let Some(share) = ReadShare::join(&self.leases, &self.engine, keys, terms).await
+        {
+            return Ok(Taken::Share(share));
+        }
+        self.wait_with(turn, caller).await
+    }
+
+    /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
+    pub(super) async fn wait_with(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
+        let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
+        let (mut kind, mut pause, mut found_free) = (AttemptKind::New, BACKOFF.0, false);
+        loop {
+            self.check_open(caller)?;
+            let (place, attempt) = match self.engine.enter_line(kind, until, options.ttl).await {
+                Ok(place) => {
+                    let keys = turn.keys().clone();
+                    let wanted = caller.wants(&keys, turn.tokens());
+                    let attempt = self.engine.attempt(&place, wanted, Some(turn.begin_attempt())).await;
+                    (Some(place), attempt)
+                }
+                Err(failed) => (None, Err(failed)),
+            };
+            let failed = match attempt {
+                Ok(mut grant) => {
+                    let local_hold = match options.kind {
+                        Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
+                        Kind::Permit { .. } => {
+                            turn.slot_taken(&mut grant);
+                            self.turns.hold_slot(grant.keys())
+                        }
+                    };
+                    return Ok(Taken::Grant(grant, local_hold));
+                }
+                Err(failed) => failed,
+            };
+            let mut free_in = match failed.failure {
+                Failure::NoQuorum if Instant::now() < until && !self.engine.outage_lasts() => {
+                    turn.had_no_quorum(&failed.votes);
+                    // With the place: the manager makes fewer attempts while the nodes do not keep up.
+                    self.ride_out(place, pause, until).await;
+                    pause = (pause * 2).min(BACKOFF.1);
+                    continue;
+                }
+                Failure::NoQuorum => {
+                    self.check_open(caller)?;
+                    if self.engine.outage_lasts() {
+                        turn.report_no_quorum(&failed.votes, options.ttl);
+                    }
+                    sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
+                    return Err(caller.failed(failed));
+                }
+                // Another slot may be a lock.
+                Failure::Contended { .. } if failed.is_not_a_lock() && !options.kind.has_slots() => {
+                    return Err(caller.failed(failed));
+                }
+                Failure::Contended { free_in } => free_in,
+                Failure::Expired => Some(Duration::ZERO),
+            };
+            drop(place);
+            // Now that the caller is in the queue, no slot is released without it.
+            if let Some(seen) = self.look(turn.keys(), options).await {
+                if let Some(slot) = self.any_of(&seen.free) {
+                    turn.try_slot(slot);
+                    found_free = !found_free;
+                    if found_free {
+                        continue;
+                    }
+                    // Several callers found the same one, or it is kept for those that have waited longer.
+                    free_in = Some(Duration::ZERO);
+                } else if let Some((slot, in_time)) = seen.next {
+                    turn.try_slot(slot);
+                    free_in = Some(in_time);
+                }
+            }
+            found_free = false;
+            match turn.wait(&failed, free_in, until).await {
+                Woken::TryAgain => kind = AttemptKind::Woken,
+                Woken::Slot(grant) if terms.accept(&grant) => {
+                    let slot = self.turns.hold_slot(grant.keys());
+                    return Ok(Taken::Grant(grant, slot));
+                }
+                Woken::Slot(_grant) => {}
+                Woken::TimedOut => return Err(caller.failed(failed)),
+                Woken::Closed => self.check_open(caller)?,
+            }
+        }
+    }
+
+    /// Pauses before another attempt after one without a majority, and waits until a majority votes: not beyond the caller's time,
+    /// and not when the quorum has been lost for a second.
+    async fn ride_out(&self, _place: Option<AttemptPlace<'_>>, pause: Duration, until: Instant) {
+        let (cluster, now) = (&self.engine.cluster, self.engine.cluster.now());
+        let lost_for = now.saturating_sub(cluster.outage().lost_since(now).unwrap_or(now));
+        let pause = self.engine.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
+        let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
+        let quorum_is_back = async {
+            sleep(pause).await;
+            cluster.quorum_is_back().await;
+        };
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => {}
+            _ = timeout_at(until.min(answered_at), quorum_is_back) => {}
+        }
+    }
+
+    /// Looks at the slots of a resource, if it has any.
+    pub(super) async fn look(&self, keys: &LockKeys, options: &LockOptions) -> Option<SlotsSeen> {
+        match options.kind {
+            Kind::Write | Kind::Read => None,
+            Kind::Permit { of } => Some(self.engine.look_at_slots(keys, of, options.ttl).await),
+        }
+    }
+
+    /// One of these slots, at random: other callers see the same.
+    pub(super) fn any_of(&self, slots: &[u32]) -> Option<u32> {
+        let index = self.engine.random.number().checked_rem(slots.len() as u64)?;
+        slots.get(usize::try_from(index).unwrap_or_default()).copied()
+    }
+}
