@@ -1,39 +1,24 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Lease;
-use super::lease::WeakLease;
+use super::tied::Tied;
 use crate::error::LossReason;
 
 /// What makes the loss of one lock of a set the loss of all.
-pub(crate) struct Bond {
+pub(super) struct Bond {
     /// The leases that were acquired for the set. They end with it.
-    own: Vec<WeakLease>,
+    own: Vec<Weak<dyn Tied>>,
     /// Those that the set shares with outer scopes. They end it, and not the other way round.
-    outer: Vec<WeakLease>,
+    outer: Vec<Weak<dyn Tied>>,
     /// Whether the set was released: then each lease ends by itself.
     released: AtomicBool,
 }
 
 impl Bond {
-    /// Binds leases that were acquired for a set to each other, and to those that it shares with outer scopes. One of them may
-    /// have been lost before, so they have to be checked after this.
-    pub(crate) fn bind(own: &[Lease], outer: &[Lease]) {
-        if own.len() + outer.len() < 2 {
-            return;
-        }
-        let bond = Arc::new(Self {
-            own: own.iter().map(Lease::downgrade).collect(),
-            outer: outer.iter().map(Lease::downgrade).collect(),
-            released: AtomicBool::new(false),
-        });
-        own.iter().for_each(|lease| lease.bond_with(&bond));
-        for lease in outer {
-            let mut sets = lease.inner_sets();
-            sets.retain(|set| set.strong_count() > 0);
-            sets.push(Arc::downgrade(&bond));
-        }
+    /// Of a set that is complete.
+    pub(super) fn new(own: Vec<Weak<dyn Tied>>, outer: Vec<Weak<dyn Tied>>) -> Self {
+        Self { own, outer, released: AtomicBool::new(false) }
     }
 
     /// Whether every lock is still held. Ends the leases of the set if one is not.
@@ -60,7 +45,7 @@ impl Bond {
             LossReason::MaxHold | LossReason::ShutDown => reason,
             LossReason::Expired | LossReason::Gone | LossReason::SetLost | LossReason::Released => LossReason::SetLost,
         };
-        for lease in self.own.iter().filter_map(WeakLease::upgrade) {
+        for lease in self.own.iter().filter_map(Weak::upgrade) {
             lease.end_alone(reason);
         }
     }
@@ -75,7 +60,7 @@ impl Bond {
     }
 
     /// The leases that were not dropped: those were lost, which ended the others, or released.
-    fn leases(&self) -> impl Iterator<Item = Lease> {
-        self.own.iter().chain(&self.outer).filter_map(WeakLease::upgrade)
+    fn leases(&self) -> impl Iterator<Item = Arc<dyn Tied>> {
+        self.own.iter().chain(&self.outer).filter_map(Weak::upgrade)
     }
 }

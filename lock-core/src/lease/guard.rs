@@ -76,7 +76,7 @@ impl LockGuard {
         caller: &Span,
     ) -> Self {
         let lease = Lease::new(manager, resource, options, share.into_grant(), None, caller);
-        lease.shared_grant().is_read_by(&lease);
+        lease.begin_to_read();
         Self::holding(registry, lease)
     }
 
@@ -231,7 +231,7 @@ impl LockGuard {
         if let Some(registry) = &this.registry {
             registry.readings.add(this.lease.shared_grant());
         }
-        this.lease.shared_grant().is_read_by(&this.lease);
+        this.lease.begin_to_read();
         this.lease.delegations().end_downgrade();
         // The next caller may read, too, or wait for a turn to write.
         drop(local_hold);

@@ -10,10 +10,11 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::Bond;
+use super::bond::Bond;
 use super::delegations::Delegations;
 use super::shared_grant::SharedGrant;
 use super::term::Term;
+use super::tied::Tied;
 use crate::engine::{Engine, Grant, Release};
 use crate::error::{LockError, LossReason};
 use crate::kind::Kind;
@@ -129,7 +130,7 @@ impl Lease {
     /// What the lock allows beside it. That of a writer changes to [`Kind::Read`] when it is [downgraded](crate::LockGuard::downgrade).
     #[must_use]
     pub fn kind(&self) -> Kind {
-        if self.0.downgraded.load(Ordering::Acquire) { Kind::Read } else { self.0.options.kind }
+        self.0.kind()
     }
 
     /// The remaining validity, unless the lease is renewed. Zero once it has ended.
@@ -359,17 +360,17 @@ impl Lease {
 
     /// The remaining validity, whatever becomes of other locks of its set.
     pub(super) fn remaining_alone(&self) -> Duration {
-        self.0.term.remaining()
+        self.0.remaining_alone()
     }
 
     /// Whether the lock is still held, whatever became of other locks of its set.
     pub(super) fn is_valid_alone(&self) -> bool {
-        self.0.term.check().inspect_err(|reason| self.end(*reason)).is_ok()
+        self.0.is_valid_alone()
     }
 
     /// The set that the lease was acquired for, unless that is released.
     pub(super) fn bond(&self) -> Option<&Bond> {
-        self.0.bond.get().map(|bond| &**bond).filter(|bond| !bond.is_released())
+        self.0.bond()
     }
 
     pub(super) fn bond_with(&self, bond: &Arc<Bond>) {
@@ -377,13 +378,22 @@ impl Lease {
         _ = self.0.bond.set(Arc::clone(bond));
     }
 
-    /// The sets of inner scopes that share the lease, locked.
-    pub(super) fn inner_sets(&self) -> MutexGuard<'_, Vec<Weak<Bond>>> {
-        self.0.inner_sets.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A set of an inner scope shares the lease, and is lost with it.
+    pub(super) fn add_inner_set(&self, set: &Arc<Bond>) {
+        let mut sets = self.0.inner_sets();
+        sets.retain(|set| set.strong_count() > 0);
+        sets.push(Arc::downgrade(set));
     }
 
-    pub(super) fn downgrade(&self) -> WeakLease {
-        WeakLease(Arc::downgrade(&self.0))
+    pub(super) fn tied(&self) -> Weak<dyn Tied> {
+        Arc::downgrade(&self.0) as Weak<dyn Tied>
+    }
+
+    /// Reads by the grant from now on, and ends with the others that do.
+    pub(super) fn begin_to_read(&self) {
+        if !self.0.grant.is_read_by(self.0.id, self.tied()) {
+            self.end(LossReason::Gone);
+        }
     }
 
     /// Resolves when a renewal moves the end of validity after this call.
@@ -392,7 +402,7 @@ impl Lease {
     }
 
     pub(super) fn take_local_hold(&self) -> Option<LocalHold> {
-        self.0.local_hold.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.take_local_hold()
     }
 
     /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.
@@ -428,30 +438,7 @@ impl Lease {
 
     /// Ends the lease, once and for all; unless it was released, also those of its set.
     pub(crate) fn end(&self, reason: LossReason) {
-        if self.end_alone(reason)
-            && reason != LossReason::Released
-            && let Some(bond) = self.bond()
-        {
-            bond.end(reason);
-        }
-    }
-
-    /// Ends the lease, but no other of its set. Returns whether it had not ended before.
-    pub(super) fn end_alone(&self, reason: LossReason) -> bool {
-        let first = self.0.term.end(reason);
-        // The guard takes it before it ends the lease; otherwise it is passed on now.
-        drop(self.take_local_hold());
-        if first {
-            if self.kind() == Kind::Read {
-                self.0.grant.is_read_no_more_by(self.0.id);
-            }
-            self.0.hold.end(reason, self.age());
-            let inner_sets = std::mem::take(&mut *self.inner_sets());
-            // They have a `max_hold` of their own.
-            let reason = if reason == LossReason::MaxHold { LossReason::SetLost } else { reason };
-            inner_sets.iter().filter_map(Weak::upgrade).for_each(|set| set.end(reason));
-        }
-        first
+        self.0.end(reason);
     }
 
     /// Extends validity after a renewal whose requests were sent at `sent`; validity that ends later stays. Returns false if
@@ -472,12 +459,57 @@ fn expires(sent: Instant, ttl: Duration) -> Instant {
     sent + ttl.saturating_sub(drift(ttl))
 }
 
-/// A lease that may have ended, and been dropped.
-pub(super) struct WeakLease(Weak<State>);
+impl State {
+    fn kind(&self) -> Kind {
+        if self.downgraded.load(Ordering::Acquire) { Kind::Read } else { self.options.kind }
+    }
 
-impl WeakLease {
-    pub(super) fn upgrade(&self) -> Option<Lease> {
-        self.0.upgrade().map(Lease)
+    fn bond(&self) -> Option<&Bond> {
+        self.bond.get().map(|bond| &**bond).filter(|bond| !bond.is_released())
+    }
+
+    fn inner_sets(&self) -> MutexGuard<'_, Vec<Weak<Bond>>> {
+        self.inner_sets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_local_hold(&self) -> Option<LocalHold> {
+        self.local_hold.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Tied for State {
+    fn is_valid_alone(&self) -> bool {
+        self.term.check().inspect_err(|reason| self.end(*reason)).is_ok()
+    }
+
+    fn remaining_alone(&self) -> Duration {
+        self.term.remaining()
+    }
+
+    fn end(&self, reason: LossReason) {
+        if self.end_alone(reason)
+            && reason != LossReason::Released
+            && let Some(bond) = self.bond()
+        {
+            bond.end(reason);
+        }
+    }
+
+    fn end_alone(&self, reason: LossReason) -> bool {
+        let first = self.term.end(reason);
+        // The guard takes it before it ends the lease; otherwise it is passed on now.
+        drop(self.take_local_hold());
+        if first {
+            if self.kind() == Kind::Read {
+                self.grant.is_read_no_more_by(self.id);
+            }
+            self.hold.end(reason, self.term.age());
+            let inner_sets = std::mem::take(&mut *self.inner_sets());
+            // They have a `max_hold` of their own.
+            let reason = if reason == LossReason::MaxHold { LossReason::SetLost } else { reason };
+            inner_sets.iter().filter_map(Weak::upgrade).for_each(|set| set.end(reason));
+        }
+        first
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::select_all;
 
 use super::Lease;
+use super::bond::Bond;
 use crate::error::{LockError, LossReason};
 
 /// A view of the held locks of a set. Cheap to clone; it cannot release them.
@@ -125,6 +126,18 @@ impl Leases {
         let first = self.iter().find(|lease| lease.loss().is_some_and(|reason| reason != LossReason::SetLost));
         first.unwrap_or(&self.0[0]).lost_error()
     }
+}
+
+/// Ties leases that were acquired for a set to each other, and to those that it shares with outer scopes. One of them may have been
+/// lost before, so they have to be checked after this.
+pub(crate) fn tie(own: &[Lease], outer: &[Lease]) {
+    if own.len() + outer.len() < 2 {
+        return;
+    }
+    let tied = |leases: &[Lease]| leases.iter().map(Lease::tied).collect();
+    let bond = Arc::new(Bond::new(tied(own), tied(outer)));
+    own.iter().for_each(|lease| lease.bond_with(&bond));
+    outer.iter().for_each(|lease| lease.add_inner_set(&bond));
 }
 
 /// Resolves when one of these leases has ended. There is at least one.

@@ -3,7 +3,7 @@
 //! A [`Lease`] owns the [`Grant`](crate::engine::Grant) of its lock, which those that read the same lock in one process
 //! [share](shared_grant), and, if its caller waited for the lock, the [`Turn`](crate::waiting::Turn). Its
 //! [`LockGuard`] releases both. The [`renewer`] renews all leases that are in the [`LeaseRegistry`]. The leases of a set of locks
-//! are tied together by a [`Bond`].
+//! are [tied](tie) together by a [`Bond`](bond::Bond).
 
 mod bond;
 mod delegations;
@@ -19,12 +19,12 @@ mod scope;
 mod set_guard;
 mod shared_grant;
 mod term;
+mod tied;
 
-pub(crate) use self::bond::Bond;
 pub use self::guard::LockGuard;
 pub use self::lease::Lease;
 pub use self::leases::Leases;
-pub(crate) use self::leases::any_lost;
+pub(crate) use self::leases::{any_lost, tie};
 pub(crate) use self::readings::ReadShare;
 pub(crate) use self::registry::LeaseRegistry;
 pub(crate) use self::renew::is_still_held;

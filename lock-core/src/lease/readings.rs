@@ -1,12 +1,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, timeout_at};
 
 use super::LeaseRegistry;
+use super::renew::ask_nodes;
 use super::shared_grant::SharedGrant;
 use crate::engine::{Engine, Grant};
 use crate::node::{LockKeys, QueuePosition};
 use crate::random::OwnerId;
 use crate::waiting::HandoverTerms;
+
+/// How old the nodes' last word is at most when another reader comes that would share a grant. Without asking anew, the readers of one
+/// busy process would keep a writer out for ever.
+const HEARD_LATELY: Duration = Duration::from_millis(20);
 
 /// What this process reads: for each lock (none is read that has slots), the grant that further readers may share. As many as locks are held.
 #[derive(Default)]
@@ -75,7 +84,7 @@ impl ReadShare {
             registry.readings.get(keys).filter(|grant| terms.ttl == grant.ttl && terms.renew && grant.join())?;
         // From here on, the grant is not released by others.
         let share = Self::new(registry, Arc::clone(&grant));
-        let may_join = grant.may_be_shared(engine).await;
+        let may_join = may_be_shared(&grant, engine).await;
         // Judged now, not by when the caller came: the nodes' word may be too old by now.
         let fits = grant.grant().as_ref().is_some_and(|grant| terms.fit(grant));
         // It is not offered any longer if its readers were evicted meanwhile.
@@ -102,6 +111,25 @@ impl Drop for ReadShare {
             self.registry.readings.remove(&self.grant);
             // It goes on in the background.
             drop(self.grant.release(grant, QueuePosition::None));
+        }
+    }
+}
+
+/// Whether another reader may share a grant, for which no writer has to wait longer. Asks the nodes, if their last word is too old.
+///
+/// # Cancel safety
+///
+/// Nothing is lost if the future is dropped.
+async fn may_be_shared(grant: &Arc<SharedGrant>, engine: &Arc<Engine>) -> bool {
+    let (arrived, timeout) = (Instant::now(), engine.node_timeout(grant.ttl));
+    loop {
+        let Some(word) = grant.sent() else { return false };
+        if arrived.saturating_duration_since(word) <= HEARD_LATELY {
+            return !grant.is_barred();
+        }
+        let question = grant.question(timeout, || ask_nodes(Arc::clone(engine), Arc::clone(grant)).boxed());
+        if timeout_at(arrived + timeout, question).await.is_err() || grant.sent() == Some(word) {
+            return false;
         }
     }
 }

@@ -1,17 +1,15 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use super::Lease;
 use super::delegations::Delegations;
-use super::lease::WeakLease;
-use super::renew::ask_nodes;
-use crate::engine::{Engine, Grant, Release};
+use super::tied::Tied;
+use crate::engine::{Grant, Release};
 use crate::error::LossReason;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
@@ -19,11 +17,8 @@ use crate::quorum::drift;
 use crate::random::OwnerId;
 use crate::token::FencingToken;
 
-/// How old the nodes' last word is at most when another reader comes that would share a grant. Without asking anew, the readers of one
-/// busy process would keep a writer out for ever.
-const HEARD_LATELY: Duration = Duration::from_millis(20);
-
-type Question = Shared<BoxFuture<'static, ()>>;
+/// A question that all readers await that want to share the grant.
+pub(super) type Question = Shared<BoxFuture<'static, ()>>;
 
 /// The grant of a lease, which the leases of one process share that read the same lock. The last of them releases it.
 pub(crate) struct SharedGrant {
@@ -38,7 +33,7 @@ pub(crate) struct SharedGrant {
     /// How many leases share it, or may soon. Changes while the grant is locked.
     leases: AtomicUsize,
     /// The leases that read, by their id: they learn of a loss together. `None` once it is lost.
-    readers: Mutex<Option<BTreeMap<u64, WeakLease>>>,
+    readers: Mutex<Option<BTreeMap<u64, Weak<dyn Tied>>>>,
     /// Whether the nodes said last that a writer waits.
     is_barred: AtomicBool,
     /// When the last round of renewal began.
@@ -86,15 +81,12 @@ impl SharedGrant {
         may_join
     }
 
-    /// A lease reads by it from now on, and ends with the others. Ends it at once if the grant was lost meanwhile.
-    pub(super) fn is_read_by(&self, lease: &Lease) {
+    /// A lease reads by it from now on, and ends with the others. Returns false if the grant was lost meanwhile.
+    pub(super) fn is_read_by(&self, id: u64, lease: Weak<dyn Tied>) -> bool {
         let mut readers = lock(&self.readers);
-        if let Some(readers) = &mut *readers {
-            readers.insert(lease.id(), lease.downgrade());
-            return;
-        }
-        drop(readers);
-        lease.end(LossReason::Gone);
+        let Some(readers) = &mut *readers else { return false };
+        readers.insert(id, lease);
+        true
     }
 
     /// A lease has ended.
@@ -166,33 +158,17 @@ impl SharedGrant {
         Some(RenewalRound { grant: Arc::clone(self), began: now })
     }
 
-    /// Whether another reader may share it, for which no writer has to wait longer. Asks the nodes, if their last word is too old.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost if the future is dropped.
-    pub(super) async fn may_be_shared(self: &Arc<Self>, engine: &Arc<Engine>) -> bool {
-        let arrived = Instant::now();
-        let until = arrived + engine.node_timeout(self.ttl);
-        loop {
-            let Some(word) = self.sent() else { return false };
-            if arrived.saturating_duration_since(word) <= HEARD_LATELY {
-                return !self.is_barred.load(Ordering::Acquire);
-            }
-            if timeout_at(until, self.ask(engine)).await.is_err() || self.sent() == Some(word) {
-                return false;
-            }
-        }
+    /// Whether the nodes said last that a writer waits.
+    pub(super) fn is_barred(&self) -> bool {
+        self.is_barred.load(Ordering::Acquire)
     }
 
-    /// The question that is being asked, or a new one.
-    fn ask(self: &Arc<Self>, engine: &Arc<Engine>) -> Question {
+    /// The question that the nodes are being asked; or another one, if there is none, or it was asked too long ago.
+    pub(super) fn question(&self, longest: Duration, ask: impl FnOnce() -> BoxFuture<'static, ()>) -> Question {
         let (mut asking, now) = (lock(&self.asking), Instant::now());
         match &*asking {
-            Some((asked, question)) if question.peek().is_none() && now < *asked + engine.node_timeout(self.ttl) => {
-                question.clone()
-            }
-            _ => asking.insert((now, ask_nodes(Arc::clone(engine), Arc::clone(self)).boxed().shared())).1.clone(),
+            Some((asked, question)) if question.peek().is_none() && now < *asked + longest => question.clone(),
+            _ => asking.insert((now, ask().shared())).1.clone(),
         }
     }
 }

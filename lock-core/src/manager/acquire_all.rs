@@ -8,7 +8,7 @@ use super::manager::Inner;
 use super::set_request::SetMember;
 use crate::engine::{AttemptKind, FailedAttempt, Grant, Wanted};
 use crate::error::LockError;
-use crate::lease::{Bond, Lease, Leases, LockGuard, SetGuard, any_lost, is_still_held};
+use crate::lease::{Lease, Leases, LockGuard, SetGuard, any_lost, is_still_held, tie};
 use crate::limits::{MAX_HOLD, MAX_SET_LEN};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
@@ -139,7 +139,7 @@ impl Inner {
         if !join_all(own.iter().map(|lease| is_still_held(&self.engine, lease))).await.into_iter().all(|held| held) {
             return false;
         }
-        Bond::bind(&own, outer);
+        tie(&own, outer);
         own.iter().for_each(|lease| self.leases.begin_hold(lease, caller.options.max_hold));
         own.iter().chain(outer).all(Lease::is_valid)
     }
