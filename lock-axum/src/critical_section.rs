@@ -1,20 +1,19 @@
 //! Runs a handler while its lock is held: one that was acquired, or adopted.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
-
 use axum::response::Response;
 use http::StatusCode;
 use lock_core::{Kind, Lease, LockError, LockManager};
 
-use crate::delegation::{Carried, NotDelegated};
+use crate::delegation::Carried;
 use crate::detach::DetachOnDrop;
-use crate::held::{Guard, Held, Resources};
+use crate::guard::{Guard, Resources};
+use crate::held::Held as _;
 use crate::log_once::LogOnce;
+use crate::not_delegated::NotDelegated;
 use crate::policy::{HoldUntil, OnDisconnect, OnLost, Policy};
 use crate::rejection::LockRejection;
 use crate::response_body::hold_until_end;
+use crate::until_lost::run_until_lost;
 
 /// The output of a handler, with the lock still held.
 ///
@@ -100,41 +99,6 @@ async fn run_with_guard<T, G: Guard>(
 ) -> Result<Completed<T, G>, LockError> {
     let output = run_until_lost(&guard.held(), work, on_lost).await?;
     Ok(Completed { output, guard })
-}
-
-/// Runs `work` to its end or, with [`OnLost::Cancel`], until the lease is lost.
-///
-/// # Cancel safety
-///
-/// Dropping the future drops `work`.
-pub(crate) async fn run_until_lost<T>(
-    held: &impl Held,
-    work: impl Future<Output = T>,
-    on_lost: OnLost,
-) -> Result<T, LockError> {
-    let OnLost::Cancel = on_lost else { return Ok(work.await) };
-    let mut work = pin!(work);
-    // Once the lease has ended, the work must not take another step.
-    let work = poll_fn(|cx| match held.check() {
-        Ok(()) => work.as_mut().poll(cx).map(Ok),
-        Err(error) => Poll::Ready(Err(error)),
-    });
-    tokio::select! {
-        biased;
-        // Polled first, because work that ends at once needs no timer for the loss.
-        output = work => output,
-        error = loss(held) => Err(error),
-    }
-}
-
-/// Waits until the lease has ended, and returns why.
-async fn loss(held: &impl Held) -> LockError {
-    loop {
-        held.clone().lost().await;
-        if let Err(error) = held.check() {
-            return error;
-        }
-    }
 }
 
 /// Prepares a handler's response for the client: fails if it is no error although the lock was lost, and adds the

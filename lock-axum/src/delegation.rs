@@ -4,7 +4,6 @@
 //! gets the request works under it with the extractor [`Delegated`], with `adopt = true` of the
 //! [attribute](macro@crate::distributed_lock), or with [`adopt_delegations`](crate::LockLayer::adopt_delegations) of the layer.
 
-use std::fmt;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
@@ -14,6 +13,7 @@ use lock_core::LockManager;
 #[doc(inline)]
 pub use lock_core::delegation::{AdoptError, AdoptedLease, Delegate, DelegateError, Delegation, InvalidAudience};
 
+use crate::not_delegated::NotDelegated;
 use crate::policy::Policy;
 use crate::rejection::LockRejection;
 
@@ -92,25 +92,5 @@ impl Carried {
             }
             Self::Several => Err(LockRejection::not_delegated(NotDelegated::Several)),
         }
-    }
-}
-
-/// Why a request is not handled under the lock of its sender, although its delegation may be valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotDelegated {
-    Missing,
-    Several,
-    OtherResource,
-    ToRead,
-}
-
-impl fmt::Display for NotDelegated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Missing => "the request carries no delegation: the header `lock-delegation` is missing",
-            Self::Several => "the request carries more than one delegation",
-            Self::OtherResource => "the delegation is for another resource than that of the request",
-            Self::ToRead => "the delegation is to read, and the request writes",
-        })
     }
 }

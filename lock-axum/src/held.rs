@@ -1,42 +1,7 @@
-//! What a handler holds: one lock, or a set of locks. Layer and macro treat both alike.
+//! The view of what a handler holds, one lock or a set of locks. Layer and macro treat both alike.
 
 use http::Extensions;
-use lock_core::delegation::AdoptedLease;
-use lock_core::{Kind, Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
-
-use crate::hold::PendingSession;
-use crate::policy::{OnLost, Policy};
-
-/// What is locked for a handler: a resource, or several.
-pub trait Resources: Send + Sync {
-    /// What keeps it locked.
-    type Guard: Guard;
-
-    /// Acquires the lock or locks by a policy.
-    fn acquire(
-        &self,
-        locks: &LockManager,
-        policy: &Policy,
-    ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
-
-    /// Takes a lock or a permit that was adopted, if that is the one: of several, none is.
-    fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<Self::Guard>;
-}
-
-/// The guard of a lock, or of a set of locks.
-pub trait Guard: Send + Sync + 'static {
-    /// The view of what is held.
-    type Held: Held;
-
-    /// The view of what is held.
-    fn held(&self) -> Self::Held;
-
-    /// Holds it for this guard, too, although an outer guard may end before.
-    fn keep_beyond_outer(&mut self);
-
-    /// Offers to hold it for a session, to an extractor. A set of locks cannot be.
-    fn offer_session(&self, extensions: &mut Extensions, on_lost: OnLost) -> Option<PendingSession>;
-}
+use lock_core::{Lease, Leases, LockError, Scope};
 
 /// The view of a held lock, or of a set of locks.
 pub trait Held: Clone + Send + Sync + 'static {
@@ -58,67 +23,6 @@ pub trait Held: Clone + Send + Sync + 'static {
 
     /// Puts it where outer middleware, such as an access log, finds it in a response.
     fn note_in(&self, response: &mut Extensions);
-}
-
-impl Resources for String {
-    type Guard = LockGuard;
-
-    async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<LockGuard, LockError> {
-        policy.request(locks, self).acquire().await
-    }
-
-    fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<LockGuard> {
-        let is_asked_for = match (policy.kind, adopted.slot()) {
-            (Kind::Permit { of }, Some(slot)) => slot < of && adopted.resource() == format!("{self}{{{slot}}}"),
-            (Kind::Permit { .. }, None) => false,
-            _ => adopted.resource() == self,
-        };
-        is_asked_for.then(|| adopted.into_guard())
-    }
-}
-
-impl Resources for Vec<String> {
-    type Guard = SetGuard;
-
-    async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<SetGuard, LockError> {
-        policy.request_all(locks, self).acquire().await
-    }
-
-    fn adopt(&self, _: AdoptedLease, _: &Policy) -> Option<SetGuard> {
-        None
-    }
-}
-
-impl Guard for LockGuard {
-    type Held = Lease;
-
-    fn held(&self) -> Lease {
-        self.lease()
-    }
-
-    fn keep_beyond_outer(&mut self) {
-        self.keep_beyond_outer();
-    }
-
-    fn offer_session(&self, extensions: &mut Extensions, on_lost: OnLost) -> Option<PendingSession> {
-        Some(PendingSession::offered_in(extensions, self, on_lost))
-    }
-}
-
-impl Guard for SetGuard {
-    type Held = Leases;
-
-    fn held(&self) -> Leases {
-        self.leases()
-    }
-
-    fn keep_beyond_outer(&mut self) {
-        self.keep_beyond_outer();
-    }
-
-    fn offer_session(&self, _: &mut Extensions, _: OnLost) -> Option<PendingSession> {
-        None
-    }
 }
 
 impl Held for Lease {

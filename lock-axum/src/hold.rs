@@ -11,9 +11,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::critical_section::run_until_lost;
 use crate::policy::OnLost;
 use crate::problem::Problem;
+use crate::until_lost::run_until_lost;
 
 /// How long a session may take to begin once its handler has ended.
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);

@@ -211,12 +211,14 @@ mod detach;
 mod distributed_lock;
 mod encode;
 pub mod fence;
+mod guard;
 pub mod guide;
 mod held;
 mod hold;
 mod key_error;
 mod layer;
 mod log_once;
+mod not_delegated;
 mod param;
 mod policy;
 mod problem;
@@ -224,6 +226,7 @@ mod readyz;
 mod rejection;
 mod response_body;
 mod signature;
+mod until_lost;
 mod upload;
 
 #[doc(hidden)]

@@ -14,7 +14,8 @@ pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed};
 use crate::delegation::Carried;
 pub use crate::encode::push_encoded;
-pub use crate::held::{Guard, Held, Resources};
+pub use crate::guard::{Guard, Resources};
+pub use crate::held::Held;
 use crate::hold::{Hold, PendingSession};
 use crate::log_once::LogOnce;
 pub use crate::param::{
@@ -23,6 +24,7 @@ pub use crate::param::{
 pub use crate::policy::{HoldUntil, Policy};
 use crate::rejection::LockRejection;
 pub use crate::signature::{Nothing, OnError, Outcome, Output, Returns, outcome, respond};
+use crate::until_lost::run_until_lost;
 
 /// Extracts the lock manager from the request's extensions. Rejects the request if there is none, so that a handler
 /// never runs unguarded.
@@ -190,7 +192,7 @@ async fn guard_body<T>(
     let held = guard.held();
     // Declared after the guard, and so dropped before it: the body ends before the lock is released.
     let body = held.scope().enter(body);
-    let output = critical_section::run_until_lost(&held, body, policy.on_lost).await?;
+    let output = run_until_lost(&held, body, policy.on_lost).await?;
     if outcome.is_success(&output) {
         held.check()?;
     }

@@ -7,8 +7,8 @@ use http::StatusCode;
 use lock_core::LockError;
 use lock_core::delegation::AdoptError;
 
-use crate::delegation::NotDelegated;
 use crate::key_error::KeyError;
+use crate::not_delegated::NotDelegated;
 use crate::policy::Policy;
 use crate::problem::{Problem, Retry};
 use crate::upload::Stopped;

@@ -8,7 +8,8 @@ use http_body::{Frame, SizeHint};
 use lock_core::LockError;
 use pin_project_lite::pin_project;
 
-use crate::held::{Guard, Held as _};
+use crate::guard::Guard;
+use crate::held::Held as _;
 
 pin_project! {
     /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so

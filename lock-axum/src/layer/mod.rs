@@ -10,6 +10,7 @@ mod hold_until;
 mod layer;
 mod request_body;
 mod resource;
+mod resource_error;
 mod service;
 mod template;
 

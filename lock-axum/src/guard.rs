@@ -1,0 +1,101 @@
+//! What keeps the lock of a handler, or its locks, and how it is acquired or adopted.
+
+use http::Extensions;
+use lock_core::delegation::AdoptedLease;
+use lock_core::{Kind, Lease, Leases, LockError, LockGuard, LockManager, SetGuard};
+
+use crate::held::Held;
+use crate::hold::PendingSession;
+use crate::policy::{OnLost, Policy};
+
+/// What is locked for a handler: a resource, or several.
+pub trait Resources: Send + Sync {
+    /// What keeps it locked.
+    type Guard: Guard;
+
+    /// Acquires the lock or locks by a policy.
+    fn acquire(
+        &self,
+        locks: &LockManager,
+        policy: &Policy,
+    ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
+
+    /// Takes a lock or a permit that was adopted, if that is the one: of several, none is.
+    fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<Self::Guard>;
+}
+
+/// The guard of a lock, or of a set of locks.
+pub trait Guard: Send + Sync + 'static {
+    /// The view of what is held.
+    type Held: Held;
+
+    /// The view of what is held.
+    fn held(&self) -> Self::Held;
+
+    /// Holds it for this guard, too, although an outer guard may end before.
+    fn keep_beyond_outer(&mut self);
+
+    /// Offers to hold it for a session, to an extractor. A set of locks cannot be.
+    fn offer_session(&self, extensions: &mut Extensions, on_lost: OnLost) -> Option<PendingSession>;
+}
+
+impl Resources for String {
+    type Guard = LockGuard;
+
+    async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<LockGuard, LockError> {
+        policy.request(locks, self).acquire().await
+    }
+
+    fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<LockGuard> {
+        let is_asked_for = match (policy.kind, adopted.slot()) {
+            (Kind::Permit { of }, Some(slot)) => slot < of && adopted.resource() == format!("{self}{{{slot}}}"),
+            (Kind::Permit { .. }, None) => false,
+            _ => adopted.resource() == self,
+        };
+        is_asked_for.then(|| adopted.into_guard())
+    }
+}
+
+impl Resources for Vec<String> {
+    type Guard = SetGuard;
+
+    async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<SetGuard, LockError> {
+        policy.request_all(locks, self).acquire().await
+    }
+
+    fn adopt(&self, _: AdoptedLease, _: &Policy) -> Option<SetGuard> {
+        None
+    }
+}
+
+impl Guard for LockGuard {
+    type Held = Lease;
+
+    fn held(&self) -> Lease {
+        self.lease()
+    }
+
+    fn keep_beyond_outer(&mut self) {
+        self.keep_beyond_outer();
+    }
+
+    fn offer_session(&self, extensions: &mut Extensions, on_lost: OnLost) -> Option<PendingSession> {
+        Some(PendingSession::offered_in(extensions, self, on_lost))
+    }
+}
+
+impl Guard for SetGuard {
+    type Held = Leases;
+
+    fn held(&self) -> Leases {
+        self.leases()
+    }
+
+    fn keep_beyond_outer(&mut self) {
+        self.keep_beyond_outer();
+    }
+
+    fn offer_session(&self, _: &mut Extensions, _: OnLost) -> Option<PendingSession> {
+        None
+    }
+}
