@@ -1,19 +1,19 @@
 use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::futures::Notified;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::bond::Bond;
 use super::delegations::Delegations;
 use super::shared_grant::SharedGrant;
-use super::term::Term;
+use super::state::State;
+use super::term::{Term, expires};
 use super::tied::Tied;
 use crate::engine::{Engine, Grant, Release};
 use crate::error::{LockError, LossReason};
@@ -21,7 +21,6 @@ use crate::kind::Kind;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Hold;
 use crate::options::LockOptions;
-use crate::quorum::drift;
 use crate::random::OwnerId;
 use crate::resource::Resource;
 use crate::token::FencingToken;
@@ -54,35 +53,7 @@ use crate::waiting::LocalHold;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Lease(Arc<State>);
-
-struct State {
-    /// Tells leases apart.
-    id: u64,
-    manager: u64,
-    /// What was asked for.
-    requested: Resource,
-    /// The same; or the slot of it.
-    resource: Resource,
-    options: LockOptions,
-    /// Whether its writer was downgraded, and reads from then on.
-    downgraded: AtomicBool,
-    hold: Hold,
-    term: Term,
-    /// For how many guards it is held. The last of them releases.
-    holders: AtomicUsize,
-    /// What the nodes hold for this lease. Readers of this process may share it.
-    grant: Arc<SharedGrant>,
-    /// Whether it has given up its share of the grant.
-    has_given_up: AtomicBool,
-    /// The turn in the local queue, or the slot. Given up when the lease ends: the next caller need not wait for a guard that holds
-    /// nothing any more.
-    local_hold: Mutex<Option<LocalHold>>,
-    /// The set that the lease was acquired for.
-    bond: OnceLock<Arc<Bond>>,
-    /// The sets of inner scopes that share the lease: they are lost with it.
-    inner_sets: Mutex<Vec<Weak<Bond>>>,
-}
+pub struct Lease(pub(super) Arc<State>);
 
 /// Waits for a time; outside a runtime, where there are no timers, for ever.
 async fn pass(time: Duration) {
@@ -323,41 +294,6 @@ impl Lease {
         self.0.downgraded.store(true, Ordering::Release);
     }
 
-    /// Counts a renewal by another lease of this process that shares the grant.
-    pub(super) fn catch_up(&self) {
-        if self.0.options.renew
-            && self.kind() == Kind::Read
-            && let Some(sent) = self.0.grant.sent()
-        {
-            self.extend(sent);
-        }
-    }
-
-    /// When the next renewal is due: see [`renewal_pause`](crate::quorum::renewal_pause). `None` once the lock is being released.
-    pub(super) fn renewal_due(&self) -> Option<Instant> {
-        self.grant().as_ref().map(|grant| grant.sent() + grant.renewal_pause(self.0.options.ttl))
-    }
-
-    pub(super) fn renewal_is_due(&self) -> bool {
-        self.renewal_due().is_some_and(|due| due <= Instant::now())
-    }
-
-    /// When the renewer has to deal with the lease: renew it, or end it.
-    pub(crate) fn due(&self) -> Instant {
-        let ends = self.0.term.ends();
-        self.renewal_due().filter(|_| self.renews()).map_or(ends, |due| due.min(ends))
-    }
-
-    /// Whether there is something to renew: validity does not reach the end of `max_hold`.
-    pub(super) fn renews(&self) -> bool {
-        self.0.options.renew && !self.0.term.is_complete()
-    }
-
-    /// Counts `max_hold` from now on: the set that the lease belongs to is complete.
-    pub(super) fn begin_hold(&self, max_hold: Duration) {
-        self.0.term.begin_hold(max_hold);
-    }
-
     /// The remaining validity, whatever becomes of other locks of its set.
     pub(super) fn remaining_alone(&self) -> Duration {
         self.0.remaining_alone()
@@ -394,11 +330,6 @@ impl Lease {
         if !self.0.grant.is_read_by(self.0.id, self.tied()) {
             self.end(LossReason::Gone);
         }
-    }
-
-    /// Resolves when a renewal moves the end of validity after this call.
-    pub(super) fn extended(&self) -> Notified<'_> {
-        self.0.term.extended()
     }
 
     pub(super) fn take_local_hold(&self) -> Option<LocalHold> {
@@ -439,77 +370,6 @@ impl Lease {
     /// Ends the lease, once and for all; unless it was released, also those of its set.
     pub(crate) fn end(&self, reason: LossReason) {
         self.0.end(reason);
-    }
-
-    /// Extends validity after a renewal whose requests were sent at `sent`; validity that ends later stays. Returns false if
-    /// the lease has ended.
-    pub(super) fn extend(&self, sent: Instant) -> bool {
-        self.extend_to(expires(sent, self.0.options.ttl))
-    }
-
-    /// Extends validity to a time; validity that ends later stays. Returns false if the lease has ended.
-    pub(crate) fn extend_to(&self, end: Instant) -> bool {
-        self.0.term.extend_to(end)
-    }
-}
-
-/// The end of a validity that counts from `sent`, the time before the first request. It does not count from the replies,
-/// because this task may have slept since.
-fn expires(sent: Instant, ttl: Duration) -> Instant {
-    sent + ttl.saturating_sub(drift(ttl))
-}
-
-impl State {
-    fn kind(&self) -> Kind {
-        if self.downgraded.load(Ordering::Acquire) { Kind::Read } else { self.options.kind }
-    }
-
-    fn bond(&self) -> Option<&Bond> {
-        self.bond.get().map(|bond| &**bond).filter(|bond| !bond.is_released())
-    }
-
-    fn inner_sets(&self) -> MutexGuard<'_, Vec<Weak<Bond>>> {
-        self.inner_sets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_local_hold(&self) -> Option<LocalHold> {
-        self.local_hold.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Tied for State {
-    fn is_valid_alone(&self) -> bool {
-        self.term.check().inspect_err(|reason| self.end(*reason)).is_ok()
-    }
-
-    fn remaining_alone(&self) -> Duration {
-        self.term.remaining()
-    }
-
-    fn end(&self, reason: LossReason) {
-        if self.end_alone(reason)
-            && reason != LossReason::Released
-            && let Some(bond) = self.bond()
-        {
-            bond.end(reason);
-        }
-    }
-
-    fn end_alone(&self, reason: LossReason) -> bool {
-        let first = self.term.end(reason);
-        // The guard takes it before it ends the lease; otherwise it is passed on now.
-        drop(self.take_local_hold());
-        if first {
-            if self.kind() == Kind::Read {
-                self.grant.is_read_no_more_by(self.id);
-            }
-            self.hold.end(reason, self.term.age());
-            let inner_sets = std::mem::take(&mut *self.inner_sets());
-            // They have a `max_hold` of their own.
-            let reason = if reason == LossReason::MaxHold { LossReason::SetLost } else { reason };
-            inner_sets.iter().filter_map(Weak::upgrade).for_each(|set| set.end(reason));
-        }
-        first
     }
 }
 

@@ -18,8 +18,10 @@ mod renewer;
 mod scope;
 mod set_guard;
 mod shared_grant;
+mod state;
 mod term;
 mod tied;
+mod upkeep;
 
 pub use self::guard::LockGuard;
 pub use self::lease::Lease;

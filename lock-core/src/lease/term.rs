@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::LossReason;
+use crate::quorum::drift;
 
 /// How long a lease lasts, and what ended it. Once it has ended, it never becomes valid again.
 pub(super) struct Term {
@@ -110,6 +111,12 @@ impl Term {
     pub(super) fn reason(&self) -> Option<LossReason> {
         self.reason.get().copied()
     }
+}
+
+/// The end of a validity that counts from `sent`, the time before the first request. It does not count from the replies,
+/// because this task may have slept since.
+pub(super) fn expires(sent: Instant, ttl: Duration) -> Instant {
+    sent + ttl.saturating_sub(drift(ttl))
 }
 
 /// The time between two instants; never the mark of an ended lease.

@@ -1,10 +1,11 @@
 //! Generates a guarded function or method, one with `manager = …`: the signature stays, the body is wrapped.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ReturnType, Token, Type, TypeInfer};
 
+use super::mentions::mentions;
 use super::span::{at, first_token, nested, return_type};
 use super::{policy, resource, unfilled};
 use crate::args::{Args, ResourceSource};
@@ -75,15 +76,6 @@ fn captured(function: &Function, source: &ResourceSource) -> Vec<Ident> {
         ResourceSource::Expr(expr) => may_be_unused(name) && !mentions(expr.to_token_stream(), name),
     };
     names(function).into_iter().filter(captured).collect()
-}
-
-/// Whether the tokens contain this name, or keyword.
-pub(super) fn mentions(tokens: TokenStream, name: &Ident) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == *name,
-        TokenTree::Group(group) => mentions(group.stream(), name),
-        TokenTree::Literal(_) | TokenTree::Punct(_) => false,
-    })
 }
 
 /// An unreachable `return` at the start of the body, which tells rustc the type of the `async` block. There is no

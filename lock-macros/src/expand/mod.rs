@@ -4,6 +4,7 @@ mod attributes;
 mod fallback;
 mod function;
 mod handler;
+mod mentions;
 mod policy;
 mod resource;
 mod span;

@@ -6,7 +6,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::Type;
 
-use super::function::mentions;
+use super::mentions::mentions;
 use super::span::{at, first_token};
 use crate::args::Args;
 use crate::function::{Function, can_be_extracted, is_extractor, tuple_members};
