@@ -97,6 +97,23 @@ impl Delegate {
 ///
 /// It is unfinished until [`around`](Self::around) was answered. Dropping it finishes nothing: the service that has the text may be at
 /// work.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let locks = lock_core::LockManager::in_memory();
+/// let guard = locks.lock("order:7").acquire().await?;
+/// let delegation = guard.delegate().audience("billing").create()?;
+/// let header = (delegation.name(), delegation.as_str().to_owned());
+/// let request = async { Ok::<_, std::io::Error>(header) }; // sends it, and resolves with the answer
+/// let (name, _) = delegation.around(request).await?;
+/// assert_eq!(name, "lock-delegation");
+/// assert!(guard.release().await?, "it was answered, so the lock is released at once");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "it keeps the lock from being released until it is finished"]
 pub struct Delegation {
     lease: Lease,

@@ -309,6 +309,26 @@ pub(crate) fn list(votes: &[NodeVote]) -> String {
 }
 
 /// What ended a lease.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::LockError> {
+/// use std::time::Duration;
+///
+/// use lock_core::{LockError, LockManager, LossReason};
+///
+/// let locks = LockManager::in_memory();
+/// let guard = locks.lock("report").max_hold(Duration::from_millis(20)).acquire().await?;
+/// guard.lost().await;
+/// match guard.check() {
+///     Err(LockError::Lost { reason: LossReason::MaxHold, .. }) => println!("the work takes longer than max_hold allows"),
+///     other => other?,
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {

@@ -9,6 +9,26 @@ use crate::node::{Holder, HolderTag, LockKeys, LockState};
 use crate::quorum::{Holding, HoldingVote, holding, majority};
 
 /// What the nodes have of one lock, at one moment.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::LockError> {
+/// use lock_core::LockManager;
+/// use lock_core::inspection::LockVerdict;
+///
+/// let locks = LockManager::in_memory();
+/// let guard = locks.lock("stock:42").acquire().await?;
+/// let report = locks.inspect("stock:42").await?;
+/// assert_eq!(report.verdict(), LockVerdict::Held);
+/// if let Some(holder) = report.holder {
+///     println!("{} is held by {holder}, on {} nodes", report.resource, report.nodes.len());
+/// }
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {

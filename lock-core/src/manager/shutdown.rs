@@ -13,6 +13,23 @@ use crate::lease::{Lease, LeaseRegistry};
 const RELEASE_GRACE: Duration = Duration::from_secs(1);
 
 /// What became of the leases that were held when a shutdown began.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::LockError> {
+/// use std::time::Duration;
+///
+/// let locks = lock_core::LockManager::in_memory();
+/// let (short, long) = (locks.lock("short").acquire().await?, locks.lock("long").acquire().await?);
+/// drop(short); // before the shutdown: not counted
+/// let report = locks.shutdown(Duration::from_millis(10)).await;
+/// assert_eq!((report.released, report.revoked), (0, 1));
+/// assert!(!long.is_valid(), "it was held for longer than the grace");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// The leases that ended within the grace: they were released, or lost.

@@ -12,6 +12,25 @@ use crate::quorum::{RollCall, majority};
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state of the nodes of a manager.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::ConnectError> {
+/// use lock_core::{LockManager, MemoryNode};
+///
+/// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+/// let locks = LockManager::builder().nodes(nodes.clone()).connect().await?;
+/// nodes[0].set_down(true);
+/// let health = locks.health().await;
+/// assert!(health.quorum, "two of three are a majority");
+/// for node in health.nodes.iter().filter(|node| !node.admitted) {
+///     println!("{} does not vote: {:?}", node.name, node.problem);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
