@@ -413,7 +413,6 @@ async fn what_is_not_the_name_of_a_slot_is_no_lock() {
     assert!(matches!(in_a_set, Err(LockError::InvalidResource { .. })), "{in_a_set:?}");
 }
 
-// promise: permits
 #[tokio::test(start_paused = true)]
 async fn a_permit_cannot_be_downgraded_and_is_released() {
     let cluster = MemoryCluster::new(5);
@@ -423,6 +422,7 @@ async fn a_permit_cannot_be_downgraded_and_is_released() {
     eventually("nothing is left", || cluster.lock_keys().is_empty()).await;
 }
 
+// promise: permits
 #[tokio::test(start_paused = true)]
 async fn another_service_works_under_a_delegated_permit() {
     let cluster = MemoryCluster::new(5);
