@@ -37,8 +37,8 @@
 //!
 //! # For authors of nodes
 //!
-//! [`node`] has what an implementation of [`LockNode`] needs, and [`quorum`] the decisions of the engine without I/O. Both modules
-//! are unstable: they may change in a minor release.
+//! [`node`] has what an implementation of [`LockNode`] needs; with the feature `conformance`, also a comparison with the rules. [`quorum`]
+//! has the decisions of the engine without I/O. Both modules are unstable: they may change in a minor release.
 //!
 //! # Events
 //!
