@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::{Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, Vote};
+use crate::kind::Kind;
 use crate::node::{LockKeys, QueuePosition, Reply};
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Failure};
@@ -63,13 +64,15 @@ impl<'a> AttemptRecord<'a> {
         let entered = match reply {
             Ok(Reply::Held { stranger, position: Some(position), .. }) => {
                 self.queue.add(stranger, position);
+                // It had a position, and was removed: it was called and did not come in time, or nobody listened there.
                 if position.anew && self.queued_before.contains(node) {
                     self.queue.passed.insert(node);
                 }
                 true
             }
-            // The queue is full, and the position is gone.
+            // The queue is full, and an earlier position is gone.
             Ok(Reply::Held { .. }) => false,
+            // It did not execute the request, so it has what it had before.
             _ => self.queued_before.contains(node),
         };
         let (count, vote) = acquire_vote(reply);
@@ -96,9 +99,28 @@ impl<'a> AttemptRecord<'a> {
 
     /// A majority granted the lock, with this many tokens, beginning with `token`.
     pub(super) fn won(mut self, token: u64, tokens: u32) -> Grant {
+        // What the former holder released is on its way to such a node: the first renewal finds the key missing there.
         let is_bare = self.votes.iter().any(|vote| matches!(vote, Vote::Held { .. }));
+        if is_bare || !self.queued_before.is_empty() {
+            self.keep_silent_positions();
+        }
         self.grant.won(token..token.saturating_add(tokens.into()), is_bare);
         self.grant
+    }
+
+    /// A node that has not replied may refuse this attempt yet, and then has a position for it. The release of a lock to write gives
+    /// it up. The holder of a slot and a reader pass their turn on before they release, so the position has to go with the turn, or
+    /// the node would call a caller that does not wait, and keep the key from others for that time.
+    ///
+    /// Only if others want the lock: to leave the queues of all nodes that are merely slower than the others would cost a request each.
+    fn keep_silent_positions(&mut self) {
+        let passes_turn_on = self.options.kind != Kind::Write;
+        if let Some(positions) = self.positions.as_deref_mut().filter(|_| passes_turn_on) {
+            let may_hold = self.grant.footprint.nodes;
+            let votes = self.votes.iter().enumerate();
+            let silent = votes.filter(|(_, vote)| !matches!(vote, Vote::Granted { .. })).map(|(node, _)| node);
+            positions.nodes = positions.nodes.union(silent.filter(|node| may_hold.contains(*node)).collect());
+        }
     }
 
     /// Undoes the attempt: dropping the grant sends the release. A caller that waits keeps its positions.
@@ -124,6 +146,7 @@ fn may_hold(vote: &Vote) -> bool {
     match vote {
         Vote::Granted { .. } | Vote::Pending => true,
         Vote::Held { .. } | Vote::NotALock => false,
+        // A request that timed out may be executed at any later time.
         Vote::Failed(error) => error.may_have_executed(),
     }
 }

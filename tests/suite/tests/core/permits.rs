@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::inspection::LockVerdict;
 use lock_core::limits::MAX_PERMITS;
-use lock_core::node::Operation;
+use lock_core::node::{Mode, Operation, OwnerId};
 use lock_core::{Kind, Lease, LockError, LockGuard, LockManager, MemoryNode};
 use lock_history::Referee;
 use lock_support::{Events, MemoryCluster, Polled, Recorder, eventually, poll_times};
@@ -443,6 +443,35 @@ async fn another_service_works_under_a_delegated_permit() {
     assert!(!waiting.is_finished() && cluster.holding() == 5);
     let next = waiting.await.unwrap().unwrap();
     assert!(!adopted.is_valid() && adopted.token() < next.token());
+}
+
+/// A position that nobody has a use for would be called, and keep a slot from others for that time.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_wins_a_slot_leaves_no_position_on_a_node_that_refuses_it_late() {
+    let cluster = MemoryCluster::new(5);
+    let (holder, waiter) = (manager(&cluster).await, manager(&cluster).await);
+    // Another owner has the key on a minority, and keeps it.
+    let stray = Operation::Acquire {
+        owner: OwnerId::from_bits(7),
+        ttl: WAIT,
+        hint: 1,
+        tokens: 1,
+        since: None,
+        mode: Mode::Write,
+    };
+    for node in 3..5 {
+        assert!(cluster.raw(node).await.send("export{0}", stray).await.is_ok());
+    }
+    let permit = held(&holder, 1).await;
+    let waiting = tokio::spawn(waiter.permits("export", 1).acquire());
+    sleep(WORK).await;
+    cluster.nodes[3..].iter().for_each(|node| node.set_delay(5 * WORK));
+    drop(permit);
+    let next = waiting.await.unwrap().unwrap();
+    sleep(20 * WORK).await;
+    let report = waiter.inspect("export{0}").await.unwrap();
+    assert!(report.nodes.iter().all(|node| node.waiters == 0), "{report:?}");
+    assert!(next.is_valid());
 }
 
 #[tokio::test(start_paused = true)]
