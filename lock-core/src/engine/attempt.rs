@@ -43,6 +43,7 @@ impl Engine {
         wanted: Wanted<'_>,
         mut positions: Option<&mut QueuePositions>,
     ) -> Result<Grant, FailedAttempt> {
+        // Over all rosters: members that change again and again must not keep a caller longer than nodes that hang.
         let until = Instant::now() + self.node_timeout(wanted.options.ttl);
         loop {
             let mut attempt = Attempt::begin(self, wanted, positions.as_deref_mut());
@@ -91,6 +92,7 @@ impl Engine {
         match attempt.settle(&verdict) {
             Err(_) if is_overtaken => None,
             outcome => {
+                // Not of an attempt that is made again: a change of members is no outage.
                 self.lines.note_attempt(&outcome, self.node_timeout(ttl), began);
                 Some(outcome)
             }
@@ -178,6 +180,7 @@ impl<'a> Attempt<'a> {
                 // Not reached: the last vote always decides.
                 else => NO_QUORUM,
             };
+            // Also a grant ends here: the votes that are missing change nothing, and their nodes may hang.
             if step != Step::Wait {
                 return step;
             }

@@ -62,6 +62,7 @@ async fn renew_now(engine: Arc<Engine>, lease: Lease) -> Renewed {
             Instant::now()
         }
         RenewalVerdict::Unknown => {
+            // At the end of the validity at the latest, to end the lease then.
             Instant::now() + engine.random.jitter(retry_pause(lease.ttl())).min(lease.remaining())
         }
     };
@@ -144,6 +145,7 @@ impl Stragglers {
             self.tally.vote(node, renewal_vote(&reply));
         }
         if !self.lease.ended().is_cancelled() {
+            // After the round was counted: a key that is put back must not count as one that was kept.
             put_back(&self.engine, &self.lease, self.tally.gone());
         }
     }
@@ -173,6 +175,7 @@ pub(super) async fn ask_nodes(engine: Arc<Engine>, grant: Arc<SharedGrant>) {
     let deadline = sent + engine.node_timeout(ttl);
     let mut round = send_to_all(cluster, &grant.keys, deadline, Operation::Extend { owner, ttl });
     let mut tally = RenewalTally::new(cluster.size());
+    // The readers that wait for the answer have a timer each.
     while let Some(NodeReply { node, reply }) = round.next_whenever().await {
         if let Some(verdict) = tally.vote(node, renewal_vote(&reply)) {
             match verdict {

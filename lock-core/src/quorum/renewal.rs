@@ -63,6 +63,7 @@ impl RenewalTally {
         // Of all nodes: a majority of those that replied may be a minority, and another owner may have the majority.
         let quorum = majority(self.votes.len());
         let count = |wanted| self.votes.iter().filter(|vote| **vote == wanted).count();
+        // A reader that has to make way keeps its lock for as long as it renews. Only new readers are held back.
         let kept = count(Some(RenewalVote::Kept)) + count(Some(RenewalVote::Barred));
         let gone = count(Some(RenewalVote::Gone));
         let verdict = if kept >= quorum {

@@ -107,6 +107,7 @@ impl Turn {
     /// A slot was taken. The turn goes to the next caller, which may wait for another one; so do the positions. A slot that nodes
     /// reserve for this process beside the one that was taken is left to other processes.
     pub(crate) fn slot_taken(mut self, grant: &mut Grant) {
+        // They stay with the turn: when this slot is released, they are another caller's.
         grant.give_up_position();
         self.at_nodes.end();
         let last_attempt =
@@ -127,6 +128,7 @@ impl Turn {
         let votes: Arc<[NodeVote]> = votes.into();
         let engine = &self.turns.engine;
         let given = engine.node_timeout(ttl);
+        // A waiter with a longer timeout might still find a majority, on nodes that are slow.
         let waiters = self.queue(|queue| queue.drain_if(|terms| engine.node_timeout(terms.ttl) <= given));
         for waiter in waiters.into_iter().flatten() {
             // A waiter that has just given up needs no answer.
@@ -150,6 +152,7 @@ impl Turn {
         let (waits_for_slot, terms) = (self.keys().slot().is_some(), self.at_nodes.terms);
         let free_at = free_in.map(|free_in| now + free_in);
         let last_attempt = LastAttempt { votes: failed.votes.as_slice().into(), free_at, ..LastAttempt::default() };
+        // Not before an attempt failed: a slot that is handed over while one is under way would leave the caller with two.
         drop(self.queue(|queue| {
             (queue.front_waits, queue.last_attempt) = (true, last_attempt);
             waits_for_slot.then(|| queue.set_front_waiter(Some((terms, sender))))
@@ -157,6 +160,7 @@ impl Turn {
         let Turns { engine, listening, closing, .. } = &*self.turns;
         let woken = tokio::select! {
             biased;
+            // First: a slot in hand is better than an attempt, and one that nobody takes has to be released.
             Ok(Handover::Slot(grant)) = &mut handed => return Woken::Slot(grant),
             () = closing.cancelled() => Woken::Closed,
             () = self.at_nodes.wait(engine, listening, failed.queue, free_in, until) => Woken::TryAgain,
