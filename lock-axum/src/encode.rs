@@ -9,7 +9,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// `A-Za-z0-9-._~`.
 ///
 /// The separators of a resource (`:`, `/`, …) cannot occur in an encoded value, so a value such as `a:b` cannot forge another
-/// resource. And by whatever means a lock is acquired, the same values are the same lock.
+/// resource. And the same values are the same lock, however it is acquired.
 ///
 /// # Examples
 ///

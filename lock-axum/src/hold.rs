@@ -18,7 +18,7 @@ use crate::until_lost::run_until_lost;
 /// How long a session may take to begin once its handler has ended.
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Takes the lock of a handler along into the session that follows its answer, such as that of a WebSocket.
+/// Takes the lock of a handler along into the session that follows its answer, such as a WebSocket.
 ///
 /// A parameter of a handler with `#[distributed_lock(hold = "session", max_hold = "…", …)]`, and an extractor below a
 /// [`LockLayer`](crate::LockLayer) with [`hold_until_session_end`](crate::LockLayer::hold_until_session_end). The
@@ -41,7 +41,7 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 /// use axum::{Extension, Router};
 /// use lock_axum::{Hold, Lease, LockManager, distributed_lock};
 ///
-/// // One editor for each document. Whoever comes second gets 409 in place of a session.
+/// // One editor for each document. The second client gets 409 instead of a session.
 /// #[distributed_lock(resource = "document:{id}", hold = "session", max_hold = "1h", wait = "0s")]
 /// async fn edit(Path(id): Path<String>, ws: WebSocketUpgrade, hold: Hold) -> Response {
 ///     ws.on_upgrade(move |socket| hold.run(async |lease| type_along(id, socket, lease).await))
@@ -74,7 +74,7 @@ impl Hold {
     ///
     /// Inside the session, [`Lease::current`] returns the lease. Nothing but the session itself notices that its
     /// client is gone: it ends when the socket does, so let it send pings, or give up a client that is silent for too
-    /// long. A client that vanishes without a word otherwise keeps the lock until `max_hold`.
+    /// long. Otherwise a client that vanishes keeps the lock until `max_hold`.
     ///
     /// # Cancel safety
     ///

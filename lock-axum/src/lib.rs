@@ -126,11 +126,11 @@
 //! | `dashboard` | a page that shows the locks of a process | none |
 //! | `serde` | `Serialize` and `Deserialize` for [`FencingToken`] and [`fence::Claimant`] | 2 |
 //!
-//! The crates are those of `cargo tree -e normal`, this one and procedural macros included.
+//! The numbers count what `cargo tree -e normal` lists, this crate and procedural macros included.
 //!
 //! # HTTP responses
 //!
-//! Macro and layer answer in place of the handler if it cannot run, or if its lock is lost:
+//! Macro and layer answer instead of the handler if it cannot run, or if its lock is lost:
 //!
 //! | Cause | Status | `type` ends in | `Retry-After` |
 //! |---|---|---|---|

@@ -29,10 +29,10 @@ use crate::until_lost::run_until_lost;
 /// Extracts the lock manager from the request's extensions. Rejects the request if there is none, so that a handler
 /// never runs unguarded.
 ///
-/// The first extractor of a handler. It leaves word of the manager for the others, which run before the lock is acquired.
+/// The first extractor of a handler. It leaves the manager in the request for the others, which run before the lock is acquired.
 pub struct Manager(Caller);
 
-/// Whose lock a handler runs under, as far as the head of its request says.
+/// Whether a handler runs under a lock of this service or of the sender, as far as the head of its request says.
 pub struct Caller {
     locks: LockManager,
     carried: Carried,
@@ -89,7 +89,7 @@ impl From<ManagerFromState> for Caller {
 ///
 /// # Errors
 ///
-/// The rejection that answers in place of the handler.
+/// The rejection that is answered instead of the handler's response.
 pub async fn guard_handler<R, Fut>(
     caller: impl Into<Caller>,
     read: ReadBytes,
@@ -113,7 +113,7 @@ where
 ///
 /// # Errors
 ///
-/// The rejection that answers in place of the handler.
+/// The rejection that is answered instead of the handler's response.
 pub async fn guard_session_handler<Fut>(
     caller: impl Into<Caller>,
     read: ReadBytes,
@@ -168,7 +168,7 @@ where
 ///
 /// # Errors
 ///
-/// That of the lock, or the function's own. A success is replaced by [`LockError::Lost`] if the lock was lost before.
+/// The error of the lock, or the function's own. A success is replaced by [`LockError::Lost`] if the lock was lost before.
 pub async fn guard_function<T>(
     locks: LockManager,
     resources: impl Resources,

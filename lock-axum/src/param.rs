@@ -1,7 +1,7 @@
 //! What the macro cannot tell from the name of a parameter's type, and rustc tells from the type.
 //!
 //! The generated code calls a function that two impls have, and rustc chooses: an inherent function, if the type of the
-//! parameter is [`Known`], takes precedence over that of a trait, which all types have. The result is the parameter's kind.
+//! parameter is [`Known`], takes precedence over a trait's, which all types have. The result is the parameter's kind.
 //! Another function, called with it, reports a parameter that must not be there.
 
 use std::marker::PhantomData;

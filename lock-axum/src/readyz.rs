@@ -19,8 +19,8 @@ type Last = Option<(Instant, Result<(), NotReady>)>;
 /// Answers readiness probes: 200 if locks can be acquired, otherwise 503 with the reason as a problem document of the type
 /// `lock-unavailable`.
 ///
-/// A majority of the masters is asked to grant a lock that nobody else can ask for, as [`LockManager::ready`] describes: so a
-/// service is not ready, either, if its masters answer and refuse to write. Once the manager is closed, the service is not ready.
+/// It asks a majority of the masters to grant a lock that nobody else can ask for, as [`LockManager::ready`] describes. So a service
+/// is not ready if its masters answer but refuse to write, nor once its manager is closed.
 ///
 /// It is cheap to call often: an answer is at most a second old, and everyone who asks meanwhile gets the same one. It takes a
 /// round trip or two if a majority answers, and at most three seconds if none does.
@@ -45,7 +45,7 @@ where
 }
 
 async fn answer(locks: LockManager, last: Arc<Mutex<Last>>) -> Response {
-    // Whoever comes first asks the masters. All others wait for the mutex, and find the answer.
+    // The first request asks the masters. All others wait for the mutex, and find the answer.
     let mut last = last.lock_owned().await;
     let ready = match &*last {
         Some((at, ready)) if at.elapsed() < MAX_AGE => ready.clone(),

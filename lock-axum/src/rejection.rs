@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::problem::{Problem, Retry};
 use crate::upload::Stopped;
 
-/// A response that is sent in place of a guarded handler's own, because the lock was not acquired or was lost.
+/// A response that is sent instead of a guarded handler's own, because the lock was not acquired or was lost.
 ///
 /// It is a problem document (RFC 9457), unless `on_error` has answered; [HTTP responses](crate#http-responses) lists
 /// all cases. A handler with `#[distributed_lock]` returns `Result<Response, LockRejection>`, and
@@ -216,8 +216,8 @@ fn adopt_problem(error: &AdoptError, retry_after: Duration) -> Problem {
     Problem::delegation_refused(detail.to_owned())
 }
 
-/// What a client is advised whose lock is held: the header is the same for all requests; the body has how long locks on the
-/// resource were held lately, if that is known.
+/// When a client may try again. The header is the same for all requests; the body has how long locks on the resource were held
+/// lately, if that is known.
 fn busy_retry(error: &LockError, retry_after: Duration) -> Retry {
     let typical = match error {
         LockError::Contended { typical_hold, .. } | LockError::QueueFull { typical_hold, .. } => {
@@ -231,7 +231,7 @@ fn busy_retry(error: &LockError, retry_after: Duration) -> Retry {
 impl fmt::Display for LockRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            // Whoever prints only this text, and not the source, has to see why.
+            // A log that prints only this text, and not the source, has to say why.
             Cause::Lock { error, .. } => error.fmt(f),
             Cause::Key(error) => error.fmt(f),
             Cause::Adopt { error, .. } => error.fmt(f),

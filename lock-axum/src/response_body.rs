@@ -56,7 +56,7 @@ impl<G: Guard> HeldLock<G> {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Result<Poll<T>, LockError> {
         self.guard.held().check()?;
-        // Registers a wake-up for the loss. Whether it has happened already is what the checks find.
+        // Registers a wake-up for the loss. The checks find out whether it has happened already.
         _ = self.lost.as_mut().poll(cx);
         let polled = poll(cx);
         // The poll may have taken longer than the lease was valid.

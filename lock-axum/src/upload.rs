@@ -16,7 +16,7 @@ use crate::problem::Problem;
 /// How long a body may take to arrive by default, in milliseconds.
 pub(crate) const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 
-/// What watches over a body while it arrives.
+/// Limits a body while it arrives: its time, and its room in the manager.
 pub(crate) struct Upload {
     account: BufferedBytes,
     timeout: Duration,
@@ -57,7 +57,7 @@ impl Upload {
         }
     }
 
-    /// The body is not given up any more. What is read of it from now on counts all the same.
+    /// The body is not given up any more. What is read of it from now on still counts.
     ///
     /// # Errors
     ///

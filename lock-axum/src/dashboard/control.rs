@@ -71,7 +71,7 @@ fn refuse(status: StatusCode, reason: &str) -> Response {
     Problem::untyped(status, Some(reason.to_owned())).into_response()
 }
 
-/// Whether no other site made a browser send this request, with the credentials of whoever uses it.
+/// Whether no other site made a browser send this request, with the credentials of its user.
 ///
 /// Browsers say where a request comes from; what says nothing is no browser. `Origin` is only compared where the browser is too old
 /// for `Sec-Fetch-Site`, because a proxy may have changed the host.

@@ -9,7 +9,7 @@ use lock_core::LockManager;
 use super::control::release;
 use super::events::{Pages, events};
 
-/// The page has its style and its script in itself, talks to its own service, and is in no frame. The hashes are those of the two
+/// The page has its style and its script in itself, talks to its own service, and is in no frame. The hashes name the two
 /// elements in the file.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
@@ -26,12 +26,12 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// A page that shows what a manager holds and waits for, live, and how its masters are.
 ///
-/// Held locks are listed by the template of their resource: each with its fencing token, how long it has been held, its remaining
-/// validity, and how many callers of this process wait for it; and so are the resources that are held elsewhere while callers of
-/// this process wait. At most 1,000 rows are shown, those with waiters and the oldest first, and it is said how many are left out.
-/// With [`redact(true)`](crate::LockManagerBuilder::redact), templates stand in place of the names of resources.
+/// It lists held locks by the template of their resource: each with its fencing token, how long it has been held, its remaining
+/// validity, and how many callers of this process wait for it. It also lists resources that are held elsewhere while callers of this
+/// process wait. It shows at most 1,000 rows, the ones with waiters and the oldest first, and how many are left out.
+/// With [`redact(true)`](crate::LockManagerBuilder::redact), templates stand instead of the names of resources.
 ///
-/// It is about one process. Behind a load balancer, it shows the locks of the instance that answers.
+/// The page covers one process: behind a load balancer, it shows the locks of the instance that answers.
 ///
 /// # Routes
 ///
@@ -46,8 +46,8 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ///
 /// # Cost
 ///
-/// None while no page is open. While one is, its state is computed at most twice a second for all pages together, and the masters
-/// are asked every other second as [`LockManager::health`] does. Open pages do not delay a shutdown: their streams end when the
+/// None while no page is open. With open pages, the state is computed at most twice a second for all of them, and the masters are
+/// asked every other second, as [`LockManager::health`] does. Open pages do not delay a shutdown: their streams end when the
 /// manager is [closed](LockManager::closed).
 ///
 /// # Examples
@@ -113,7 +113,7 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Adds a button to each row that takes the lock from its holder, as [`LockManager::force_release`] does: whoever may see the
+    /// Adds a button to each row that takes the lock from its holder, as [`LockManager::force_release`] does: everybody who may see the
     /// page may do that. With [`redact(true)`](crate::LockManagerBuilder::redact), there are no buttons.
     ///
     /// The button sends `POST /release` with `{"resource": "stock:42", "token": "17"}` as JSON, where the token is null if another
@@ -132,7 +132,7 @@ where
     S: Clone + Send + Sync + 'static,
 {
     fn from(Dashboard { locks, control }: Dashboard) -> Self {
-        // What has no name cannot be named, and nobody is to find out here who holds what.
+        // Redacted rows have no name to release, and no holder is to be found out here.
         let control = control && !locks.redacts();
         let mut router = Router::new()
             .route("/", get(async || (HEADERS, Html(include_str!("page.html")))))

@@ -45,10 +45,10 @@
 //!
 //! The functions take the [`Lease`](crate::Lease), and claim under the name of its lock: tokens can be compared only if they are of one
 //! resource, of locks with one prefix and on one set of masters. If several of those share a database, give each a table or
-//! a prefix of its own. Work without a lease, such as that of a process which reads a record of it, has a [`Claimant`], and claims with
+//! a prefix of its own. Work without a lease, in a process that reads a record of it for example, has a [`Claimant`], and claims with
 //! `claim_for`.
 //!
-//! The name of a permit is that of its slot, as `export{2}`: each slot has tokens of its own, and is claimed for itself.
+//! A permit is claimed under the name of its slot, such as `export{2}`: each slot has tokens of its own.
 //!
 //! The table gets a row for each name, and rows are not removed, because a row that is gone accepts old tokens again. Where
 //! there is no end to the names, keep the token in a column of the data instead, so that both are deleted together.

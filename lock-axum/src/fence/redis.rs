@@ -66,7 +66,7 @@ use super::Claimant;
 
 /// A script of redis-rs that begins with a claim or with a check. The lock and the token of each invocation are of one lease.
 ///
-/// `KEYS[1]` and `ARGV[1]` are those of the claim; what the invocation adds begins with `KEYS[2]` and `ARGV[2]`. The fence of the resource
+/// `KEYS[1]` and `ARGV[1]` belong to the claim; what the invocation adds begins with `KEYS[2]` and `ARGV[2]`. The fence of the resource
 /// `stock:42` is in the key `{stock:42}:fence`, so that in a cluster all keys with the tag `{stock:42}` are in its slot.
 ///
 /// For an example see the [module](self).

@@ -1,6 +1,6 @@
 /// The SQL statement that creates the table of [`CLAIM`], for SQLite and PostgreSQL. Run it with the other migrations.
 ///
-/// In PostgreSQL, whoever claims needs the rights to select, insert and update in it. Nobody else needs any.
+/// In PostgreSQL, users that claim need the rights to select, insert and update in it. Nobody else needs any.
 pub const CREATE_TABLE: &str =
     "CREATE TABLE IF NOT EXISTS lock_fence (resource TEXT NOT NULL PRIMARY KEY, token BIGINT NOT NULL)";
 

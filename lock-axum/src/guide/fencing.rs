@@ -13,7 +13,7 @@
 //!
 //! # A check in the write is a trap
 //!
-//! It looks enough to compare tokens when writing. It is not, because a read leaves no trace. Here the first holder is
+//! Comparing tokens when writing looks sufficient. It is not, because a read leaves no trace. Here the first holder is
 //! paused after it has read, and both writes are accepted:
 //!
 //! ```

@@ -2,12 +2,12 @@
 //!
 //! # How many, and which
 //!
-//! Three or five servers, as a rule Redis 6.2 or newer, or Valkey, on machines that do not fail together. An even number is
+//! Run three or five servers, usually Redis 6.2 or newer, or Valkey, on machines that do not fail together. An even number is
 //! refused. One works, too, for development or where a restart may stop all locks for a while: it survives no failure.
 //!
 //! They must be *independent*: no replica of each other, no cluster, no proxy that spreads commands over servers. A
-//! majority has to be up for locks to be had: two of three, three of five. A client waits for the fastest majority
-//! only, so a minority that is dead, hung or slow is hardly noticed.
+//! majority has to be up: two of three, three of five. A client waits only for the fastest majority, so it hardly notices a
+//! minority that is dead, hung or slow.
 //!
 //! # What you have already
 //!
@@ -21,7 +21,7 @@
 //! | ZooKeeper | [`zookeeper`](super::zookeeper) | slower; locks live as long as sessions, readers exclude each other |
 //! | another store | [a node of your own](crate::node::writing) | you write it |
 //!
-//! Redis and PostgreSQL may be in one set, because they keep the same rules. A ZooKeeper ensemble is always alone in its own.
+//! Redis and PostgreSQL may be in one set, because they keep the same rules. A ZooKeeper ensemble is always a set by itself.
 //!
 //! # Settings
 //!
@@ -95,18 +95,18 @@
 //! ```
 //!
 //! It may take two seconds if a master hangs, so give the probe more than that. Use it for readiness and not for
-//! liveness: to restart the service brings back no master.
+//! liveness: restarting the service brings no master back.
 //!
 //! # What to watch
 //!
-//! The [events](crate#events), most of all `lock.node_away` and `lock.node_cannot_vote` (a master needs somebody),
-//! `lock.lost` (a holder was too slow or cut off), `lock.stale_token` (and the fence held) and `lock.majority_forgot`
-//! (promises may have ended).
+//! Watch the [events](crate#events), most of all `lock.node_away` and `lock.node_cannot_vote` (a master needs attention),
+//! `lock.lost` (a holder was too slow or cut off), `lock.stale_token` (the fence stopped a late write) and
+//! `lock.majority_forgot` (promises may have ended).
 //!
 //! # The page
 //!
-//! With the feature `dashboard`, `lock_axum::dashboard(locks)` is a page that shows, live, what this process holds, who waits for
-//! it, and how the masters are. It changes nothing and costs nothing while nobody looks, but it shows the names of resources and
+//! With the feature `dashboard`, `lock_axum::dashboard(locks)` is a live page of what this process holds, who waits for it, and
+//! how the masters are. It changes nothing and costs nothing while nobody looks, but it shows the names of resources and
 //! the addresses of masters: nest it below your own authentication, as its documentation does. Other processes have pages of
 //! their own.
 //!
@@ -121,7 +121,7 @@
 //!
 //! # Replacing one
 //!
-//! No command is needed, because services with another list of masters make the change by themselves:
+//! No command is needed: services that are started with another list of masters make the change.
 //!
 //! 1. Start the new master, empty.
 //! 2. Deploy the services with the new list. Old and new lists exclude each other while both are in use.

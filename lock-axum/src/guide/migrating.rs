@@ -1,11 +1,11 @@
 //! Moving from another lock.
 //!
-//! What is said here of other libraries is from their sources and documentation: RedLock-Hyperf for Hyperf 2.1, redlock
-//! 5 (Node), redsync 4 and Redisson.
+//! This page describes other libraries by their sources and documentation: RedLock-Hyperf for Hyperf 2.1, redlock 5 (Node),
+//! redsync 4 and Redisson.
 //!
 //! Three things are different from all plain Redlocks. A lock is renewed until `max_hold`, so `ttl` is not how long the
-//! work takes ([durations](super::durations)). There are no retries to tune, because waiters stand in line and are
-//! woken, so there is one setting for the patience of a caller, `wait`. And each lock has a token that the [database
+//! work takes ([durations](super::durations)). There are no retries to tune, because waiters queue and are woken:
+//! the one setting for the patience of a caller is `wait`. And each lock has a token that the [database
 //! can check](super::fencing).
 //!
 //! # RedLock-Hyperf
@@ -78,7 +78,7 @@
 //! | `RLock`, on one deployment of Redis; `RedLock`, on several, is deprecated | a majority of independent masters |
 //!
 //! Redisson waits until the replicas of its master have a lock (`WAIT`), and then counts on them. A replica that takes over without
-//! it grants it again at once. Here such a replica sits out a quarantine, with
+//! the lock grants it again at once. Here such a replica sits out a quarantine, with
 //! [`sentinel`](crate::LockManagerBuilder::sentinel), and waiting for replicas is [an
 //! extra](crate::LockManagerBuilder::replicated) for another case, the split brain.
 //!
@@ -122,8 +122,8 @@
 //! - **Names** have to be the same to the byte. A prefix that the other client's connection adds counts, too, and a
 //!   template [encodes values](super::resource_names#templates). Names with braces, such as hash tags, are refused
 //!   here.
-//! - **Tokens** are only ours. What a plain client writes is not fenced, so fencing protects fully when the last of
-//!   them is gone.
+//! - **Tokens** exist only here. Writes of a plain client are not fenced, so fencing protects fully only when the last plain
+//!   client is gone.
 //! - **Turns**: a plain client is in no queue and tries again after its delay. When it releases, nobody is woken, so
 //!   the first of our waiters asks again every few milliseconds while it holds the lock. At similar delays, ours get at
 //!   least half as many turns as the plain client.

@@ -4,7 +4,7 @@
 //!
 //! A service that has a PostgreSQL database, and nothing else, need not run Redis for its locks. With the feature `postgres`, a
 //! database is a master like any other: the same macro, layer, guards and tokens, and the same rules for waiters and readers.
-//! Whoever takes a thousand locks a second, or needs them in less than a millisecond, is better served by Redis.
+//! Redis is the better choice for a thousand locks a second, or for locks in less than a millisecond.
 //!
 //! If all that the lock protects is in that one database, a row lock (`SELECT … FOR UPDATE`) may do: see [`when_not`](super::when_not).
 //!

@@ -1,4 +1,4 @@
-//! Many that read, one that writes.
+//! Many readers, or one writer.
 //!
 //! A lock can be held to read, by any number of holders at once, or to write, by one alone. Any lock can: `lock` writes, and a handler
 //! that only reads says so.
@@ -26,25 +26,25 @@
 //!
 //! # When
 //!
-//! When what is read spans several statements or services, so that no database gives you one view of it, and when reads are many or
-//! long. Where one transaction reads everything, its snapshot is the better answer, and costs no lock.
+//! Use it when reads are many or long, and span several statements or services, so that no database gives you one view of them. Where
+//! one transaction reads everything, its snapshot is the better answer, and costs no lock.
 //!
 //! # What it costs
 //!
-//! The readers of one process share one hold on the masters. The first takes it, in one round trip. Others join it without any, or with
-//! one if the masters were last asked more than 20 ms ago; the last one out releases it. A lock that is only written costs what it did.
+//! The readers of one process share one hold on the masters. The first takes it, in one round trip. Others join it without a round trip, or with
+//! one if the masters were last asked more than 20 ms ago; the last one releases it. A lock that is only written costs nothing more.
 //!
-//! # Who comes first
+//! # The order of readers and writers
 //!
-//! Whoever waits is served in the order of arrival, and readers that stand next to each other go in together. A writer that waits bars the
-//! readers behind it, so that reads without end do not keep it out. It gets its turn when those that hold the lock are done. If nothing
-//! is heard of it for 2.5 seconds, it bars nobody any longer.
+//! Callers are served in the order of arrival, and readers that stand next to each other go in together. A writer that waits bars the
+//! readers behind it, so that reads without end do not keep it out. It gets its turn when those that hold the lock are done. A writer
+//! that has not been heard from for 2.5 seconds no longer bars readers.
 //!
 //! # From writing to reading
 //!
-//! `downgrade` goes on to read without a gap: no other writer comes between. The way back does not exist: two readers that both wait to
-//! write wait for each other for ever. So to lock in order to write inside a scope that reads is
-//! [`LockError::Upgrade`](crate::LockError::Upgrade), at once. To read inside a scope that reads or writes shares its lease.
+//! `downgrade` goes on to read without a gap: no other writer comes between. There is no way back: two readers that both wait to write
+//! would wait for each other for ever. So locking to write inside a scope that reads fails at once with
+//! [`LockError::Upgrade`](crate::LockError::Upgrade). Reading inside a scope that reads or writes shares its lease.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -66,7 +66,5 @@
 //! [claimed](crate::fence::CLAIM). A check raises nothing, because readers share tokens and come in any order. It comes after what the reader
 //! reads, and has to [see what was committed until then](crate::fence::CHECK).
 //!
-//! **A check does not stop a paused writer** that resumes after the reader has read: it leaves no trace. If that matters, let readers claim, and
-//! have them write one at a time; or keep the tokens of readers in a column of their own, which a writer compares with, too.
-//!
-//! **Older versions of this library** take a lock that is read for one that another holds. They wait, in no order with the readers.
+//! **A check does not stop a paused writer** that resumes after the reader has read: a check leaves no trace. If that matters, let readers
+//! claim, one at a time; or keep the tokens of readers in a column of their own, which writers compare with, too.

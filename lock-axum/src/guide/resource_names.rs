@@ -1,11 +1,11 @@
 //! What to call the thing that you lock.
 //!
-//! Two callers exclude each other if they use the same name. So name what must not be changed by two at once, in the
-//! same words wherever it is changed: usually a kind and an id, as in `stock:42`, `account:7` or `report:daily`.
+//! Two callers exclude each other if they use the same name. So name the thing that two callers must not change at once, in the
+//! same words wherever it is changed: usually a type and an id, as in `stock:42`, `account:7` or `report:daily`.
 //!
 //! # As narrow as the data
 //!
-//! A lock on `stock` lets one request at a time into the whole shop, a lock on `stock:42` one for each article. Locks
+//! A lock on `stock` lets one request at a time into the whole shop, a lock on `stock:42` one request for each article. Locks
 //! that nobody holds take no room on the masters, so there may be as many names as there are rows.
 //!
 //! The name has to cover everything that the critical section reads and then relies on. If an order also reads the
@@ -63,7 +63,7 @@
 //!
 //! # One value, one name
 //!
-//! Two names are one only if their bytes are. What is equal to your program need not be to the lock:
+//! Two names are the same only if their bytes are. Values that are equal to your program may be different names:
 //!
 //! - The attribute names numbers as Rust displays them: the float `1.0` is `1`, `-0.0` is `-0` and another name than `0`, and every `NaN` is
 //!   one name. As text, and for the layer, `1` and `1.0` are two names. Lock by integers.
@@ -90,4 +90,4 @@
 //!
 //! # Several at once
 //!
-//! There is one lock for one name. Who needs two takes them [together](super::several_locks), with a name for each.
+//! Each name is one lock. Take two locks [together](super::several_locks), with a name for each.

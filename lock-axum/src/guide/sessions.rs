@@ -10,8 +10,8 @@
 //!
 //! # Until the body has been sent
 //!
-//! For a response that is made while it is sent, under the lock: an export that is read page by page, server-sent
-//! events.
+//! Use this for a response that is produced under the lock while it is sent: an export that is read page by page, or
+//! server-sent events.
 //!
 //! ```
 //! # use axum::body::Body;
@@ -26,7 +26,7 @@
 //! ```
 //!
 //! The lock is released with the last part of the body, or when the client hangs up. A loss ends the body with an
-//! error, so that the client does not take what it has for the whole. The answer to `HEAD` and an empty body release
+//! error, so that the client does not take a part for the whole. The answer to `HEAD` and an empty body release
 //! at once. The client decides how fast it reads, and the lock waits for it: `max_hold` is the limit, and it should be
 //! written, because the manager's default is 60 seconds.
 //!
@@ -54,10 +54,10 @@
 //! # axum::Router::<()>::new().route("/{id}", axum::routing::any(edit));
 //! ```
 //!
-//! The first client has the document. The others get 409 in place of an upgrade, until it leaves.
+//! The first client has the document. Until it leaves, the others get 409 instead of an upgrade.
 //!
 //! *When it is right.* One client at a time, for as long as it is connected: one editor of a document, one operator of
-//! a machine, one consumer of a feed. It is no reservation: who must be able to close the lid and come back needs a
+//! a machine, one consumer of a feed. It is no reservation: a user who must be able to close the lid and come back needs a
 //! [row that says so](super::when_not#locks-on-the-clients-behalf).
 //!
 //! *What it costs.* A renewal every third of the `ttl`, for each open session, on every master: 10,000 sessions with a
@@ -72,16 +72,16 @@
 //! | the session's future ends | the lock is released |
 //! | the lease is lost; `max_hold` is over | the future is dropped, the socket is closed without a closing frame |
 //! | the client closes the socket, or its connection breaks | `recv` returns it, and the session's future decides: it should end |
-//! | the client is gone without a word | nothing, until `max_hold`: send pings, and give up who does not answer |
+//! | the client is gone without a word | nothing, until `max_hold`: send pings, and give up clients that do not answer |
 //! | the client hangs up before the upgrade is complete | axum drops the callback of `on_upgrade`, and the lock is released |
 //! | the session has not begun 10 seconds after its handler ended | the lock is released, with the event `lock.session_not_begun` |
 //! | the handler answers without using its `Hold` | the lock is released with the answer |
 //! | the task of the session panics or is aborted | its future is dropped, and then the lock is released |
 //! | a shutdown | `shutdown` waits for the session for its grace, then revokes the lease, which cuts the session |
 //!
-//! `on_disconnect` is about the handler. Once it has answered, it has no say: a client that leaves ends the session
-//! only through its socket. `on_lost = "continue"` is about both: the session goes on after a loss, and must look at
-//! its lease. It has a use: to say goodbye.
+//! `on_disconnect` concerns the handler only. After its answer, a client that leaves ends the session only through its
+//! socket. `on_lost = "continue"` concerns both: the session goes on after a loss, and must look at its lease. That is
+//! useful to say goodbye.
 //!
 //! ```
 //! # use axum::extract::Path;

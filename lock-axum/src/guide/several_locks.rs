@@ -41,21 +41,20 @@
 //! # What it is
 //!
 //! - **All or none**, with one `wait` for all. `max_hold` counts from when all are held.
-//! - **No deadlock.** One caller writes `["a", "b"]`, and another one `["b", "a"]`: the order in which they are written is
-//!   only that of the leases. A caller that has to wait holds nothing whose name comes after what it waits for.
+//! - **No deadlock.** One caller writes `["a", "b"]`, and another one `["b", "a"]`: the order in which they are written
+//!   matters only for the order of the leases. While a caller waits for one lock, it holds none whose name comes later.
 //! - **One lease and one token each.** Send each resource its own token. Nothing orders the tokens of different resources,
 //!   so the token of one is worth nothing at another.
 //! - **The loss of one is the loss of all**, at once: the work is cancelled, and every lease says that it has ended. A
-//!   resource that has to stop a paused holder checks its own token, [as ever](super::fencing).
+//!   resource that has to stop a paused holder still checks its own token ([fencing](super::fencing)).
 //! - A name that is written twice is one lock, so a transfer from an account to itself works. A lock that an outer scope holds
 //!   already is shared with it.
 //! - 1 to 32 names.
 //!
 //! # What it costs
 //!
-//! If all are free, one round trip, as one lock. For each lock that is not, the wait for that one, as for a lock alone, and a
-//! round trip for the rest. While it waits, the caller keeps what comes before in the order of names, and others wait for
-//! that, too. So a set is held up by its busiest lock, and holds up others. Prefer one lock where one will do.
+//! If all are free, one round trip, as for one lock. Each lock that is held costs the wait for it, and a round trip for the
+//! rest. While it waits, the caller keeps the locks whose names come before, and others wait for those, too. So a set is held up by its busiest lock, and holds up others. Prefer one lock where one will do.
 //!
 //! # What it cannot
 //!

@@ -29,11 +29,11 @@
 //! # }
 //! ```
 //!
-//! 1. [`close_on`](crate::LockManager::close_on) waits for the signal. From then on, nobody acquires a lock: callers
-//!    that wait, and new requests, get 503 `lock-unavailable`, and a load balancer can send them elsewhere. Locks that
-//!    are held stay held.
-//! 2. `axum::serve` lets its connections end. It does not wait for [sessions](super::sessions), such as that of a
-//!    WebSocket.
+//! 1. [`close_on`](crate::LockManager::close_on) waits for the signal. From then on, nobody acquires a lock: waiting
+//!    callers and new requests get 503 `lock-unavailable`, so that a load balancer can send them elsewhere. Held locks stay
+//!    held.
+//! 2. `axum::serve` lets its connections end. It does not wait for [sessions](super::sessions), of a
+//!    WebSocket for example.
 //! 3. [`shutdown`](crate::LockManager::shutdown) waits for the holders that are left, up to the grace. Then it revokes
 //!    their leases, which cancels `run`, guarded handlers and sessions (unless they [continue](crate::OnLost)), and waits for the
 //!    releases, about two seconds at most. No task and no connection of the manager is left.
@@ -85,7 +85,7 @@
 //!
 //! Old and new instances share the locks. Nothing has to be coordinated, as long as these are the same in both: the
 //! prefix, the set name, the number of masters, and the names of the resources. The lists of masters [may differ in
-//! one](super::masters#replacing-one). If the new version has a longer `max_ttl`, its first instance raises that of the
+//! one](super::masters#replacing-one). If the new version has a longer `max_ttl`, its first instance raises the `max_ttl` of the
 //! set, and the old instances go on.
 //!
 //! An instance that starts while the masters cannot be reached fails in

@@ -59,7 +59,7 @@
 //! |---|---|
 //! | `set_down(true)` | it cannot be reached |
 //! | `set_delay(duration)` | it is slow; beyond all timeouts, it hangs |
-//! | `drop_replies(true)` | it does what it is told, and its answers are lost |
+//! | `drop_replies(true)` | it executes requests, but its answers are lost |
 //! | `forget()` | it restarts empty |
 //! | `restart()` | it restarts with its data |
 //! | `advance_clock(duration)` | its clock jumps, and keys expire early |
@@ -123,5 +123,5 @@
 //! # }
 //! ```
 //!
-//! What a real Redis does, masters in memory cannot show: its settings, permissions and versions. Let one test of the
+//! Masters in memory cannot show the settings, permissions and versions of a real Redis. Let one test of the
 //! service run against a `redis-server`, with [`connect`](crate::LockManagerBuilder::connect), which checks them.

@@ -2,8 +2,8 @@
 //!
 //! # The lock outside, the transaction inside
 //!
-//! Acquire the lock, begin the transaction, commit it, release the lock. A guarded handler does so by itself if it
-//! begins and commits in its body. The other way round goes wrong in three ways:
+//! Acquire the lock, begin the transaction, commit it, release the lock. A guarded handler does so if it begins
+//! and commits in its body. The other way round goes wrong in three ways:
 //!
 //! - *The lock ends before the commit.* The next holder begins with data that the previous one is about to change.
 //! - *The transaction reads too early.* With `REPEATABLE READ` or `SERIALIZABLE`, what it sees may be as old as its

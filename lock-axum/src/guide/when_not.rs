@@ -43,7 +43,7 @@
 //!
 //! *It is a waste.* Then the lock is enough, without a token. A single master may be, too.
 //!
-//! *Data is wrong.* Then the data has to check the token, whatever lock it is from. With the claim in place, the lock
+//! *Data is wrong.* Then the data has to check the token, whatever lock you use. With the claim in place, the lock
 //! makes collisions rare, and the database makes them harmless:
 //!
 //! ```

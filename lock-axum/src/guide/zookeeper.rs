@@ -3,9 +3,9 @@
 //! # When
 //!
 //! A service that has a ZooKeeper ensemble, and nothing else, need not run Redis for its locks. With the feature `zookeeper`, the
-//! ensemble is the master: the same macro, layer, guards and tokens. What it granted, a majority of its servers has on their disks, so no
-//! lock is lost with a server, and there is no split brain. It is slower than Redis, and the time that a lock lives is
-//! another matter: see below.
+//! ensemble is the master: the same macro, layer, guards and tokens. A majority of its servers has each grant on disk, so no lock
+//! is lost with a server, and there is no split brain. It is slower than Redis, and how long a lock lives depends on the
+//! session: see below.
 //!
 #![cfg_attr(feature = "zookeeper", doc = "```no_run")]
 #![cfg_attr(not(feature = "zookeeper"), doc = "```ignore")]
@@ -41,12 +41,12 @@
 //!   each lock, until its session ends.
 //! - **Delegations** are not adopted: [`adopt`](crate::LockManager::adopt) cannot know how long the lock lives in the session of
 //!   another process.
-//! - The time that is left of a lock is not known to others: neither errors nor [`inspect`](crate::LockManager::inspect) say it.
+//! - Others do not know how long a lock still lives: neither errors nor [`inspect`](crate::LockManager::inspect) say it.
 //!
 //! # What it costs
 //!
 //! To take a lock that is free is one transaction, and so is every renewal and every release; each is written by a majority of the
-//! servers to their disks. Somebody who waits creates a znode, and watches one. A manager has one connection and one session, and
+//! servers to their disks. A waiting caller creates a znode, and watches one. A manager has one connection and one session, and
 //! gives a sign of life each second. A reply may take 2 s before the node counts as one that does not answer.
 //!
 //! TLS and SASL are not supported: the connection has to be private, and a login is sent as it is.

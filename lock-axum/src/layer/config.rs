@@ -28,7 +28,7 @@ pub(super) struct Config {
     pub(super) upgrade_not_held: LogOnce,
 }
 
-/// Answers a lock error, in place of the problem document.
+/// Answers a lock error, instead of the problem document.
 pub(super) type OnError = dyn Fn(LockError) -> Response + Send + Sync;
 
 impl Config {

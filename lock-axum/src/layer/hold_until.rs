@@ -30,7 +30,7 @@ impl LockLayer {
         self
     }
 
-    /// Lets the handler take the lock along into the session that follows its answer, such as that of a WebSocket, for at
+    /// Lets the handler take the lock along into the session that follows its answer, such as a WebSocket, for at
     /// most `max_hold`: the extractor [`Hold`] has it. A handler that does not extract it releases the lock with its
     /// answer.
     ///

@@ -61,7 +61,7 @@ pub(super) async fn buffer(
 
 const UNREADABLE: &str = "the request body could not be read";
 
-/// Whether a length limit caused the error: that of a layer outside, which wraps the error in its own.
+/// Whether a length limit caused the error, such as one of an outer layer, which wraps the error in its own.
 fn is_length_limit(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<LengthLimitError>)
 }

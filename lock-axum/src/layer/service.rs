@@ -28,7 +28,7 @@ use crate::upload::Upload;
 
 /// A service that calls the inner service while a distributed lock is held. Created by [`LockLayer`](super::LockLayer).
 ///
-/// The error type is that of the inner service: everything that concerns the lock is answered with a response, see
+/// The error type is the inner service's: everything that concerns the lock is answered with a response, see
 /// [`LockRejection`](crate::LockRejection).
 ///
 /// It accepts requests with any body of [`Bytes`], and passes them to the inner service with axum's [`Body`]. So it can
