@@ -17,7 +17,7 @@
 //! # Promises
 //!
 //! While the clocks of the nodes run at bounded rates and a majority of the nodes keeps its data, no two holders of one resource
-//! are valid at once, and every grant carries a [`FencingToken`] that is unique and larger than those of all acquisitions
+//! are valid at once, and every grant carries a [`FencingToken`] that is unique and larger than the tokens of all acquisitions
 //! that completed before it began. The lock of a crashed holder ends with its time to live. Faults of a minority of the nodes,
 //! hung ones included, do not affect callers. Dropping a future at any point releases what it may have
 //! locked.
@@ -111,7 +111,7 @@
 //!
 //! The `template` is what the resource is made from, such as `stock:{sku}`, so that there are as many series for ten thousand
 //! resources as for one. Each lock of a set counts by itself: it is held from when it is granted, also while the set waits for
-//! another one, and its acquisition ends when that of the set does, in the same way. A lock without one
+//! another one, and its acquisition ends with the set's, in the same way. A lock without one
 //! ([`LockRequest::template`]) has the template `other`. `node` is the name of a node: its URL without the password. A
 //! [`LockObserver`] is told the same, with or without the feature. `lock-axum` counts refused claims, too:
 //! `lock_fence_rejections_total`, by `sink`.

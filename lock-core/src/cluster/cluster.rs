@@ -20,7 +20,7 @@ const FIRST_CONTACT: Duration = Duration::from_secs(1);
 /// The latest clock reading that is accepted; it will be reached in the year 2112. Tokens have room above it, up to 2^53 - 1.
 const LATEST_CLOCK: u64 = 1 << 52;
 
-/// Why no node of a manager can be reached that was shut down.
+/// The reason that is reported for every node after a shutdown.
 pub(crate) const SHUT_DOWN: &str = "the manager was shut down";
 
 /// The nodes of one set, and the state of each.
@@ -350,7 +350,7 @@ impl Cluster {
         self.waking_nodes().len() >= majority(self.size())
     }
 
-    /// Whether so many nodes are known not to be able to wake this process that no majority can.
+    /// Whether no majority can wake this process, because too many nodes are known to be unable to.
     pub(crate) fn no_majority_wakes(&self) -> bool {
         self.size() - self.members.iter().filter(|member| member.is_silent()).count() < majority(self.size())
     }

@@ -71,7 +71,7 @@ impl TestVote {
                 self.cast_in = Some(epoch);
                 self.complaint.note(error)
             }
-            // A reason, but no answer: it may go away at any time, so the next one who asks has another test vote cast.
+            // A reason, but no answer: it may go away at any time, so the next caller that asks has another test vote cast.
             Err(error @ NodeError::HeldUp { .. }) => {
                 self.cast_in = None;
                 self.complaint.note(error)

@@ -83,7 +83,7 @@ impl Round {
         Self { roll: RollCall::by_any_roster(), ..self }
     }
 
-    /// Sends to nodes that vote by the same roster as those of another round.
+    /// Sends to nodes that vote by the same roster as the nodes of another round.
     pub(crate) fn by_roster_of(self, other: &Self) -> Self {
         Self { roll: other.roll.another(), ..self }
     }

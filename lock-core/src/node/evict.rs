@@ -15,7 +15,7 @@ pub const EVICTION_GAP: Duration = Duration::from_millis(125);
 ///   [`Eviction::Superseded`]: a successor stays.
 /// - `F < token`. Otherwise [`Eviction::Refused`].
 ///
-/// Then `F` becomes `token`, and `L` is that of [`OwnerId::NOBODY`](crate::node::OwnerId::NOBODY) for [`EVICTION_GAP`], if one of
+/// Then `F` becomes `token`, and `L` belongs to [`OwnerId::NOBODY`](crate::node::OwnerId::NOBODY) for [`EVICTION_GAP`], if one of
 /// `holders` had it; the first waiters are woken, and learn from the reply to their [`Acquire`](super::Operation::Acquire) when it will be
 /// free. For `barred_for` from now on, the node grants `L` to none of `holders` that is an owner: neither an [`Acquire`](super::Operation::Acquire), which is answered with
 /// [`Held`](super::Reply::Held) and a remaining time of zero, nor a [`Replace`](super::Operation::Replace), which is answered with
@@ -29,7 +29,7 @@ pub struct Evict {
     pub epoch: Epoch,
     /// Whom to evict, each once. May be empty: then only the fence is raised, if the lock is free.
     pub holders: Vec<Holder>,
-    /// What the fence becomes: larger than every token of the holders, and smaller than those of later ones.
+    /// What the fence becomes: larger than every token of the holders, and smaller than the tokens of later ones.
     pub token: u64,
     /// How long the owners are barred: longer than a lock may live that they have elsewhere.
     pub barred_for: Duration,

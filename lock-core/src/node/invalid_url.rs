@@ -41,7 +41,7 @@ fn without_password(url: &str) -> String {
     let mut start = 0;
     for host in hosts.split(',') {
         let port = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
-        // `user:password` in place of a host.
+        // `user:password` instead of a host.
         if let Some(colon) = port.filter(|colon| !host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit())) {
             return format!("{scheme}{login}{}:***", &hosts[..start + colon]);
         }

@@ -57,7 +57,7 @@ impl Keyspace {
         lock_key.strip_prefix(&self.prefix).unwrap_or(lock_key)
     }
 
-    /// Whether this [queue](LockKeys::queue) is that of slots.
+    /// Whether this [queue](LockKeys::queue) belongs to slots.
     pub(crate) fn is_of_slots(&self, queue: &str) -> bool {
         self.resource_of(queue).ends_with("{}")
     }
@@ -122,7 +122,7 @@ impl LockKeys {
     }
 
     /// The keys of one slot of `resource`, whose name is not checked here: a lock with a key and a fence of its own. All slots of a
-    /// resource have one queue. It is not that of the lock on the resource, which has nothing to do with its slots.
+    /// resource have one queue. The lock on the resource itself has another one: it has nothing to do with the slots.
     ///
     /// # Examples
     ///

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 pub(crate) use crate::token::MAX_TOKEN;
 
-/// How long a queue lives in which nothing changes. Whoever waits comes again every second.
+/// How long a queue lives in which nothing changes. Waiters come again every second.
 pub(super) const QUEUE_TTL: Duration = Duration::from_secs(10);
 /// The most waiters that a queue has. The youngest that finds no room tries again within a second.
 pub(super) const MAX_WAITERS: usize = 4096;
-/// How long it is known for whom a key was reserved: longer than all reservations together.
+/// How long a node remembers for whom a key was reserved: longer than all reservations together.
 pub(super) const RESERVED_TTL: Duration = Duration::from_secs(10);
 /// For how many waiters a free key is reserved, one after another.
 pub(crate) const MAX_RESERVATIONS: u32 = 9;
@@ -18,9 +18,9 @@ pub(super) const MAX_GONE: usize = 64;
 
 /// The most owners of a lock that are remembered as evicted. Beyond it, nobody else is evicted until they are forgotten.
 pub(super) const MAX_EVICTED: usize = 4096;
-/// For how long a writer that waits, and is not heard of, bars readers. Whoever waits comes again every second.
+/// For how long a waiting writer bars readers when nothing is heard of it. Waiters come again every second.
 pub(super) const WRITER_HEARD: Duration = Duration::from_millis(2500);
-/// Of how many writers it is looked up whether they wait, beginning with those that were heard last.
+/// How many writers are looked up in the queue, beginning with the ones that were heard last.
 #[cfg(feature = "redis")]
 pub(super) const MAX_HEARD: usize = 64;
 /// The most readers that a look at a lock returns.
@@ -34,7 +34,7 @@ pub(super) fn parse_number(digits: &str) -> Option<u64> {
 }
 
 /// Whether the waiter that comes after this many others is woken when a key is free: the first three, some of those behind them,
-/// and the last. If all before it are frozen, each costs one reservation, and that of one that was not woken passes as well.
+/// and the last. If all before it are frozen, each costs one reservation; so does one that was not woken.
 pub(super) fn is_woken(before: usize, is_last: bool) -> bool {
     matches!(before, 0 | 1 | 2 | 4) || is_last
 }

@@ -259,8 +259,8 @@ pub trait LockNode: Send + Sync + 'static {
         _ = max_ttl;
     }
 
-    /// Submits several requests at once, in this order: those of one caller about locks of different names. A node that can sends
-    /// them in one command. The default implementation submits one after another.
+    /// Submits several requests of one caller, about locks of different names, in this order. A node sends them in one command if
+    /// it can. The default implementation submits one after another.
     fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
         for (request, reply_to) in requests {
             self.submit(request, reply_to);

@@ -57,7 +57,7 @@ pub struct Reader {
     pub remaining: Duration,
 }
 
-/// Whoever knows an owner id can release the lock, so it is not shown.
+/// Without the owner id: a reader of a log could release the lock with it.
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Reader({}, {:?})", Holder::Owner(self.owner).tag(), self.remaining)
@@ -107,14 +107,14 @@ impl Holder {
         }
     }
 
-    /// What people are shown in place of the value.
+    /// What people are shown instead of the value.
     #[must_use]
     pub fn tag(&self) -> HolderTag {
         HolderTag::of(&self.value().unwrap_or_default())
     }
 }
 
-/// Whoever knows an owner id can release the lock, so it is not shown.
+/// Without the owner id: a reader of a log could release the lock with it.
 impl fmt::Debug for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -128,7 +128,7 @@ impl fmt::Debug for Holder {
 
 /// Eight hexadecimal digits that tell the holders of a lock apart, without naming them: a hash of what the lock key has.
 ///
-/// Every grant has another tag, also that of the same process.
+/// Every grant has another tag, also in the same process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderTag(u32);
 

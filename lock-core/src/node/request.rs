@@ -115,8 +115,8 @@ pub enum Operation {
         /// Whether it reads or writes.
         mode: Mode,
     },
-    /// Turns the writer that holds `L` into a reader, in one step, for at least `ttl` from now. The replies are those of an extend, and
-    /// so is what becomes of one that reads already.
+    /// Turns the writer that holds `L` into a reader, in one step, for at least `ttl` from now. It replies as to an extend, and a reader
+    /// is extended.
     Downgrade {
         /// The owner id of the lease.
         owner: OwnerId,

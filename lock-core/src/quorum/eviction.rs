@@ -24,21 +24,21 @@ pub enum EvictVote {
 /// The result of a round of evictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvictVerdict {
-    /// A majority evicted the holders: none of them can renew, and the token is between theirs and those of later holders.
+    /// A majority evicted the holders: none of them can renew, and the token is between their tokens and the tokens of later holders.
     Evicted,
     /// A majority could have, but did not. Ask all nodes again, with a token above this.
     Again {
         /// The highest fence that is known.
         above: u64,
     },
-    /// So many nodes have the key of somebody else that no majority can evict.
+    /// No majority can evict, because too many nodes have the key of somebody else.
     Superseded,
     /// Fewer than a majority of the nodes replied.
     NoQuorum,
 }
 
 /// Whom to evict from a lock: the holder whose key a majority has. If the nodes agree on nothing, everybody who was seen: one of them may
-/// hold it, and together they keep others out. Nobody if it is free: who is seen on a minority only begins to acquire it. `None` if
+/// hold it, and together they keep others out. Nobody if it is free: an owner that is seen on a minority is only about to acquire it. `None` if
 /// fewer than a majority of the nodes replied: there may be a holder that none of them has.
 ///
 /// A holder that was not seen acquires the lock later, so it is a successor.
@@ -70,15 +70,15 @@ pub fn eviction_token(highest_fence: u64, clock: u64) -> Option<u64> {
 
 /// What a round of evictions with one token came to, by the votes of all nodes.
 ///
-/// # Why the token is between those of the evicted and those of later holders
+/// # Why the token is between the tokens of the evicted and of later holders
 ///
 /// A node evicts only while its fence is below the token, and then has that fence; so no grant or confirm makes the same number. Any
 /// token that a majority agreed on has a node in common with the majority that evicted. If that node granted it before it evicted, its
 /// fence was at least that token, and the eviction's is larger: the holder is one of the evicted, or its key was gone by then,
 /// because the node evicts nobody while somebody else has the key. If it granted it later, it replied with more than the eviction's.
 ///
-/// A key that is gone may have expired there, while its holder renewed it on other nodes. So the token may be above that of a holder
-/// who acquired the lock meanwhile, if the request to evict took longer than that holder's time to live. A claim of the token then
+/// A key that is gone may have expired there, while its holder renewed it on other nodes. So the token may be above the token of a
+/// holder who acquired the lock meanwhile, if the request to evict took longer than this holder's time to live. A claim of the token then
 /// refuses that holder as well: it keeps the lock, and its writes fail.
 #[must_use]
 pub fn eviction(votes: &[EvictVote]) -> EvictVerdict {

@@ -1,6 +1,6 @@
 use super::majority;
 
-/// What a node says of who holds a lock. Only nodes that vote by the roster of the count say anything.
+/// What one node says about the holder of a lock. Only nodes that vote by the roster of the count say anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HoldingVote<H> {
     /// It has no key.
@@ -11,7 +11,7 @@ pub enum HoldingVote<H> {
     NoReply,
 }
 
-/// Who holds a lock, by what the nodes say.
+/// The holder of a lock, as the nodes say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Holding<H> {
@@ -26,7 +26,7 @@ pub enum Holding<H> {
     NoQuorum,
 }
 
-/// Who holds a lock, by the votes of all nodes.
+/// Counts the votes of all nodes about the holder of a lock.
 pub fn holding<H: Eq + Copy>(votes: &[HoldingVote<H>]) -> Holding<H> {
     let quorum = majority(votes.len());
     let count = |wanted: HoldingVote<H>| votes.iter().filter(|vote| **vote == wanted).count();

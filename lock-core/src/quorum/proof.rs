@@ -13,12 +13,12 @@ pub enum ProofVote {
     NoReply,
 }
 
-/// Whether a delegated lock is still that of the owner who delegated it.
+/// Whether the owner who delegated a lock still has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProofVerdict {
     /// A majority of **all** nodes holds the key for the owner, each of them for at least this long.
     Proven(Duration),
-    /// So many nodes do not hold the key for the owner that no majority can.
+    /// No majority can hold the key for the owner, because too many nodes do not.
     Refuted,
     /// Too few replies to decide.
     Unknown,
@@ -26,7 +26,7 @@ pub enum ProofVerdict {
 
 /// The votes of one look at a delegated lock.
 ///
-/// A majority of those that replied proves nothing: the others may have granted the lock to the next owner.
+/// A majority of the nodes that replied proves nothing: the others may have granted the lock to the next owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProofTally {
     votes: Vec<Option<ProofVote>>,

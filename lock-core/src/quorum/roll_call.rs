@@ -1,8 +1,8 @@
-/// Whose votes are counted in one round of requests, and who was asked already.
+/// Which seats were asked in one round of requests, and by which roster their votes count.
 ///
-/// A vote belongs to a seat of a roster, and not to an address: however many addresses of a list lead to one master, now or one after
-/// the other, its seat is asked once. So whatever counts the replies of a round counts seats, and a majority of the nodes is a majority
-/// of the seats. All seats of a round are those of one roster, which is the one of the first node that is asked.
+/// A vote belongs to a seat of a roster, not to an address: however many addresses of a list lead to one master, now or one after the
+/// other, its seat is asked once. So counting the replies of a round counts seats, and a majority of the nodes is a majority of the
+/// seats. The first node that is asked decides by which roster the others have to vote.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ pub struct RollCall {
 /// By which roster the nodes have to vote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Counted {
-    /// By that of the first node that is asked.
+    /// By the roster of the first node that is asked.
     #[default]
     First,
     /// By this one.

@@ -11,7 +11,7 @@ pub fn set_order<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// How many locks are kept of a batch that asked for them at once, in [`set_order`]: those before the first that was not granted.
-/// That one is waited for. All behind it are released: whoever waits for the lock must hold nothing that comes after it.
+/// That one is waited for. All behind it are released: a caller that waits for a lock must hold none that comes after it.
 pub fn kept_of_batch(granted: impl IntoIterator<Item = bool>) -> usize {
     granted.into_iter().take_while(|granted| *granted).count()
 }

@@ -125,7 +125,7 @@ impl Membership {
         self.chose
     }
 
-    /// Asks for a change, in place of the one that was asked for before.
+    /// Asks for a change, instead of the one that was asked for before.
     pub fn request(&mut self, change: Option<Change>) {
         self.request = change;
     }

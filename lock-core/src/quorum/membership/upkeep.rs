@@ -7,7 +7,7 @@ use crate::node::{FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Ro
 use crate::quorum::{drift, majority};
 use crate::random::Epoch;
 
-/// How long a node that joins grants nothing, for this `quarantine_ttl`: the drift of its clock is added, and that of a holder's.
+/// How long a node that joins grants nothing: `quarantine_ttl`, and twice the drift, for its own clock and a holder's.
 #[must_use]
 pub fn quarantine_length(quarantine_ttl: Duration) -> Duration {
     quarantine_ttl.saturating_add(drift(quarantine_ttl).saturating_mul(2))
