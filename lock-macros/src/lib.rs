@@ -42,7 +42,7 @@ use proc_macro::TokenStream;
 /// | `busy_status = 409` | Handlers only. The status when another holder has the lock: 409, 423, 429 or 503. | 409 |
 /// | `retry_after = "1s"` | Handlers only. The header `Retry-After` of the responses that have one: whole seconds, from 1 s to 1 h. | `"1s"` |
 /// | `body_timeout = "30s"` | Handlers only. How long the request body may take to arrive before the lock is acquired: from 1 ms to one day. Then the response is 408. | `"30s"` |
-/// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse`, not `async`, that answers lock errors in place of the problem document. | |
+/// | `on_error = path` | Handlers only. A `fn(LockError) -> impl IntoResponse`, not `async`, that answers lock errors instead of the problem document. | |
 /// | `state` | Handlers only, without a value. The lock manager comes from the [router's state](#handlers). | |
 /// | `manager = expr` | The lock manager, for [functions that are not handlers](#functions-and-methods). | |
 /// | `crate = path` | The path of `lock_axum`, if it is renamed or re-exported: without it, rustc cannot find `lock_axum`. | `::lock_axum` |
@@ -70,7 +70,7 @@ use proc_macro::TokenStream;
 /// # Several resources
 ///
 /// With a list, the locks on all resources are acquired, or none, with one `wait` for all. However the lists of two functions
-/// are written, they do not wait for each other in a circle. A handler takes `Leases` in place of `Lease` and
+/// are written, they do not wait for each other in a circle. A handler takes `Leases` instead of `Lease` and
 /// `FencingToken`: it has a lease with a token for each resource, in the order of the list. In a function,
 /// `Lease::current_for(resource)` returns each of them. The loss of one is the loss of all. `hold = "session"` is for one
 /// resource.
@@ -91,7 +91,7 @@ use proc_macro::TokenStream;
 ///   to make room for a faster one. axum's `DefaultBodyLimit` limits each body.
 /// - Parameters of the types `Lease` and `FencingToken`, in any position, are not extracted but provided by the lock,
 ///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognizes the types by
-///   the last segment of their path. Under another name, such as that of a type alias, or inside another type, such as
+///   the last segment of their path. Under another name, such as a type alias, or inside another type, such as
 ///   `Result<Lease, _>`, `Extension<Arc<Lease>>` or a tuple, they are compile errors.
 /// - A parameter of type `Request` or `Parts`, also under another name, has the lease and the token in its extensions when
 ///   the body runs, so that a service to which the handler forwards it finds them. A type that contains a request has
@@ -100,7 +100,7 @@ use proc_macro::TokenStream;
 ///   them, that is rejected with 500, and the event `lock.not_guarded` says what to do. An extractor may swallow the
 ///   rejection, as axum's derive does for a field `Option<Lease>`: then the event is all there is, and the handler gets
 ///   `None`. Take the lease as a parameter of the handler and pass it on, or put a `LockLayer` around the handler:
-///   extractors see the lease of the layer, and the handler's parameters are those of the attribute's lock. What looks
+///   extractors see the lease of the layer, and the handler's parameters come from the attribute's lock. What looks
 ///   into the extensions without these extractors, such as a field `Option<Extension<Lease>>`, just finds no lease.
 /// - The lock is held until the handler has answered. With `hold = "body"`, it is held until the response's body has been
 ///   sent: a body that is streamed runs under the lock, and ends with an error if the lease is lost. The answer to `HEAD` and
@@ -114,7 +114,7 @@ use proc_macro::TokenStream;
 /// - Parameters are owned values of a type that the route knows: neither `&str` nor `impl Trait`. Type parameters need
 ///   the bounds that axum requires of a handler, such as `Send + 'static`.
 /// - The handler is nested in a generated function. If it is an associated function, it can name neither `Self` nor the
-///   type parameters of its `impl` (E0401). Write the type in place of `Self`, and give the handler type parameters of its
+///   type parameters of its `impl` (E0401). Write the type instead of `Self`, and give the handler type parameters of its
 ///   own, which the route names: `post(Shop::deduct::<Stock>)`.
 ///
 /// # What runs under the lock
@@ -142,7 +142,7 @@ use proc_macro::TokenStream;
 ///
 /// With `adopt = true`, a request with the header `lock-delegation` runs under the lock of the service that sent it, with that service's
 /// token: nothing is acquired, and `ttl`, `wait`, `max_hold` and `renew` are the sender's. A request without the header acquires the lock.
-/// A delegation that is not valid, or for another resource than that of the request, is answered with 403 `lock-delegation-refused`, and
+/// A delegation that is not valid, or for another resource than the request, is answered with 403 `lock-delegation-refused`, and
 /// the body does not run. It cannot be combined with `hold = "session"`, because the answer tells the sender that the work is done.
 ///
 /// # Functions and methods

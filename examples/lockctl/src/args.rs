@@ -69,7 +69,7 @@ Examples:
   lockctl inspect 'export{2}'
   lockctl inspect stock:42 --json --prefix shop:")]
     Inspect(LockArgs),
-    /// Take a lock from whoever holds it. Status 0 if it was taken, or nobody held it.
+    /// Take a lock from its holder. Status 0 if it was taken, or nobody held it.
     ///
     /// The former holder cannot renew, but it may work until it tries to: a third of its ttl, at most. What shuts it out at once is
     /// a claim of the printed token at what the lock protects.
@@ -114,7 +114,7 @@ pub(crate) struct SetArgs {
     /// Address of a sentinel, such as `10.0.0.1:26379`; repeat it for each one. `--sentinel-master` says which master is theirs.
     #[arg(long = "sentinel", value_name = "ADDRESS", value_delimiter = ',', global = true)]
     pub(crate) sentinels: Vec<String>,
-    /// Name of a master that the sentinels watch over, or a URL with the name in place of the host: `redis://user:password@mymaster`;
+    /// Name of a master that the sentinels watch over, or a URL with the name instead of the host: `redis://user:password@mymaster`;
     /// repeat it for each one.
     ///
     /// Other users of the machine can see the arguments of a process: put a URL with a password in the variable.

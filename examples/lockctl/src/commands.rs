@@ -45,12 +45,12 @@ pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error
     }
 }
 
-/// A manager that asks for the shortest time to live: a shorter one than that of the set is fine, and a longer one would raise it.
+/// A manager that asks for the shortest time to live: one that is shorter than the set's is fine, and a longer one would raise it.
 fn connect(set: &SetArgs) -> Result<LockManager, Box<dyn Error>> {
     Ok(builder(set)?.max_ttl(MIN_TTL).connect_lazy()?)
 }
 
-/// A manager that leaves no trace on the masters: whoever looks with a wrong prefix forms no set there.
+/// A manager that leaves no trace on the masters: looking with a wrong prefix forms no set there.
 fn look(set: &SetArgs) -> Result<LockManager, Box<dyn Error>> {
     Ok(builder(set)?.max_ttl(MIN_TTL).passive(true).connect_lazy()?)
 }

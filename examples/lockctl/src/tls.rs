@@ -13,7 +13,7 @@ use lock_core::rustls::{ClientConfig, RootCertStore};
 /// The files of certificates.
 #[derive(Args)]
 pub(crate) struct TlsArgs {
-    /// File (PEM) with the certificates that sign those of the masters. All masters are then connected to over TLS, and what the
+    /// File (PEM) with the certificates that sign the masters' certificates. All masters are then connected to over TLS, and what the
     /// system trusts does not count. Without it, `rediss://` trusts what the system trusts.
     #[arg(long = "tls-ca", value_name = "FILE", global = true)]
     ca: Option<PathBuf>,

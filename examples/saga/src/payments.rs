@@ -49,7 +49,7 @@ async fn charge(State(db): State<Db>, headers: HeaderMap) -> StatusCode {
     }
 }
 
-/// Returns false if the card has to be topped up first: here, that of every order with an odd number, once.
+/// Returns false if the card has to be topped up first: here, the card of every order with an odd number, once.
 fn charge_once(tx: &Transaction<'_>, key: &str) -> rusqlite::Result<bool> {
     let has_to_be_topped_up = key.ends_with(['1', '3', '5', '7', '9']);
     if has_to_be_topped_up && tx.execute("INSERT OR IGNORE INTO declined VALUES (?)", [key])? > 0 {

@@ -4,7 +4,7 @@ use syn::{GenericArgument, Pat, PatType, PathArguments, PathSegment, Type};
 
 use super::path::last_segment;
 
-/// A parameter that the lock provides, in place of an extractor.
+/// A parameter that the lock provides, instead of an extractor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Injected {
     pub(crate) value: InjectedValue,
@@ -24,7 +24,7 @@ pub(crate) enum Wrapper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InjectedValue {
     Lease,
-    /// Those of a set.
+    /// The leases of a set.
     Leases,
     FencingToken,
     Hold,

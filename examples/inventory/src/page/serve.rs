@@ -111,7 +111,7 @@ pub async fn serve(
     let instances = try_join_all((1..=INSTANCES).map(|instance| Instance::start(blueprint(instance)))).await?;
     let addresses: Vec<_> = instances.iter().map(Instance::address).collect();
 
-    // A manager of its own, because that of an instance may stand still.
+    // A manager of its own, because the manager of an instance may stand still.
     let locks = masters.connect(&config.prefix).await?;
 
     let listen_failed = |source| RunError::Listen { address: config.listen, source };
