@@ -65,6 +65,22 @@ async fn pass(time: Duration) {
 
 impl Lease {
     /// The fencing token of this grant (not the latest of the resource).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// let earlier = guard.token();
+    /// guard.release().await?;
+    ///
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert!(guard.token() > earlier); // what has seen this token refuses the earlier one
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.0.grant.token
@@ -74,12 +90,42 @@ impl Lease {
     ///
     /// For a permit, this is its slot, as `export{2}`: tokens of different slots cannot be compared, and each slot is to be claimed
     /// for itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert_eq!(guard.resource(), "stock:42");
+    ///
+    /// let permit = locks.permits("export", 3).acquire().await?;
+    /// assert!(["export{0}", "export{1}", "export{2}"].contains(&permit.resource()));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn resource(&self) -> &str {
         self.0.resource.as_str()
     }
 
     /// The slot of a [permit](crate::LockManager::permits), from 0 to one less than the number of permits. `None` for any other lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// const PORTS: [u16; 3] = [7001, 7002, 7003];
+    ///
+    /// let permit = locks.permits("port", 3).acquire().await?;
+    /// let port = permit.slot().map(|slot| PORTS[slot as usize]);
+    /// assert!(port.is_some()); // nobody else uses this one
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn slot(&self) -> Option<u32> {
         self.0.grant.keys.slot()
@@ -87,24 +133,82 @@ impl Lease {
 
     /// What the name of the resource was made from, such as `stock:{sku}`; `other` if that is not known. See
     /// [`LockRequest::template`](crate::LockRequest::template).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").template("stock:{sku}").acquire().await?;
+    /// assert_eq!(guard.template(), "stock:{sku}");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn template(&self) -> &str {
         self.0.hold.template()
     }
 
     /// How long ago the lease began.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("report:daily").acquire().await?;
+    /// tokio::time::sleep(Duration::from_secs(3)).await;
+    /// println!("held for {:?}", guard.age());
+    /// # assert!(guard.age() >= Duration::from_secs(3));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn age(&self) -> Duration {
         self.0.term.age()
     }
 
     /// What the lock allows beside it. That of a writer changes to [`Kind::Read`] when it is [downgraded](crate::LockGuard::downgrade).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// use lock_core::Kind;
+    ///
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("catalog").acquire().await?;
+    /// assert_eq!(guard.kind(), Kind::Write);
+    /// let guard = guard.downgrade().await?;
+    /// assert_eq!(guard.kind(), Kind::Read);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.0.kind()
     }
 
     /// The remaining validity, unless the lease is renewed. Zero once it has ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # use std::time::Duration;
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").ttl(Duration::from_secs(5)).renew(false).acquire().await?;
+    /// // A call to another service should end before the lock does.
+    /// let timeout = guard.remaining().min(Duration::from_secs(2));
+    /// # assert_eq!(timeout, Duration::from_secs(2));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let remaining = self.remaining_alone();
@@ -112,6 +216,21 @@ impl Lease {
     }
 
     /// Whether the lock is still held. Once false, it stays false.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::LockError> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// let lease = guard.lease();
+    /// assert!(lease.is_valid());
+    /// guard.release().await?;
+    /// assert!(!lease.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.is_valid_alone() && self.bond().is_none_or(Bond::is_valid)

@@ -102,6 +102,22 @@ impl Default for LockManagerBuilder {
 
 impl LockManagerBuilder {
     /// Adds masters of any kind, such as [`MemoryNode`](crate::MemoryNode).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_core::{LockManager, MemoryNode};
+    ///
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let locks = LockManager::builder().nodes(nodes.clone()).connect().await?;
+    /// nodes[0].set_down(true);
+    /// let guard = locks.lock("stock:42").acquire().await?; // two of three are a majority
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn nodes<I>(mut self, nodes: I) -> Self
     where
         I: IntoIterator,
@@ -115,6 +131,17 @@ impl LockManagerBuilder {
     /// exclude each other.
     ///
     /// Up to 512 bytes without control characters and braces. Defaults to `lock:`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .prefix("shop:") // the lock "stock:42" has the key shop:stock:42
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -124,6 +151,17 @@ impl LockManagerBuilder {
     /// noticed.
     ///
     /// Defaults to an empty name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .set_name("locks of the shop")
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn set_name(mut self, name: impl Into<String>) -> Self {
         self.set_name = name.into();
         self
@@ -132,6 +170,20 @@ impl LockManagerBuilder {
     /// Sets the default for [`LockRequest::ttl`](crate::LockRequest::ttl): how long a key lives unless it is renewed.
     ///
     /// From 100 ms to `max_ttl`. Defaults to 10 s, or to `max_ttl` if that is less.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// let locks = LockManager::builder().nodes([MemoryNode::new()]).ttl(Duration::from_secs(5)).connect().await?;
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// assert!(guard.remaining() <= Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -141,6 +193,21 @@ impl LockManagerBuilder {
     /// their turn in a burst of callers, and for a majority of the nodes that is gone for a moment.
     ///
     /// Up to one day; zero means to try once. Defaults to 2 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockError, LockManager, MemoryNode};
+    /// let locks = LockManager::builder().nodes([MemoryNode::new()]).wait(Duration::ZERO).connect().await?;
+    /// let _guard = locks.lock("stock:42").acquire().await?;
+    /// let second = locks.lock("stock:42").acquire().await; // at once
+    /// assert!(matches!(second, Err(LockError::Contended { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
         self.defaults.wait = wait;
         self
@@ -149,6 +216,20 @@ impl LockManagerBuilder {
     /// Sets the default for [`LockRequest::max_hold`](crate::LockRequest::max_hold): how long a lock may be held in all.
     ///
     /// From 1 ms to 7 days. Defaults to 60 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockError, LockManager, LossReason, MemoryNode};
+    /// let locks = LockManager::builder().nodes([MemoryNode::new()]).max_hold(Duration::from_secs(5)).connect().await?;
+    /// let stuck = locks.lock("report:daily").run(async |_lease| std::future::pending::<()>().await).await;
+    /// assert!(matches!(stuck, Err(LockError::Lost { reason: LossReason::MaxHold, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.defaults.max_hold = max_hold;
         self
@@ -157,6 +238,21 @@ impl LockManagerBuilder {
     /// Sets the default for [`LockRequest::renew`](crate::LockRequest::renew): whether locks are renewed while they are held.
     ///
     /// Defaults to true.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// let locks = LockManager::builder().nodes([MemoryNode::new()]).renew(false).connect().await?;
+    /// let guard = locks.lock("report:daily").ttl(Duration::from_secs(2)).acquire().await?;
+    /// tokio::time::sleep(Duration::from_secs(2)).await;
+    /// assert!(!guard.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn renew(mut self, renew: bool) -> Self {
         self.defaults.renew = renew;
         self
@@ -166,6 +262,24 @@ impl LockManagerBuilder {
     /// grant.
     ///
     /// From zero to just below `ttl`. Defaults to zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// let locks = LockManager::builder()
+    ///     .nodes([MemoryNode::new()])
+    ///     .ttl(Duration::from_secs(10))
+    ///     .min_validity(Duration::from_secs(8)) // a grant that took two seconds is given back
+    ///     .connect()
+    ///     .await?;
+    /// assert!(locks.lock("stock:42").acquire().await?.remaining() >= Duration::from_secs(8));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.defaults.min_validity = min_validity;
         self
@@ -175,6 +289,20 @@ impl LockManagerBuilder {
     /// grants no locks for as long as the longest `max_ttl` that any client of the set had.
     ///
     /// From 100 ms to one day. Defaults to 60 s; for a ZooKeeper ensemble that is named by its address, to 30 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockError, LockManager, MemoryNode};
+    /// let locks = LockManager::builder().nodes([MemoryNode::new()]).max_ttl(Duration::from_secs(20)).connect().await?;
+    /// let too_long = locks.lock("report:daily").ttl(Duration::from_secs(30)).acquire().await;
+    /// assert!(matches!(too_long, Err(LockError::InvalidOptions { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = Some(max_ttl);
         self
@@ -184,6 +312,17 @@ impl LockManagerBuilder {
     /// [`LockError::QueueFull`](crate::LockError::QueueFull).
     ///
     /// At least 1. Defaults to 1024.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .max_waiters(64) // the 65th caller that waits for a resource is turned away at once
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
         self
@@ -197,6 +336,17 @@ impl LockManagerBuilder {
     /// answered with 408; `body_timeout` of layer and attribute limits each.
     ///
     /// At least 1. Defaults to 64 MiB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .max_buffered_bytes(256 * 1024 * 1024)
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn max_buffered_bytes(mut self, max_buffered_bytes: usize) -> Self {
         self.max_buffered_bytes = max_buffered_bytes;
         self
@@ -206,6 +356,24 @@ impl LockManagerBuilder {
     /// [audience](crate::delegation::Delegate::audience), and those for nobody in particular.
     ///
     /// 1 to 128 bytes. Defaults to none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// let nodes = [MemoryNode::new()];
+    /// let shop = LockManager::builder().nodes(nodes.clone()).connect().await?;
+    /// let payment = LockManager::builder().nodes(nodes).audience("payment").connect().await?;
+    ///
+    /// let guard = shop.lock("order:7").acquire().await?;
+    /// let delegation = guard.delegate().audience("payment").create()?;
+    /// let adopted = payment.adopt(delegation.as_str()).await?;
+    /// assert_eq!(adopted.token(), guard.token());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.audience = Some(audience.into());
         self
@@ -215,6 +383,18 @@ impl LockManagerBuilder {
     ///
     /// From 1 ms to 10 s. Defaults to what the slowest kind of node in the set needs: for Redis, a twentieth of the time to live, but
     /// at least 5 ms and at most 50 ms; for PostgreSQL, a fifth, but at least 50 ms and at most 2 s; for ZooKeeper, 2 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .node_timeout(Duration::from_millis(200)) // the masters are on another continent
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.node_timeout = Some(node_timeout);
         self
@@ -230,6 +410,21 @@ impl LockManagerBuilder {
     /// when the time is over.
     ///
     /// From 100 ms to 10 minutes. Defaults to 10 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{ConnectError, LockManager, MemoryNode};
+    /// let node = MemoryNode::new();
+    /// node.set_down(true);
+    /// let builder = LockManager::builder().nodes([node]).connect_timeout(Duration::from_secs(1));
+    /// assert!(matches!(builder.connect().await, Err(ConnectError::NotFormed { .. } | ConnectError::NoQuorum { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.connect_timeout = connect_timeout;
         self
@@ -240,6 +435,17 @@ impl LockManagerBuilder {
     /// forgot do not come back by its doing.
     ///
     /// Defaults to `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .passive(true) // a tool that only looks
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn passive(mut self, passive: bool) -> Self {
         self.passive = passive;
         self
@@ -252,6 +458,23 @@ impl LockManagerBuilder {
     /// list were wiped. So this is for a person to decide, once, and not for the settings of a service.
     ///
     /// Defaults to `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// nodes[2].set_down(true); // and it will not come back
+    /// let builder = LockManager::builder().nodes(nodes).max_ttl(Duration::from_secs(10));
+    /// let locks = builder.form_with_missing(true).connect().await?; // the two are in quarantine
+    /// tokio::time::sleep(Duration::from_secs(30)).await;
+    /// drop(locks.lock("stock:42").acquire().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn form_with_missing(mut self, form_with_missing: bool) -> Self {
         self.form_with_missing = form_with_missing;
         self
@@ -267,6 +490,17 @@ impl LockManagerBuilder {
     /// - it is a standby that was promoted, which had not received everything.
     ///
     /// Only for a single master; with several, a restarted one sits out its quarantine while the others go on. Defaults to `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1"]) // the only one: appendonly yes, appendfsync always
+    ///     .assume_durable(true)
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn assume_durable(mut self, assume_durable: bool) -> Self {
         self.assume_durable = assume_durable;
         self
@@ -276,6 +510,14 @@ impl LockManagerBuilder {
     /// two managers with the same seed draw the same owner ids, and mistake each other's locks for their own.
     ///
     /// Defaults to the system's randomness.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// let locks = LockManager::builder().nodes([MemoryNode::new()]).seed(7).connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -296,6 +538,17 @@ impl LockManagerBuilder {
     /// `lock-axum` makes of them never do.
     ///
     /// Defaults to `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .redact(true) // spans and events have the template "user:{id}", and no ids
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn redact(mut self, redact: bool) -> Self {
         self.redact = redact;
         self

@@ -62,6 +62,16 @@ impl LockManagerBuilder {
     /// Adds Redis or Valkey servers by URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
     ///
     /// They must be independent masters, not replicas of each other, with `maxmemory-policy noeviction`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://app:secret@10.0.0.2:6380/1", "unix:///run/redis.sock"])
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
     pub fn redis<I>(mut self, urls: I) -> Self
     where
         I: IntoIterator,
