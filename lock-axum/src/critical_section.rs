@@ -30,7 +30,7 @@ pub(crate) struct Completed<T, G> {
 ///
 /// # Errors
 ///
-/// The rejection that answers in place of the handler.
+/// The rejection that is answered instead of the handler's response.
 ///
 /// # Cancel safety
 ///
@@ -131,7 +131,7 @@ pub(crate) fn finish_response(
     Ok(hold_until_end(response, guard))
 }
 
-/// The rejection that answers in place of the handler.
+/// The rejection that is answered instead of the handler's response.
 pub(crate) fn reject(
     error: LockError,
     policy: &Policy,

@@ -99,7 +99,7 @@ pub struct Policy {
     pub busy_status: u16,
     /// The header `Retry-After`, in whole seconds.
     pub retry_after: Duration,
-    /// What metrics and traces show in place of the resource.
+    /// What metrics and traces show instead of the resource.
     pub template: Option<Arc<str>>,
     /// The same for each resource of a set of locks.
     pub templates: Vec<Arc<str>>,

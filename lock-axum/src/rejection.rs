@@ -211,7 +211,7 @@ fn adopt_problem(error: &AdoptError, retry_after: Duration) -> Problem {
         AdoptError::OtherAudience { .. } => "the delegation is for another service",
         AdoptError::Expired { .. } => "the delegation has expired",
         // `AdoptError` is non-exhaustive: an error added later is refused, too.
-        _ => "the lock is not held by whoever made the delegation",
+        _ => "the lock is no longer held by the sender of the delegation",
     };
     Problem::delegation_refused(detail.to_owned())
 }

@@ -15,7 +15,7 @@ pub(crate) struct LockOptions {
     pub(crate) min_validity: Duration,
     pub(crate) renew: bool,
     pub(crate) kind: Kind,
-    /// What observers and spans are told in place of the resource.
+    /// What observers and spans are told instead of the resource.
     pub(crate) template: Option<Arc<str>>,
 }
 

@@ -47,13 +47,14 @@ impl StaleToken {
     /// Creates the error, and reports the refused claim: as the event `lock.stale_token` and, with the feature `metrics`, in
     /// `lock_fence_rejections_total`.
     ///
-    /// For claims that are made without the functions of [`fence`](crate::fence). `claimant` is the `&Lease` that was refused. `sink` is a word for the store that refused,
-    /// such as `sqlite`, `redis` or `invoices`: a label of the metric, so it comes from the program and not from a request.
+    /// For claims that are made without the functions of [`fence`](crate::fence). `claimant` is the `&Lease` that was refused. `sink` is
+    /// a word for the store that refused it, such as `sqlite` or `invoices`: a label of the metric, so take it from the program and
+    /// not from a request.
     /// `seen` is the larger token that the resource has seen, if it is known.
     ///
     /// The event does not name the resource. A token may be checked far from the manager that knows whether names are
-    /// [redacted](lock_core::LockManagerBuilder::redact): on another thread, or by another service. Who wants the name in the log
-    /// has it in the error.
+    /// [redacted](lock_core::LockManagerBuilder::redact): on another thread, or by another service. Log the error if you
+    /// want the name.
     #[must_use]
     pub fn report(sink: &'static str, claimant: impl Into<Claimant>, seen: Option<u64>) -> Self {
         let claimant = claimant.into();

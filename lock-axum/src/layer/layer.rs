@@ -28,7 +28,7 @@ use crate::policy::{OnDisconnect, OnLost};
 /// - If the lock is not acquired, or is lost, the response is a problem document. See
 ///   [HTTP responses](crate#http-responses).
 ///
-/// The settings default to those of the [`LockManager`]. A setting that is out of range panics when the layer is built.
+/// The settings default to the [`LockManager`]'s. A setting that is out of range panics when the layer is built.
 ///
 /// Apply the layer with `route_layer` of a `MethodRouter`, as in the example: `post(deduct).route_layer(layer)`. It then
 /// runs for the methods of that router alone. A `Router` does not know which methods its routes have, so with
@@ -40,7 +40,7 @@ use crate::policy::{OnDisconnect, OnLost};
 ///
 /// # Upgrades
 ///
-/// When a handler answers with 101, as that of a WebSocket does, the lock is held until that answer, and not for the
+/// When a handler answers with 101, to begin a WebSocket for example, the lock is held until that answer, and not for the
 /// session that follows. [`hold_until_session_end`](Self::hold_until_session_end) lets the handler take it along.
 /// [`hold_until_body_end`](Self::hold_until_body_end) has no effect on an upgrade, which is logged once for each layer as
 /// `lock.upgrade_not_held`.
@@ -105,10 +105,9 @@ impl LockLayer {
     /// # Panics
     ///
     /// If the template is invalid: empty, with an unbalanced brace, with an unknown placeholder, with two placeholders
-    /// that nothing separates, with a control character, or with more than 512 bytes of text; or with a placeholder in the syntax of others:
-    /// `/:sku`, `*sku` or `${sku}`. Also if a placeholder has an
-    /// invalid name: those of path parameters consist of letters, digits, `_` and `-`, those of headers are HTTP tokens, and
-    /// those of query parameters contain no whitespace.
+    /// that nothing separates, with a control character, with more than 512 bytes of text, or with a placeholder in another syntax:
+    /// `/:sku`, `*sku` or `${sku}`. Also if a placeholder has an invalid name: names of path parameters consist of letters, digits, `_`
+    /// and `-`, names of headers are HTTP tokens, and names of query parameters contain no whitespace.
     ///
     /// # Examples
     ///
@@ -132,7 +131,7 @@ impl LockLayer {
 
     /// Creates a layer that locks several resources at once, given by templates as in [`new`](Self::new): all of them or none.
     ///
-    /// The handler finds [`Leases`](crate::Leases) in place of a `Lease` and a `FencingToken`, with a token for each
+    /// The handler finds [`Leases`](crate::Leases) instead of a `Lease` and a `FencingToken`, with a token for each
     /// resource, and so does outer middleware in the response extensions. [The guide](crate::guide::several_locks) says
     /// when one lock is better.
     ///
@@ -365,7 +364,7 @@ impl LockLayer {
     /// Handles a request that carries a [delegation](lock_core::Lease::delegate), in the header `lock-delegation`, under that: nothing is
     /// acquired, and the handler has the lease and the token of the service that sent it. A request without one acquires the lock.
     ///
-    /// A delegation that is not valid, or for another resource than that of the request, is answered with 403
+    /// A delegation that is not valid, or for another resource than the request, is answered with 403
     /// `lock-delegation-refused`, and the handler does not run. `ttl`, `wait`, `max_hold` and `renew` are the sender's.
     /// [The guide](crate::guide::delegation) has both sides.
     ///
@@ -439,7 +438,7 @@ impl LockLayer {
         self
     }
 
-    /// Sets a function that answers lock errors, in place of the problem document.
+    /// Sets a function that answers lock errors, instead of the problem document.
     ///
     /// It is called for every [`LockError`]. Errors that are not of the lock, such as a [`KeyError`], are still
     /// answered with a problem document. So is a lost lease if the function answers it with a status below 400.

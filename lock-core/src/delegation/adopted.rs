@@ -82,7 +82,7 @@ pub(crate) struct Adopter<'a> {
     pub(crate) registry: &'a Arc<LeaseRegistry>,
     pub(crate) closing: &'a CancellationToken,
     pub(crate) audience: Option<&'a str>,
-    /// Those of the manager's locks.
+    /// The manager's defaults for locks.
     pub(crate) options: LockOptions,
 }
 

@@ -22,7 +22,7 @@ const MAC_LEN: usize = 32;
 pub(crate) struct Claims {
     /// The set of masters that holds the lock.
     pub(crate) set: SetId,
-    /// Who may work under the lock; `None` for anyone who has the credential.
+    /// The service that may work under the lock; `None` for any that has the credential.
     pub(crate) audience: Option<String>,
     pub(crate) resource: String,
     pub(crate) token: u64,
@@ -33,11 +33,11 @@ pub(crate) struct Claims {
     pub(crate) nonce: u64,
 }
 
-/// [`Claims`] with a code that only who knows the owner id of the lock can compute.
+/// [`Claims`] with a code that takes the owner id of the lock to compute.
 ///
 /// It travels as text: the claims and an HMAC-SHA256 of them (RFC 2104), in base64url. The key of the HMAC is the value of the lock
-/// key. Holder and masters know it, and it is in no credential: who reads a credential can use it until it expires, and can
-/// forge no other.
+/// key. Holder and masters know it, and it is in no credential: a thief can use a credential until it expires, but forge no
+/// other.
 pub(crate) struct Credential {
     pub(crate) claims: Claims,
     signed: Vec<u8>,
@@ -117,7 +117,7 @@ impl Credential {
 }
 
 impl fmt::Debug for Credential {
-    /// Without the code: who reads it in a log cannot use it.
+    /// Without the code: a reader of the log cannot use it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credential").field("claims", &self.claims).finish_non_exhaustive()
     }

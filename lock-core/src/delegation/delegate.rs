@@ -49,13 +49,16 @@ pub struct Delegate {
 }
 
 impl Delegate {
-    /// For how long it can be used: 10 ms to a day, and the `ttl` of the lock by default. It ends with the lock in any case.
+    /// Sets how long the delegation can be used. It ends with the lock in any case.
+    ///
+    /// From 10 ms to one day. Defaults to the `ttl` of the lock.
     pub fn expires_in(self, expires_in: Duration) -> Self {
         Self { expires_in, ..self }
     }
 
-    /// Which service may use it: one whose [`audience`](crate::LockManagerBuilder::audience) is this, of 1 to 128 bytes. By default any
-    /// service of the same masters.
+    /// Sets which service may use the delegation, by its [`audience`](crate::LockManagerBuilder::audience).
+    ///
+    /// 1 to 128 bytes. Defaults to any service with the same masters.
     pub fn audience(self, audience: impl Into<String>) -> Self {
         Self { audience: Some(audience.into()), ..self }
     }
@@ -91,9 +94,9 @@ impl Delegate {
     }
 }
 
-/// A delegation of a lease: a text for the service that is to work under the lock. Who has the text can use it until it expires
-/// or the masters have the lock no more, so it is not shown in logs. They have it for up to a `ttl` after a release while a delegation is
-/// unfinished.
+/// A delegation of a lease: a text for the service that is to work under the lock. Everybody who has the text can use it until it
+/// expires or the masters have the lock no more, so it is not shown in logs. After a release with an unfinished delegation, they have
+/// the lock for up to a `ttl`.
 ///
 /// It is unfinished until [`around`](Self::around) was answered. Dropping it finishes nothing: the service that has the text may be at
 /// work.
@@ -154,7 +157,7 @@ impl Delegation {
     ///
     /// # Errors
     ///
-    /// That of the request, such as a timeout. It leaves the delegation unfinished, because the other service may be at work.
+    /// The error of the request, such as a timeout. It leaves the delegation unfinished, because the other service may be at work.
     ///
     /// # Cancel safety
     ///

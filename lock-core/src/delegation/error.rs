@@ -63,7 +63,7 @@ pub enum AdoptError {
     #[error("the text is not a delegation, or one of another version of this library")]
     Malformed,
     /// It is of a lock on another set of masters.
-    #[error("the delegation is of a lock on another set of masters ({theirs}) than that of this service ({ours})")]
+    #[error("the delegation is of a lock on the set of masters {theirs}, and this service uses the set {ours}")]
     OtherSet {
         /// The id of that set.
         theirs: String,
@@ -88,7 +88,7 @@ pub enum AdoptError {
     },
     /// The holder that made it does not have the lock any more, or nobody who has the lock made it.
     #[error(
-        "no majority of the masters holds {resource:?} for whoever made the delegation: {}",
+        "no majority of the masters holds {resource:?} for the maker of the delegation: {}",
         crate::error::list(votes)
     )]
     Refused {

@@ -55,7 +55,7 @@ pub enum LockError {
         resource: String,
         /// How long the caller waited.
         waited: Duration,
-        /// The votes of the last attempt; for a release, those of the nodes that did not acknowledge it. If the caller waited in
+        /// The votes of the last attempt; for a release, the votes of the nodes that did not acknowledge it. If the caller waited in
         /// line until its time was over, each is [`Overloaded`](NodeError::Overloaded).
         votes: Vec<NodeVote>,
     },
@@ -93,10 +93,10 @@ pub enum LockError {
         /// How long locks on the resource were held lately by this manager; `None` if that is not known.
         typical_hold: Option<Duration>,
     },
-    /// On so many nodes that there is no majority, the key of the lock holds something that is not a lock: a hash or a list, say. A
-    /// retry does not help.
+    /// On too many nodes for a majority, the key of the lock holds something that is not a lock: a hash or a list, say. A retry does
+    /// not help.
     #[error(
-        "the key of {resource:?} holds data that is not a lock, of another type than a string: {}; delete that key, or use another \
+        "the key of {resource:?} holds data that is not a lock, because it is not a string: {}; delete that key, or use another \
          prefix or resource",
         list(votes)
     )]
@@ -334,7 +334,7 @@ pub(crate) fn list(votes: &[NodeVote]) -> String {
 pub enum LossReason {
     /// Its validity ended before it was renewed.
     Expired,
-    /// So many nodes had lost the key that no majority can hold it.
+    /// Too many nodes had lost the key for a majority to hold it.
     Gone,
     /// It was held for `max_hold`.
     MaxHold,

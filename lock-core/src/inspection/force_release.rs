@@ -24,17 +24,17 @@ const STRAGGLERS: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForcedRelease {
-    /// A token that is larger than every token of the former holder, and smaller than those of later holders. Nobody else has it.
+    /// A token that is larger than every token of the former holder, and smaller than the tokens of later holders. Nobody else has it.
     ///
     /// Claim it at the resource to shut the former holder out at once.
     pub token: FencingToken,
-    /// Who was evicted. Empty if nobody held the lock.
+    /// The holders that were evicted. Empty if nobody held the lock.
     pub evicted: Vec<HolderTag>,
     /// The names of the nodes on which the key was deleted.
     pub freed_on: Vec<String>,
 }
 
-/// Evicts whoever holds a lock.
+/// Evicts the holders of a lock.
 pub(crate) struct ForceRelease {
     pub(crate) engine: Arc<Engine>,
     pub(crate) leases: Arc<LeaseRegistry>,

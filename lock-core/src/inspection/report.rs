@@ -49,9 +49,9 @@ pub struct LockOnNode {
     pub name: String,
     /// Whether it votes, and so counts for [`LockReport::verdict`].
     pub votes: bool,
-    /// Who has the key of the lock on this node, to write.
+    /// The writer that has the key of the lock on this node.
     pub holder: Option<HolderTag>,
-    /// Who has it to read: at most 1024, those that have it longest.
+    /// The readers that have it: at most 1024, the ones that have it longest.
     pub readers: Vec<HolderTag>,
     /// Whether that is a stranger: the value of the key is not one that this library writes.
     pub stranger: bool,
@@ -61,13 +61,13 @@ pub struct LockOnNode {
     pub fence: Option<u64>,
     /// How many managers wait in the queue of the node.
     pub waiters: u32,
-    /// Who was force-released and cannot have the lock again.
+    /// The holders that were force-released and cannot have the lock again.
     pub evicted: Vec<HolderTag>,
     /// What keeps the node from voting, or from replying.
     pub problem: Option<NodeError>,
 }
 
-/// Who holds a lock, by what a majority of the nodes says.
+/// The state of a lock, as a majority of the nodes says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockVerdict {
@@ -77,7 +77,7 @@ pub enum LockVerdict {
     Held,
     /// Readers.
     Shared {
-        /// How many have it on a majority of the nodes. Those of one process are one.
+        /// How many have it on a majority of the nodes. All readers of one process count as one.
         readers: usize,
     },
     /// The nodes do not agree: an attempt or a release is in progress, or was cut short; or the nodes that did not reply would decide.
@@ -88,9 +88,9 @@ pub enum LockVerdict {
 }
 
 impl LockReport {
-    /// Who holds the lock, as a majority of the nodes that vote says.
+    /// The state of the lock, as a majority of the voting nodes says.
     ///
-    /// It was so when the nodes replied. Nothing keeps it so: do not decide by it who may write.
+    /// It was so when the nodes replied, and may have changed since: do not decide by it who may write.
     #[must_use]
     pub fn verdict(&self) -> LockVerdict {
         self.verdict

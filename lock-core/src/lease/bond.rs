@@ -35,7 +35,7 @@ impl Bond {
         self.leases().map(|lease| lease.remaining_alone()).min().unwrap_or_default()
     }
 
-    /// One of the leases ended for this reason: so do those of the set.
+    /// One of the leases ended for this reason, and so do all others of the set.
     pub(super) fn end(&self, reason: LossReason) {
         if self.is_released() {
             return;

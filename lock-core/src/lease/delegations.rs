@@ -45,8 +45,8 @@ impl Delegations {
         state.unfinished = state.unfinished.saturating_sub(1);
     }
 
-    /// Whether there has been any. The next local holder would have the same owner id, so that each of them would prove that the
-    /// lock is still held for whoever has it.
+    /// Whether there has been any. The next local holder would have the same owner id, so the lock
+    /// would still count as held for the service that has a delegation.
     pub(super) fn made(&self) -> bool {
         self.state().made
     }

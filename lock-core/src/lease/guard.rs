@@ -128,7 +128,7 @@ impl LockGuard {
 
     /// Releases the lock and returns whether it was still held: `false` if the lease had been lost, or no majority of the nodes
     /// had the key any more. A guard that shares an outer lease returns whether that is valid, and releases nothing. So does the guard of a
-    /// lease with unfinished [delegations](Lease::delegate), whose key is left to expire, and that of a reader while other readers of
+    /// lease with unfinished [delegations](Lease::delegate), whose key is left to expire, and a reader's guard while other readers of
     /// this process go on.
     ///
     /// # Errors

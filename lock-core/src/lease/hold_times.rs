@@ -6,7 +6,7 @@ use std::time::Duration;
 const SLOTS: usize = 4096;
 /// The bits of a slot that hold the mean, in microseconds: up to twelve days, more than any hold. The others hold the tag.
 const MEAN: u64 = (1 << 40) - 1;
-/// The weight of the last hold is one in so many.
+/// The last hold has the weight one in four.
 const WEIGHT: u64 = 4;
 
 /// How long the locks of a manager were held lately: for each resource, a mean in which the last holds weigh most.

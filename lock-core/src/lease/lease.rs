@@ -171,7 +171,7 @@ impl Lease {
         self.0.term.age()
     }
 
-    /// What the lock allows beside it. That of a writer changes to [`Kind::Read`] when it is [downgraded](crate::LockGuard::downgrade).
+    /// What the lock allows beside it. A writer becomes [`Kind::Read`] when it is [downgraded](crate::LockGuard::downgrade).
     ///
     /// # Examples
     ///
@@ -486,7 +486,7 @@ impl Lease {
         }
     }
 
-    /// Ends the lease, once and for all; unless it was released, also those of its set.
+    /// Ends the lease for good; unless it was released, also the other leases of its set.
     pub(crate) fn end(&self, reason: LossReason) {
         self.0.end(reason);
     }

@@ -13,8 +13,8 @@ use crate::node::{LockKeys, QueuePosition};
 use crate::random::OwnerId;
 use crate::waiting::HandoverTerms;
 
-/// How old the nodes' last word is at most when another reader comes that would share a grant. Without asking anew, the readers of one
-/// busy process would keep a writer out for ever.
+/// How old the nodes' last word is at most when another reader comes that would share a grant. If the nodes were not
+/// asked again, the readers of one busy process would keep a writer out for ever.
 const HEARD_LATELY: Duration = Duration::from_millis(20);
 
 /// What this process reads: for each lock (none is read that has slots), the grant that further readers may share. As many as locks are held.
@@ -22,7 +22,7 @@ const HEARD_LATELY: Duration = Duration::from_millis(20);
 pub(super) struct Readings(Mutex<HashMap<Arc<str>, Arc<SharedGrant>>>);
 
 impl Readings {
-    /// Offers a grant to further readers, in place of an earlier one.
+    /// Offers a grant to further readers, instead of an earlier one.
     pub(super) fn add(&self, grant: &Arc<SharedGrant>) {
         self.lock().insert(grant.keys.queue_shared(), Arc::clone(grant));
     }

@@ -188,8 +188,8 @@ pub(super) async fn ask_nodes(engine: Arc<Engine>, grant: Arc<SharedGrant>) {
     }
 }
 
-/// Whether the nodes still have the lock for a lease that was taken a while ago: asks them, if their word is good for its holder no more,
-/// who is to get it only now. Ends the lease if they lost it.
+/// Whether the nodes still have the lock for a lease that was taken a while ago, and that its holder gets only now. Asks them, unless
+/// their word is still good. Ends the lease if they lost it.
 pub(crate) async fn is_still_held(engine: &Arc<Engine>, lease: &Lease) -> bool {
     let sent = Instant::now();
     let grant = lease.shared_grant();

@@ -37,8 +37,8 @@ impl Scope {
 }
 
 impl Lease {
-    /// The innermost lease under which this task runs: that of [`run`](crate::LockRequest::run), of a guarded function, or of
-    /// a guarded handler; of a set of locks, the first as written. Spawned tasks do not inherit it; see [`scope`](Self::scope).
+    /// The innermost lease under which this task runs: in [`run`](crate::LockRequest::run), in a guarded function, or in a guarded
+    /// handler. For a set of locks, it is the first as written. Spawned tasks do not inherit it; see [`scope`](Self::scope).
     ///
     /// # Examples
     ///
@@ -59,8 +59,8 @@ impl Lease {
         SCOPE.try_with(|frame| frame.lease.clone()).ok()
     }
 
-    /// The innermost lease on a resource under which this task runs: of a set of locks, any. A [permit](crate::LockManager::permits)
-    /// is found by the name of the resource, and by that of its slot.
+    /// The innermost lease on a resource under which this task runs, also of a set of locks. A [permit](crate::LockManager::permits) is
+    /// found by the name of the resource or of its slot.
     ///
     /// # Examples
     ///

@@ -38,8 +38,8 @@ pub(crate) struct SharedGrant {
     is_barred: AtomicBool,
     /// When the last round of renewal began.
     round_began: Mutex<Option<Instant>>,
-    /// The present question to the nodes, which all readers await that want to share the grant, and when it was asked. It has no timer,
-    /// which would be that of the runtime where it is first polled.
+    /// The present question to the nodes, which all readers await that want to share the grant, and when it was asked. It has no
+    /// timer: a timer would belong to the runtime that polls it first.
     asking: Mutex<Option<(Instant, Question)>>,
 }
 

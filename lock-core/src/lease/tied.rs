@@ -10,7 +10,7 @@ pub(super) trait Tied: Send + Sync {
     /// The remaining validity, whatever becomes of other locks of its set.
     fn remaining_alone(&self) -> Duration;
 
-    /// Ends the lease, once and for all; unless it was released, also those of its set.
+    /// Ends the lease for good; unless it was released, also the other leases of its set.
     fn end(&self, reason: LossReason);
 
     /// Ends the lease, but no other of its set. Returns whether it had not ended before.

@@ -127,8 +127,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the prefix of all keys. With an empty prefix, the lock keys are those of a plain Redlock, and the two kinds of clients
-    /// exclude each other.
+    /// Sets the prefix of all keys. With an empty prefix, lock keys are named as a plain Redlock names them, and the two kinds of
+    /// clients exclude each other.
     ///
     /// Up to 512 bytes without control characters and braces. Defaults to `lock:`.
     ///
@@ -405,7 +405,7 @@ impl LockManagerBuilder {
     /// listens at the address, a name is not known, the connection is closed or takes no more clients, no reply comes in time, Redis is
     /// loading its data (`LOADING`), PostgreSQL is starting up (`57P03`), a ZooKeeper ensemble has no leader, the sentinels do not agree.
     ///
-    /// What does not pass by itself is not waited for: a refused login, a server of another kind, a master that must not be used or
+    /// It does not wait for what does not pass by itself: a refused login, a server of another kind, a master that must not be used or
     /// belongs to another set, one that refuses writes. A wrong host or port looks like a master that is starting, and is reported
     /// when the time is over.
     ///
@@ -431,8 +431,8 @@ impl LockManagerBuilder {
     }
 
     /// Sets whether this manager only looks at who the masters are: it forms no set, lets no master join, and changes nothing about the
-    /// members. For tools that must leave no trace where no set is. As long as others keep the set in order, locks work as ever; masters that
-    /// forgot do not come back by its doing.
+    /// members. For tools that must leave no trace where there is no set. Locks work as long as other managers keep the set in order; this
+    /// one does not bring masters back that forgot.
     ///
     /// Defaults to `false`.
     ///
@@ -534,8 +534,7 @@ impl LockManagerBuilder {
     /// Sets whether the names of resources are left out of spans, events and the dashboard of `lock-axum`, because they say something
     /// about customers, for example. The template and the fencing token remain.
     ///
-    /// The errors that callers get name the resource all the same: they are for the caller, who knows it. The responses that
-    /// `lock-axum` makes of them never do.
+    /// The errors that callers get still name the resource, which they know. The responses that `lock-axum` makes of them never do.
     ///
     /// Defaults to `false`.
     ///

@@ -12,7 +12,7 @@ use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::Failure;
 
-/// A caller that asks for a lock; for one of those of a set.
+/// A caller that asks for a lock, alone or as one of a set.
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a> {
     pub(super) resource: &'a str,

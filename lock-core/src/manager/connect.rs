@@ -101,7 +101,7 @@ async fn problem(cluster: &Cluster, node: usize) -> Option<NodeError> {
     }
 }
 
-/// Whether a node will vote without anybody's help, or with that of this manager.
+/// Whether a node will vote without help, or with the help of this manager alone.
 fn ends_by_itself(problem: &NodeError) -> bool {
     match problem {
         NodeError::Quarantined { .. } | NodeError::Unadmitted => true,
@@ -121,7 +121,7 @@ mod tests {
 
     const HUNG: Duration = Duration::from_secs(3600);
 
-    /// Three nodes, of which so many answer nothing.
+    /// Three nodes, `hung` of which answer nothing.
     fn nodes(hung: usize) -> Vec<MemoryNode> {
         let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
         nodes[..hung].iter().for_each(|node| node.set_delay(HUNG));

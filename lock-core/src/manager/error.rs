@@ -56,8 +56,8 @@ pub enum ConfigError {
     },
     /// A master that has to be alone in its set was named beside others.
     #[error(
-        "the master {node} has to be the only one, and {} {} named beside it: it decides alone, and is replicated by itself; name it \
-         alone, or give the others a manager of their own",
+        "the master {node} has to be the only one, and {} {} named beside it: it is replicated by consensus and decides alone; remove \
+         the others, or give them a manager of their own",
         others.join(", "), if others.len() == 1 { "is" } else { "are" }
     )]
     NotAlone {

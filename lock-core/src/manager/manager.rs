@@ -150,8 +150,8 @@ impl LockManager {
     /// process share one hold on the nodes, if they have the same `ttl` and renew it. One that comes later joins without a round trip if
     /// the nodes said in the last 20 ms that no writer waits, and with one otherwise.
     ///
-    /// Readers may have the same [token](Lease::token). It is larger than that of every writer before them, unless that writer
-    /// [downgraded](crate::LockGuard::downgrade) to read with them, and smaller than that of every writer after them.
+    /// Readers may have the same [token](Lease::token). It is larger than the token of every writer before them, unless that
+    /// writer [downgraded](crate::LockGuard::downgrade) to read with them, and smaller than the token of every writer after them.
     ///
     /// # Examples
     ///
@@ -174,12 +174,12 @@ impl LockManager {
     /// Begins a request for one of the permits of a resource: at most `permits` holders at once, from 1 to 100. The same as
     /// `lock(resource).kind(Kind::Permit { of: permits })`.
     ///
-    /// Each permit is a *slot*: a whole lock, with its own key and its own fencing tokens, whose name is that of the
-    /// [lease](Lease::resource), such as `export{2}`. The permits of a resource and the [lock](Self::lock) on it know nothing of each other.
+    /// Each permit is a *slot*: a whole lock, with its own key and its own fencing tokens, whose name, such as
+    /// `export{2}`, is the [resource](Lease::resource) of the lease. The permits of a resource and the [lock](Self::lock) on it know nothing of each other.
     ///
     /// The first slot that is tried is the one that this process released last, so that a permit takes one round trip where
     /// processes mostly find their own slots free. If it is held, the nodes are asked once which are free, and one of those is tried.
-    /// If none is, callers wait in one queue for all slots; whichever slot is released first is the next one's.
+    /// If none is, callers wait in one queue for all slots, and the first slot that is released goes to the first of them.
     ///
     /// All instances should ask for the same number. While they differ, at most the largest hold, and a slot may be offered to an instance
     /// that may not have it, which leaves it to the next.

@@ -91,13 +91,13 @@ impl LockManager {
         home.run(|| masters::members(Arc::clone(cluster))).await.flatten()
     }
 
-    /// What the nodes have of the lock on a resource, by asking each of them now, also those that do not vote: who holds it, for how
-    /// much longer, and how many wait. Changes nothing. Takes up to two seconds if a node does not answer.
+    /// Asks every node now, also nodes that do not vote, what it has of the lock on a resource: who holds it, for how much longer, and
+    /// how many wait. Changes nothing. Takes up to two seconds if a node does not answer.
     ///
-    /// Holders are named by [tags](crate::inspection::HolderTag). Whose a tag is, nodes do not know.
+    /// Holders are named by [tags](crate::inspection::HolderTag). The nodes do not know which process has a tag.
     ///
-    /// [Permits](Self::permits) are asked for one by one, by the names of their slots: `export{0}`, `export{1}`. Their queue is one, so
-    /// each says how many wait for any of them. The lock on `export` is another one.
+    /// Ask for [permits](Self::permits) one by one, by the names of their slots: `export{0}`, `export{1}`. They share a queue, so each
+    /// says how many wait for any of them. The lock on `export` is another one.
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl LockManager {
         report.ok_or(LockError::ShuttingDown { resource, waited: Duration::ZERO })
     }
 
-    /// Takes the lock on a resource from whoever holds it, and lets the next caller have it. For operators, and for holders that will
-    /// not release: a process that hangs, or a stranger's key that does not expire.
+    /// Takes the lock on a resource from its holder, and lets the next caller have it. For operators, if a holder does not release it: a
+    /// process that hangs, or a key of another program that does not expire.
     ///
     /// The former holder cannot renew, nor have the lock again under the same grant. **It is not stopped at once**: it notices with its
     /// next renewal, a third of its `ttl` after the last one, and may work until then beside the next holder. If it does not renew,
@@ -139,14 +139,14 @@ impl LockManager {
     /// every write that carries a token of the former holder is refused from then on. A holder in this very manager is notified at
     /// once.
     ///
-    /// The masters grant the lock to nobody for 125 ms. Only until then may further callers in the former holder's process get it by what
-    /// that holder was told: readers that join it, or waiters to which it is handed over. This returns when the 125 ms are over, so that
-    /// the lock can be had.
+    /// For 125 ms, the masters grant the lock to nobody. Until then, further callers in the former holder's process may still get it without
+    /// asking the masters: readers that join the holder, or waiters to which the lock is handed over. This returns when the 125 ms are
+    /// over, so that the lock can be acquired.
     ///
     /// The holder of a [permit](Self::permits) is evicted by the name of its slot, such as `export{2}`.
     ///
-    /// Evicted is who holds the lock when the nodes are first asked: of a lock that is [read](Self::read), all its readers. A successor
-    /// that acquires it meanwhile keeps it. If nobody holds it, the token is issued all the same.
+    /// It evicts whoever holds the lock when the nodes are first asked; if the lock is [read](Self::read), all readers. A successor that
+    /// acquires it meanwhile keeps it. If nobody holds it, the token is still issued.
     ///
     /// # Errors
     ///

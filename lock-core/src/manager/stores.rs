@@ -94,12 +94,12 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Adds one master that Redis Sentinel watches over under this name: a single node, whoever is the master at the time.
+    /// Adds one master that Redis Sentinel watches over under this name: a single node, whichever server is the master.
     ///
-    /// All sentinels are asked at every connect, and the address is taken that a majority of them names, or all that answer if its server says that it is a
-    /// master. A replica that was promoted is a node that forgot, however much it received: it grants nothing before every lock
-    /// has ended that its predecessor granted, which takes the longest `max_ttl` of all clients. So a failover costs that long;
-    /// a small [`max_ttl`](Self::max_ttl) shortens it. Attempts meanwhile wait inside `wait`, or get
+    /// At every connect, all sentinels are asked. The node uses the address that a majority of them names, or all that answer, if its
+    /// server says that it is a master. A promoted replica counts as a node that forgot, however much it received: it grants nothing
+    /// until every lock has ended that its predecessor granted. So a failover costs the longest `max_ttl` of all clients; a small
+    /// [`max_ttl`](Self::max_ttl) shortens it. Attempts meanwhile wait inside `wait`, or get
     /// [`LockError::NoQuorum`](crate::LockError::NoQuorum). [`assume_durable`](Self::assume_durable) has no effect here.
     ///
     /// In a **split brain**, two holders are possible: while a master that is cut off from the sentinels still has clients of its own,
@@ -107,7 +107,7 @@ impl LockManagerBuilder {
     /// masters have no such gap, and no pause; three masters with Sentinel each can be one set, too.
     ///
     /// A sentinel is written `host[:port]`, with the port 26379 by default, or as a URL, `redis://user:password@host:port`. The
-    /// master is written as its name, or as a URL with the name in place of the host: `redis://user:password@mymaster/0`. With
+    /// master is written as its name, or as a URL with the name instead of the host: `redis://user:password@mymaster/0`. With
     /// the feature `tls`, `rediss://` works for both; the certificate has to be valid for the address that the sentinels
     /// name. The user needs `+role` on the master, besides what [`RedisNode`](crate::RedisNode#permissions) lists, and `+sentinel` on
     /// the sentinels. A TLS configuration of your own is not supported here.
