@@ -1,5 +1,5 @@
-//! The tests that the documentation names exist, its links lead somewhere, the matrix of what is tried together is complete, the page of
-//! evidence lists the tests of each promise, and the tables of events and metrics have all of them.
+//! The tests, files and functions that the documentation names exist, its links lead somewhere, the matrix of what is tried together is
+//! complete, the page of evidence lists the tests of each promise, and the tables of events and metrics have all of them.
 
 mod evidence;
 mod names;
@@ -135,4 +135,58 @@ fn the_matrix_has_a_cell_for_every_pair() {
         assert!(has_reason || is_tried, "{one} and {other}: name a test, or say why they never meet");
     }
     assert_eq!(pairs.next(), None, "no pair is missing");
+}
+
+/// The files of the workspace, by their paths below its root.
+fn files() -> Vec<String> {
+    fn collect(folder: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = entry.file_name().unwrap().to_str().unwrap();
+            if entry.is_dir() && name != "target" && !name.starts_with('.') {
+                collect(&entry, found);
+            } else if entry.is_file() {
+                found.push(entry.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(root(), &mut found);
+    found
+}
+
+/// Pages shorten paths, so a file is one whose path ends with the name. Before "in" stand the functions that are in the file.
+#[test]
+fn every_file_and_function_that_is_named_exists() {
+    let is_file = |name: &str| {
+        let is_source =
+            [".rs", ".lua", ".sql"].iter().any(|end| name.strip_suffix(end).is_some_and(|stem| !stem.is_empty()));
+        is_source && !name.contains([' ', '*', ':'])
+    };
+    let is_function = |name: &str| !name.contains(['/', '.', ' ']) && name.chars().any(char::is_lowercase);
+    let (files, mut wrong, mut count) = (files(), Vec::new(), 0);
+    for path in ["docs/architecture.md", "docs/glossary.md", "docs/protocol.md"] {
+        let text = page(path);
+        // Every second piece is quoted.
+        let pieces: Vec<&str> = text.split('`').collect();
+        for (at, name) in pieces.iter().enumerate().skip(1).step_by(2).filter(|(_, name)| is_file(name)) {
+            count += 1;
+            let fits = |file: &&String| {
+                file.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+            };
+            let sources: Vec<_> = files.iter().filter(fits).map(|file| page(file)).collect();
+            let mut before = at - 1;
+            while pieces[before] == if before == at - 1 { " in " } else { " and " } && is_function(pieces[before - 1]) {
+                let function = pieces[before - 1].rsplit("::").next().unwrap_or_default();
+                if !sources.iter().any(|source| source.contains(function)) {
+                    wrong.push(format!("{path}: {function} in {name}"));
+                }
+                before -= 2;
+            }
+            if sources.is_empty() {
+                wrong.push(format!("{path}: {name}"));
+            }
+        }
+    }
+    assert!(count > 100, "{count}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
