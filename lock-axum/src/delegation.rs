@@ -20,11 +20,11 @@ use crate::rejection::LockRejection;
 /// An extractor that adopts the delegation in the header `lock-delegation` ([`Delegation::HEADER`]): the handler works under the lock of
 /// the service that sent the request, and with its token.
 ///
-/// The [`LockManager`] is that in the request extensions, on the same masters as the sender's. A request without the header is refused with
+/// It takes the [`LockManager`] from the request extensions, which has to be on the same masters as the sender's. A request without the header is refused with
 /// 403 `lock-delegation-refused`, as is one whose delegation is not valid. Nothing is ever acquired: for routes that others may call with
 /// and without a lock, there are [`adopt_delegations`](crate::LockLayer::adopt_delegations) of the layer and `adopt = true` of the
 /// [attribute](macro@crate::distributed_lock), which also check that the delegation is for the resource of the request, cancel the
-/// handler when the lock is lost, and keep it going when the client hangs up. Here, the handler does that itself.
+/// handler when the lock is lost, and keep it going when the client hangs up. A handler with this extractor does that itself.
 ///
 /// # Examples
 ///

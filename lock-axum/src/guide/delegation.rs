@@ -73,10 +73,10 @@
 //!
 //! # What a delegation is worth
 //!
-//! It is a text that works as a ticket: who has it can use it, as often as they like, until it expires or the masters have the lock no
-//! more. A release deletes the lock there only if every delegation of it was answered; otherwise it is there for up to a `ttl` more,
-//! nobody else has it, and the text is still good for as long. It is signed with what only the holder and the masters know, so nobody can make one or change it, and of no use on other masters, for
-//! another resource, or for the next holder's lock. Send it over TLS, for a short time, and to an audience. It is in no log of this
+//! It is a text that works as a ticket: everybody who has it can use it, as often as they like, until it expires or the masters have
+//! the lock no more. A release deletes the lock there only if every delegation of it was answered. Otherwise the lock stays there for up to a
+//! `ttl`, nobody else gets it, and the text remains valid for that long. It is signed with a secret of the holder and the masters, so nobody can make or change one. It is worth nothing on other masters,
+//! for another resource, or for the next holder's lock. Send it over TLS, for a short time, and to an audience. It is in no log of this
 //! library: [`value`](crate::delegation::Delegation::value) is marked as sensitive, so that HTTP clients hide it, too.
 //!
 //! Audiences are not secrets: they keep a service from using what was sent to another one by mistake. What a service that can reach
@@ -91,4 +91,4 @@
 //!   [claim](super::fencing) of the next holder shuts it out.
 //! - Work after the answer. It tells the sender that the work is done, so a handler that adopts takes its lock into no
 //!   [session](super::sessions), and spawns nothing that goes on.
-//! - A chain. Who adopted a lock cannot delegate it further; the holder can make as many delegations as it likes.
+//! - A chain. A service that adopted a lock cannot delegate it further; the holder can make as many delegations as it likes.

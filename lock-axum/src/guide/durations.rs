@@ -36,22 +36,22 @@
 //! is blocked, as long as the manager is used on another one. Below one second, masters also have less time to reply:
 //! the [`node_timeout`](crate::LockManagerBuilder::node_timeout) is a twentieth of the `ttl` then, and 50 ms otherwise.
 //!
-//! No lock may ask for more than [`max_ttl`](crate::LockManagerBuilder::max_ttl). That is also,
-//! with a margin, for how long a master that restarted grants nothing. So do not raise it for a single long job:
-//! renewal is for that.
+//! No lock may ask for more than [`max_ttl`](crate::LockManagerBuilder::max_ttl). A
+//! restarted master grants nothing for that long, and a margin. So do not raise it for a single long job: renewal is for
+//! that.
 //!
 //! With `renew = false`, the lock ends with its `ttl` whatever the holder does.
 //!
 //! # `wait`: shorter than the client's patience
 //!
-//! A request that waits longer than its client or a proxy will, waits for nothing. Take what is left of their timeout
-//! when the work itself is subtracted. As a rule of thumb, `wait` is how long one hold takes, times the callers that
+//! A request that waits longer than its client or a proxy waits in vain. Take their timeout, less the time for the work
+//! itself. As a rule of thumb, `wait` is how long one hold takes, times the callers that
 //! may be in line.
 //!
 //! `wait` also covers two things that are not contention: a burst of callers, whose attempts wait in line, and a
 //! majority of the masters that is gone for less than a second. Zero, as in
-//! [`try_acquire`](crate::LockRequest::try_acquire), means to try once, and rides out neither. It is right for a job
-//! that somebody else does if this caller does not.
+//! [`try_acquire`](crate::LockRequest::try_acquire), means to try once, and covers neither. It is right for a job that
+//! another instance does if this one does not.
 //!
 //! A caller whose `wait` is over gets [`Contended`](crate::LockError::Contended), in HTTP 409 with a `Retry-After`.
 //!

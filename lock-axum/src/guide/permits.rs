@@ -35,8 +35,8 @@
 //!
 //! # A permit is a lock
 //!
-//! Each permit is a *slot*: a whole lock, with a key of its own, renewed, lost and released as any other. Whoever holds slot 2 of
-//! `export` knows that nobody else does. So the slot can also say *which* of three things is used: the worker, the port, the licence.
+//! Each permit is a *slot*: a whole lock, with a key of its own, renewed, lost and released as any other. The holder of slot 2 of
+//! `export` knows that nobody else has it. So the slot can also say *which* of three things is used: the worker, the port, the licence.
 //!
 //! # Claims name the slot
 //!
@@ -68,7 +68,7 @@
 //! ```
 //!
 //! A claim stops a paused holder from overwriting the work of its successor *in the same slot*. It does not order the holders of
-//! different slots, which work at the same time on purpose: what they share needs a transaction, as ever.
+//! different slots, which work at the same time on purpose: what they share still needs a transaction.
 //!
 //! # What operators do
 //!
@@ -79,13 +79,13 @@
 //!
 //! # What it costs
 //!
-//! One round trip, as for a lock, as long as a process finds the slot free that it used last; that is where it begins. If it is held,
-//! all slots are looked at once, which takes another round trip, and then a free one is tried. If none is free, callers wait in one
-//! queue for all slots, and whichever is released first is the next one's, without a poll.
+//! One round trip, as for a lock, if the slot is free that this process used last: that is where it begins. Otherwise it looks at all
+//! slots, which takes another round trip, and then tries a free one. If none is free, callers wait in one
+//! queue for all slots, and the first slot that is released goes to the first caller, without polling.
 //!
 //! # What it cannot do
 //!
-//! - **More than 100 permits, or a rate.** To limit how much load there is, and not who may work, use a rate limiter. A single process
+//! - **More than 100 permits, or a rate.** To limit load, and not the number of holders, use a rate limiter. A single process
 //!   has `tokio::sync::Semaphore`.
 //! - **Several permits at once.** Two callers that need two of three would hold one each and wait for each other. Inside the scope of a
 //!   permit, asking for the same resource again gives the same lease.

@@ -1,8 +1,8 @@
-//! How to write a node: for a store that is not among those of this crate.
+//! How to write a node for a store that this crate does not have.
 //!
 //! A [`LockNode`](super::LockNode) carries out [`Operation`](super::Operation)s, each in one atomic step, and keeps a
-//! [`NodeRecord`](super::NodeRecord), which it does not have to understand. Who holds a lock, with which token and for how long, is
-//! decided above it.
+//! [`NodeRecord`](super::NodeRecord), which it does not have to understand. The engine above it
+//! decides who holds a lock, with which token and for how long.
 //!
 //! # One store or several
 //!
@@ -10,7 +10,7 @@
 //! consensus is **one** node, [alone](super::LockNode::is_alone) in its set: it survives what its consensus survives. Its members must not be nodes of their own;
 //! they would not be independent.
 //!
-//! A node has to be linearizable: what it acknowledged, each later request finds. A store that may answer from a replica that lags,
+//! A node has to be linearizable: each later request finds what it acknowledged. A store that may answer from a replica that lags,
 //! or that loses acknowledged writes when another replica takes over, is linearizable only as long as the node notices, and then has
 //! another run id.
 //!
@@ -27,14 +27,14 @@
 //! # Time
 //!
 //! A lock expires on the store's clock, `ttl` after the store carried out the request, or later. Never earlier: the holder counts from
-//! before it sent the request. Best is a clock of which only the rate matters, one that is never set. With a wall clock, as in Redis and
+//! before it sent the request. A clock that is never set is best, because only its rate matters. With a wall clock, as in Redis and
 //! PostgreSQL, a step forward ends locks early, and the node says so in its docs. A store with leases in whole seconds rounds up; one
 //! whose locks live as long as a session learns from [`set_max_ttl`](super::LockNode::set_max_ttl) how long that has to be.
 //!
 //! [`Inspection::clock_micros`](super::Inspection::clock_micros) is a wall clock, for the end of quarantines and as a hint for
 //! tokens.
 //!
-//! How long a request takes is the engine's to limit: by [`node_timeout`](super::LockNode::node_timeout), whose default
+//! The engine limits how long a request may take, by [`node_timeout`](super::LockNode::node_timeout), whose default
 //! is for stores in memory. [`submit`](super::LockNode::submit) must not block.
 //!
 //! # Forgetting
@@ -46,14 +46,14 @@
 //!
 //! | store | run id | because |
 //! |---|---|---|
-//! | Redis | the one that the server draws when it starts, and that of the history of its data | whatever it saved, the last writes may be missing; and it may have been a replica in between |
+//! | Redis | the id that the server draws when it starts, and the id of the history of its data | whatever it saved, the last writes may be missing; and it may have been a replica in between |
 //! | a database that recovers every commit | its system id, and what differs after a promotion or a restored backup | a restart loses nothing |
 //! | the same, without waiting for the disk | also a value that a crash erases, in an unlogged table | a clean restart loses nothing |
 //! | a store with consensus | the id of its cluster, which a restored backup does not have | a majority of its members remembers |
 //!
 //! Locks, fences and record have to be in one memory: they are lost together, or not at all. A request names the
-//! [`Epoch`](super::Epoch) in which the node was admitted, and the node compares it with that of its record, in the same
-//! atomic step: otherwise a node that forgot could vote before it is inspected.
+//! [`Epoch`](super::Epoch) in which the node was admitted, and the node compares it with the epoch of its record, in the
+//! same atomic step: otherwise a node that forgot could vote before it is inspected.
 //!
 //! # A store that must not be used
 //!
@@ -63,8 +63,8 @@
 //!
 //! # Example
 //!
-//! A node in which every method is one transaction on a table: here behind a mutex, so that the order is that of the calls, and
-//! a mutex does for a transaction.
+//! A node in which every method is one transaction on a table: here behind a mutex, so that requests are
+//! executed in the order of the calls.
 //!
 //! **A node without a waiting room is complete.** Queue, reservations and wake-ups save turns and time; exclusion and tokens do not rest on
 //! them. This node has none of them: [`wakeups`](super::LockNode::wakeups) stays as it is, and waiters poll. To this node, a reader is one
