@@ -8,10 +8,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::found::Found;
-use super::submission::{Submission, Submissions, refuse};
+use super::present_link::{self, PresentLink};
+use super::submission::{Message, Submission, Submissions, refuse};
 use super::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
-    RecordWrite, present_link,
+    RecordWrite, ReplySender, Request,
 };
 use crate::random::Epoch;
 use crate::task::Task;
@@ -76,6 +77,7 @@ impl<S: Session> Link<S> {
         Self(Arc::new(Shared { session, submissions, worker, gone, found: Mutex::default() }))
     }
 
+    #[cfg(feature = "zookeeper")]
     pub(super) fn session(&self) -> &Arc<S> {
         &self.0.session
     }
@@ -174,5 +176,54 @@ impl<S: Session> present_link::Link for Link<S> {
 
     fn worker(&self) -> &Task {
         &self.0.worker
+    }
+}
+
+/// The methods of [`LockNode`](super::LockNode) that are the same for every node that has a link.
+impl<S: Session> PresentLink<Link<S>> {
+    pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
+        self.send(Message { request, reply_to }.into());
+    }
+
+    pub(super) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        if let Some(submission) = Submission::of_all(requests) {
+            self.send(submission);
+        }
+    }
+
+    fn send(&self, submission: Submission) {
+        match self.read(|link| Ok(link.clone())) {
+            Ok(link) => link.submit(submission),
+            Err(error) => refuse(submission.into_messages(), &error),
+        }
+    }
+
+    pub(super) fn write_record(
+        &self,
+        keyspace: &Arc<Keyspace>,
+        write: RecordWrite,
+    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
+        let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
+        Box::pin(async move { link?.write_record(&keyspace, &write).await })
+    }
+
+    pub(super) fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
+        let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
+        Box::pin(async move { link?.read_fences(&keyspace).await })
+    }
+
+    pub(super) fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
+        let link = self.inspected();
+        Box::pin(async move { link?.look(&look).await })
+    }
+
+    pub(super) fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
+        let link = self.inspected();
+        Box::pin(async move { link?.evict(&evict).await })
+    }
+
+    /// Resolves when the link is known to be lost, has no connection, or there is none.
+    pub(super) fn disconnected(&self) -> NodeFuture<()> {
+        self.read(|link| Ok(link.disconnected())).unwrap_or_else(|_| Box::pin(async {}))
     }
 }

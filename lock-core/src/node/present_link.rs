@@ -1,13 +1,10 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use super::link::{self, Session};
-use super::submission::{Message, Submission, refuse};
-use super::{
-    Evict, Eviction, FenceReading, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord, RecordWrite,
-    ReplySender, Request,
-};
+use super::NodeError;
+#[cfg(feature = "redis")]
+use super::NodeFuture;
 use crate::task::Task;
 
 /// A connection, or a session, over which a node reaches its server.
@@ -90,57 +87,5 @@ impl<L: Link> PresentLink<L> {
 
     fn link(&self) -> MutexGuard<'_, Option<L>> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The methods of [`LockNode`](super::LockNode) that are the same for every node that has a link.
-impl<S: Session> PresentLink<link::Link<S>> {
-    pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.send(Message { request, reply_to }.into());
-    }
-
-    pub(super) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
-        if let Some(submission) = Submission::of_all(requests) {
-            self.send(submission);
-        }
-    }
-
-    fn send(&self, submission: Submission) {
-        match self.read(|link| Ok(link.clone())) {
-            Ok(link) => link.submit(submission),
-            Err(error) => refuse(submission.into_messages(), &error),
-        }
-    }
-
-    pub(super) fn write_record(
-        &self,
-        keyspace: &Arc<Keyspace>,
-        write: RecordWrite,
-    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.write_record(&keyspace, &write).await })
-    }
-
-    pub(super) fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.read_fences(&keyspace).await })
-    }
-
-    pub(super) fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let link = self.inspected();
-        Box::pin(async move { link?.look(&look).await })
-    }
-
-    pub(super) fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let link = self.inspected();
-        Box::pin(async move { link?.evict(&evict).await })
-    }
-
-    /// Resolves when the link is known to be lost, has no connection, or there is none.
-    pub(super) fn disconnected(&self) -> NodeFuture<()> {
-        match &*self.link() {
-            Some(link) => link.disconnected(),
-            None => Box::pin(async {}),
-        }
     }
 }
