@@ -77,7 +77,7 @@ impl<S: Session> Link<S> {
         Self(Arc::new(Shared { session, submissions, worker, gone, found: Mutex::default() }))
     }
 
-    #[cfg(feature = "zookeeper")]
+    #[cfg(any(feature = "redis", feature = "zookeeper"))]
     pub(super) fn session(&self) -> &Arc<S> {
         &self.0.session
     }

@@ -16,7 +16,7 @@ mod inspection;
 mod invalid_url;
 mod keyspace;
 mod limits;
-#[cfg(any(feature = "postgres", feature = "zookeeper"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod link;
 mod lock_node;
 mod look;
@@ -35,7 +35,7 @@ mod replies;
 mod reply;
 mod request;
 mod roster;
-#[cfg(any(feature = "postgres", feature = "zookeeper"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod submission;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 mod tls;

@@ -3,8 +3,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::NodeError;
-#[cfg(feature = "redis")]
-use super::NodeFuture;
 use crate::task::Task;
 
 /// A connection, or a session, over which a node reaches its server.
@@ -63,17 +61,6 @@ impl<L: Link> PresentLink<L> {
             Some(link) => read(link),
             None => Err(NodeError::Unreachable { reason: "not connected".into() }),
         }
-    }
-
-    /// Resolves when the link is known to be lost, or there is none.
-    #[cfg(feature = "redis")]
-    pub(super) fn lost(&self) -> NodeFuture<()> {
-        let gone = self.link().as_ref().map(|link| link.gone().clone());
-        Box::pin(async move {
-            if let Some(gone) = gone {
-                gone.cancelled().await;
-            }
-        })
     }
 
     /// Gives the link up.

@@ -16,6 +16,13 @@ pub(super) struct Message {
     pub(super) reply_to: ReplySender,
 }
 
+#[cfg(feature = "redis")]
+impl AsRef<Request> for Message {
+    fn as_ref(&self) -> &Request {
+        &self.request
+    }
+}
+
 /// What has one place in the order of requests: one request, or several that were submitted at once and are written together.
 pub(super) struct Submission {
     first: Message,
@@ -32,6 +39,11 @@ impl Submission {
 
     pub(super) fn is_single(&self) -> bool {
         self.others.is_empty()
+    }
+
+    #[cfg(feature = "redis")]
+    pub(super) fn len(&self) -> usize {
+        1 + self.others.len()
     }
 
     pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {

@@ -1,4 +1,4 @@
-//! Inspects a server, and prepares a connection to it.
+//! Inspects a server.
 
 use std::collections::HashMap;
 
@@ -7,33 +7,12 @@ use redis::{Pipeline, Value};
 
 use super::query::{query, read};
 use super::record;
-use super::script::LEDGER;
 use crate::node::record_fields::FIELDS;
 use crate::node::{Inspection, Keyspace, MAX_TOKEN, NodeError, Refusal};
 use crate::random::WaiterId;
 
 /// The oldest version of Redis that has every command and option that the scripts use.
 const MIN_VERSION: (u32, u32) = (6, 2);
-
-/// Loads the script, so that requests can refer to it by its hash; and if messages arrive over the connection, has the server say over
-/// it when it loses its data. Returns whether it does.
-///
-/// A server tells every connection that tracks keys when all of them are deleted, by a full synchronization from another master or by
-/// `FLUSHALL`: before it replies to anything else. This connection tracks none (`OPTIN`), so that is all that it is told.
-pub(super) async fn prepare(
-    connection: &mut MultiplexedConnection,
-    messages: Result<(), NodeError>,
-) -> Result<Result<(), NodeError>, NodeError> {
-    let mut pipeline = Pipeline::new();
-    if messages.is_ok() {
-        pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
-    }
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(LEDGER.source());
-    let mut answers = query(connection, &pipeline).await?.into_iter();
-    let mut answer = || read::<String>(answers.next().unwrap_or(Value::Nil)).map(drop);
-    let tells_loss = messages.and_then(|()| answer());
-    answer().map(|()| tells_loss)
-}
 
 /// What an inspection found.
 pub(super) struct Seen {

@@ -1,85 +1,89 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+//! The life of one connection to a server.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio::runtime::Handle;
+use tokio::task::unconstrained;
 
 use super::connect::{CONNECT_TIMEOUT, Connected};
-use super::handle::Handle;
-use super::inspect::Seen;
+use super::evict::evict;
+use super::inspect::{Seen, inspect, is_other_data_of_same_process};
+use super::look::look;
 use super::pushes::Pushes;
+use super::query::{query, read};
+use super::record::{read_fences, write_record};
 use super::replication::Replication;
+use super::script::LEDGER;
 use super::wakeups::subscribe;
-use super::{evict, inspect, look, record};
-use crate::node::found::Found;
+use super::warnings::Warnings;
+use super::worker::Worker;
+use crate::node::link;
+use crate::node::submission::Submissions;
 use crate::node::{
     Evict, Eviction, FenceReading, FoundRecord, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord,
-    RecordWrite, Wakeups, present_link,
+    RecordWrite, Wakeups,
 };
-use crate::random::Epoch;
 use crate::task::Task;
 
-/// The life of one connection.
-#[derive(Clone)]
-pub(super) struct Link {
+pub(super) type Link = link::Link<Session>;
+
+/// A connection that carries requests, and what the server says unasked.
+pub(super) struct Session {
     connection: MultiplexedConnection,
     pushes: Pushes,
-    /// Why the server does not say over this connection when it loses its data, unless it does.
-    tells_loss: Result<(), NodeError>,
-    requests: Handle,
-    worker: Task,
-    found: Arc<Mutex<Found>>,
+    /// Whether the server says over this connection when it loses its data.
+    tells_loss: bool,
+    warnings: Arc<Warnings>,
 }
 
-impl Link {
-    /// Starts to use a connection, over which `pushes` arrive, and loads the script.
-    pub(super) async fn open(
-        connected: Connected,
-        pushes: Pushes,
-        replication: Option<Replication>,
-    ) -> Result<Self, NodeError> {
-        let Connected { mut connection, driver } = connected;
-        let (requests, worker) = Handle::spawn(connection.clone(), driver, pushes.clone(), replication);
-        let tells_loss = inspect::prepare(&mut connection, pushes.must_arrive()).await?;
-        Ok(Self { connection, pushes, tells_loss, requests, worker, found: Arc::default() })
-    }
+/// Starts to use a connection, over which `pushes` arrive, and prepares it.
+pub(super) async fn open(
+    connected: Connected,
+    pushes: Pushes,
+    replication: Option<Replication>,
+    warnings: &Arc<Warnings>,
+) -> Result<Link, NodeError> {
+    let Connected { mut connection, driver } = connected;
+    let (submissions, receiver) = Submissions::channel();
+    let worker = Worker::new(connection.clone(), driver, receiver, pushes.clone(), replication);
+    // Unconstrained: the worker lets other tasks run before it writes what they submit, and again when it waits for the socket or spins.
+    let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run()));
+    let tells_loss = prepare(&mut connection, pushes.must_arrive()).await?;
+    warnings.note_tells_loss(&tells_loss);
+    let gone = pushes.gone().clone();
+    let session = Session { connection, pushes, tells_loss: tells_loss.is_ok(), warnings: Arc::clone(warnings) };
+    Ok(Link::new(Arc::new(session), submissions, worker, gone))
+}
 
-    /// Inspects the server. Also returns why it calls nobody for this user, if it does not.
-    pub(super) async fn inspect(&mut self, keyspace: &Keyspace) -> Result<(Inspection, Option<NodeError>), NodeError> {
-        let seen = timeout(CONNECT_TIMEOUT, self.inspect_and_keep(keyspace)).await;
-        let (inspection, mute) = match seen.unwrap_or(Err(NodeError::TimedOut)) {
-            Ok(Seen { inspection, mute, .. }) => (Ok(inspection), mute),
-            Err(error) => (Err(error), None),
-        };
-        self.found().inspected(&inspection);
-        if matches!(inspection, Err(NodeError::TimedOut | NodeError::Unreachable { .. })) {
-            // Not every connection notices that it was lost: one from a factory need not.
-            self.pushes.gone().cancel();
-        }
-        inspection.map(|inspection| (inspection, mute))
+/// Loads the script, so that requests can refer to it by its hash; and if messages arrive over the connection, has the server say over
+/// it when it loses its data. Returns whether it does.
+///
+/// A server tells every connection that tracks keys when all of them are deleted, by a full synchronization from another master or by
+/// `FLUSHALL`: before it replies to anything else. This connection tracks none (`OPTIN`), so that is all that it is told.
+async fn prepare(
+    connection: &mut MultiplexedConnection,
+    messages: Result<(), NodeError>,
+) -> Result<Result<(), NodeError>, NodeError> {
+    let mut pipeline = Pipeline::new();
+    if messages.is_ok() {
+        pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
     }
+    pipeline.cmd("SCRIPT").arg("LOAD").arg(LEDGER.source());
+    let mut answers = query(connection, &pipeline).await?.into_iter();
+    let mut answer = || read::<String>(answers.next().unwrap_or(redis::Value::Nil)).map(drop);
+    let tells_loss = messages.and_then(|()| answer());
+    answer().map(|()| tells_loss)
+}
 
-    /// Inspects the server. If its data has another id than before, is its own, and it said nothing of a loss, the record is of that id
-    /// from now on: a master draws one when it gets its first replica, and when it has had none for an hour.
-    async fn inspect_and_keep(&mut self, keyspace: &Keyspace) -> Result<Seen, NodeError> {
-        loop {
-            let mut seen = self.pushes.checked(inspect::inspect(&mut self.connection, keyspace).await)?;
-            let Some(kept) = self.kept(&seen.inspection).filter(|_| seen.is_own) else { return Ok(seen) };
-            let written = self.pushes.checked(record::write_record(&mut self.connection, keyspace, &kept).await)?;
-            if let Some(record) = written {
-                seen.inspection.record = FoundRecord::Record(record);
-                return Ok(seen);
-            }
-            // Another client was faster.
-        }
-    }
-
+impl Session {
     /// The record for the new id of the data, if all of it was kept since the last inspection.
-    fn kept(&self, seen: &Inspection) -> Option<RecordWrite> {
-        self.tells_loss.as_ref().ok()?;
-        let before = self.found().run_id.clone()?;
+    fn kept(&self, seen: &Inspection, before: Option<&str>) -> Option<RecordWrite> {
+        let before = before.filter(|_| self.tells_loss)?;
         let record = seen.record.get().filter(|record| record.run_id == before)?;
-        inspect::is_other_data_of_same_process(&before, &seen.run_id).then(|| RecordWrite {
+        is_other_data_of_same_process(before, &seen.run_id).then(|| RecordWrite {
             expected: Some((record.member, record.version)),
             record: NodeRecord { run_id: seen.run_id.clone(), ..record.clone() },
             new_member: false,
@@ -88,67 +92,52 @@ impl Link {
         })
     }
 
-    /// Why the server does not say when it loses its data, unless it does.
-    pub(super) fn tells_loss(&self) -> &Result<(), NodeError> {
-        &self.tells_loss
-    }
-
-    pub(super) async fn wakeups(self, channel: &str) -> Result<Wakeups, NodeError> {
-        subscribe(self.connection, self.pushes, channel).await
-    }
-
-    pub(super) async fn write_record(
-        &mut self,
-        keyspace: &Keyspace,
-        write: &RecordWrite,
-    ) -> Result<Option<NodeRecord>, NodeError> {
-        if !self.found().is_memory_of(write) {
-            return Ok(None);
-        }
-        let written = self.pushes.checked(record::write_record(&mut self.connection, keyspace, write).await)?;
-        self.found().written(written.as_ref());
-        Ok(written)
-    }
-
-    pub(super) async fn read_fences(&mut self, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
-        let run_id = self.found().run_id.clone().unwrap_or_default();
-        self.pushes.checked(record::read_fences(&mut self.connection, keyspace, &run_id).await)
-    }
-
-    pub(super) async fn look(&mut self, look: &Look) -> Result<Vec<LockState>, NodeError> {
-        if let Some(epoch) = look.epoch {
-            self.check_epoch(epoch)?;
-        }
-        self.pushes.checked(look::look(&mut self.connection, look).await)
-    }
-
-    pub(super) async fn evict(&mut self, evict: &Evict) -> Result<Eviction, NodeError> {
-        self.check_epoch(evict.epoch)?;
-        self.pushes.checked(evict::evict(&mut self.connection, evict).await)
-    }
-
-    /// Where a request is to be submitted.
-    pub(super) fn requests(&self, epoch: Epoch) -> Result<Handle, NodeError> {
-        self.check_epoch(epoch).map(|()| self.requests.clone())
-    }
-
-    fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
-        self.found().check_epoch(epoch)
-    }
-
-    fn found(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) async fn wakeups(&self, channel: &str) -> Result<Wakeups, NodeError> {
+        subscribe(self.connection.clone(), self.pushes.clone(), channel).await
     }
 }
 
-impl present_link::Link for Link {
-    const LOST: &str = "connection lost";
+impl link::Session for Session {
+    const LOST: &'static str = "connection lost";
+    const INSPECTION_TIMEOUT: Duration = CONNECT_TIMEOUT;
 
-    fn gone(&self) -> &CancellationToken {
-        self.pushes.gone()
+    /// Inspects the server. If its data has another id than before, is its own, and it said nothing of a loss, the record is of that id
+    /// from now on: a master draws one when it gets its first replica, and when it has had none for an hour.
+    async fn inspect(&self, keyspace: &Keyspace, before: Option<&str>) -> Result<Inspection, NodeError> {
+        let mut connection = self.connection.clone();
+        loop {
+            let Seen { mut inspection, is_own, mute } =
+                self.pushes.checked(inspect(&mut connection, keyspace).await)?;
+            if let Some(kept) = self.kept(&inspection, before).filter(|_| is_own) {
+                match self.pushes.checked(write_record(&mut connection, keyspace, &kept).await)? {
+                    Some(record) => inspection.record = FoundRecord::Record(record),
+                    // Another client was faster.
+                    None => continue,
+                }
+            }
+            self.warnings.note_mute(mute.as_ref());
+            return Ok(inspection);
+        }
     }
 
-    fn worker(&self) -> &Task {
-        &self.worker
+    async fn write_record(&self, keyspace: &Keyspace, write: &RecordWrite) -> Result<Option<NodeRecord>, NodeError> {
+        self.pushes.checked(write_record(&mut self.connection.clone(), keyspace, write).await)
+    }
+
+    async fn read_fences(&self, keyspace: &Keyspace, run_id: &str) -> Result<Option<FenceReading>, NodeError> {
+        self.pushes.checked(read_fences(&mut self.connection.clone(), keyspace, run_id).await)
+    }
+
+    async fn look(&self, of: &Look) -> Result<Vec<LockState>, NodeError> {
+        self.pushes.checked(look(&mut self.connection.clone(), of).await)
+    }
+
+    async fn evict(&self, holders: &Evict) -> Result<Eviction, NodeError> {
+        self.pushes.checked(evict(&mut self.connection.clone(), holders).await)
+    }
+
+    /// Not every connection notices that it was lost: one from a factory need not.
+    fn is_ended_by(&self, error: &NodeError) -> bool {
+        matches!(error, NodeError::TimedOut | NodeError::Unreachable { .. })
     }
 }

@@ -16,11 +16,9 @@ mod codec;
 mod connect;
 mod evict;
 mod factory;
-mod handle;
 mod inspect;
 mod link;
 mod look;
-mod message;
 mod node;
 mod portions;
 mod pushes;
@@ -32,6 +30,7 @@ mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;
 mod wakeups;
+mod warnings;
 mod worker;
 
 pub use self::node::RedisNode;

@@ -1,20 +1,18 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::connect::CONNECT_TIMEOUT;
 use super::factory::Factory;
-use super::link::Link;
+use super::link::{Link, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
+use super::warnings::Warnings;
+use crate::forward_to_node;
 use crate::node::present_link::{Link as _, PresentLink};
-use crate::node::{
-    Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
-    RecordWrite, ReplySender, Request, Wakeups, in_memory_timeout,
-};
+use crate::node::{Inspection, Keyspace, LockNode, NodeError, NodeFuture, Wakeups, in_memory_timeout};
 use crate::random::WaiterId;
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `rediss://`, `unix://`) or from a factory of connections.
@@ -75,21 +73,13 @@ struct Shared {
     name: String,
     factory: Box<Factory>,
     link: PresentLink<Link>,
-    /// Whether it was logged that the server calls nobody for this user.
-    calls_nobody: AtomicBool,
-    /// Whether it was logged that the server does not say when it loses its data.
-    tells_no_loss: AtomicBool,
+    warnings: Arc<Warnings>,
 }
 
 impl RedisNode {
     pub(super) fn with_factory(name: String, factory: Box<Factory>) -> Self {
-        let shared = Shared {
-            name,
-            factory,
-            link: PresentLink::default(),
-            calls_nobody: AtomicBool::default(),
-            tells_no_loss: AtomicBool::default(),
-        };
+        let warnings = Arc::new(Warnings::new(name.clone()));
+        let shared = Shared { name, factory, link: PresentLink::default(), warnings };
         Self { shared: Arc::new(shared), replication: None, is_elected: false }
     }
 
@@ -134,30 +124,9 @@ impl Shared {
             let (pushes, config) = Pushes::new(CancellationToken::new());
             let connected = tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(config)).await;
             let no_answer = || Err(NodeError::Unreachable { reason: "no answer while connecting".into() });
-            let link = Link::open(connected.unwrap_or_else(|_| no_answer())?, pushes, replication).await?;
-            self.note_tells_loss(link.tells_loss());
-            Ok(link)
+            open(connected.unwrap_or_else(|_| no_answer())?, pushes, replication, &self.warnings).await
         };
         self.link.get_or_open(opening).await
-    }
-
-    /// Notes why the server calls nobody for this user, if it does not.
-    fn note_mute(&self, error: Option<&NodeError>) {
-        let was_known = self.calls_nobody.swap(error.is_some(), Ordering::Relaxed);
-        if let (Some(error), false) = (error, was_known) {
-            tracing::warn!(name: "lock.node_calls_nobody", node = self.name, %error,
-                "a node wakes nobody when this process releases a lock, because the user may not PUBLISH; those who wait poll it");
-        }
-    }
-
-    /// Warns once if the server does not say when it loses its data.
-    fn note_tells_loss(&self, tells_loss: &Result<(), NodeError>) {
-        if let Err(error) = tells_loss
-            && !self.tells_no_loss.swap(true, Ordering::Relaxed)
-        {
-            tracing::warn!(name: "lock.node_does_not_tell_losses", node = %self.name, %error,
-                "the server does not say when it loses its data (CLIENT TRACKING); only inspections notice that");
-        }
     }
 }
 
@@ -170,67 +139,23 @@ impl LockNode for RedisNode {
         let (node, keyspace) = (Arc::clone(&self.shared), Arc::clone(keyspace));
         let (replication, is_elected) = (self.replication, self.is_elected);
         Box::pin(async move {
-            let mut link = node.open(replication).await?;
+            let link = node.open(replication).await?;
             let inspection = link.inspect(&keyspace).await;
             if is_elected && matches!(inspection, Err(NodeError::Refused(_))) {
                 // Another server may have taken its place: the next inspection asks where it is.
                 link.close();
             }
-            let (found, mute) = inspection?;
-            node.note_mute(mute.as_ref());
+            let found = inspection?;
             Ok(Inspection { durable: found.durable && !is_elected, ..found })
         })
     }
 
-    fn write_record(
-        &self,
-        keyspace: &Arc<Keyspace>,
-        write: RecordWrite,
-    ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.write_record(&keyspace, &write).await })
-    }
-
-    fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
-        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.read_fences(&keyspace).await })
-    }
-
-    fn submit(&self, request: Request, reply_to: ReplySender) {
-        match self.shared.link.read(|link| link.requests(request.epoch)) {
-            Ok(requests) => requests.submit(request, reply_to),
-            Err(error) => reply_to.send(Err(error)),
-        }
-    }
-
-    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
-        let Some((first, _)) = requests.first() else { return };
-        let epoch = first.epoch;
-        match self.shared.link.read(|link| link.requests(epoch)) {
-            Ok(handle) if requests.iter().all(|(request, _)| request.epoch == epoch) => handle.submit_all(requests),
-            // The epoch changed, or there is no connection: each request has its own answer.
-            _ => requests.into_iter().for_each(|(request, reply_to)| self.submit(request, reply_to)),
-        }
-    }
-
-    fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let link = self.shared.link.inspected();
-        Box::pin(async move { link?.look(&look).await })
-    }
-
-    fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let link = self.shared.link.inspected();
-        Box::pin(async move { link?.evict(&evict).await })
-    }
-
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let (link, channel) = (self.shared.link.inspected(), keyspace.wakeup_channel(waiter));
-        Box::pin(async move { link?.wakeups(&channel).await })
+        Box::pin(async move { link?.session().wakeups(&channel).await })
     }
 
-    fn disconnected(&self) -> NodeFuture<()> {
-        self.shared.link.lost()
-    }
+    forward_to_node!(self => self.shared.link; write_record read_fences submit submit_all look evict disconnected);
 
     fn node_timeout(&self, ttl: Duration) -> Duration {
         in_memory_timeout(ttl) + self.replication.map(|replication| replication.timeout()).unwrap_or_default()

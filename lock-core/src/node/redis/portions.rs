@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::batch::Batch;
-use super::message::Message;
 use super::worker::Worker;
+use crate::node::submission::Message;
 use crate::node::{NodeError, Reply};
 use crate::task::let_others_run;
 

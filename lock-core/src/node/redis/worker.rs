@@ -16,12 +16,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::batch::{Batch, into_batches};
 use super::classify::{is_no_script, node_error};
 use super::codec::{decode, encode};
-use super::message::{Message, Submission};
 use super::portions::portion;
 use super::pushes::Pushes;
 use super::replication::{Replication, if_replicated};
 use super::script::ScriptRef;
-use crate::node::NodeError;
+use crate::node::submission::{Message, Submission, refuse};
+use crate::node::{NodeError, Operation};
 use crate::task::let_others_run;
 
 /// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
@@ -48,7 +48,7 @@ pub(super) struct Worker {
     pub(super) submissions: mpsc::Receiver<Submission>,
     /// Taken out of the channel for the next write. Empty between writes; kept, so that it is not allocated each time.
     taken: Vec<Submission>,
-    /// Whether there are handles.
+    /// Whether more can be submitted.
     open: bool,
     pub(super) gone: CancellationToken,
     /// What the server said without having been asked.
@@ -105,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// Writes messages and distributes replies until the connection is lost or stalls, or until every handle was dropped and
+    /// Writes messages and distributes replies until the connection is lost or stalls, or until the link was dropped and
     /// everything is answered.
     pub(super) async fn run(mut self) {
         let gone = self.gone.clone();
@@ -145,7 +145,7 @@ impl Worker {
         self.requests_in_flight -= batch.len();
         if let (Ok(_), Err(error)) = (&result, self.pushes.check()) {
             // What the server has now may not be what the requests were meant for.
-            return fail(batch, &error);
+            return refuse(batch.into_messages(), &error);
         }
         match result {
             Ok((value, _)) if matches!(by, ScriptRef::Hash) && is_no_script(&value) => {
@@ -165,7 +165,7 @@ impl Worker {
                 if error.is_unrecoverable_error() {
                     self.gone.cancel();
                 }
-                fail(batch, &node_error(&error));
+                refuse(batch.into_messages(), &node_error(&error));
             }
         }
         self.write_batches().await;
@@ -178,7 +178,7 @@ impl Worker {
 
     /// Sends the messages of a batch again that may be, with the source of the script.
     fn send_again(&mut self, batch: Batch<Message>, no_script: &Value) {
-        let (again, never): (Vec<_>, Vec<_>) = batch.into_messages().partition(Message::may_be_sent_again);
+        let (again, never): (Vec<_>, Vec<_>) = batch.into_messages().partition(may_be_sent_again);
         let replies = decode(no_script, never.len());
         never.into_iter().zip(replies).for_each(|(message, reply)| message.reply_to.send(reply));
         // Before what is not written, and so directly behind what is.
@@ -261,10 +261,19 @@ async fn first(in_flight: &mut VecDeque<BoxFuture<'static, BatchReply>>) -> Batc
     }
 }
 
-/// Gives every message of a batch this reply.
-fn fail(batch: Batch<Message>, error: &NodeError) {
-    for message in batch.into_messages() {
-        message.reply_to.send(Err(error.clone()));
+/// Whether a message that met `NOSCRIPT` may be sent again, behind what was sent since.
+///
+/// It was not executed. But the release of an acquire that nobody waits for any longer, or of a replaced lock, may be among
+/// what was sent since: the acquire or replace would then leave a key behind.
+fn may_be_sent_again(message: &Message) -> bool {
+    match message.request.operation {
+        Operation::Acquire { .. } => message.reply_to.is_awaited(),
+        Operation::Replace { .. } => false,
+        Operation::Confirm { .. }
+        | Operation::Extend { .. }
+        | Operation::Downgrade { .. }
+        | Operation::Release { .. }
+        | Operation::LeaveQueue => true,
     }
 }
 
