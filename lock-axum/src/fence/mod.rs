@@ -94,6 +94,8 @@
 mod claimant;
 #[cfg(any(feature = "rusqlite", feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
 mod client;
+#[cfg(any(feature = "rusqlite", feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
+mod errors;
 pub mod redis;
 #[cfg(feature = "rusqlite")]
 pub mod rusqlite;

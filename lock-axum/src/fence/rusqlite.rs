@@ -1,12 +1,10 @@
 //! Claims in SQLite, through [`::rusqlite`]. Needs the feature `rusqlite`.
 
 use ::rusqlite::{OptionalExtension as _, Transaction, params};
-use axum::response::{IntoResponse, Response};
 use lock_core::Lease;
-use thiserror::Error;
 
-use super::client::{SEEN, failed, refused};
-use super::{CHECK, CLAIM, Claimant, StaleToken};
+use super::client::{SEEN, refused};
+use super::{CHECK, CLAIM, Claimant};
 
 /// Claims the resource of a lock for the holder of `lease`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
 ///
@@ -120,25 +118,4 @@ pub fn check_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(
     if seen.is_none() { Ok(()) } else { Err(refused("sqlite", claimant.clone(), seen).into()) }
 }
 
-/// Why a claim failed.
-///
-/// A handler can return it. [`Stale`](Self::Stale) is then answered as [`StaleToken`] is, with 409. [`Database`](Self::Database)
-/// is answered with 500 and logged as the event `lock.claim_failed`.
-#[derive(Debug, Error)]
-pub enum ClaimError {
-    /// A later holder of the lock has claimed the resource.
-    #[error(transparent)]
-    Stale(#[from] StaleToken),
-    /// SQLite failed.
-    #[error("the database failed")]
-    Database(#[from] ::rusqlite::Error),
-}
-
-impl IntoResponse for ClaimError {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Stale(stale) => stale.into_response(),
-            Self::Database(error) => failed(&error),
-        }
-    }
-}
+super::errors::claim_error!(::rusqlite::Error, "SQLite failed.");

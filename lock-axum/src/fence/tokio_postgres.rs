@@ -2,12 +2,10 @@
 
 use ::tokio_postgres::Transaction;
 use ::tokio_postgres::types::Type;
-use axum::response::{IntoResponse, Response};
 use lock_core::Lease;
-use thiserror::Error;
 
-use super::client::{CHECK_AND_LEVEL, SEEN, cannot_check, failed, has_a_snapshot, refused};
-use super::{CLAIM, Claimant, StaleToken};
+use super::client::{CHECK_AND_LEVEL, SEEN, has_a_snapshot, refused};
+use super::{CLAIM, Claimant};
 
 /// Claims the resource of a lock for the holder of `lease`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
 ///
@@ -132,58 +130,5 @@ pub async fn check_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Re
     if has_a_snapshot(&level) { Err(CheckError::Isolation { level }) } else { Ok(()) }
 }
 
-/// Why a claim failed.
-///
-/// A handler can return it. [`Stale`](Self::Stale) is then answered as [`StaleToken`] is, with 409. [`Database`](Self::Database)
-/// is answered with 500 and logged as the event `lock.claim_failed`.
-#[derive(Debug, Error)]
-pub enum ClaimError {
-    /// A later holder of the lock has claimed the resource.
-    #[error(transparent)]
-    Stale(#[from] StaleToken),
-    /// PostgreSQL or the connection to it failed.
-    #[error("the database failed")]
-    Database(#[from] ::tokio_postgres::Error),
-}
-
-impl IntoResponse for ClaimError {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Stale(stale) => stale.into_response(),
-            Self::Database(error) => failed(&error),
-        }
-    }
-}
-
-/// Why a check failed.
-///
-/// A handler can return it. [`Stale`](Self::Stale) is then answered as [`StaleToken`] is, with 409. [`Database`](Self::Database)
-/// and [`Isolation`](Self::Isolation) are answered with 500 and logged as the event `lock.claim_failed`.
-#[derive(Debug, Error)]
-pub enum CheckError {
-    /// A later holder of the lock has claimed the resource.
-    #[error(transparent)]
-    Stale(#[from] StaleToken),
-    /// PostgreSQL or the connection to it failed.
-    #[error("the database failed")]
-    Database(#[from] ::tokio_postgres::Error),
-    /// A reader is checked in a transaction that sees no claim that was made since it began.
-    #[error(
-        "a check cannot refuse a reader at the isolation level {level}, which sees no claim that was made since the transaction \
-         began: check in a transaction of its own with read committed, after the one that reads"
-    )]
-    Isolation {
-        /// As PostgreSQL calls it: `repeatable read` or `serializable`.
-        level: String,
-    },
-}
-
-impl IntoResponse for CheckError {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Stale(stale) => stale.into_response(),
-            Self::Database(error) => failed(&error),
-            isolation @ Self::Isolation { .. } => cannot_check(&isolation),
-        }
-    }
-}
+super::errors::claim_error!(::tokio_postgres::Error, "PostgreSQL or the connection to it failed.");
+super::errors::check_error!(::tokio_postgres::Error);

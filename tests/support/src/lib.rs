@@ -32,7 +32,7 @@ pub use self::recorder::Recorder;
 pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, Sentinel, alone, free_port};
 pub use self::stalled_runtime::{Fate, StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};
 pub use self::statistics::executed;
-pub use self::succession::{got_it_beside, joined_beside, succeed};
+pub use self::succession::{got_it_beside, joined_beside, succeed, try_succession};
 pub use self::traces::{Trace, Traces};
 pub use self::wait::{all_nodes_vote, eventually, eventually_async, median};
 pub use self::zookeeper::{ZooKeeperEnsemble, ZooKeeperServer};

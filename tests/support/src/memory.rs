@@ -21,6 +21,14 @@ impl MemoryCluster {
         Self { nodes: (0..count).map(|_| MemoryNode::new()).collect() }
     }
 
+    /// Five new nodes, and two managers over them for locks that live this long at most.
+    pub async fn with_two_managers(ttl: Duration, wait: Duration) -> (Self, [LockManager; 2]) {
+        let cluster = Self::new(5);
+        let builder = || cluster.builder().ttl(ttl).max_ttl(ttl).wait(wait);
+        let managers = [builder().connect().await.unwrap(), builder().connect().await.unwrap()];
+        (cluster, managers)
+    }
+
     /// A builder of managers over these nodes.
     pub fn builder(&self) -> LockManagerBuilder {
         LockManager::builder().nodes(self.nodes.clone())

@@ -58,3 +58,19 @@ pub async fn joined_beside(readers: &LockManager, successor: &LockManager, name:
     drop((reading, writing));
     joined
 }
+
+/// Two managers, one of which takes a lock from the other again and again: one that is read, one that is handed over, and a permit.
+/// Nobody in the process of the former holder gets it beside the successor.
+pub async fn try_succession([ours, theirs]: [LockManager; 2]) {
+    for round in 0..5 {
+        let (read, write, permit) = (format!("read {round}"), format!("write {round}"), format!("permit {round}"));
+        assert_eq!(joined_beside(&ours, &theirs, &read).await, 0, "readers");
+        let successor = succeed(&theirs, &write, async || theirs.lock(&write).acquire().await.unwrap());
+        let beside = got_it_beside(async || ours.lock(&write).acquire().await.unwrap(), successor).await;
+        assert_eq!(beside, 0, "by handover");
+        let slot = format!("{permit}{{0}}");
+        let successor = succeed(&theirs, &slot, async || theirs.permits(&permit, 1).acquire().await.unwrap());
+        let beside = got_it_beside(async || ours.permits(&permit, 1).acquire().await.unwrap(), successor).await;
+        assert_eq!(beside, 0, "permits by handover");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockError, LockManager};
+use lock_core::LockError;
 use lock_support::{MemoryCluster, eventually};
 use tokio::time::sleep;
 
@@ -10,18 +10,11 @@ const TTL: Duration = Duration::from_secs(1);
 const WAIT: Duration = Duration::from_secs(60);
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 
-async fn managers() -> (MemoryCluster, [LockManager; 2]) {
-    let cluster = MemoryCluster::new(5);
-    let builder = || cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT);
-    let managers = [builder().connect().await.unwrap(), builder().connect().await.unwrap()];
-    (cluster, managers)
-}
-
 // promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_a_shutdown_interrupts_leaves_neither_a_reader_nor_a_key() {
     for after in 0..25 {
-        let (cluster, [ours, theirs]) = managers().await;
+        let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
         let writer = ours.lock("r").acquire().await.unwrap();
         let lease = writer.lease();
         cluster.nodes.iter().for_each(|node| node.set_delay(ROUND_TRIP));
@@ -41,7 +34,7 @@ async fn a_downgrade_that_a_shutdown_interrupts_leaves_neither_a_reader_nor_a_ke
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_is_evicted_while_it_downgrades_is_no_reader_beside_its_successor() {
     for after in 0..25 {
-        let (cluster, [ours, theirs]) = managers().await;
+        let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
         let writer = ours.lock("r").acquire().await.unwrap();
         let token = writer.token();
         cluster.nodes.iter().for_each(|node| node.set_delay(ROUND_TRIP));
@@ -66,7 +59,7 @@ async fn a_writer_that_is_evicted_while_it_downgrades_is_no_reader_beside_its_su
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_a_master_has_forgotten_lets_in_nobody_but_readers() {
     for away in [0, 2] {
-        let (cluster, [ours, theirs]) = managers().await;
+        let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
         cluster.nodes[5 - away..].iter().for_each(|node| node.set_down(true));
         let writer = ours.lock("r").acquire().await.unwrap();
         cluster.nodes[5 - away..].iter().for_each(|node| node.set_down(false));

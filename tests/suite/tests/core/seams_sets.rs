@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::delegation::AdoptError;
-use lock_core::{Lease, Leases, LockError, LockManager, LossReason};
+use lock_core::{Lease, Leases, LockError, LossReason};
 use lock_support::{MemoryCluster, eventually};
 use tokio::time::{Instant, sleep};
 
@@ -12,17 +12,10 @@ const WAIT: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_millis(20);
 
-async fn managers() -> (MemoryCluster, [LockManager; 2]) {
-    let cluster = MemoryCluster::new(5);
-    let builder = || cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT);
-    let managers = [builder().connect().await.unwrap(), builder().connect().await.unwrap()];
-    (cluster, managers)
-}
-
 // promise: several-locks, delegation
 #[tokio::test(start_paused = true)]
 async fn what_is_delegated_of_a_set_ends_when_another_of_its_locks_is_lost() {
-    let (cluster, [ours, theirs]) = managers().await;
+    let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     let set = ours.lock_all(["a", "b"]).acquire().await.unwrap();
     let delegation = set[0].delegate().expires_in(LONG).create().unwrap();
     let adopted = theirs.adopt(delegation.as_str()).await.unwrap();
@@ -48,7 +41,7 @@ async fn what_is_delegated_of_a_set_ends_when_another_of_its_locks_is_lost() {
 // promise: several-locks, delegation
 #[tokio::test(start_paused = true)]
 async fn a_set_that_is_dropped_leaves_only_what_it_delegated_to_expire() {
-    let (cluster, [ours, theirs]) = managers().await;
+    let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     let set = ours.lock_all(["a", "b"]).acquire().await.unwrap();
     let delegation = set[0].delegate().create().unwrap();
     let adopted = theirs.adopt(delegation.as_str()).await.unwrap();
@@ -63,7 +56,7 @@ async fn a_set_that_is_dropped_leaves_only_what_it_delegated_to_expire() {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_in_the_scope_of_a_permit_is_another_lock_and_outlives_its_end() {
-    let (_cluster, [ours, theirs]) = managers().await;
+    let (_cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     let permit = ours.permits("export", 1).acquire().await.unwrap();
     let set = permit.scope(ours.lock_all(["export", "import"]).acquire()).await.unwrap();
     assert_ne!(set[0].resource(), permit.resource());
@@ -76,7 +69,7 @@ async fn a_set_in_the_scope_of_a_permit_is_another_lock_and_outlives_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn an_inner_set_ends_with_the_max_hold_of_the_outer_lock_that_it_shares() {
-    let (cluster, [ours, theirs]) = managers().await;
+    let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     let began = Instant::now();
     let outer = ours.lock("b").max_hold(TTL * 3).acquire().await.unwrap();
     let set = outer.scope(ours.lock_all(["a", "b", "c"]).max_hold(LONG).acquire()).await.unwrap();
@@ -95,7 +88,7 @@ async fn an_inner_set_ends_with_the_max_hold_of_the_outer_lock_that_it_shares() 
 // promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn work_nested_in_a_set_that_is_lost_is_cancelled_and_acquires_nothing_of_it_again() {
-    let (cluster, [ours, theirs]) = managers().await;
+    let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     let work = async |set: Leases| {
         let inner = ours.lock("a").run(async |_| {
             theirs.force_release("b").await.unwrap();
@@ -122,7 +115,7 @@ async fn work_nested_in_a_set_that_is_lost_is_cancelled_and_acquires_nothing_of_
 // promise: several-locks, readers
 #[tokio::test(start_paused = true)]
 async fn readers_beside_a_set_are_lost_with_it_only_if_what_they_read_is_taken() {
-    let (cluster, [ours, theirs]) = managers().await;
+    let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     for taken in ["catalog", "stock"] {
         let beside = ours.read("catalog").acquire().await.unwrap();
         let set = ours.lock_all(["stock"]).read(["catalog"]).acquire().await.unwrap();
@@ -143,7 +136,7 @@ async fn readers_beside_a_set_are_lost_with_it_only_if_what_they_read_is_taken()
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_shares_the_hold_of_a_set_goes_on_without_the_set() {
-    let (cluster, [ours, theirs]) = managers().await;
+    let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     for lost in [false, true] {
         let set = ours.lock_all(["stock"]).read(["catalog"]).acquire().await.unwrap();
         let beside = ours.read("catalog").acquire().await.unwrap();
@@ -165,7 +158,7 @@ async fn a_reader_that_shares_the_hold_of_a_set_goes_on_without_the_set() {
 // promise: several-locks
 #[tokio::test(start_paused = true)]
 async fn a_set_that_finds_a_queue_full_leaves_nothing_of_itself() {
-    let (cluster, [theirs, operator]) = managers().await;
+    let (cluster, [theirs, operator]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     let ours = cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT).max_waiters(1).connect().await.unwrap();
     let held = theirs.lock("b").acquire().await.unwrap();
     let waiting = tokio::spawn(ours.lock("b").acquire());

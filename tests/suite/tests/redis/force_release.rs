@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::LockError;
 use lock_core::inspection::LockVerdict;
 use lock_core::node::OwnerId;
-use lock_support::{RedisCluster, eventually_async, got_it_beside, joined_beside, succeed};
+use lock_support::{RedisCluster, eventually_async, try_succession};
 use tokio::time::{Instant, timeout};
 
 const TTL: Duration = Duration::from_secs(3);
@@ -132,16 +132,5 @@ async fn what_cannot_be_barred_is_not_evicted() {
 async fn nobody_gets_an_evicted_lock_from_its_former_holder_beside_the_successor() {
     let cluster = RedisCluster::start(3).await;
     let builder = || cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT);
-    let (ours, theirs) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
-    for round in 0..5 {
-        let (read, write, permit) = (format!("read {round}"), format!("write {round}"), format!("permit {round}"));
-        assert_eq!(joined_beside(&ours, &theirs, &read).await, 0, "readers");
-        let successor = succeed(&theirs, &write, async || theirs.lock(&write).acquire().await.unwrap());
-        let beside = got_it_beside(async || ours.lock(&write).acquire().await.unwrap(), successor).await;
-        assert_eq!(beside, 0, "by handover");
-        let slot = format!("{permit}{{0}}");
-        let successor = succeed(&theirs, &slot, async || theirs.permits(&permit, 1).acquire().await.unwrap());
-        let beside = got_it_beside(async || ours.permits(&permit, 1).acquire().await.unwrap(), successor).await;
-        assert_eq!(beside, 0, "permits by handover");
-    }
+    try_succession([builder().connect().await.unwrap(), builder().connect().await.unwrap()]).await;
 }

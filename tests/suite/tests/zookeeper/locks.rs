@@ -3,7 +3,7 @@ use std::time::Duration;
 use lock_core::LockError;
 use lock_core::delegation::AdoptError;
 use lock_core::inspection::LockVerdict;
-use lock_support::{ZooKeeperServer, eventually, eventually_async, got_it_beside, joined_beside, succeed};
+use lock_support::{ZooKeeperServer, eventually, eventually_async, try_succession};
 use tokio::time::Instant;
 
 use crate::set::{MAX_TTL, builder, connect};
@@ -152,16 +152,5 @@ async fn a_delegation_is_not_adopted_because_the_other_session_may_end_at_any_ti
 #[tokio::test]
 async fn nobody_gets_an_evicted_lock_from_its_former_holder_beside_the_successor() {
     let address = ZooKeeperServer::shared().await;
-    let (ours, theirs) = (connect(&address).await, connect(&address).await);
-    for round in 0..5 {
-        let (read, write, permit) = (format!("read {round}"), format!("write {round}"), format!("permit {round}"));
-        assert_eq!(joined_beside(&ours, &theirs, &read).await, 0, "readers");
-        let successor = succeed(&theirs, &write, async || theirs.lock(&write).acquire().await.unwrap());
-        let beside = got_it_beside(async || ours.lock(&write).acquire().await.unwrap(), successor).await;
-        assert_eq!(beside, 0, "by handover");
-        let slot = format!("{permit}{{0}}");
-        let successor = succeed(&theirs, &slot, async || theirs.permits(&permit, 1).acquire().await.unwrap());
-        let beside = got_it_beside(async || ours.permits(&permit, 1).acquire().await.unwrap(), successor).await;
-        assert_eq!(beside, 0, "permits by handover");
-    }
+    try_succession([connect(&address).await, connect(&address).await]).await;
 }
