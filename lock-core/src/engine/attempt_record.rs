@@ -99,9 +99,11 @@ impl<'a> AttemptRecord<'a> {
 
     /// A majority granted the lock, with this many tokens, beginning with `token`.
     pub(super) fn won(mut self, token: u64, tokens: u32) -> Grant {
-        // What the former holder released is on its way to such a node: the first renewal finds the key missing there.
-        let is_bare = self.votes.iter().any(|vote| matches!(vote, Vote::Held { .. }));
-        if is_bare || !self.queued_before.is_empty() {
+        // A caller that waited was woken by a majority. To the other nodes, the release of the former holder may be on its way.
+        let waited = !self.queued_before.is_empty();
+        let may_refuse = |vote: &Vote| matches!(vote, Vote::Held { .. }) || waited && matches!(vote, Vote::Pending);
+        let is_bare = self.votes.iter().any(may_refuse);
+        if is_bare || waited {
             self.keep_silent_positions();
         }
         self.grant.won(token..token.saturating_add(tokens.into()), is_bare);

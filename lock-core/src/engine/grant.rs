@@ -27,8 +27,8 @@ pub(crate) struct Grant {
     sent: Instant,
     /// When a majority granted the lock, if it did.
     granted_at: Option<Instant>,
-    /// Whether a node refused it, and may lack the key that it could have by now.
-    is_bare: bool,
+    /// While a node may lack the key that it could have by now: how many renewals there were since the grant.
+    bare: Option<u32>,
     /// A shutdown waits for the release. Held from the beginning, so that it finds a grant or its release at any time.
     _tracked: TaskTrackerToken,
 }
@@ -50,7 +50,7 @@ impl Grant {
             tokens: 0..0,
             sent,
             granted_at: None,
-            is_bare: false,
+            bare: None,
             _tracked: tracked,
         }
     }
@@ -75,9 +75,9 @@ impl Grant {
         self.footprint.nodes.is_empty()
     }
 
-    /// A majority granted the lock, with these tokens. It is bare if a node refused.
+    /// A majority granted the lock, with these tokens. It is bare if a node refused, or may have.
     pub(super) fn won(&mut self, tokens: Range<u64>, is_bare: bool) {
-        (self.tokens, self.granted_at, self.is_bare) = (tokens, Some(Instant::now()), is_bare);
+        (self.tokens, self.granted_at, self.bare) = (tokens, Some(Instant::now()), is_bare.then_some(0));
     }
 
     /// Takes the token of the next holder. There is one for the first holder; further ones as far as they were reserved.
@@ -120,7 +120,7 @@ impl Grant {
 
     /// How long after the last requests they are repeated, for this time to live.
     pub(crate) fn renewal_pause(&self, ttl: Duration) -> Duration {
-        renewal_pause(ttl, self.is_bare)
+        renewal_pause(ttl, self.bare)
     }
 
     /// When a majority granted the lock; `None` for an attempt that did not succeed.
@@ -130,7 +130,12 @@ impl Grant {
 
     /// A majority extended the key by requests sent at this time. What was sent later stays.
     pub(crate) fn renewed(&mut self, sent: Instant) {
-        (self.sent, self.is_bare) = (self.sent.max(sent), false);
+        (self.sent, self.bare) = (self.sent.max(sent), self.bare.map(|renewals| renewals.saturating_add(1)));
+    }
+
+    /// Each node has the key.
+    pub(crate) fn is_everywhere(&mut self) {
+        self.bare = None;
     }
 
     /// The positions in the nodes' queues belong to another caller from now on.

@@ -144,9 +144,15 @@ impl Stragglers {
         while let Some(NodeReply { node, reply }) = next_while_held(&self.lease, &mut self.round).await {
             self.tally.vote(node, renewal_vote(&reply));
         }
-        if !self.lease.ended().is_cancelled() {
-            // After the round was counted: a key that is put back must not count as one that was kept.
-            put_back(&self.engine, &self.lease, self.tally.gone());
+        if self.lease.ended().is_cancelled() {
+            return;
+        }
+        // After the round was counted: a key that is put back must not count as one that was kept.
+        put_back(&self.engine, &self.lease, self.tally.gone());
+        if self.tally.is_everywhere()
+            && let Some(grant) = &mut *self.lease.grant()
+        {
+            grant.is_everywhere();
         }
     }
 }

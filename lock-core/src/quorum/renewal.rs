@@ -5,11 +5,13 @@ use super::majority;
 /// How long after a grant, or a renewal, the next renewal is due. After a third of the time to live, two more thirds are left for
 /// renewals that fail.
 ///
-/// A grant is bare while a node is known to have refused it: what the former holder released was still on its way there. If one clock is
-/// then stepped forward, nobody has a majority. So the first renewal comes early, and puts the key where it is missing.
+/// A grant is bare while a node may lack the key: what the former holder released was still on its way there. If one clock is then
+/// stepped forward, nobody has a majority. So the first renewals come early, to put the key where it is missing. `bare` is how many of them
+/// there were; the pause doubles, because a node that has the key of a stranger goes on to refuse.
 #[must_use]
-pub fn renewal_pause(ttl: Duration, is_bare: bool) -> Duration {
-    if is_bare { ttl / 30 } else { ttl / 3 }
+pub fn renewal_pause(ttl: Duration, bare: Option<u32>) -> Duration {
+    let usual = ttl / 3;
+    bare.map_or(usual, |renewals| (ttl / 300).saturating_mul(2_u32.saturating_pow(renewals)).min(usual))
 }
 
 /// A node's vote on a renewal.
@@ -88,6 +90,12 @@ impl RenewalTally {
         self.votes.contains(&Some(RenewalVote::Barred))
     }
 
+    /// Whether each node has the key.
+    #[must_use]
+    pub fn is_everywhere(&self) -> bool {
+        self.votes.iter().all(|vote| matches!(vote, Some(RenewalVote::Kept | RenewalVote::Barred)))
+    }
+
     /// The nodes that have lost the key: it may be put back there after the round renewed the lease.
     pub fn gone(&self) -> impl Iterator<Item = usize> + '_ {
         self.votes.iter().enumerate().filter(|(_, vote)| **vote == Some(RenewalVote::Gone)).map(|(node, _)| node)
@@ -102,6 +110,14 @@ mod tests {
     fn verdict(votes: &[RenewalVote], nodes: usize) -> Option<RenewalVerdict> {
         let mut renewal = RenewalTally::new(nodes);
         votes.iter().enumerate().filter_map(|(node, vote)| renewal.vote(node, *vote)).last()
+    }
+
+    #[test]
+    fn a_bare_grant_is_renewed_early_and_then_less_and_less_often() {
+        let ttl = Duration::from_secs(30);
+        let pauses =
+            [None, Some(0), Some(1), Some(6), Some(7), Some(u32::MAX)].map(|bare| renewal_pause(ttl, bare).as_millis());
+        assert_eq!(pauses, [10_000, 100, 200, 6_400, 10_000, 10_000]);
     }
 
     #[test]
@@ -124,11 +140,24 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_does_not_reply_may_lack_the_key() {
+        for (last, everywhere) in [(Kept, true), (RenewalVote::Barred, true), (NoReply, false), (Gone, false)] {
+            let mut renewal = RenewalTally::new(3);
+            renewal.vote(0, Kept);
+            renewal.vote(1, Kept);
+            assert!(!renewal.is_everywhere());
+            renewal.vote(2, last);
+            assert_eq!(renewal.is_everywhere(), everywhere, "{last:?}");
+        }
+    }
+
+    #[test]
     fn the_nodes_that_lost_the_key_are_known() {
         let mut renewal = RenewalTally::new(3);
         renewal.vote(2, Gone);
         renewal.vote(0, Kept);
         assert_eq!(renewal.vote(1, Kept), Some(RenewalVerdict::Renewed));
         assert_eq!(renewal.gone().collect::<Vec<_>>(), [2]);
+        assert!(!renewal.is_everywhere());
     }
 }

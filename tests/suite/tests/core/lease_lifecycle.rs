@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::node::{Mode, Operation, OwnerId, QueuePosition, Reply};
-use lock_core::{Lease, LockError, LockNode as _, LossReason, MemoryNode};
-use lock_support::{Events, MemoryCluster, eventually};
+use lock_core::{Lease, LockError, LockManager, LockNode as _, LossReason, MemoryNode};
+use lock_support::{Events, MemoryCluster, Recorder, eventually};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -325,10 +325,63 @@ async fn a_grant_that_a_node_refused_is_on_it_soon_after_the_former_holder_relea
     let release = Operation::Release { owner: former, position: QueuePosition::None };
     assert_eq!(node.send("r", release).await, Ok(Reply::Released));
     assert_eq!(cluster.holding(), 2, "a bare majority");
-    sleep(TTL / 20).await;
+    sleep(TTL / 100).await;
     assert_eq!(cluster.holding(), 3);
     // From now on, one clock may step.
     cluster.nodes[0].advance_clock(TTL);
     assert!(matches!(cluster.manager().lock("r").try_acquire().await, Err(LockError::Contended { .. })));
     assert!(guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_a_node_refuses_when_it_was_decided_is_on_it_soon_as_well() {
+    let cluster = MemoryCluster::new(3);
+    let locks = cluster.manager();
+    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+    eventually("no node holds the key", || cluster.holding() == 0).await;
+    let (former, mut nodes) = (OwnerId::from_bits(7), Vec::new());
+    let held = Operation::Acquire { owner: former, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    for node in 0..3 {
+        nodes.push(cluster.raw(node).await);
+        assert!(matches!(nodes[node].send("r", held).await, Ok(Reply::Granted { .. })));
+    }
+    let waiting = tokio::spawn(locks.lock("r").ttl(TTL).wait(TTL).acquire());
+    sleep(TTL / 10).await;
+    // Two nodes wake the waiter and grant before the third replies.
+    let far = STEP * 20;
+    cluster.nodes[2].set_delay(far);
+    let release = Operation::Release { owner: former, position: QueuePosition::None };
+    for node in &nodes[..2] {
+        assert_eq!(node.send("r", release).await, Ok(Reply::Released));
+    }
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(guard.age() < far, "the third has not replied");
+    sleep(far * 3).await;
+    cluster.nodes[2].set_delay(Duration::ZERO);
+    assert_eq!(nodes[2].send("r", release).await, Ok(Reply::Released));
+    assert_eq!(cluster.holding(), 2, "a bare majority");
+    sleep(TTL / 50).await;
+    assert_eq!(cluster.holding(), 3);
+    assert!(guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_on_to_refuse_is_asked_less_and_less_often() {
+    let cluster = MemoryCluster::new(3);
+    let recorders: Vec<_> = cluster.nodes.iter().cloned().map(Recorder::new).collect();
+    let locks = LockManager::builder().nodes(recorders.clone()).connect().await.unwrap();
+    let stranger = Operation::Acquire {
+        owner: OwnerId::from_bits(7),
+        ttl: TTL * 3,
+        hint: 0,
+        tokens: 1,
+        since: None,
+        mode: Mode::Write,
+    };
+    assert!(matches!(cluster.raw(2).await.send("r", stranger).await, Ok(Reply::Granted { .. })));
+    let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
+    sleep(TTL).await;
+    assert!(guard.is_valid());
+    let renewals = recorders[0].renewals();
+    assert!((6..=10).contains(&renewals), "{renewals}");
 }

@@ -7,11 +7,11 @@ use super::programs::{copy, template};
 use crate::redis::Clock;
 
 impl PostgresServer {
-    /// Starts a server whose clock is ahead by this much, or behind.
-    pub async fn start_with_clock(offset_seconds: i64) -> Self {
-        let clock = Clock::new(offset_seconds);
+    /// Starts a server with a clock that can be stepped, and with additional arguments.
+    pub async fn start_with_clock(arguments: &[&str]) -> Self {
+        let clock = Clock::new(0);
         clock.let_others_read();
-        Self::start_in(|directory| copy(template(), directory), &[], Some(clock)).await
+        Self::start_in(|directory| copy(template(), directory), arguments, Some(clock)).await
     }
 
     /// Steps the clock of a server that was started with one: it is ahead by this much from now on.
