@@ -57,6 +57,9 @@ const ORDER: MembershipSetting = MembershipSetting {
     pace: Pace::Choice,
     ..MembershipSetting::new("order of tokens", &[&[0, 1, 2]])
 };
+/// One client, and a node that is started with an earlier copy of its files, under its run id.
+const RESTORED: MembershipSetting =
+    MembershipSetting { name: "a node is an earlier copy", forgets: 0, restores: 1, ..FORGOTTEN };
 /// Clients that put different nodes in the place of one.
 const RIVALS: MembershipSetting = MembershipSetting {
     reads_all: true,
@@ -247,6 +250,16 @@ fn mutant_an_exemption_for_durable_servers_is_caught() {
 }
 
 // mutant: quarantine
+#[test]
+fn a_node_that_was_started_with_an_earlier_copy_of_its_files_is_one_that_forgot() {
+    check(RESTORED, 5_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);
+}
+
+#[test]
+fn mutant_an_earlier_end_of_a_log_that_is_not_seen_is_caught() {
+    is_caught(RESTORED.with_mutant(MembershipMutant::LogPositionIgnored), MUTUAL_EXCLUSION);
+}
+
 #[test]
 fn mutant_an_observer_that_knows_nothing_and_says_over_is_caught() {
     is_caught(FORGOTTEN.with_mutant(MembershipMutant::AbsenceTakenForOver), QUARANTINE_IS_LONG_ENOUGH);

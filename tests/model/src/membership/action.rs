@@ -32,6 +32,8 @@ pub enum MembershipAction {
     Forget { node: usize },
     /// A node restarts with its record, and without its keys and fences.
     Restart { node: usize },
+    /// A node is started with an earlier copy of its files: with its record and run id, and without its keys and fences.
+    Restore { node: usize },
     /// The clock of a node goes wrong.
     Jump { node: usize },
     /// All addresses lead to the other set.
@@ -107,6 +109,9 @@ impl MembershipModel {
             }
             if state.faults.restarts < setting.restarts && state.nodes[node].record.is_some() {
                 actions.push(MembershipAction::Restart { node });
+            }
+            if state.faults.restores < setting.restores && state.nodes[node].record.is_some() {
+                actions.push(MembershipAction::Restore { node });
             }
             if state.faults.jumps < setting.jumps {
                 actions.push(MembershipAction::Jump { node });

@@ -151,6 +151,7 @@ impl Mind {
         let now = seconds(now);
         match event {
             Event::Seen(node, mut seen, fence) => {
+                seen.log_position.take_if(|_| setting.is(MembershipMutant::LogPositionIgnored));
                 if let FoundRecord::Record(record) = &mut seen.record {
                     self.amend(record, setting);
                 }

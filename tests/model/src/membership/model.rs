@@ -16,6 +16,9 @@ use crate::properties::{MUTUAL_EXCLUSION, ORDERED_TOKENS};
 
 /// After so many steps without another's, a client goes on for ever.
 pub(super) const MAX_STEPS: usize = 400;
+/// How far the logs of nodes are written when the model begins, and how far that of an earlier copy is.
+const WRITTEN: u64 = 2;
+const COPIED: u64 = 1;
 
 /// The model of the membership and of a lock.
 #[derive(Clone, Debug)]
@@ -44,7 +47,7 @@ impl MembershipModel {
     ) -> Shared<Mind> {
         let node = self.setting.lists[client][place];
         let (found, fence) = (&nodes[node], self.fence_seen(&nodes[node]));
-        let event = hash_of(&("seen", place, &found.record, found.run, found.clock_read(now), fence));
+        let event = hash_of(&("seen", place, &found.record, found.run, found.log, found.clock_read(now), fence));
         let make = || Event::Seen(place, found.inspection(node, now), fence);
         self.memo.after(mind, event, make, self.time(now), &self.setting)
     }
@@ -102,6 +105,18 @@ impl MembershipModel {
         self.memo.after(mind, hash_of(&("ask", change)), || Event::Ask(Some(change)), 0, &self.setting)
     }
 
+    /// All connections to a node were lost, with the requests on them. Each client inspects it before anything else.
+    fn connect_again(&self, state: &mut MembershipState, node: usize) {
+        for (client, list) in self.setting.lists.iter().enumerate() {
+            for place in (0..list.len()).filter(|place| list[*place] == node) {
+                state.clients[client] = self.look(&state.nodes, state.now, client, place, &state.clients[client]);
+                let attempts = state.attempts.iter_mut().zip(self.setting.attempts);
+                let epochs = attempts.filter(|(_, of)| **of == client).map(|(attempt, _)| &mut attempt.epochs);
+                epochs.filter_map(|epochs| epochs.get_mut(place)).for_each(|epoch| *epoch = None);
+            }
+        }
+    }
+
     /// A client votes for the next roster on one node after the other, until that is chosen.
     fn choose(&self, state: &mut MembershipState, client: usize) {
         for _ in 0..MAX_STEPS {
@@ -146,7 +161,8 @@ impl MembershipModel {
     }
 
     fn initial(&self) -> MembershipState {
-        let mut nodes = vec![MemberNode::default(); self.setting.nodes()];
+        let log = if self.setting.restores > 0 { WRITTEN } else { 0 };
+        let mut nodes = vec![MemberNode { log, ..MemberNode::default() }; self.setting.nodes()];
         let minds = (0..self.setting.lists.len()).map(|client| Shared::new(Mind::new(client, &self.setting)));
         let mut clients: Vec<Shared<Mind>> = minds.collect();
         if self.setting.formed {
@@ -262,6 +278,12 @@ impl MembershipModel {
                 let restarted = &mut state.nodes[node];
                 (restarted.run, restarted.key, restarted.fence) = (restarted.run + 1, None, 0);
                 state.faults.restarts += 1;
+            }
+            MembershipAction::Restore { node } => {
+                let restored = &mut state.nodes[node];
+                (restored.log, restored.key, restored.fence) = (COPIED, None, 0);
+                state.faults.restores += 1;
+                self.connect_again(&mut state, node);
             }
             MembershipAction::Jump { node } => {
                 state.nodes[node].jumped = true;

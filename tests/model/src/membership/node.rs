@@ -16,6 +16,8 @@ pub struct MemberNode {
     pub roster: Option<Shared<Roster>>,
     /// How many times it restarted.
     pub run: u8,
+    /// How far its log is written: 0 if it has none.
+    pub log: u64,
     /// How many ids were written to it.
     pub ids: u8,
     /// The fence.
@@ -58,7 +60,7 @@ impl MemberNode {
     pub(super) fn inspection(&self, node: usize, now: u8) -> Inspection {
         Inspection {
             run_id: format!("{node}-{}", self.run),
-            log_position: None,
+            log_position: (self.log > 0).then_some(self.log),
             durable: true,
             clock_micros: self.clock_read(now),
             record: self.record.as_ref().map_or(FoundRecord::None, |record| FoundRecord::Record((**record).clone())),

@@ -43,6 +43,8 @@ pub enum MembershipMutant {
     LeftSetNotWaitedFor,
     /// A client does not see that another set was formed over its own, nor that the members of that one may be elsewhere.
     SuccessorIgnored,
+    /// A client does not see that the log of a node ends earlier than it did.
+    LogPositionIgnored,
 }
 
 /// Leases and what they are worth.
@@ -105,6 +107,8 @@ pub struct MembershipSetting {
     pub forgets: u8,
     /// How many times a node restarts without its keys and fences, but with its record.
     pub restarts: u8,
+    /// How many times a node is started with an earlier copy of its files. Nodes have a log then.
+    pub restores: u8,
     /// How many clocks go wrong.
     pub jumps: u8,
     /// How many writes are executed late, repeatedly or never.
@@ -149,6 +153,7 @@ impl MembershipSetting {
             last_tick: 0,
             forgets: 0,
             restarts: 0,
+            restores: 0,
             jumps: 0,
             late_writes: 0,
             late_reads: 0,
@@ -209,7 +214,8 @@ impl fmt::Display for MembershipSetting {
             Locks::Timed { ttl } => write!(f, ", ttl {ttl} of {last_tick} ticks, {} renewals", self.renewals)?,
             Locks::Timeless => {}
         }
-        write!(f, "; forgets {forgets}, restarts {restarts}, wrong clocks {jumps}, late writes {late_writes}, ")?;
+        write!(f, "; forgets {forgets}, restarts {restarts}, restores {}, ", self.restores)?;
+        write!(f, "wrong clocks {jumps}, late writes {late_writes}, ")?;
         write!(f, "late reads {late_reads}; generations to {}, rounds to {}", self.max_generation, self.max_round)?;
         if let Some(mutant) = self.mutant {
             write!(f, "; mutant {mutant:?}")?;

@@ -39,6 +39,8 @@ pub struct Faults {
     pub forgets: u8,
     /// Nodes that restarted with their records.
     pub restarts: u8,
+    /// Nodes that were started with earlier copies of their files.
+    pub restores: u8,
     /// Clocks that went wrong.
     pub jumps: u8,
     /// Writes that were delayed.
