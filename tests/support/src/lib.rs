@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on has to end")]
 
+mod authority;
 mod dice;
 mod events;
 mod every_kind;
@@ -20,6 +21,7 @@ mod traces;
 mod wait;
 mod zookeeper;
 
+pub use self::authority::Authority;
 pub use self::dice::Dice;
 pub use self::events::{Event, Events};
 pub use self::every_kind::{try_every_kind, try_every_kind_on_two_runtimes};

@@ -8,3 +8,5 @@ mod losses;
 mod replacing;
 mod service;
 mod settings;
+#[cfg(feature = "tls")]
+mod tls;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use lock_core::masters::Refusal;
 use lock_core::rustls::ClientConfig;
 use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder, LockNode as _, NodeError, RedisNode};
-use lock_support::{RedisServer, eventually, eventually_async, free_port};
+use lock_support::{Authority, RedisServer, eventually, eventually_async, free_port};
 use tokio::process::Command;
 
-use crate::authority::Authority;
+use crate::authority::{certified_client_of, client_of};
 use crate::waiter::Waiter;
 
 const NO_CLIENT_CERTIFICATES: [&str; 2] = ["--tls-auth-clients", "no"];
@@ -48,7 +48,7 @@ async fn all_connections_are_over_tls_with_user_password_and_database() {
         urls.push(format!("rediss://app:s3cret@{HOST}:{port}/3"));
         servers.push((server, port));
     }
-    let (one, other) = (over_tls(&urls, &authority.client()), over_tls(&urls, &authority.client()));
+    let (one, other) = (over_tls(&urls, &client_of(&authority)), over_tls(&urls, &client_of(&authority)));
     let (one, other) = (one.connect().await.unwrap(), other.connect().await.unwrap());
     let held = one.lock("r").acquire().await.unwrap();
     let waiting = tokio::spawn(other.lock("r").wait(Duration::from_secs(20)).acquire());
@@ -70,7 +70,7 @@ async fn a_server_that_comes_back_is_connected_to_over_tls_again() {
     let (mut server, port) = authority.server(HOST, &NO_CLIENT_CERTIFICATES).await;
     let url = [format!("rediss://{HOST}:{port}")];
     let lived = Duration::from_millis(300);
-    let locks = over_tls(&url, &authority.client()).ttl(lived).max_ttl(lived).connect().await.unwrap();
+    let locks = over_tls(&url, &client_of(&authority)).ttl(lived).max_ttl(lived).connect().await.unwrap();
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
     server.restart_empty().await;
     eventually_async("locks are to be had again", async || locks.lock("r").acquire().await.is_ok()).await;
@@ -82,9 +82,9 @@ async fn a_server_gets_the_certificate_of_the_client_that_it_wants() {
     let authority = Authority::new("ours");
     let (_server, port) = authority.server(HOST, &["--tls-auth-clients", "yes"]).await;
     let url = [format!("rediss://{HOST}:{port}")];
-    let locks = over_tls(&url, &authority.certified_client()).connect().await.unwrap();
+    let locks = over_tls(&url, &certified_client_of(&authority)).connect().await.unwrap();
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
-    let detail = refusal(over_tls(&url, &authority.client())).await;
+    let detail = refusal(over_tls(&url, &client_of(&authority))).await;
     assert!(detail.contains("certificate of the client"), "{detail}");
 }
 
@@ -93,14 +93,14 @@ async fn a_certificate_that_does_not_fit_and_a_port_without_tls_are_refused_with
     let (authority, stranger) = (Authority::new("ours"), Authority::new("another"));
     let (server, port) = authority.server("redis.example", &NO_CLIENT_CERTIFICATES).await;
     let url = [format!("rediss://{HOST}:{port}")];
-    let detail = refusal(over_tls(&url, &stranger.client())).await;
+    let detail = refusal(over_tls(&url, &client_of(&stranger))).await;
     assert!(detail.contains("UnknownIssuer") && detail.contains("from_url_with_tls"), "{detail}");
-    let detail = refusal(over_tls(&url, &authority.client())).await;
+    let detail = refusal(over_tls(&url, &client_of(&authority))).await;
     assert!(detail.contains(HOST) && detail.contains("redis.example"), "{detail}");
 
     // Whether the server takes the handshake for a whole command is chance: it answers with an error, or not at all.
     let plain = [format!("rediss://{HOST}:{}", server.port())];
-    let locks = over_tls(&plain, &authority.client()).connect_lazy().unwrap();
+    let locks = over_tls(&plain, &client_of(&authority)).connect_lazy().unwrap();
     let problem = locks.health().await.nodes[0].problem.clone().unwrap();
     let is_typed = matches!(problem, NodeError::Refused(Refusal::Tls { .. }) | NodeError::Unreachable { .. });
     assert!(is_typed && problem.to_string().contains("is it a port for TLS?"), "{problem}");
@@ -135,7 +135,7 @@ async fn a_url_is_refused_if_the_system_trusts_nobody() {
 
 #[test]
 fn a_configuration_of_tls_is_only_for_urls_with_tls() {
-    let config = Authority::new("ours").client();
+    let config = client_of(&Authority::new("ours"));
     let error = RedisNode::from_url_with_tls("redis://:s3cret@10.0.0.1", Arc::clone(&config)).unwrap_err();
     assert!(error.to_string().contains("rediss://") && !error.to_string().contains("s3cret"), "{error}");
     let error = RedisNode::from_url_with_tls("rediss://10.0.0.1#insecure", Arc::clone(&config)).unwrap_err();
