@@ -249,17 +249,19 @@ fn mutant_an_exemption_for_durable_servers_is_caught() {
     is_caught(setting.with_mutant(MembershipMutant::ExemptionForDurable), MUTUAL_EXCLUSION);
 }
 
-// mutant: quarantine
+// promise: quarantine, exclusion, fencing
 #[test]
 fn a_node_that_was_started_with_an_earlier_copy_of_its_files_is_one_that_forgot() {
     check(RESTORED, 5_000, &[MUTUAL_EXCLUSION, ORDERED_TOKENS, QUARANTINE_IS_LONG_ENOUGH]);
 }
 
+// mutant: quarantine
 #[test]
 fn mutant_an_earlier_end_of_a_log_that_is_not_seen_is_caught() {
     is_caught(RESTORED.with_mutant(MembershipMutant::LogPositionIgnored), MUTUAL_EXCLUSION);
 }
 
+// mutant: quarantine
 #[test]
 fn mutant_an_observer_that_knows_nothing_and_says_over_is_caught() {
     is_caught(FORGOTTEN.with_mutant(MembershipMutant::AbsenceTakenForOver), QUARANTINE_IS_LONG_ENOUGH);

@@ -333,6 +333,7 @@ async fn a_grant_that_a_node_refused_is_on_it_soon_after_the_former_holder_relea
     assert!(guard.is_valid());
 }
 
+// promise: exclusion
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_a_node_refuses_when_it_was_decided_is_on_it_soon_as_well() {
     let cluster = MemoryCluster::new(3);

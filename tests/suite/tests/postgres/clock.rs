@@ -21,7 +21,7 @@ fn builder(servers: &[PostgresServer]) -> LockManagerBuilder {
     LockManager::builder().postgres(servers.iter().map(PostgresServer::url)).ttl(TTL).max_ttl(TTL)
 }
 
-// promise: exclusion
+// promise: exclusion, postgresql
 #[tokio::test]
 async fn one_of_three_clocks_may_step_while_the_others_have_the_lock() {
     let servers = three_servers().await;
@@ -86,6 +86,7 @@ async fn contend(servers: &[PostgresServer], hold: Duration, period: Duration) -
     holds
 }
 
+// promise: exclusion, postgresql
 #[tokio::test]
 async fn a_lock_that_processes_have_in_turn_is_on_every_server_soon() {
     let servers = three_servers().await;
@@ -95,6 +96,7 @@ async fn a_lock_that_processes_have_in_turn_is_on_every_server_soon() {
     assert!(holds.len() >= 10 && bare * 5 <= holds.len(), "{bare} of {}", holds.len());
 }
 
+// promise: exclusion, postgresql
 #[tokio::test]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn a_clock_that_steps_lets_hardly_anybody_in_beside_a_holder() {
