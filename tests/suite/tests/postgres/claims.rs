@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
 use futures_util::future::join_all;
 use lock_axum::limits::MIN_TTL;
-use lock_axum::{FencingToken, Lease, LockGuard, LockManager};
+use lock_axum::{FencingToken, Lease, LockGuard, LockManager, fence};
 use lock_support::http::{manager, nodes};
 use lock_support::{Events, PostgresServer, eventually_async};
 use metrics::set_default_local_recorder;
@@ -323,4 +324,28 @@ impl OpenClaim {
     async fn commit(&mut self) {
         self.0.batch_execute("COMMIT").await.unwrap();
     }
+}
+
+/// With a range, `cargo update` in a service would exchange the version under the types that it passes.
+// promise: claims
+#[test]
+fn each_feature_of_sqlx_is_for_one_version() {
+    let workspace = include_str!("../../../../Cargo.toml");
+    for one in [r#"sqlx = { version = "0.8","#, r#"sqlx_0_9 = { package = "sqlx", version = "0.9","#] {
+        assert_eq!(workspace.lines().filter(|line| line.starts_with(one)).count(), 1, "{one}");
+    }
+}
+
+// promise: claims
+#[test]
+fn a_check_that_cannot_refuse_is_answered_with_500_and_logged() {
+    let events = Events::record();
+    let level = "serializable".to_owned();
+    let answers = [
+        fence::tokio_postgres::CheckError::Isolation { level: level.clone() }.into_response(),
+        fence::sqlx::CheckError::Isolation { level: level.clone() }.into_response(),
+        fence::sqlx_0_9::CheckError::Isolation { level }.into_response(),
+    ];
+    assert!(answers.iter().all(|answer| answer.status() == StatusCode::INTERNAL_SERVER_ERROR), "{answers:?}");
+    assert_eq!(events.named("lock.claim_failed").len(), answers.len());
 }

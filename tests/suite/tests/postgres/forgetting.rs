@@ -1,8 +1,10 @@
 //! Which ways to stop a server lose its memory, and which do not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{LockError, LockGuard, LockManager, NodeError, Vote};
+use lock_core::node::{Evict, Keyspace, LockKeys};
+use lock_core::{LockError, LockGuard, LockManager, LockNode as _, NodeError, PostgresNode, Vote};
 use lock_support::{PostgresServer, eventually_async};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -135,6 +137,27 @@ async fn a_ledger_that_lost_fences_readers_or_tombstones_is_noticed() {
     for table in ["fence", "reader", "evicted"] {
         is_noticed(&format!("TRUNCATE locks.{table}")).await;
     }
+}
+
+// promise: quarantine, postgresql
+#[tokio::test]
+async fn a_ledger_whose_record_was_restored_is_noticed() {
+    is_noticed("CREATE TABLE backup AS TABLE locks.node; TRUNCATE locks.node; INSERT INTO locks.node TABLE backup")
+        .await;
+}
+
+// promise: forced-release, postgresql
+#[tokio::test]
+async fn an_eviction_from_a_ledger_that_lost_its_locks_does_not_count() {
+    let server = PostgresServer::start().await;
+    let locks = connect(&server.url(), TTL).await;
+    let held = locks.lock("r").renew(false).acquire().await.unwrap();
+    let (node, keyspace) = (PostgresNode::from_url(&server.url()).unwrap(), Arc::new(Keyspace::new("lock:")));
+    let epoch = node.inspect(&keyspace).await.unwrap().record.get().unwrap().epoch.unwrap();
+    server.query("TRUNCATE locks.lock").await;
+    let (keys, token) = (LockKeys::new(&keyspace, "r"), held.token().get() + 1_000);
+    let evicted = node.evict(Evict { keys, epoch, holders: Vec::new(), token, barred_for: TTL }).await;
+    assert_eq!(evicted, Err(NodeError::Unadmitted));
 }
 
 #[tokio::test]

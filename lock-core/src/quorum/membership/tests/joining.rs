@@ -117,6 +117,10 @@ fn an_inspection_that_was_overtaken_is_not_taken_for_a_shorter_log() {
     world.look(&mut client);
     client.membership.observe_since(&asked, 1, early, Duration::ZERO);
     assert_eq!(client.standings(), "aaa");
+    // Nor for the end of the log that is remembered.
+    world.node("2").log -= 1;
+    world.look(&mut client);
+    assert_eq!(client.standings(), "a-a");
 }
 
 /// Makes a node a copy of another one, as if it had replicated that and was made a master.
