@@ -12,8 +12,8 @@ use crate::node::{FenceReading, FoundRecord, Keyspace, MemberId, NodeError, Node
 
 /// Each request looks up a fence in the hash of the record. Redis would keep up to 512 fields as a list, and search it from its
 /// start, unless one value is longer than 64 bytes (`hash-max-listpack-entries` and `-value`). This one is.
-const ABOUT: &str = "What a lock manager knows this master by, and the highest fencing numbers that it gave. Deleted, it is taken \
-                     for one that forgot all locks, and has no vote until it joined again.";
+const ABOUT: &str = "Record of this server in a set of lock masters. If you delete it, the server counts as one that lost all \
+                     locks, and grants none until it has rejoined.";
 
 /// Runs `record.lua`. Returns the record that was written, or `None` if the present record is not the expected one.
 pub(super) async fn write_record(
