@@ -184,8 +184,8 @@ async fn set_user(server: &RedisServer, keys: &str, permissions: &[String]) {
     server.query::<String>(&command).await;
 }
 
-/// Everything that a manager does: the first start, an acquisition, renewals, a release that wakes a waiter, a forced release, and
-/// a new start after the server forgot.
+/// Everything that a manager does: the first start, an acquisition, renewals, a release that wakes a waiter, a forced release, the end
+/// of what these stored, and a new start after the server forgot.
 async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     let url = format!("redis://app:s3cret@{}/1", server.address());
     let ttl = Duration::from_millis(200);
@@ -210,6 +210,9 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     other.inspect("r").await.map_err(|error| error.to_string())?;
     other.force_release("r").await.map_err(|error| error.to_string())?;
     drop((held, other));
+    end_the_marks(server, prefix).await;
+    let guard = locks.lock("r").acquire().await.map_err(|error| error.to_string())?;
+    guard.release().await.map_err(|error| error.to_string())?;
     subscribe_for_a_while(&url, prefix).await?;
     server.query::<String>("FLUSHALL").await;
     let mut tries = 0;
@@ -220,6 +223,17 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
             outcome => return outcome.map(drop).map_err(|error| error.to_string()),
         }
     }
+}
+
+/// As if what was stored beside the locks had ended: the next release removes its marks.
+async fn end_the_marks(server: &RedisServer, prefix: &str) {
+    const SCRIPT: &str = "redis.call('SELECT', 1)
+        for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+            if string.match(field, '^q%d+$') then redis.call('HSET', KEYS[1], field, 1) end
+        end";
+    let mut connection = server.connect().await.unwrap();
+    let record = format!("{prefix}{{node}}");
+    redis::cmd("EVAL").arg(SCRIPT).arg(1).arg(record).exec_async(&mut connection).await.unwrap();
 }
 
 /// One that listens for wake-ups no more, and uses its connection on.
