@@ -461,7 +461,7 @@ async fn the_record_is_a_hashtable_however_few_fences_it_has() {
     cluster.servers[2].restart_with_data().await;
     for server in &cluster.servers {
         assert_eq!(server.query::<String>("OBJECT ENCODING lock:{node}").await, "hashtable");
-        assert!(server.query::<String>("HGET lock:{node} about").await.contains("lock manager"));
+        assert!(server.query::<String>("HGET lock:{node} about").await.contains("set of lock masters"));
     }
 }
 
