@@ -1,4 +1,6 @@
-//! One connection of a node to its server, or one session: from when it is opened until it is lost or given up.
+//! What a node with a connection has: a [`Link`] is one connection, or one session, from when it is opened until it is lost or given up.
+//! A [`PresentLink`] is the one that the node has now, and the methods of [`LockNode`](super::LockNode) that are the same for every such
+//! node.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +10,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::found::Found;
-use super::present_link::{self, PresentLink};
 use super::submission::{Message, Submission, Submissions, refuse};
 use super::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
@@ -71,6 +72,12 @@ struct Shared<S> {
     found: Mutex<Found>,
 }
 
+impl<S> Clone for Link<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
 impl<S: Session> Link<S> {
     /// A link whose `worker` writes the submissions. `gone` is cancelled when the session is lost, and ends the worker.
     pub(super) fn new(session: Arc<S>, submissions: Submissions, worker: Task, gone: CancellationToken) -> Self {
@@ -82,15 +89,16 @@ impl<S: Session> Link<S> {
         &self.0.session
     }
 
-    /// Submits requests that are of the epoch that was found. They have their place in the order when this returns.
-    pub(super) fn submit(&self, submission: Submission) {
-        let is_admitted = submission.messages().try_for_each(|message| self.check_epoch(message.request.epoch));
-        match is_admitted {
-            Ok(()) => self.0.submissions.send(submission, S::LOST),
-            Err(error) if submission.is_single() => refuse(submission.into_messages(), &error),
-            // Each has its own answer.
-            Err(_) => submission.into_messages().for_each(|message| self.submit(message.into())),
-        }
+    /// Cancelled when the session is known to be lost.
+    pub(super) fn gone(&self) -> &CancellationToken {
+        &self.0.gone
+    }
+
+    /// Gives it up. What was not written by now never is. The servers of a session end that when they are told, or have not heard of it
+    /// for its timeout.
+    pub(super) fn close(&self) {
+        self.0.gone.cancel();
+        self.0.worker.end();
     }
 
     pub(super) async fn inspect(&self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
@@ -101,47 +109,15 @@ impl<S: Session> Link<S> {
         inspection
     }
 
-    pub(super) async fn write_record(
-        &self,
-        keyspace: &Keyspace,
-        write: &RecordWrite,
-    ) -> Result<Option<NodeRecord>, NodeError> {
-        if !self.found().is_memory_of(write) {
-            return Ok(None);
+    /// Submits requests that are of the epoch that was found. They have their place in the order when this returns.
+    fn submit(&self, submission: Submission) {
+        let is_admitted = submission.messages().try_for_each(|message| self.check_epoch(message.request.epoch));
+        match is_admitted {
+            Ok(()) => self.0.submissions.send(submission, S::LOST),
+            Err(error) if submission.is_single() => refuse(submission.into_messages(), &error),
+            // Each has its own answer.
+            Err(_) => submission.into_messages().for_each(|message| self.submit(message.into())),
         }
-        let written = self.checked(self.0.session.write_record(keyspace, write).await)?;
-        self.found().written(written.as_ref());
-        Ok(written)
-    }
-
-    pub(super) async fn read_fences(&self, keyspace: &Keyspace) -> Result<Option<FenceReading>, NodeError> {
-        let run_id = self.found().run_id.clone().unwrap_or_default();
-        self.checked(self.0.session.read_fences(keyspace, &run_id).await)
-    }
-
-    pub(super) async fn look(&self, look: &Look) -> Result<Vec<LockState>, NodeError> {
-        if let Some(epoch) = look.epoch {
-            self.check_epoch(epoch)?;
-        }
-        self.checked(self.0.session.look(look).await)
-    }
-
-    pub(super) async fn evict(&self, evict: &Evict) -> Result<Eviction, NodeError> {
-        self.check_epoch(evict.epoch)?;
-        self.checked(self.0.session.evict(evict).await)
-    }
-
-    /// Resolves when the session is lost, or has no connection.
-    pub(super) fn disconnected(&self) -> NodeFuture<()> {
-        // Without the link itself, which lives no longer than the node uses it.
-        let (gone, disconnected) = (self.0.gone.clone(), self.0.session.disconnected());
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = gone.cancelled() => {}
-                () = disconnected => {}
-            }
-        })
     }
 
     /// Gives the session up after an error that concerns all of it.
@@ -161,26 +137,53 @@ impl<S: Session> Link<S> {
     }
 }
 
-impl<S> Clone for Link<S> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+/// The link that a node has at present: at most one.
+pub(super) struct PresentLink<S> {
+    link: Mutex<Option<Link<S>>>,
+    /// Held while a link is opened, so that there are never two.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl<S> Default for PresentLink<S> {
+    fn default() -> Self {
+        Self { link: Mutex::new(None), opening: tokio::sync::Mutex::default() }
     }
 }
 
-impl<S: Session> present_link::Link for Link<S> {
-    const LOST: &str = S::LOST;
-
-    fn gone(&self) -> &CancellationToken {
-        &self.0.gone
+impl<S: Session> PresentLink<S> {
+    /// The present link if it is not lost, otherwise a new one.
+    pub(super) async fn get_or_open(
+        &self,
+        open: impl Future<Output = Result<Link<S>, NodeError>>,
+    ) -> Result<Link<S>, NodeError> {
+        let _opening = self.opening.lock().await;
+        if let Ok(link) = self.inspected() {
+            return Ok(link);
+        }
+        let link = open.await?;
+        *self.link() = Some(link.clone());
+        Ok(link)
     }
 
-    fn worker(&self) -> &Task {
-        &self.0.worker
+    /// The link of the inspection that led here: behind a new one there may be another server.
+    pub(super) fn inspected(&self) -> Result<Link<S>, NodeError> {
+        let present = self.link().clone().filter(|link| !link.gone().is_cancelled());
+        present.ok_or_else(|| NodeError::Unreachable { reason: S::LOST.into() })
     }
-}
 
-/// The methods of [`LockNode`](super::LockNode) that are the same for every node that has a link.
-impl<S: Session> PresentLink<Link<S>> {
+    /// Gives the link up.
+    pub(super) fn close(&self) {
+        // Taken out first: to end its worker drops requests, and the mutex must not be held meanwhile.
+        let link = self.link().take();
+        if let Some(link) = link {
+            link.close();
+        }
+    }
+
+    fn link(&self) -> MutexGuard<'_, Option<Link<S>>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
         self.send(Message { request, reply_to }.into());
     }
@@ -191,39 +194,71 @@ impl<S: Session> PresentLink<Link<S>> {
         }
     }
 
+    /// Sends over the link even if it is lost, which refuses then. Other requests would wait for the mutex, so it is not held meanwhile.
     fn send(&self, submission: Submission) {
-        match self.read(|link| Ok(link.clone())) {
-            Ok(link) => link.submit(submission),
-            Err(error) => refuse(submission.into_messages(), &error),
+        let link = self.link().clone();
+        match link {
+            Some(link) => link.submit(submission),
+            None => refuse(submission.into_messages(), &NodeError::Unreachable { reason: "not connected".into() }),
         }
     }
 
+    /// Writes a record for the memory that the inspection found. Any other was replaced, together with its record.
     pub(super) fn write_record(
         &self,
         keyspace: &Arc<Keyspace>,
         write: RecordWrite,
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
         let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.write_record(&keyspace, &write).await })
+        Box::pin(async move {
+            let link = link?;
+            if !link.found().is_memory_of(&write) {
+                return Ok(None);
+            }
+            let written = link.checked(link.0.session.write_record(&keyspace, &write).await)?;
+            link.found().written(written.as_ref());
+            Ok(written)
+        })
     }
 
     pub(super) fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
         let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.read_fences(&keyspace).await })
+        Box::pin(async move {
+            let link = link?;
+            let run_id = link.found().run_id.clone().unwrap_or_default();
+            link.checked(link.0.session.read_fences(&keyspace, &run_id).await)
+        })
     }
 
     pub(super) fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
         let link = self.inspected();
-        Box::pin(async move { link?.look(&look).await })
+        Box::pin(async move {
+            let link = link?;
+            look.epoch.map_or(Ok(()), |epoch| link.check_epoch(epoch))?;
+            link.checked(link.0.session.look(&look).await)
+        })
     }
 
     pub(super) fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
         let link = self.inspected();
-        Box::pin(async move { link?.evict(&evict).await })
+        Box::pin(async move {
+            let link = link?;
+            link.check_epoch(evict.epoch)?;
+            link.checked(link.0.session.evict(&evict).await)
+        })
     }
 
     /// Resolves when the link is known to be lost, has no connection, or there is none.
     pub(super) fn disconnected(&self) -> NodeFuture<()> {
-        self.read(|link| Ok(link.disconnected())).unwrap_or_else(|_| Box::pin(async {}))
+        // Without the link itself, which lives no longer than the node uses it.
+        let parts = self.link().as_ref().map(|link| (link.0.gone.clone(), link.0.session.disconnected()));
+        Box::pin(async move {
+            let Some((gone, disconnected)) = parts else { return };
+            tokio::select! {
+                biased;
+                () = gone.cancelled() => {}
+                () = disconnected => {}
+            }
+        })
     }
 }

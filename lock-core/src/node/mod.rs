@@ -24,8 +24,6 @@ mod memory;
 mod mode;
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
-mod present_link;
 mod record;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod record_fields;

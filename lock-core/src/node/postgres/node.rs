@@ -9,11 +9,12 @@ use super::address::Address;
 use super::last_words::LastWords;
 use super::link::{Link, open};
 use super::schema::SCHEMA;
+use super::session::Session;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use super::wakeups::listen;
 use crate::forward_to_node;
-use crate::node::present_link::PresentLink;
+use crate::node::link::PresentLink;
 #[cfg(feature = "tls")]
 use crate::node::tls::default_config;
 use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups};
@@ -61,7 +62,7 @@ pub struct PostgresNode(Arc<Shared>);
 struct Shared {
     address: Address,
     synchronous_commit: bool,
-    link: PresentLink<Link>,
+    link: PresentLink<Session>,
     last_words: LastWords,
 }
 

@@ -6,12 +6,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::connect::CONNECT_TIMEOUT;
 use super::factory::Factory;
-use super::link::{Link, open};
+use super::link::{Link, Session, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
 use super::warnings::Warnings;
 use crate::forward_to_node;
-use crate::node::present_link::{Link as _, PresentLink};
+use crate::node::link::PresentLink;
 use crate::node::{Inspection, Keyspace, LockNode, NodeError, NodeFuture, Wakeups, in_memory_timeout};
 use crate::random::WaiterId;
 
@@ -72,7 +72,7 @@ pub struct RedisNode {
 struct Shared {
     name: String,
     factory: Box<Factory>,
-    link: PresentLink<Link>,
+    link: PresentLink<Session>,
     warnings: Arc<Warnings>,
 }
 

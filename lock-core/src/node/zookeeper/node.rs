@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::address::Address;
 use super::connect::reconnect;
 use super::link::{Link, open};
+use super::session::Session;
 use super::wakeups::listen;
 use crate::forward_to_node;
 use crate::limits::OutOfRange;
-use crate::node::present_link::{Link as _, PresentLink};
+use crate::node::link::PresentLink;
 use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups};
 use crate::random::WaiterId;
 
@@ -63,7 +64,7 @@ pub struct ZooKeeperNode {
 struct Shared {
     address: Address,
     max_ttl: OnceLock<Duration>,
-    link: PresentLink<Link>,
+    link: PresentLink<Session>,
 }
 
 impl ZooKeeperNode {
