@@ -9,6 +9,7 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod evict;
+mod forward;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod found;
 mod inspection;
