@@ -1,6 +1,7 @@
-//! The Lua scripts: their sources, their hashes, and the constants that they share with Rust.
+//! The Lua scripts: how they are put together from their files, and their hashes.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redis::Cmd;
 
@@ -13,93 +14,81 @@ use crate::node::{EVICTION_GAP, Keyspace};
 use crate::random::OwnerId;
 
 /// Executes a batch of requests.
-pub(super) static LEDGER: LazyLock<Script> = LazyLock::new(|| {
-    let (max_token, ledger) = (constants(&[MAX_TOKENS]), include_str!("scripts/ledger.lua"));
-    Script::new(&format!("{}{}{max_token}{}{ledger}", load_beside(), lone(), shared()))
-});
-
+pub(super) static LEDGER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/ledger.lua")));
 /// Reads what a node has of locks.
-pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| {
-    let constants = constants(&[("MAX_READERS_SEEN", MAX_READERS_SEEN as u128)]);
-    Script::new(&format!("{constants}{}{}", shared(), include_str!("scripts/look.lua")))
-});
-
+pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/look.lua")));
 /// Evicts holders from a lock.
-pub(super) static EVICT: LazyLock<Script> = LazyLock::new(|| {
-    let source = include_str!("scripts/evict.lua");
-    let constants = constants(&[("MAX_EVICTED", MAX_EVICTED as u128), ("EVICTION_GAP", EVICTION_GAP.as_millis())]);
-    let nobody = format!("local NOBODY = '{}'\n", OwnerId::NOBODY);
-    Script::new(&format!("{}{constants}{nobody}{}{}{source}", load_beside(), owner_prefix(), shared()))
-});
-
+pub(super) static EVICT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/evict.lua")));
 /// Writes the record of a node.
-pub(super) static RECORD: LazyLock<Script> = LazyLock::new(|| {
-    let constants = constants(&[("FENCES", u128::from(Keyspace::FENCES))]);
-    Script::new(&format!("{constants}{}", include_str!("scripts/record.lua")))
-});
+pub(super) static RECORD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/record.lua")));
+
+/// The files that the scripts include, by a line `-- include FILE`.
+///
+/// Most are the body of a function that few batches call, and stand inside the function that calls it: a server creates functions for
+/// each command anew, which takes about as long as running one.
+const INCLUDED: [(&str, &str); 6] = [
+    ("ledger_beside.lua", include_str!("scripts/ledger_beside.lua")),
+    ("ledger_readers.lua", include_str!("scripts/ledger_readers.lua")),
+    ("lone.lua", include_str!("scripts/lone.lua")),
+    ("waiting.lua", include_str!("scripts/waiting.lua")),
+    ("waiting_positions.lua", include_str!("scripts/waiting_positions.lua")),
+    ("waiting_readers.lua", include_str!("scripts/waiting_readers.lua")),
+];
+
+/// The names in the scripts that stand for values which are the same for every store. They are replaced before a server gets the script:
+/// a variable that a function uses from outside would have to be bound each time that the function is created.
+fn values() -> [(&'static str, String); 17] {
+    let millis = |duration: Duration| duration.as_millis().to_string();
+    [
+        ("EVICTION_GAP", millis(EVICTION_GAP)),
+        ("FENCES", Keyspace::FENCES.to_string()),
+        ("MAX_EVICTED", MAX_EVICTED.to_string()),
+        ("MAX_GONE", MAX_GONE.to_string()),
+        ("MAX_HEARD", MAX_HEARD.to_string()),
+        ("MAX_READERS_SEEN", MAX_READERS_SEEN.to_string()),
+        ("MAX_RESERVATIONS", MAX_RESERVATIONS.to_string()),
+        ("MAX_TOKEN", MAX_TOKEN.to_string()),
+        ("MAX_WAITERS", MAX_WAITERS.to_string()),
+        ("MAX_WOKEN_READERS", MAX_WOKEN_READERS.to_string()),
+        ("NOBODY", format!("'{}'", OwnerId::NOBODY)),
+        ("OWNER_PREFIX", format!("'{}'", OwnerId::PREFIX)),
+        ("QUEUE_TTL", millis(QUEUE_TTL)),
+        ("RESERVATION_TTL", millis(RESERVATION_TTL)),
+        ("RESERVED_TTL", millis(RESERVED_TTL)),
+        ("SHARED", format!("'{}'", OwnerId::SHARED)),
+        ("WRITER_HEARD", millis(WRITER_HEARD)),
+    ]
+}
+
+/// The code of a script, with the files that it includes. Comments are left out, because the source travels over each connection that is
+/// opened.
+fn code(source: &str) -> String {
+    let lines = source.lines().map(|line| match line.trim_start().strip_prefix("--") {
+        Some(comment) => comment
+            .strip_prefix(" include ")
+            .and_then(|name| INCLUDED.iter().find(|(file, _)| *file == name))
+            .map_or_else(String::new, |(_, source)| code(source)),
+        None => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+/// The code with the values of the names that stand for one.
+fn with_values(code: &str) -> String {
+    let (values, is_name) = (values(), |c: char| c.is_ascii_alphanumeric() || c == '_');
+    let words = code.split_inclusive(|c| !is_name(c)).map(|word| {
+        let (name, rest) = word.split_at(word.find(|c| !is_name(c)).unwrap_or(word.len()));
+        let value = values.iter().find(|(of, _)| *of == name).map_or(name, |(_, value)| value);
+        [value, rest].concat()
+    });
+    words.collect()
+}
 
 /// The sources of the scripts, as a server gets them: ledger, record, look and evict. For tests that run them without a server.
 #[doc(hidden)]
 #[must_use]
 pub fn script_sources() -> [&'static str; 4] {
     [&LEDGER.source, &RECORD.source, &LOOK.source, &EVICT.source]
-}
-
-const MAX_TOKENS: (&str, u128) = ("MAX_TOKEN", MAX_TOKEN as u128);
-const MAX_RESERVED: (&str, u128) = ("MAX_RESERVATIONS", MAX_RESERVATIONS as u128);
-const RESERVATION_TTLS: [(&str, u128); 2] =
-    [("RESERVATION_TTL", RESERVATION_TTL.as_millis()), ("RESERVED_TTL", RESERVED_TTL.as_millis())];
-
-/// The function that `lone.lua` is the body of.
-fn lone() -> String {
-    let constants = constants(&[&[MAX_TOKENS, MAX_RESERVED], &RESERVATION_TTLS[..]].concat());
-    format!("local function lone(...)\n{constants}{}end\n", include_str!("scripts/lone.lua"))
-}
-
-/// The function that `ledger_beside.lua` is the body of, with `ledger_readers.lua` and the waiting room inside. The constants of each are
-/// inside as well, because a function that uses variables from outside takes longer to create.
-fn load_beside() -> String {
-    let (shared, max_token, waiting) = (shared(), constants(&[MAX_TOKENS]), load_waiting());
-    let (beside, readers) = (include_str!("scripts/ledger_beside.lua"), include_str!("scripts/ledger_readers.lua"));
-    format!(
-        "local function load_beside(...)\n{shared}\
-         local function load_readers(...)\n{max_token}{shared}{readers}end\n\
-         {waiting}{beside}end\n"
-    )
-}
-
-/// The function that `waiting.lua` is the body of, with those of the other files of the waiting room inside.
-fn load_waiting() -> String {
-    let positions_constants = constants(
-        &[&[("QUEUE_TTL", QUEUE_TTL.as_millis()), ("MAX_WAITERS", MAX_WAITERS as u128)], &RESERVATION_TTLS[..]]
-            .concat(),
-    );
-    let readers_constants = constants(&[
-        ("WRITER_HEARD", WRITER_HEARD.as_millis()),
-        ("MAX_HEARD", MAX_HEARD as u128),
-        ("MAX_WOKEN_READERS", MAX_WOKEN_READERS as u128),
-    ]);
-    let waiting_constants =
-        constants(&[&[MAX_RESERVED, ("MAX_GONE", MAX_GONE as u128)], &RESERVATION_TTLS[..]].concat());
-    let (owner_prefix, shared) = (owner_prefix(), shared());
-    let waiting = include_str!("scripts/waiting.lua");
-    let (positions, readers) =
-        (include_str!("scripts/waiting_positions.lua"), include_str!("scripts/waiting_readers.lua"));
-    format!(
-        "local function load_waiting(...)\n{waiting_constants}{owner_prefix}{shared}\
-         local function load_positions(...)\n{positions_constants}{positions}end\n\
-         local function load_waiting_readers(...)\n{readers_constants}{readers}end\n\
-         {waiting}end\n"
-    )
-}
-
-/// What a lock key contains while readers hold it.
-fn shared() -> String {
-    format!("local SHARED = '{}'\n", OwnerId::SHARED)
-}
-
-fn owner_prefix() -> String {
-    format!("local OWNER_PREFIX = '{}'\n", OwnerId::PREFIX)
 }
 
 /// A script and its hash, which is computed once.
@@ -118,10 +107,8 @@ pub(super) enum ScriptRef {
 }
 
 impl Script {
-    /// Comments are left out, because the source travels over each connection that is opened.
-    fn new(commented: &str) -> Self {
-        let is_code = |line: &&str| !line.trim_start().starts_with("--");
-        let source: String = commented.lines().filter(is_code).flat_map(|line| [line, "\n"]).collect();
+    fn new(file: &str) -> Self {
+        let source = with_values(&code(file));
         let hash = redis::Script::new(&source).get_hash().to_owned();
         Self { source, hash }
     }
@@ -139,11 +126,6 @@ impl Script {
         };
         command
     }
-}
-
-/// Lua declarations, one line each.
-fn constants(constants: &[(&str, u128)]) -> String {
-    constants.iter().map(|(name, value)| format!("local {name} = {value}\n")).collect()
 }
 
 #[cfg(test)]

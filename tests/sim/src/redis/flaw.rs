@@ -57,7 +57,7 @@ impl Flaw {
             Self::ForgetsFences => &[NONE_ALONE, ("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'")],
             Self::ForgetsOtherReaders => &[("if left < 0 then", "if true then")],
             Self::ReservesForSeconds => {
-                &[NONE_ALONE, ("local elapsed = RESERVED_TTL - call('PTTL', key(lock_key, 'reserved'))", "local elapsed = 0")]
+                &[NONE_ALONE, (" - call('PTTL', key(lock_key, 'reserved'))", " * 0")]
             }
         }
     }

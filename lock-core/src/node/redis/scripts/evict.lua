@@ -11,6 +11,10 @@
 -- It must guarantee that no owner has the lock, or can have it again, once this has replied D or F. Hence the order of the writes: a
 -- script that is cut short leaves a tombstone for a lock that is still held, never a lock that is free and whose owner may have it again.
 
+local function load_beside(...)
+  -- include ledger_beside.lua
+end
+
 local call, try = redis.call, redis.pcall
 local LOCK, RECORD, FENCE, MARK, TOKEN = KEYS[1], KEYS[2], ARGV[2], ARGV[3], ARGV[4]
 local record = call('HMGET', RECORD, 'epoch', FENCE, MARK)

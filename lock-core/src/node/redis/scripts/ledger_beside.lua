@@ -19,6 +19,13 @@ local call, try = redis.call, redis.pcall
 local PREFIX_LENGTH = #RECORD - #'{node}'
 local beside, readers
 
+local function load_readers(...)
+  -- include ledger_readers.lua
+end
+local function load_waiting(...)
+  -- include waiting.lua
+end
+
 local function key(lock_key, name)
   return string.sub(lock_key, 1, PREFIX_LENGTH) .. '{' .. string.sub(lock_key, PREFIX_LENGTH + 1) .. '}:' .. name
 end

@@ -48,6 +48,12 @@ local function queue_key(lock_key)
 end
 
 local positions, readers
+local function load_positions(...)
+  -- include waiting_positions.lua
+end
+local function load_waiting_readers(...)
+  -- include waiting_readers.lua
+end
 local function of_positions()
   positions = positions or load_positions(WAITER, WOKEN, beside, waiting)
   return positions
