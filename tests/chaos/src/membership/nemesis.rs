@@ -16,6 +16,9 @@ use lock_support::Dice;
 /// How many masters are stopped while another one is about to be damaged, so that it is needed for a majority.
 const STOPPED: usize = 2;
 
+/// A run of this length has every kind of damage.
+const EVERY_KIND: Duration = Duration::from_secs(30);
+
 /// The phase that begins when each seat has another master than at the beginning.
 pub(super) const ALL_REPLACED: &str = "all masters were replaced";
 
@@ -32,7 +35,7 @@ pub(super) async fn inject_faults(arena: &Arena<'_>, seed: u64, length: Duration
     };
     tokio::join!(
         replacing,
-        damage_one_after_another(arena, damages, over.clone()),
+        damage_one_after_another(arena, damages, length >= EVERY_KIND, over.clone()),
         hit_services(arena, services, over)
     );
 }
@@ -53,10 +56,11 @@ async fn replace_all(arena: &Arena<'_>, mut dice: Dice, length: Duration) {
     }
 }
 
-async fn damage_one_after_another(arena: &Arena<'_>, mut dice: Dice, over: watch::Receiver<bool>) {
+/// Goes on until it is over, and, if it is to be so, until each kind has happened.
+async fn damage_one_after_another(arena: &Arena<'_>, mut dice: Dice, each: bool, over: watch::Receiver<bool>) {
     // The shortest run has this one.
-    let mut deck = vec![Kind::ReplicateCopy];
-    while !*over.borrow() {
+    let (mut deck, mut missing) = (vec![Kind::ReplicateCopy], Kind::ALL.to_vec());
+    while !*over.borrow() || each && !missing.is_empty() {
         if deck.is_empty() {
             deck = Kind::ALL.to_vec();
         }
@@ -72,6 +76,7 @@ async fn damage_one_after_another(arena: &Arena<'_>, mut dice: Dice, over: watch
             // Locks are acquired with the votes of the others meanwhile.
             sleep(millis(&mut dice, 100, 600)).await;
             damage(arena, kind, seat, &mut master, stopped, &mut dice).await;
+            missing.retain(|other| *other != kind);
         }
         drop(spare);
         sleep(millis(&mut dice, 0, 500)).await;
