@@ -50,6 +50,8 @@ pub(super) enum Kind {
     RecreateTable,
     /// `TRUNCATE` of the locks.
     TruncateTable,
+    /// The clock is stepped forward, by more than any lock lives.
+    StepClock,
     /// `SIGKILL`; later a restart.
     KillService,
     /// `SIGSTOP`, later `SIGCONT`.
@@ -105,6 +107,7 @@ impl Kind {
             Self::Checkpoint => "checkpoint",
             Self::RecreateTable => "recreate_table",
             Self::TruncateTable => "truncate_table",
+            Self::StepClock => "step_clock",
             Self::KillService => "kill_service",
             Self::StopService => "stop_service",
             Self::CutLink => "cut_link",
@@ -166,7 +169,8 @@ impl Fault {
             | Kind::ReplicateCopy
             | Kind::Checkpoint
             | Kind::RecreateTable
-            | Kind::TruncateTable => (0, 1),
+            | Kind::TruncateTable
+            | Kind::StepClock => (0, 1),
             // Until all have connected again, few others may be away.
             Kind::EndSessions => (300, 600),
             // Often longer than the time to live of a lock.

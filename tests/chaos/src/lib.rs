@@ -14,6 +14,7 @@
 //! | `masters` | how a service reaches the masters |
 //! | `world`, `process`, `link`, `wakeups` | the servers, services and links, into which faults are injected |
 //! | `fault`, `budget`, `nemesis` | the faults, and which of them may be active at a time |
+//! | `clock_step` | a step of the clock of one PostgreSQL server |
 //! | `broken` | variants that are broken on purpose |
 //! | `grants`, `handovers`, `waits` | the histories as grants ([`lock_history::Grant`]), handover chains and waits |
 //! | `safety` | what must hold at all times, beside [`lock_history::check`] |
@@ -33,6 +34,7 @@
 
 mod broken;
 mod budget;
+mod clock_step;
 mod crowd;
 mod cycle;
 mod delegations;

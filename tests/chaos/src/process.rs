@@ -1,6 +1,6 @@
 //! A service process, as the nemesis controls it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -46,6 +46,13 @@ impl ServiceProcess {
     /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
+    }
+
+    /// Whether it has neither ended nor been stopped.
+    pub(super) fn is_running(&mut self) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let is_stopped = status.rsplit(')').next().is_some_and(|state| state.trim_start().starts_with('T'));
+        self.ended().is_none() && !is_stopped
     }
 
     /// `SIGKILL`.

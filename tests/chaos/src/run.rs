@@ -6,10 +6,12 @@ use lock_history::sets_are_all_or_nothing;
 use tokio::time::{Instant, sleep};
 
 use super::fault::Kind;
+use super::history::Event;
 use super::mix::Mix;
 use super::nemesis::Nemesis;
 use super::queue_stats::{Findings, QueueStats};
 use super::report::Report;
+use super::store::Store;
 use super::waits::waits;
 use super::windows::{NO_WAKEUPS, ONE_UNCALLED, QUIET, SETTLE, windows};
 use super::world::World;
@@ -145,6 +147,9 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let never =
         world.plan.store.faults().into_iter().filter(never).map(|kind| format!("{} never happened", kind.name()));
     report.without_effect.extend(never.collect::<Vec<_>>());
+    let steps = nemesis.iter().filter(|record| matches!(record.event, Event::ClockStepped { .. })).count();
+    let may_step = world.plan.store == Store::Postgres && world.plan.nodes() > 1;
+    report.without_effect.extend((may_step && steps == 0).then(|| "no clock was stepped".to_owned()));
     report.without_effect.retain(|missing| !world.plan.store.lacks().contains(&missing.as_str()));
     let (counters, rows) = (world.ledger.counters().unwrap(), world.ledger.rows().unwrap());
     let checks = [

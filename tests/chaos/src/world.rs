@@ -97,6 +97,7 @@ impl<'a> World<'a> {
         self.journal.write(Event::Fault { kind: kind.name().to_owned(), server, service, generation });
         match (kind.mode(duration), server) {
             (Some(mode), _) => self.set(fault, mode),
+            (None, Some(server)) if kind == Kind::StepClock => self.step_clock(server).await,
             (None, Some(server)) => self.problems.extend(self.servers[server].inject(kind, duration).await.err()),
             (None, None) => self.signal(fault),
         }
@@ -135,6 +136,24 @@ impl<'a> World<'a> {
         } else {
             process.kill();
         }
+    }
+
+    /// `SIGSTOP` of all services that run. Returns which.
+    pub(super) fn freeze(&mut self) -> Vec<usize> {
+        let processes =
+            self.services.iter_mut().enumerate().filter_map(|(index, s)| Some((index, s.process.as_mut()?)));
+        let running = processes.filter_map(|(index, process)| process.is_running().then_some((index, process)));
+        running
+            .map(|(index, process)| {
+                process.stop();
+                index
+            })
+            .collect()
+    }
+
+    /// They go on.
+    pub(super) fn thaw(&self, frozen: &[usize]) {
+        frozen.iter().filter_map(|service| self.services[*service].process.as_ref()).for_each(ServiceProcess::cont);
     }
 
     /// Where a service of the crowd stands now.

@@ -1,6 +1,6 @@
 //! The stores: the kinds of servers in which locks are kept. What a run needs of each is in a file of its own.
 
-mod postgres;
+pub(super) mod postgres;
 mod redis;
 pub(super) mod zookeeper;
 
@@ -93,7 +93,7 @@ impl Store {
         match self {
             Self::Redis => RedisCluster::start(servers).await.servers.into_iter().map(Server::Redis).collect(),
             Self::Postgres => {
-                let start = async || Server::Postgres(PostgresServer::start_with(&postgres::ARGUMENTS).await);
+                let start = async || Server::Postgres(PostgresServer::start_with_clock(&postgres::ARGUMENTS).await);
                 join_all((0..servers).map(|_| start())).await
             }
             Self::Zookeeper => zookeeper::start(servers).await.into_iter().map(Server::Zookeeper).collect(),
@@ -156,6 +156,14 @@ impl Server {
         match self {
             Self::Redis(server) => Some(server),
             Self::Postgres(_) | Self::Zookeeper(_) => None,
+        }
+    }
+
+    /// The server, if it is one of PostgreSQL.
+    pub(super) fn postgres(&self) -> Option<&PostgresServer> {
+        match self {
+            Self::Postgres(server) => Some(server),
+            Self::Redis(_) | Self::Zookeeper(_) => None,
         }
     }
 

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_support::PostgresServer;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ pub(super) const ARGUMENTS: [&str; 2] = ["-c", "authentication_timeout=1s"];
 /// What a database administrator runs to create the tables.
 const TABLES: &str = include_str!("../../../../lock-core/src/node/postgres/sql/locks.sql");
 
-pub(super) const FAULTS: [Kind; 9] = [
+pub(super) const FAULTS: [Kind; 10] = [
     Kind::KillServer,
     Kind::RestartServer,
     Kind::CrashServer,
@@ -29,6 +29,7 @@ pub(super) const FAULTS: [Kind; 9] = [
     Kind::Checkpoint,
     Kind::RecreateTable,
     Kind::TruncateTable,
+    Kind::StepClock,
 ];
 
 /// The functions for votes are made in the session.
@@ -79,6 +80,31 @@ pub(super) async fn votes(server: &PostgresServer) -> bool {
 pub(super) async fn lock_keys(server: &PostgresServer) -> Vec<String> {
     let held = format!("SELECT key FROM locks.lock WHERE starts_with(key, '{PREFIX}') AND expires > clock_timestamp()");
     query(server, &held).await.unwrap()
+}
+
+/// Each lock and each tombstone on a server, with its owner, and how many milliseconds it lives.
+pub(in super::super) async fn held(server: &PostgresServer) -> Option<Vec<(String, i64)>> {
+    let held = "SELECT key || coalesce(' ' || owner, '') AS what, expires AS until FROM locks.lock
+        UNION ALL SELECT r.key || ' read by ' || r.owner, r.expires FROM locks.reader r JOIN locks.lock l USING (key) WHERE l.owner IS NULL
+        UNION ALL SELECT key || ' not for ' || unnest(owners), until FROM locks.evicted";
+    let lives = "round(extract(epoch FROM until - clock_timestamp()) * 1000)";
+    let held = format!(
+        "SELECT {lives} || ' ' || what FROM ({held}) h WHERE until > clock_timestamp() AND starts_with(what, '{PREFIX}')"
+    );
+    let rows = timeout(REPLY_TIMEOUT, query(server, &held)).await.ok()?.ok()?;
+    rows.iter()
+        .map(|row| row.split_once(' ').and_then(|(lives, what)| Some((what.to_owned(), lives.parse().ok()?))))
+        .collect()
+}
+
+/// Steps the clock of a server forward. Nothing else is set.
+pub(in super::super) async fn step_clock(server: &PostgresServer, step: Duration) -> Result<(), String> {
+    let clock = query(server, "SELECT round(extract(epoch FROM clock_timestamp()) * 1000000)").await;
+    let clock = clock.ok().and_then(|rows| rows.first()?.parse().ok()).map(Duration::from_micros);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ahead = clock.ok_or("the server does not tell its time")?.saturating_sub(now);
+    server.step_clock(ahead + step);
+    Ok(())
 }
 
 async fn command(server: &PostgresServer, command: &str) -> Result<(), String> {
