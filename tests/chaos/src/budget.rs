@@ -24,7 +24,7 @@ pub(super) fn allows<'a>(servers: usize, active: impl Iterator<Item = &'a Fault>
     let (mut links, mut wakeups) = (HashSet::new(), HashSet::new());
     for fault in active.chain([fault]) {
         let new = match (fault.server, fault.service) {
-            _ if Kind::OF_WAKEUPS.contains(&fault.kind) => wakeups.insert(fault.service),
+            _ if fault.kind.is_of_wakeups() => wakeups.insert(fault.service),
             (Some(server), None) => down.insert(server),
             (None, Some(service)) => services.insert(service),
             (server, service) => links.insert((server, service)),

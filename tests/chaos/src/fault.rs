@@ -68,6 +68,8 @@ pub(super) enum Kind {
     CutWakeups,
     HoldWakeups,
     LoseWakeups,
+    /// A service may not `PUBLISH` on any server: whom it should wake up is not woken up.
+    DenyPublish,
 }
 
 impl Kind {
@@ -120,7 +122,13 @@ impl Kind {
             Self::CutWakeups => "cut_wakeups",
             Self::HoldWakeups => "hold_wakeups",
             Self::LoseWakeups => "lose_wakeups",
+            Self::DenyPublish => "deny_publish",
         }
+    }
+
+    /// Whether nothing but wake-ups is missing.
+    pub(super) fn is_of_wakeups(self) -> bool {
+        Self::OF_WAKEUPS.contains(&self) || self == Self::DenyPublish
     }
 
     /// Whether the server loses data, and so does not vote until its quarantine is over.
@@ -181,7 +189,7 @@ impl Fault {
         let duration = Duration::from_millis(from + dice.roll(to - from));
         match kind {
             Kind::KillService | Kind::StopService => Self { kind, server: None, service, duration },
-            _ if Kind::OF_WAKEUPS.contains(&kind) => Self { kind, server: None, service, duration },
+            _ if kind.is_of_wakeups() => Self { kind, server: None, service, duration },
             _ if kind.mode(duration).is_some() => Self { kind, server, service, duration },
             _ => Self { kind, server, service: None, duration },
         }

@@ -84,8 +84,8 @@ impl Link {
         Self { store, port, modes, accepting }
     }
 
-    pub(super) fn url(&self) -> String {
-        self.store.url(self.port)
+    pub(super) fn url(&self, service: usize) -> String {
+        self.store.url(self.port, service)
     }
 
     pub(super) fn set(&self, mode: Mode) {

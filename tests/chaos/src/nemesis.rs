@@ -8,7 +8,7 @@ use super::SERVICES;
 use super::budget::{allows, block_all_wakeups, majority_unavailable, minority};
 use super::fault::{Deck, Fault, Kind};
 use super::history::Event;
-use super::windows::{NO_WAKEUPS, ONE_UNCALLED, QUIET};
+use super::windows::{NO_WAKEUPS, ONE_MUTE, ONE_UNCALLED, QUIET};
 use super::world::World;
 use lock_support::Dice;
 
@@ -155,10 +155,19 @@ impl<'a, 'b> Nemesis<'a, 'b> {
 
     /// Loses the wake-ups of one service for `length`. Neither it nor the others may get less for that than their share.
     pub(super) async fn without_wakeups_for_one(&mut self, length: Duration) {
-        self.phase(ONE_UNCALLED);
+        self.hit_one(ONE_UNCALLED, Kind::LoseWakeups, length).await;
+    }
+
+    /// Takes the right to wake others up from one service for `length`.
+    pub(super) async fn without_wakeups_from_one(&mut self, length: Duration) {
+        self.hit_one(ONE_MUTE, Kind::DenyPublish, length).await;
+    }
+
+    async fn hit_one(&mut self, phase: &str, kind: Kind, duration: Duration) {
+        self.phase(phase);
         let service = Some(self.dice.index(SERVICES));
-        self.begin(Fault { kind: Kind::LoseWakeups, server: None, service, duration: length }).await;
-        sleep(length).await;
+        self.begin(Fault { kind, server: None, service, duration }).await;
+        sleep(duration).await;
         self.end_all_faults().await;
     }
 

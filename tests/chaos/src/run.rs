@@ -13,7 +13,7 @@ use super::queue_stats::{Findings, QueueStats};
 use super::report::Report;
 use super::store::Store;
 use super::waits::waits;
-use super::windows::{NO_WAKEUPS, ONE_UNCALLED, QUIET, SETTLE, windows};
+use super::windows::{NO_WAKEUPS, ONE_MUTE, ONE_UNCALLED, QUIET, SETTLE, windows};
 use super::world::World;
 use super::{
     Broken, MAX_TTL, Plan, SERVICES, crowd, fairness, grants, handovers, history, liveness, operator, safety, sets,
@@ -28,7 +28,7 @@ const SHORT_QUIET: Duration = Duration::from_millis(1_200);
 const LONG_QUIET: Duration = Duration::from_millis(4_500);
 /// How long no wake-ups arrive: longer than anybody may be stuck, because the timers must suffice.
 const NO_WAKEUPS_LENGTH: Duration = Duration::from_secs(3);
-/// How long one service gets no wake-ups: twice as long as anybody may wait for the quick resource.
+/// How long one service gets no wake-ups, or sends none: twice as long as anybody may wait for the quick resource.
 const ONE_UNCALLED_LENGTH: Duration = Duration::from_secs(5);
 /// How long a broken variant tampers with the queues or a resource.
 const TAMPERING: Duration = Duration::from_secs(5);
@@ -89,6 +89,9 @@ async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
         nemesis.quiet(LONG_QUIET + late(nemesis.world.plan)).await;
         if !nemesis.world.plan.store.signs().is_empty() {
             nemesis.without_wakeups_for_one(ONE_UNCALLED_LENGTH).await;
+            if nemesis.world.plan.store.has_a_right_to_publish() {
+                nemesis.without_wakeups_from_one(ONE_UNCALLED_LENGTH).await;
+            }
             nemesis.without_wakeups(NO_WAKEUPS_LENGTH).await;
         }
         nemesis.outage().await;
@@ -127,8 +130,8 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let nemesis = histories.first().map_or(&[][..], Vec::as_slice);
     let settle = SETTLE + late(world.plan);
     let quiet = windows(nemesis, &[QUIET], settle);
-    let healthy = windows(nemesis, &[QUIET, ONE_UNCALLED, NO_WAKEUPS], settle);
-    let called = windows(nemesis, &[QUIET, ONE_UNCALLED], settle);
+    let healthy = windows(nemesis, &[QUIET, ONE_UNCALLED, ONE_MUTE, NO_WAKEUPS], settle);
+    let called = windows(nemesis, &[QUIET, ONE_UNCALLED, ONE_MUTE], settle);
     let gathering: Vec<_> = histories.iter().flat_map(|history| sets::gathering(history)).collect();
     let evictions: Vec<_> = histories.iter().flat_map(|history| operator::evictions(history)).collect();
     let seen: Vec<_> = histories.iter().flat_map(|history| sets::sets(history)).collect();

@@ -18,6 +18,9 @@ pub(super) const NO_WAKEUPS: &str = "no wake-ups";
 /// The phase in which no wake-ups arrive at one service, and nothing else is wrong.
 pub(super) const ONE_UNCALLED: &str = "no wake-ups for one service";
 
+/// The phase in which one service may not send wake-ups, and nothing else is wrong.
+pub(super) const ONE_MUTE: &str = "no wake-ups from one service";
+
 /// How long a fault has effects after it has healed. A key that nobody will release lives for its time to live: of a
 /// holder that was killed, or of a request that was held back. Then each reservation for a killed process has to
 /// expire: there are a few. And services that have just started must connect to the servers.
@@ -89,7 +92,7 @@ pub(super) fn windows(nemesis: &[Record], phases: &[&str], settle: Duration) -> 
     let mut began = None;
     // Everything has just been started.
     let mut settled = nemesis.first().map_or(Moment(0), |first| first.at.plus(settle));
-    let of_wakeups = |name: &str| Kind::OF_WAKEUPS.iter().any(|kind| kind.name() == name);
+    let of_wakeups = |name: &str| Kind::OF_WAKEUPS.iter().chain([&Kind::DenyPublish]).any(|kind| kind.name() == name);
     for Record { at, event } in nemesis {
         match event {
             Event::Phase { name } if phases.contains(&name.as_str()) => _ = began.get_or_insert(*at),

@@ -50,7 +50,7 @@ impl<'a> World<'a> {
         let ledger = Ledger::open(&plan.directory.join("ledger.sqlite"), true).unwrap();
         let crowd = CROWD_RESOURCE.to_owned();
         ledger.add_counters(protected().iter().chain([&crowd])).unwrap();
-        let servers = plan.store.start(plan.servers()).await;
+        let servers = plan.store.start(plan.servers(), SERVICES + CROWD).await;
         let (mut services, wakeups) = (Vec::new(), Arc::default());
         for _ in 0..SERVICES + CROWD {
             let open = |server: &Server| Link::open(plan.store, server.address(), Arc::clone(&wakeups));
@@ -74,7 +74,7 @@ impl<'a> World<'a> {
             generation,
             seed: self.plan.seed.wrapping_mul(1_000).wrapping_add(index as u64 * 100 + u64::from(generation)),
             store: self.plan.store,
-            masters: service.links.iter().map(Link::url).collect(),
+            masters: service.links.iter().map(|link| link.url(index)).collect(),
             ledger: self.plan.directory.join("ledger.sqlite"),
             history: history.clone(),
             resources: RESOURCES,
@@ -96,6 +96,7 @@ impl<'a> World<'a> {
         // Recorded before a service is stopped or killed, so that it is certainly alive until then.
         self.journal.write(Event::Fault { kind: kind.name().to_owned(), server, service, generation });
         match (kind.mode(duration), server) {
+            (None, None) if kind == Kind::DenyPublish => self.allow_publish(service, false).await,
             (Some(mode), _) => self.set(fault, mode),
             (None, Some(server)) if kind == Kind::StepClock => self.step_clock(server).await,
             (None, Some(server)) => self.problems.extend(self.servers[server].inject(kind, duration).await.err()),
@@ -108,11 +109,19 @@ impl<'a> World<'a> {
         let Fault { kind, server, service, duration } = *fault;
         self.journal.write(Event::Healed { kind: kind.name().to_owned(), server, service });
         match (kind.mode(duration), server, service) {
+            (None, None, service) if kind == Kind::DenyPublish => self.allow_publish(service, true).await,
             (Some(_), _, _) => self.set(fault, Mode::Pass),
             (None, Some(server), _) => self.servers[server].heal(kind).await,
             (None, None, Some(service)) if kind == Kind::KillService => self.start_service(service),
             (None, None, Some(service)) => self.services[service].process.iter().for_each(ServiceProcess::cont),
             (None, None, None) => {}
+        }
+    }
+
+    /// Takes the right to `PUBLISH` from a service on all servers, or gives it back.
+    async fn allow_publish(&mut self, service: Option<usize>, allowed: bool) {
+        for server in &self.servers {
+            self.problems.extend(server.allow_publish(service.unwrap(), allowed).await.err());
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use futures_util::future::join_all;
-use lock_support::{PostgresServer, RedisCluster, RedisServer, ZooKeeperServer};
+use lock_support::{PostgresServer, RedisServer, ZooKeeperServer};
 
 use super::fault::Kind;
 use super::wakeups::Traffic;
@@ -89,9 +89,13 @@ impl Store {
         }
     }
 
-    pub(super) async fn start(self, servers: usize) -> Vec<Server> {
+    pub(super) async fn start(self, servers: usize, services: usize) -> Vec<Server> {
         match self {
-            Self::Redis => RedisCluster::start(servers).await.servers.into_iter().map(Server::Redis).collect(),
+            Self::Redis => {
+                let users = redis::users(services);
+                let arguments: Vec<&str> = users.iter().map(String::as_str).collect();
+                join_all((0..servers).map(|_| async { Server::Redis(RedisServer::start_with(&arguments).await) })).await
+            }
             Self::Postgres => {
                 let start = async || Server::Postgres(PostgresServer::start_with_clock(&postgres::ARGUMENTS).await);
                 join_all((0..servers).map(|_| start())).await
@@ -118,10 +122,15 @@ impl Store {
         }
     }
 
+    /// Whether a user may be kept from sending wake-ups.
+    pub(super) fn has_a_right_to_publish(self) -> bool {
+        self == Self::Redis
+    }
+
     /// Where a service finds a server that is behind this port of the machine.
-    pub(super) fn url(self, port: u16) -> String {
+    pub(super) fn url(self, port: u16, service: usize) -> String {
         match self {
-            Self::Redis => format!("redis://127.0.0.1:{port}"),
+            Self::Redis => format!("redis://{}:any@127.0.0.1:{port}", redis::user(service)),
             Self::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
             Self::Zookeeper => format!("127.0.0.1:{port}"),
         }
@@ -190,6 +199,14 @@ impl Server {
             Self::Redis(server) => redis::heal(server, kind).await,
             Self::Postgres(server) => postgres::heal(server, kind).await,
             Self::Zookeeper(server) => zookeeper::heal(server, kind).await,
+        }
+    }
+
+    /// Takes the right to `PUBLISH` from a service, or gives it back. A server that does not run has neither.
+    pub(super) async fn allow_publish(&self, service: usize, allowed: bool) -> Result<(), String> {
+        match self {
+            Self::Redis(server) => redis::allow_publish(server, service, allowed).await,
+            Self::Postgres(_) | Self::Zookeeper(_) => Err("it knows no such right".to_owned()),
         }
     }
 

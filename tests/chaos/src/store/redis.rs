@@ -29,6 +29,23 @@ pub(super) const SIGNS: [(&str, Traffic); 1] = [("SCRIPT", Traffic::Requests)];
 
 pub(super) const LACKS: [&str; 1] = ["no connection for wake-ups was cut"];
 
+/// Arguments of a server that knows a user for each service.
+pub(super) fn users(services: usize) -> Vec<String> {
+    let user = |service| ["--user", &user(service), "on", "nopass", "~*", "&*", "+@all"].map(str::to_owned);
+    (0..services).flat_map(user).collect()
+}
+
+/// The user whose rights a service has.
+pub(super) fn user(service: usize) -> String {
+    format!("service-{service}")
+}
+
+/// Takes the right to `PUBLISH` from a service, or gives it back.
+pub(super) async fn allow_publish(server: &RedisServer, service: usize, allowed: bool) -> Result<(), String> {
+    let sign = if allowed { '+' } else { '-' };
+    command(server, &format!("ACL SETUSER {} {sign}publish", user(service))).await
+}
+
 pub(super) async fn inject(server: &mut RedisServer, kind: Kind, duration: Duration) -> Result<(), String> {
     match kind {
         Kind::KillServer => server.kill(),
