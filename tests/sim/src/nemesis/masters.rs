@@ -89,6 +89,13 @@ impl Nemesis {
         self.servers[server].flush_scripts();
     }
 
+    /// Takes the right to `PUBLISH` from the users of a server: nobody is woken up by it.
+    pub(super) fn deny_publish(&mut self, server: usize, now: Duration, until: Duration) {
+        self.count(now, "PUBLISH denied", &format!("redis-{server} lets nobody PUBLISH until {until:?}"));
+        self.servers[server].set_mute(true);
+        self.follow_ups.push((until, FollowUp::AllowPublish(server)));
+    }
+
     /// Turns the clock of the one server whose clock does that. A step forward frees the locks that are held on it.
     pub(super) fn step_clock(&mut self, now: Duration) {
         let Some(server) = self.plan.servers.iter().position(|server| server.steps) else { return };

@@ -69,6 +69,8 @@ enum FollowUp {
     Forget(usize),
     /// A server becomes a replica of its copy, and a master again.
     Flip(usize),
+    /// The users of a server may `PUBLISH` again.
+    AllowPublish(usize),
     /// Links work again.
     RepairLinks(LinkFault, Vec<Link>),
     /// A server starts.
@@ -180,7 +182,8 @@ impl Nemesis {
             }
             72..=79 => self.crash_client(hosts, client, until),
             80..=86 => self.cut_connections(server, now),
-            87..=91 => self.flush_scripts(server, now),
+            87..=88 => self.flush_scripts(server, now),
+            89..=91 => self.deny_publish(server, now, until),
             92..=94 => self.flush(server, now),
             95..=106 => self.suspend_client(hosts, client, until),
             107..=110 => self.step_clock(now),
@@ -215,6 +218,7 @@ impl Nemesis {
             FollowUp::CutConnections(server) => self.servers[server].cut_connections(),
             FollowUp::Forget(server) => self.flush(server, hosts.elapsed()),
             FollowUp::Flip(server) => self.flip(server, hosts.elapsed()),
+            FollowUp::AllowPublish(server) => self.servers[server].set_mute(false),
             FollowUp::RepairLinks(fault, links) => self.repair_links(hosts, fault, links),
             FollowUp::StartServer(server) => self.start_server(hosts, server),
             FollowUp::StartClient(client) => self.start_client(hosts, client),

@@ -10,6 +10,8 @@ use super::store::{Store, WrongType};
 pub(super) struct Database {
     pub(super) store: Store,
     pub(super) channels: Channels,
+    /// Nobody may `PUBLISH`.
+    pub(super) mute: bool,
     /// How many wake-ups somebody listened to, and how many nobody.
     pub(super) done: Tally,
 }
@@ -143,6 +145,10 @@ impl Database {
     }
 
     fn publish(&mut self, channel: &[u8], message: &[u8]) -> Reply {
+        if self.mute {
+            *self.done.entry("wake-up denied").or_default() += 1;
+            return Reply::error("NOPERM this user has no permissions to run the 'publish' command");
+        }
         let listening = self.channels.publish(channel, message);
         let what = if listening > 0 { "wake-up sent" } else { "wake-up to nobody" };
         *self.done.entry(what).or_default() += 1;

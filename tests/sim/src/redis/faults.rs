@@ -60,6 +60,11 @@ impl FakeRedis {
         state.tell_loss(None);
     }
 
+    /// Takes the right to `PUBLISH` from all users, or gives it back.
+    pub fn set_mute(&self, mute: bool) {
+        self.state().database.mute = mute;
+    }
+
     /// Forgets the scripts, as `SCRIPT FLUSH` does.
     pub fn flush_scripts(&self) {
         self.state().scripts.clear();
