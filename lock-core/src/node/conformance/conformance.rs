@@ -1,13 +1,14 @@
+use std::fmt;
 use std::time::Duration;
 
-use super::divergence::Divergence;
-use super::draw::Draw;
+use thiserror::Error;
+
 use super::lack::{Lack, Lacks};
-use super::run::{Difference, Run, Runner, Sequence};
-use super::step::{RecordChange, Step, WAITERS, acquire};
-use super::{scripts, timed};
-use crate::node::LockNode;
-use crate::node::Mode;
+use super::run::{Run, Runner};
+use super::sequences::Sequence;
+use super::step::{Step, acquire};
+use super::timed;
+use crate::node::{LockNode, Mode};
 
 /// A comparison of a node with the rules.
 ///
@@ -43,8 +44,26 @@ pub struct Report {
     pub cut_short: usize,
 }
 
-/// How many steps a sequence has at most.
-const STEPS: usize = 60;
+/// A sequence in which a node and the rules differ: the shortest that was found.
+#[derive(Clone, PartialEq, Eq, Error)]
+#[error("the node and the rules differ (seed {seed:?})\n{}\nthe rules: {rules}\n the node: {node}", steps.join("\n"))]
+pub struct Divergence {
+    /// The seed from which the sequence was drawn; `None` for one that is always tried.
+    pub seed: Option<u64>,
+    /// The steps. The last is the one that has different replies.
+    pub steps: Vec<String>,
+    /// What the rules reply.
+    pub rules: String,
+    /// What the node replied.
+    pub node: String,
+}
+
+/// As [`Display`](fmt::Display), so that a test that unwraps it shows the steps line by line.
+impl fmt::Debug for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl Default for Conformance {
     fn default() -> Self {
@@ -89,11 +108,10 @@ impl Conformance {
         let node = || -> Box<dyn LockNode> { Box::new(node()) };
         let runner = Runner { node: &node, lacks: &self.lacks, ttl: self.ttl };
         let mut report = Report::default();
-        let always = scripts::all(self.ttl).into_iter().map(|script| (None, script));
+        let always = Sequence::always(self.ttl).into_iter().map(|sequence| (None, sequence));
         let drawn = (0..self.sequences).map(|number| {
             let seed = self.seed.wrapping_add(number);
-            let steps = Draw::new(seed, &self.lacks, self.ttl).steps(STEPS);
-            (Some(seed), Sequence { steps, listening: WAITERS - 1 })
+            (Some(seed), Sequence::drawn(seed, &self.lacks, self.ttl))
         });
         for (seed, Sequence { steps, listening }) in always.chain(drawn) {
             let steps = opening(self.ttl).into_iter().chain(steps).chain([Step::Inspect]);
@@ -101,9 +119,8 @@ impl Conformance {
             let sequence = Sequence { steps, listening };
             let Run { compared, is_late, difference } = runner.run(&sequence).await;
             if let Some(difference) = difference {
-                let (steps, difference) = runner.shrink(sequence, compared, difference).await;
-                let steps = steps.iter().map(ToString::to_string).collect();
-                let Difference { rules, node } = difference;
+                let (steps, (rules, node)) = runner.shrink(sequence, compared, difference).await;
+                let steps = steps.iter().map(|step| format!("{step:?}")).collect();
                 return Err(Divergence { seed, steps, rules: format!("{rules:?}"), node: format!("{node:?}") });
             }
             report.compared += compared;
@@ -116,5 +133,5 @@ impl Conformance {
 
 /// What every sequence begins with: a node without a record grants nothing, and then it is admitted.
 fn opening(ttl: Duration) -> [Step; 2] {
-    [Step::request(1, 0, acquire(1, None, 0, Mode::Write, ttl)), Step::Write(RecordChange::ADMIT)]
+    [Step::request(1, 0, acquire(1, None, 0, Mode::Write, ttl)), Step::admit()]
 }

@@ -63,42 +63,30 @@ impl Lacks {
                 *polls |= self.has(Lack::Wakeups);
                 (!operations.is_empty()).then_some(step)
             }
-            Step::Look(_) => (!self.has(Lack::Look)).then_some(step),
-            Step::Evict { .. } => (!self.has(Lack::Evict)).then_some(step),
-            Step::Write(_) | Step::ReadFences | Step::Inspect => Some(step),
+            Step::Look(_) if self.has(Lack::Look) => None,
+            Step::Evict { .. } if self.has(Lack::Evict) => None,
+            Step::Look(_) | Step::Evict { .. } | Step::Write(_) | Step::ReadFences | Step::Inspect => Some(step),
         }
-    }
-
-    /// What the rules are asked when the node is asked this: the same, but that readers are writers if the node has none.
-    pub(super) fn for_rules(&self, operation: Operation) -> Operation {
-        if self.has(Lack::Readers) { as_writer(operation) } else { operation }
     }
 }
 
-fn without_wait(operation: Operation) -> Operation {
-    match operation {
-        Operation::Acquire { owner, ttl, hint, tokens, mode, .. } => {
-            Operation::Acquire { owner, ttl, hint, tokens, since: None, mode }
-        }
-        Operation::Release { owner, position: QueuePosition::Keep { .. } } => {
-            Operation::Release { owner, position: QueuePosition::None }
-        }
-        operation => operation,
+fn without_wait(mut operation: Operation) -> Operation {
+    match &mut operation {
+        Operation::Acquire { since, .. } => *since = None,
+        Operation::Release { position: position @ QueuePosition::Keep { .. }, .. } => *position = QueuePosition::None,
+        _ => {}
     }
+    operation
 }
 
 /// The operation of one that does not read.
-pub(super) fn as_writer(operation: Operation) -> Operation {
-    let mode = Mode::Write;
-    match operation {
-        Operation::Acquire { owner, ttl, hint, tokens, since, .. } => {
-            Operation::Acquire { owner, ttl, hint, tokens, since, mode }
-        }
-        Operation::Replace { owner, ttl, token, .. } => Operation::Replace { owner, ttl, token, mode },
-        Operation::Release { owner, position: QueuePosition::Keep { since, .. } } => {
-            Operation::Release { owner, position: QueuePosition::Keep { since, mode } }
-        }
-        Operation::Downgrade { owner, ttl } => Operation::Extend { owner, ttl },
-        operation => operation,
+pub(super) fn as_writer(mut operation: Operation) -> Operation {
+    match &mut operation {
+        Operation::Acquire { mode, .. }
+        | Operation::Replace { mode, .. }
+        | Operation::Release { position: QueuePosition::Keep { mode, .. }, .. } => *mode = Mode::Write,
+        Operation::Downgrade { owner, ttl } => return Operation::Extend { owner: *owner, ttl: *ttl },
+        _ => {}
     }
+    operation
 }

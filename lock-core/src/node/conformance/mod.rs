@@ -10,16 +10,13 @@
 //! The nodes of this crate pass it. [`writing`](super::writing) runs it on the node that it shows.
 
 mod conformance;
-mod divergence;
-mod draw;
 mod lack;
 mod outcome;
 mod run;
-mod scripts;
+mod sequences;
 mod side;
 mod step;
 mod timed;
 
-pub use self::conformance::{Conformance, Report};
-pub use self::divergence::Divergence;
+pub use self::conformance::{Conformance, Divergence, Report};
 pub use self::lack::Lack;

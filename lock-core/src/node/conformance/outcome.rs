@@ -10,7 +10,8 @@ pub(super) enum Outcome {
     Replied(Vec<Result<Reply, Failure>>),
     Looked(Result<Vec<LockState>, Failure>),
     Evicted(Result<Eviction, Failure>),
-    Written(Result<Option<Written>, Failure>),
+    /// The record that the node says it wrote, and whether an inspection finds that one.
+    Written(Result<Option<(NodeRecord, bool)>, Failure>),
     /// The highest fence, and the part of the node's id that does not depend on its clock.
     Fences(Result<Option<(u64, u64)>, Failure>),
     Inspected(Result<Option<NodeRecord>, Failure>),
@@ -18,16 +19,8 @@ pub(super) enum Outcome {
     Heard(Vec<Vec<Wakeup>>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Written {
-    /// The record that the node says it wrote.
-    pub(super) record: NodeRecord,
-    /// Whether an inspection finds that one.
-    pub(super) is_stored: bool,
-}
-
 /// An error: the same as another one if it is of the same kind. Messages are the node's own.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Failure(pub(super) NodeError);
 
 impl PartialEq for Failure {
@@ -37,12 +30,6 @@ impl PartialEq for Failure {
 }
 
 impl Eq for Failure {}
-
-impl std::fmt::Debug for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// How times are made comparable.
 #[derive(Clone, Copy)]

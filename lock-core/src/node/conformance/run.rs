@@ -2,11 +2,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lack::{Lack, Lacks};
+use super::lack::{Lack, Lacks, as_writer};
 use super::outcome::{Failure, Outcome, Times};
-use super::side::{Admission, Keys, Side};
+use super::sequences::Sequence;
+use super::side::{Keys, Side};
 use super::step::Step;
-use crate::node::{EVICTION_GAP, Eviction, LockNode, MemoryNode, RESERVATION_TTL};
+use crate::node::{EVICTION_GAP, Eviction, LockNode, MemoryNode, Operation, RESERVATION_TTL};
 
 /// Carries sequences out on a node and on the rules.
 pub(super) struct Runner<'a> {
@@ -14,13 +15,6 @@ pub(super) struct Runner<'a> {
     pub(super) node: &'a dyn Fn() -> Box<dyn LockNode>,
     pub(super) lacks: &'a Lacks,
     pub(super) ttl: Duration,
-}
-
-/// Steps, and how many processes listen meanwhile.
-#[derive(Clone)]
-pub(super) struct Sequence {
-    pub(super) steps: Vec<Step>,
-    pub(super) listening: u64,
 }
 
 /// What became of a sequence.
@@ -34,16 +28,11 @@ pub(super) struct Run {
     pub(super) difference: Option<Difference>,
 }
 
-/// What the two sides replied.
-pub(super) struct Difference {
-    pub(super) rules: Outcome,
-    pub(super) node: Outcome,
-}
+/// What the rules and the node replied.
+pub(super) type Difference = (Outcome, Outcome);
 
-impl Difference {
-    fn between(rules: Outcome, node: Outcome) -> Option<Self> {
-        (rules != node).then_some(Self { rules, node })
-    }
+fn difference(rules: Outcome, node: Outcome) -> Option<Difference> {
+    (rules != node).then_some((rules, node))
 }
 
 impl Runner<'_> {
@@ -68,32 +57,34 @@ impl Runner<'_> {
             (Ok(rules), Ok(node)) => (rules, node),
             (rules, node) => {
                 let [rules, node] = [rules, node].map(|side| Outcome::Ready(side.map(drop).map_err(Failure)));
-                run.difference = Difference::between(rules, node);
+                run.difference = difference(rules, node);
                 return run;
             }
         };
-        let (began, mut admission) = (Instant::now(), Admission::default());
+        let began = Instant::now();
+        // A node without readers takes them for writers.
+        let for_rules: fn(Operation) -> Operation =
+            if self.lacks.has(Lack::Readers) { as_writer } else { |operation| operation };
         for step in steps {
-            let of_rules = rules.carry_out(step, admission, |operation| self.lacks.for_rules(operation));
-            let (of_rules, of_node) = tokio::join!(of_rules, node.carry_out(step, admission, |operation| operation));
+            let (of_rules, of_node) =
+                tokio::join!(rules.carry_out(step, for_rules), node.carry_out(step, |operation| operation));
             if began.elapsed() >= self.time_limit() {
                 run.is_late = true;
                 return run;
             }
             run.compared += 1;
-            admission = admission.after(step, &of_rules);
             let had_gap = of_rules == Outcome::Evicted(Ok(Eviction::Evicted { deleted: true }));
             if had_gap && self.lacks.has(Lack::PromptEviction) {
                 memory.advance_clock(EVICTION_GAP);
             }
-            run.difference = Difference::between(of_rules, of_node);
+            run.difference = difference(of_rules, of_node);
             if run.difference.is_some() {
                 return run;
             }
         }
         let of_rules = rules.heard(&[]).await;
         let of_node = node.heard(&of_rules).await;
-        run.difference = Difference::between(Outcome::Heard(of_rules), Outcome::Heard(of_node));
+        run.difference = difference(Outcome::Heard(of_rules), Outcome::Heard(of_node));
         run
     }
 

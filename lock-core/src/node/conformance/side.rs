@@ -5,7 +5,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::outcome::{Failure, Outcome, Times, Written};
+use super::outcome::{Failure, Outcome, Times};
 use super::step::{Epochs, LOCKS, RecordChange, Step};
 use crate::node::{
     Ballot, Epoch, Evict, Holder, Inspection, Keyspace, LockKeys, LockNode, Look, MemberId, NodeError, NodeRecord,
@@ -25,39 +25,10 @@ pub(super) struct Side {
     times: Times,
     /// What each process hears, as far as any listens.
     ears: Vec<Wakeups>,
-}
-
-/// The present epoch, as both sides know it.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Admission {
-    /// `None` while the record has no epoch.
-    pub(super) epoch: Option<Epoch>,
+    /// The present epoch; `None` while the record has none.
+    epoch: Option<Epoch>,
     /// The epoch of the next record.
-    pub(super) next: u64,
-}
-
-impl Admission {
-    fn of(self, epochs: Epochs) -> Option<Epoch> {
-        match epochs {
-            Epochs::Present => Some(self.epoch.unwrap_or(Epoch::from_bits(u128::MAX))),
-            Epochs::Unknown => Some(Epoch::from_bits(u128::MAX)),
-            Epochs::Any => None,
-        }
-    }
-
-    fn next_epoch(self) -> Epoch {
-        Epoch::from_bits(u128::from(self.next))
-    }
-
-    /// After a step to which the rules replied this.
-    pub(super) fn after(self, step: &Step, outcome: &Outcome) -> Self {
-        match (step, outcome) {
-            (Step::Write(change), Outcome::Written(Ok(Some(_)))) => {
-                Self { epoch: change.votes.then(|| self.next_epoch()), next: self.next + 1 }
-            }
-            _ => self,
-        }
-    }
+    next_epoch: u128,
 }
 
 /// The keys of a sequence.
@@ -96,19 +67,19 @@ impl Side {
             let listens = node.wakeups(&keys.keyspace, WaiterId::from_bits(waiter.into()));
             ears.push(timeout(LISTEN_TIMEOUT, listens).await.unwrap_or(Err(NodeError::TimedOut))?);
         }
-        Ok(Self { node, keys: keys.clone(), run_id, times, ears })
+        Ok(Self { node, keys: keys.clone(), run_id, times, ears, epoch: None, next_epoch: 0 })
     }
 
     /// Carries a step out, with operations that `asked` may change.
-    pub(super) async fn carry_out(
-        &self,
-        step: &Step,
-        admission: Admission,
-        asked: impl Fn(Operation) -> Operation,
-    ) -> Outcome {
+    pub(super) async fn carry_out(&mut self, step: &Step, asked: impl Fn(Operation) -> Operation) -> Outcome {
+        let unknown = Epoch::from_bits(u128::MAX);
+        let of = |epochs: Epochs| match epochs {
+            Epochs::Present => self.epoch.unwrap_or(unknown),
+            Epochs::Unknown | Epochs::Any => unknown,
+        };
         match step {
             Step::Requests { epoch, waiter, polls, operations } => {
-                let epoch = admission.of(*epoch).unwrap_or(Epoch::from_bits(u128::MAX));
+                let epoch = of(*epoch);
                 let requests = operations.iter().map(|(lock, operation)| Request {
                     keys: self.keys.locks[*lock].clone(),
                     epoch,
@@ -119,7 +90,8 @@ impl Side {
                 Outcome::Replied(self.submit(requests.collect()).await)
             }
             Step::Look(epoch) => {
-                let look = Look { keys: self.keys.locks.to_vec(), epoch: admission.of(*epoch) };
+                let epoch = (*epoch != Epochs::Any).then(|| of(*epoch));
+                let look = Look { keys: self.keys.locks.to_vec(), epoch };
                 let states = self.node.look(look).await.map_err(Failure);
                 let times = self.times;
                 Outcome::Looked(states.map(|states| states.into_iter().map(|state| times.state(state)).collect()))
@@ -127,14 +99,14 @@ impl Side {
             Step::Evict { lock, epoch, owners, token } => {
                 let evict = Evict {
                     keys: self.keys.locks[*lock].clone(),
-                    epoch: admission.of(*epoch).unwrap_or(Epoch::from_bits(u128::MAX)),
+                    epoch: of(*epoch),
                     holders: owners.iter().copied().map(Holder::Owner).collect(),
                     token: *token,
                     barred_for: self.times.ttl.saturating_mul(3),
                 };
                 Outcome::Evicted(self.node.evict(evict).await.map_err(Failure))
             }
-            Step::Write(change) => Outcome::Written(self.write(*change, admission).await.map_err(Failure)),
+            Step::Write(change) => Outcome::Written(self.write(*change).await.map_err(Failure)),
             Step::ReadFences => {
                 let reading = self.node.read_fences(&self.keys.keyspace).await.map_err(Failure);
                 Outcome::Fences(reading.map(|reading| Some((reading?.member.random, reading?.highest))))
@@ -148,20 +120,17 @@ impl Side {
             let (reply_to, reply) = ReplySender::channel();
             ((request, reply_to), reply)
         });
-        let (mut requests, replies): (Vec<_>, Vec<_>) = submitted.unzip();
-        match requests.pop() {
-            Some((request, reply_to)) if requests.is_empty() => self.node.submit(request, reply_to),
-            Some(last) => {
-                requests.push(last);
-                self.node.submit_all(requests);
-            }
-            None => {}
+        let (requests, replies): (Vec<_>, Vec<_>) = submitted.unzip();
+        if requests.len() > 1 {
+            self.node.submit_all(requests);
+        } else {
+            requests.into_iter().for_each(|(request, reply_to)| self.node.submit(request, reply_to));
         }
         let replies = join_all(replies).await.into_iter();
         replies.map(|reply| reply.map(|reply| self.times.reply(reply)).map_err(Failure)).collect()
     }
 
-    async fn write(&self, change: RecordChange, admission: Admission) -> Result<Option<Written>, NodeError> {
+    async fn write(&mut self, change: RecordChange) -> Result<Option<(NodeRecord, bool)>, NodeError> {
         let (present, _) = self.present().await?;
         let found = present.as_ref().map(|record| (record.member, record.version));
         let member = present.as_ref().map_or(MemberId { random: 1, micros: 1 }, |record| record.member);
@@ -180,7 +149,7 @@ impl Side {
             member,
             version: 0,
             was: change.has_roster.then_some(member),
-            epoch: change.votes.then(|| admission.next_epoch()),
+            epoch: change.votes.then(|| Epoch::from_bits(self.next_epoch)),
             roster: change.has_roster.then(|| roster.clone()),
             previous: vec![member],
             promised: change.begins_quarantine.then_some(ballot),
@@ -195,9 +164,10 @@ impl Side {
             floor: change.floor,
         };
         let Some(written) = self.node.write_record(&self.keys.keyspace, write).await? else { return Ok(None) };
+        (self.epoch, self.next_epoch) = (written.epoch, self.next_epoch + 1);
         let (stored, clock) = self.present().await?;
         let is_stored = stored.as_ref() == Some(&written);
-        Ok(Some(Written { record: self.times.record(written, clock), is_stored }))
+        Ok(Some((self.times.record(written, clock), is_stored)))
     }
 
     pub(super) async fn inspect(&self) -> Result<Option<NodeRecord>, NodeError> {

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -62,19 +61,12 @@ pub(super) struct RecordChange {
     pub(super) floor: Option<u64>,
 }
 
-impl RecordChange {
-    /// The node executes requests from then on, and nothing else changes.
-    pub(super) const ADMIT: Self = Self {
-        is_stale: false,
-        new_member: false,
-        votes: true,
-        has_roster: false,
-        begins_quarantine: false,
-        floor: None,
-    };
-}
-
 impl Step {
+    /// A record with which the node executes requests from then on. Nothing else changes.
+    pub(super) fn admit() -> Self {
+        Self::Write(RecordChange { votes: true, ..RecordChange::default() })
+    }
+
     /// One request, of a process that is woken.
     pub(super) fn request(waiter: u64, lock: usize, operation: Operation) -> Self {
         Self::Requests { epoch: Epochs::Present, waiter, polls: false, operations: vec![(lock, operation)] }
@@ -86,35 +78,5 @@ impl Step {
         let (epoch, waiter, polls) = (*epoch, *waiter, *polls);
         let alone = |operation: &_| Self::Requests { epoch, waiter, polls, operations: vec![*operation] };
         operations.iter().map(alone).collect()
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let epoch = match self {
-            Self::Requests { epoch, .. } | Self::Look(epoch) | Self::Evict { epoch, .. } => *epoch,
-            Self::Write(_) | Self::ReadFences | Self::Inspect => Epochs::Present,
-        };
-        match self {
-            Self::Requests { waiter, polls, operations, .. } => {
-                write!(f, "process {waiter}{}: ", if *polls { ", which polls" } else { "" })?;
-                for (position, (lock, operation)) in operations.iter().enumerate() {
-                    let and = if position == 0 { "" } else { ", and together with it " };
-                    write!(f, "{and}{:?} {operation:?}", LOCKS[*lock])?;
-                }
-            }
-            Self::Look(_) => f.write_str("look at all locks")?,
-            Self::Evict { lock, owners, token, .. } => {
-                write!(f, "evict {owners:?} from {:?} with token {token}", LOCKS[*lock])?;
-            }
-            Self::Write(change) => write!(f, "write a record: {change:?}")?,
-            Self::ReadFences => f.write_str("read the highest fence")?,
-            Self::Inspect => f.write_str("inspect the node")?,
-        }
-        f.write_str(match epoch {
-            Epochs::Present => "",
-            Epochs::Unknown => ", in another epoch than the node's",
-            Epochs::Any => ", in whatever epoch it is",
-        })
     }
 }

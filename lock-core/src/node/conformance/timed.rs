@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::divergence::Divergence;
+use super::conformance::Divergence;
 use super::lack::{Lack, Lacks};
 use super::outcome::{Outcome, Times};
 use super::run::Runner;
-use super::side::{Admission, Keys, Side};
-use super::step::{Epochs, FIRST_SLOT, RecordChange, Step, acquire, owner};
-use crate::node::{
-    EVICTION_GAP, Eviction, Holder, Mode, NodeError, Operation, OwnerId, QueuePosition, RESERVATION_TTL, Reply,
-};
+use super::side::{Keys, Side};
+use super::step::{Epochs, FIRST_SLOT, Step, acquire, owner};
+use crate::node::{EVICTION_GAP, Eviction, Mode, NodeError, Operation, QueuePosition, RESERVATION_TTL, Reply};
 
 /// How long a lock lives whose end is waited for.
 const BRIEF: Duration = Duration::from_millis(150);
@@ -27,20 +25,16 @@ const HELD: Reply = Reply::Held { remaining: None, stranger: false, position: No
 /// Returns how many of these took too long to tell anything.
 pub(super) async fn check(runner: &Runner<'_>) -> Result<usize, Divergence> {
     a_lock_ends_with_its_ttl(Trial::begin(runner).await?).await?;
-    let mut cut_short = 0;
-    for (lock, mode) in [(0, Mode::Write), (1, Mode::Read), (FIRST_SLOT, Mode::Write)] {
-        let evicts = !runner.lacks.has(Lack::Evict);
-        cut_short +=
-            in_time(evicts, async || nobody_has_an_evicted_lock(Trial::begin(runner).await?, lock, mode).await).await?;
+    if !runner.lacks.has(Lack::Evict) {
+        for (lock, mode) in [(0, Mode::Write), (1, Mode::Read), (FIRST_SLOT, Mode::Write)] {
+            nobody_has_an_evicted_lock(Trial::begin(runner).await?, lock, mode).await?;
+        }
     }
-    let passes = async || a_reservation_passes(Trial::begin(runner).await?).await;
-    Ok(cut_short + in_time(runner.lacks.listens(), passes).await?)
-}
-
-/// Tries until it was in time. Returns 1 if it never was.
-async fn in_time(applies: bool, attempt: impl AsyncFn() -> Result<bool, Divergence>) -> Result<usize, Divergence> {
+    if !runner.lacks.listens() {
+        return Ok(0);
+    }
     for _ in 0..TRIES {
-        if !applies || attempt().await? {
+        if a_reservation_passes(Trial::begin(runner).await?).await? {
             return Ok(0);
         }
     }
@@ -52,7 +46,6 @@ struct Trial<'a> {
     side: Side,
     lacks: &'a Lacks,
     ttl: Duration,
-    admission: Admission,
     steps: Vec<String>,
 }
 
@@ -62,17 +55,14 @@ impl<'a> Trial<'a> {
         let listening = if runner.lacks.listens() { 2 } else { 0 };
         let side = Side::new((runner.node)(), &Keys::fresh(), listening, times).await;
         let failed = |error: NodeError| differ(&[], &"a node that is ready", &error);
-        let (side, admission, steps) = (side.map_err(failed)?, Admission::default(), Vec::new());
-        let mut trial = Self { side, lacks: runner.lacks, ttl: runner.ttl, admission, steps };
-        let admit = Step::Write(RecordChange::ADMIT);
-        let written = trial.carry_out(&admit).await;
-        trial.admission = trial.admission.after(&admit, &written);
+        let mut trial = Self { side: side.map_err(failed)?, lacks: runner.lacks, ttl: runner.ttl, steps: Vec::new() };
+        trial.carry_out(&Step::admit()).await;
         Ok(trial)
     }
 
     async fn carry_out(&mut self, step: &Step) -> Outcome {
-        self.steps.push(step.to_string());
-        self.side.carry_out(step, self.admission, |operation| operation).await
+        self.steps.push(format!("{step:?}"));
+        self.side.carry_out(step, |operation| operation).await
     }
 
     async fn expect(&mut self, step: Step, expected: Outcome) -> Result<(), Divergence> {
@@ -86,13 +76,13 @@ impl<'a> Trial<'a> {
     }
 
     async fn ask(&mut self, waiter: u64, lock: usize, operation: Operation) -> Result<Reply, Divergence> {
-        match self.carry_out(&Step::request(waiter, lock, operation)).await {
-            Outcome::Replied(replies) => match replies[..] {
-                [Ok(reply)] => Ok(reply),
-                _ => Err(differ(&self.steps, &"a reply", &replies)),
-            },
-            other => Err(differ(&self.steps, &"a reply", &other)),
+        let outcome = self.carry_out(&Step::request(waiter, lock, operation)).await;
+        if let Outcome::Replied(replies) = &outcome
+            && let [Ok(reply)] = replies[..]
+        {
+            return Ok(reply);
         }
+        Err(differ(&self.steps, &"a reply", &outcome))
     }
 
     /// Asks until the lock is granted.
@@ -137,60 +127,17 @@ async fn a_lock_ends_with_its_ttl(mut trial: Trial<'_>) -> Result<(), Divergence
 }
 
 /// A lock is granted to nobody for a moment when its holder was evicted, also if it is evicted again; and then to others.
-/// Returns false if it took so long that the moment may have been over.
-async fn nobody_has_an_evicted_lock(mut trial: Trial<'_>, lock: usize, mode: Mode) -> Result<bool, Divergence> {
-    let next = Operation::Acquire { owner: owner(3), ttl: trial.ttl, hint: 0, tokens: 1, since: None, mode };
-    let evict = |owners, token| Step::Evict { lock, epoch: Epochs::Present, owners, token };
-    let evicted = |deleted| Outcome::Evicted(Ok(Eviction::Evicted { deleted }));
-    let first = acquire(1, None, 0, mode, trial.ttl);
+async fn nobody_has_an_evicted_lock(mut trial: Trial<'_>, lock: usize, mode: Mode) -> Result<(), Divergence> {
+    let acquire = |number| acquire(number, None, 0, mode, trial.ttl);
+    let (first, next) = (acquire(1), acquire(3));
     trial.expect_reply(lock, first, Reply::Granted { token: 1 }).await?;
     let began = Instant::now();
-    trial.expect(evict(vec![owner(1)], 50), evicted(true)).await?;
-    if trial.lacks.has(Lack::PromptEviction) {
-        trial.until_granted(lock, next, 51).await?;
-    } else {
-        let meanwhile = async {
-            nothing_moves_an_evicted_lock(&mut trial, lock, mode).await?;
-            trial.expect(evict(vec![], 60), evicted(false)).await?;
-            trial.expect(evict(vec![owner(2)], 70), evicted(false)).await
-        };
-        let meanwhile = meanwhile.await;
-        if began.elapsed() >= EVICTION_GAP {
-            return Ok(false);
-        }
-        meanwhile?;
-        trial.until_granted(lock, next, 71).await?;
+    for (owners, token, deleted) in [(vec![owner(1)], 50, true), (vec![], 60, false), (vec![owner(2)], 70, false)] {
+        let evict = Step::Evict { lock, epoch: Epochs::Present, owners, token };
+        trial.expect(evict, Outcome::Evicted(Ok(Eviction::Evicted { deleted }))).await?;
     }
-    trial.lasted(began, EVICTION_GAP)?;
-    Ok(true)
-}
-
-async fn nothing_moves_an_evicted_lock(trial: &mut Trial<'_>, lock: usize, mode: Mode) -> Result<(), Divergence> {
-    let ttl = trial.ttl;
-    let acquire = |number, mode| acquire(number, None, 0, mode, ttl);
-    let replace = |number| Operation::Replace { owner: owner(number), ttl, token: 9, mode };
-    for (operation, expected) in [
-        (acquire(1, mode), HELD),
-        (acquire(2, Mode::Write), HELD),
-        (acquire(3, mode), HELD),
-        (replace(1), Reply::Gone),
-        (replace(2), Reply::Gone),
-        (Operation::Extend { owner: owner(1), ttl }, Reply::Gone),
-        (Operation::Confirm { owner: owner(1), token: 99 }, Reply::Refused { fence: 50 }),
-        (Operation::Release { owner: owner(1), position: QueuePosition::Leave }, Reply::NotOwner),
-    ] {
-        trial.expect_reply(lock, operation, expected).await?;
-    }
-    let Some(look) = trial.lacks.take_out(Step::Look(Epochs::Present)) else { return Ok(()) };
-    let looked = trial.carry_out(&look).await;
-    let holder = match &looked {
-        Outcome::Looked(Ok(states)) => states.get(lock).map(|state| (&state.holder, state.readers.len())),
-        _ => None,
-    };
-    if holder == Some((&Some(Holder::Owner(OwnerId::NOBODY)), 0)) {
-        return Ok(());
-    }
-    Err(differ(&trial.steps, &"nobody as its holder", &looked))
+    trial.until_granted(lock, next, 71).await?;
+    trial.lasted(began, EVICTION_GAP)
 }
 
 /// A free lock is kept for a waiter that does not come, and then for the next: the first comes too late. Returns false if it took so

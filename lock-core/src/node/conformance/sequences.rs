@@ -1,0 +1,194 @@
+//! What the two sides are asked, one step after another.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::lack::{Lack, Lacks, as_writer};
+use super::step::{Epochs, FIRST_SLOT, LOCKS, RecordChange, Step, WAITERS, acquire, owner};
+use crate::node::{Mode, Operation, OwnerId, QueuePosition};
+use crate::random::Random;
+use crate::token::MAX_TOKEN;
+
+/// How many steps a sequence that is drawn has at most.
+const STEPS: usize = 60;
+
+/// At most this many requests are submitted together.
+const TOGETHER: u64 = 3;
+
+/// A token that a clock suggests.
+const CLOCK: u64 = 1_700_000_000_000_000;
+
+/// Steps, and how many processes listen meanwhile.
+#[derive(Clone)]
+pub(super) struct Sequence {
+    pub(super) steps: Vec<Step>,
+    pub(super) listening: u64,
+}
+
+impl Sequence {
+    fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self { steps: steps.into_iter().collect(), listening: WAITERS - 1 }
+    }
+
+    /// A random sequence: the same for the same seed.
+    pub(super) fn drawn(seed: u64, lacks: &Lacks, ttl: Duration) -> Self {
+        let highest = if lacks.has(Lack::LastTokens) { CLOCK } else { MAX_TOKEN - 2 };
+        let draw = Draw { random: Random::from_seed(seed), ttl, highest };
+        Self::new((0..=draw.index(STEPS)).map(|_| draw.step()))
+    }
+
+    /// Those that random ones hardly ever contain, with locks that live this long.
+    pub(super) fn always(ttl: Duration) -> Vec<Self> {
+        let holders_and_ended = [(11, 0), (11, 1), (11, 2), (11, 4), (11, 9), (11, 11), (3, 0), (3, 2), (1, 5)];
+        let queues = holders_and_ended.into_iter().map(|(holder, ended)| offers_to_a_long_queue(ttl, holder, ended));
+        let evicted = [(0, Mode::Write), (1, Mode::Read), (FIRST_SLOT, Mode::Write)];
+        let evicted = evicted.into_iter().map(|(lock, mode)| nothing_moves_an_evicted_lock(ttl, lock, mode));
+        [readers_join_while_the_lock_is_kept(ttl)].into_iter().chain(queues).chain(evicted).collect()
+    }
+}
+
+/// Draws the steps of one sequence.
+struct Draw {
+    random: Random,
+    ttl: Duration,
+    /// The largest number that is drawn for a token.
+    highest: u64,
+}
+
+impl Draw {
+    fn step(&self) -> Step {
+        match self.below(75) {
+            0..60 => {
+                let operations = (0..=self.below(TOGETHER)).map(|_| self.about_a_lock()).collect();
+                let waiter = 1 + self.below(WAITERS);
+                Step::Requests { epoch: self.epoch(), waiter, polls: self.one_in(10), operations }
+            }
+            60..64 => Step::Look(if self.one_in(2) { Epochs::Any } else { self.epoch() }),
+            64..70 => {
+                let owners: BTreeSet<OwnerId> = (0..self.below(3)).map(|_| self.owner()).collect();
+                let owners = owners.into_iter().collect();
+                Step::Evict { lock: self.index(LOCKS.len()), epoch: self.epoch(), owners, token: self.token() }
+            }
+            70..73 => Step::Write(RecordChange {
+                is_stale: self.one_in(5),
+                new_member: self.one_in(2),
+                votes: !self.one_in(5),
+                has_roster: self.one_in(2),
+                begins_quarantine: self.one_in(2),
+                floor: self.one_in(5).then(|| 1 + self.below(40)),
+            }),
+            73 => Step::ReadFences,
+            _ => Step::Inspect,
+        }
+    }
+
+    fn about_a_lock(&self) -> (usize, Operation) {
+        let (lock, operation) = (self.index(LOCKS.len()), self.operation());
+        (lock, if lock < FIRST_SLOT { operation } else { as_writer(operation) })
+    }
+
+    fn operation(&self) -> Operation {
+        let (owner, token) = (self.owner(), self.token());
+        let ttl = self.ttl.saturating_mul(1 + u32::from(self.one_in(2)) + u32::from(self.one_in(2)));
+        let since = NonZeroU64::MIN.saturating_add(self.below(5));
+        let mode = if self.one_in(3) { Mode::Write } else { Mode::Read };
+        let acquire = |since| {
+            let tokens = if self.one_in(4) { 20 } else { 1 };
+            Operation::Acquire { owner, ttl, hint: token, tokens, since, mode }
+        };
+        match self.below(14) {
+            0 => acquire(None),
+            1..4 => acquire(Some(since)),
+            4 => Operation::Confirm { owner, token },
+            5 | 6 => Operation::Extend { owner, ttl },
+            7 => Operation::Replace { owner, ttl, token, mode },
+            8 => Operation::Release { owner, position: QueuePosition::None },
+            9 => Operation::Release { owner, position: QueuePosition::Keep { since, mode } },
+            10 => Operation::LeaveQueue,
+            11 => Operation::Downgrade { owner, ttl },
+            _ => Operation::Release { owner, position: QueuePosition::Leave },
+        }
+    }
+
+    fn owner(&self) -> OwnerId {
+        owner(1 + u128::from(self.below(4)))
+    }
+
+    /// Few large ones: beyond the last, a lock is never granted again.
+    fn token(&self) -> u64 {
+        match self.below(20) {
+            0 => self.highest,
+            1 => CLOCK,
+            _ => self.below(40),
+        }
+    }
+
+    fn epoch(&self) -> Epochs {
+        if self.one_in(20) { Epochs::Unknown } else { Epochs::Present }
+    }
+
+    fn one_in(&self, sides: u64) -> bool {
+        self.below(sides) == 0
+    }
+
+    fn index(&self, len: usize) -> usize {
+        usize::try_from(self.below(u64::try_from(len).unwrap_or(u64::MAX))).unwrap_or_default()
+    }
+
+    fn below(&self, sides: u64) -> u64 {
+        self.random.number() % sides
+    }
+}
+
+/// A lock is kept for a reader, another one is put back, and a third joins that one.
+fn readers_join_while_the_lock_is_kept(ttl: Duration) -> Sequence {
+    let (since, mode) = (NonZeroU64::MIN, Mode::Read);
+    let release = |number, position| Operation::Release { owner: owner(number), position };
+    let steps = [
+        (1, release(1, QueuePosition::Keep { since, mode })),
+        (2, Operation::Replace { owner: owner(1), ttl, token: 0, mode }),
+        (2, acquire(4, Some(since), 0, mode, ttl)),
+        (1, release(4, QueuePosition::None)),
+        (1, release(1, QueuePosition::None)),
+    ];
+    let steps = steps.map(|(waiter, operation)| Step::request(waiter, 1, operation));
+    Sequence::new(steps)
+}
+
+/// A lock is released while the process that held it waits, one of those that wait has ended, and eleven listen.
+fn offers_to_a_long_queue(ttl: Duration, holder: u64, ended: u64) -> Sequence {
+    let listening = 11;
+    // The clock is ahead of every fence.
+    let acquire =
+        |number: u64, since| acquire(u128::from(number), NonZeroU64::new(since), 10 * number, Mode::Write, ttl);
+    // The twelfth process does not listen.
+    let waiter = |place| if place == ended { 12 } else { place };
+    let waiting = (1..=listening).map(|place| (waiter(place), acquire(1 + place, place)));
+    let release = Operation::Release { owner: owner(1), position: QueuePosition::Leave };
+    let requests = [(holder, acquire(1, 0))].into_iter().chain(waiting);
+    let requests = requests.chain([(holder, release), (12, acquire(30, 0)), (2, acquire(31, 2))]);
+    let steps =
+        requests.flat_map(|(waiter, operation)| [Step::request(waiter, 1, operation), Step::Look(Epochs::Present)]);
+    Sequence { steps: steps.collect(), listening }
+}
+
+/// A lock is granted to nobody for a moment when its holder was evicted, and nothing that its former holder asks for changes that.
+fn nothing_moves_an_evicted_lock(ttl: Duration, lock: usize, mode: Mode) -> Sequence {
+    let acquire = |number, mode| acquire(number, None, 0, mode, ttl);
+    let replace = |number| Operation::Replace { owner: owner(number), ttl, token: 9, mode };
+    let request = |operation| Step::request(1, lock, operation);
+    let operations = [
+        acquire(1, mode),
+        acquire(2, Mode::Write),
+        acquire(3, mode),
+        replace(1),
+        replace(2),
+        Operation::Extend { owner: owner(1), ttl },
+        Operation::Confirm { owner: owner(1), token: 99 },
+        Operation::Release { owner: owner(1), position: QueuePosition::Leave },
+    ];
+    let evict = Step::Evict { lock, epoch: Epochs::Present, owners: vec![owner(1)], token: 50 };
+    let before = [request(acquire(1, mode)), evict];
+    Sequence::new(before.into_iter().chain(operations.map(request)).chain([Step::Look(Epochs::Present)]))
+}
