@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::NodeError;
 pub(crate) use crate::token::MAX_TOKEN;
 
 /// How long a queue lives in which nothing changes. Waiters come again every second.
@@ -33,8 +34,45 @@ pub(super) fn parse_number(digits: &str) -> Option<u64> {
     digits.parse().ok().filter(|number| *number <= MAX_TOKEN)
 }
 
+/// The last of the tokens that an acquire gets from a fence. The hint of a clock only ever raises them.
+pub(super) fn next_token(fence: u64, hint: u64, tokens: u32) -> Result<u64, NodeError> {
+    let next = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens).saturating_sub(1));
+    if next > MAX_TOKEN { Err(used_up()) } else { Ok(next) }
+}
+
+/// There is no token beyond [`MAX_TOKEN`].
+pub(super) fn used_up() -> NodeError {
+    rejected("the fence is used up")
+}
+
+/// There would be more than [`MAX_EVICTED`] of a lock.
+pub(super) fn too_many_evicted() -> NodeError {
+    rejected("too many owners were evicted")
+}
+
+fn rejected(detail: &str) -> NodeError {
+    NodeError::Rejected { code: "ERR".into(), detail: detail.into() }
+}
+
 /// Whether the waiter that comes after this many others is woken when a key is free: the first three, some of those behind them,
 /// and the last. If all before it are frozen, each costs one reservation; so does one that was not woken.
 pub(super) fn is_woken(before: usize, is_last: bool) -> bool {
     matches!(before, 0 | 1 | 2 | 4) || is_last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_that_is_used_up_grants_no_token_beyond_the_highest() {
+        assert_eq!(next_token(7, 0, 1), Ok(8));
+        assert_eq!(next_token(7, 100, 10), Ok(109));
+        assert_eq!(next_token(MAX_TOKEN - 1, 0, 1), Ok(MAX_TOKEN));
+        for (fence, hint, tokens) in
+            [(MAX_TOKEN, 0, 1), (MAX_TOKEN - 1, 0, 2), (0, MAX_TOKEN, 2), (u64::MAX, 0, u32::MAX)]
+        {
+            assert_eq!(next_token(fence, hint, tokens), Err(used_up()), "{fence} {hint} {tokens}");
+        }
+    }
 }

@@ -74,15 +74,14 @@ impl MemoryNode {
     pub fn restart(&self) {
         let mut state = self.0.lock();
         state.cut();
-        let run_id = fresh_run_id(state.now().as_nanos());
-        state.store.set_run_id(run_id);
+        state.store.run_id = fresh_run_id(state.now().as_nanos());
     }
 
     /// Copies all that the node has, for [`restore`](Self::restore).
     #[must_use]
     pub fn backup(&self) -> MemoryBackup {
         let mut store = self.0.lock().store.clone();
-        store.end_connections();
+        store.waiting.end_connections();
         MemoryBackup(store)
     }
 

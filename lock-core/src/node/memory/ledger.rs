@@ -7,9 +7,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::ledger_lock::Lock;
-use super::ledger_tombstones::Tombstones;
 use super::record::Records;
-use crate::node::limits::MAX_TOKEN;
+use crate::node::limits::{MAX_EVICTED, MAX_TOKEN, next_token, too_many_evicted, used_up};
 use crate::node::{self, EVICTION_GAP, Evict, Eviction, LockKeys, LockState, Mode, NodeError, Reply};
 use crate::random::OwnerId;
 
@@ -33,11 +32,6 @@ pub(super) struct Claim {
     pub(super) owner: OwnerId,
     pub(super) mode: Mode,
     pub(super) ttl: Duration,
-}
-
-/// The refusal of a node that cannot carry out a request.
-pub(super) fn rejected(detail: &str) -> NodeError {
-    NodeError::Rejected { code: "ERR".into(), detail: detail.into() }
 }
 
 impl Ledger {
@@ -75,8 +69,7 @@ impl Ledger {
         now: Duration,
     ) -> Result<Reply, NodeError> {
         let fence = self.fence(keys);
-        let next = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens) - 1);
-        let token = if self.lock(keys, now).is_some() { fence } else { next };
+        let token = if self.lock(keys, now).is_some() { fence } else { next_token(fence, hint, tokens)? };
         self.hold(keys, claim, token, now)?;
         Ok(Reply::Granted { token })
     }
@@ -151,7 +144,7 @@ impl Ledger {
         }
         let owners = holders.iter().filter_map(node::Holder::owner).collect();
         if !self.tombstones.bar(keys.lock_key(), owners, now + *barred_for, now) {
-            return Err(rejected("too many owners were evicted"));
+            return Err(too_many_evicted());
         }
         self.records.set_fence(keys, *token);
         if is_held {
@@ -197,10 +190,10 @@ impl Ledger {
         self.locks.len()
     }
 
-    /// Gives the owner a lock that is free, or one that readers hold and it reads, too; and first sets the fence.
+    /// Sets the fence, and then gives the owner a lock that is free; or one that readers hold, if it is a reader as well.
     fn hold(&mut self, keys: &LockKeys, claim: Claim, fence: u64, now: Duration) -> Result<(), NodeError> {
         if fence > MAX_TOKEN {
-            return Err(rejected("the fence is used up"));
+            return Err(used_up());
         }
         self.records.set_fence(keys, fence);
         let Claim { owner, mode, ttl } = claim;
@@ -215,5 +208,46 @@ impl Ledger {
 
     fn lock(&self, keys: &LockKeys, now: Duration) -> Option<&Lock> {
         self.locks.get(keys.lock_key()).filter(|lock| lock.expires > now)
+    }
+}
+
+/// Who was evicted from which lock, and cannot have it again.
+#[derive(Clone, Default)]
+struct Tombstones(HashMap<String, Tombstone>);
+
+#[derive(Clone, Default)]
+struct Tombstone {
+    owners: Vec<OwnerId>,
+    expires: Duration,
+}
+
+impl Tombstones {
+    /// The owners that cannot have a lock, in the order in which they were evicted.
+    fn of(&self, lock_key: &str, now: Duration) -> &[OwnerId] {
+        self.0.get(lock_key).filter(|tombstone| tombstone.expires > now).map_or(&[], |tombstone| &tombstone.owners)
+    }
+
+    /// Bars owners from a lock until a time, or as long as those that are barred already. False, and nobody is, if they would be
+    /// too many.
+    fn bar(&mut self, lock_key: &str, owners: Vec<OwnerId>, until: Duration, now: Duration) -> bool {
+        let mut barred = self.of(lock_key, now).to_vec();
+        for owner in owners {
+            if !barred.contains(&owner) {
+                barred.push(owner);
+            }
+        }
+        if barred.len() > MAX_EVICTED {
+            return false;
+        }
+        if !barred.is_empty() {
+            let tombstone = self.0.entry(lock_key.to_owned()).or_default();
+            *tombstone = Tombstone { owners: barred, expires: tombstone.expires.max(until) };
+        }
+        true
+    }
+
+    /// Drops those that have expired.
+    fn expire(&mut self, now: Duration) {
+        self.0.retain(|_, tombstone| tombstone.expires > now);
     }
 }

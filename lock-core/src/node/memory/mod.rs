@@ -1,13 +1,12 @@
 //! A master in this process, with switches for the faults that real masters have.
 //!
-//! `node` is the [`LockNode`](super::LockNode), `faults` its switches. Requests pass through `delay` to the `store`, which has two
-//! halves: the `ledger` and the `record` must be right, the `waiting` room may be wrong. The rules are those of the scripts for Redis.
+//! `node` is the [`LockNode`](super::LockNode), `faults` its switches. Requests reach the `store` through the `state`, which may delay
+//! them. The store has two halves: the `ledger` and the `record` must be right, the `waiting` room may be wrong. It follows the same
+//! rules as the scripts for Redis.
 
-mod delay;
 mod faults;
 mod ledger;
 mod ledger_lock;
-mod ledger_tombstones;
 mod node;
 mod record;
 mod state;

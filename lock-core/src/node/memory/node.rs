@@ -77,7 +77,7 @@ impl MemoryNode {
         let mut state = self.0.lock();
         self.0.execute_due(&mut state);
         let now = state.now();
-        state.store.lock_keys(now)
+        state.store.ledger.lock_keys(now)
     }
 }
 
@@ -109,11 +109,11 @@ impl LockNode for MemoryNode {
         };
         let keyspace = Arc::clone(keyspace);
         self.0.submit(move |store, now| Inspection {
-            run_id: store.run_id().to_owned(),
-            log_position: Some(store.log_position()),
+            run_id: store.run_id.clone(),
+            log_position: Some(store.log_position),
             durable: false,
             clock_micros: clock_at(started_micros, now),
-            record: store.record(&keyspace),
+            record: store.ledger.records.find(&keyspace),
         })
     }
 
@@ -128,7 +128,7 @@ impl LockNode for MemoryNode {
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
         let keyspace = Arc::clone(keyspace);
-        self.0.submit(move |store, _| store.read_fences(&keyspace))
+        self.0.submit(move |store, _| store.ledger.records.highest_fence(&keyspace, &store.run_id))
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
@@ -161,7 +161,7 @@ impl LockNode for MemoryNode {
             if state.is_cut() {
                 return Err(is_down());
             }
-            let receiver = state.store.listen(waiter);
+            let receiver = state.store.waiting.listen(waiter);
             drop(state);
             let wakeups: Wakeups = Box::pin(unfold((node, receiver), |(node, mut receiver)| async {
                 loop {

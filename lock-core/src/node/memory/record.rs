@@ -24,16 +24,11 @@ impl Records {
 
     /// Writes the record at a time on the node's clock, in microseconds.
     pub(super) fn write(&mut self, keyspace: &Keyspace, write: &RecordWrite, micros: u64) -> Option<NodeRecord> {
-        let present = self.0.get_mut(keyspace.record());
-        let node = write.apply(present.as_ref().map(|present| &present.node), micros)?;
-        let floor = write.floor.unwrap_or_default();
-        match present {
-            Some(present) => (present.node, present.floor) = (node.clone(), present.floor.max(floor)),
-            None => {
-                let record = Record { node: node.clone(), fences: HashMap::new(), floor };
-                self.0.insert(keyspace.record().to_owned(), record);
-            }
-        }
+        let node = write.apply(self.0.get(keyspace.record()).map(|present| &present.node), micros)?;
+        let present = self.0.remove(keyspace.record()).map(|present| (present.fences, present.floor));
+        let (fences, floor) = present.unwrap_or_default();
+        let record = Record { node: node.clone(), fences, floor: floor.max(write.floor.unwrap_or_default()) };
+        self.0.insert(keyspace.record().to_owned(), record);
         Some(node)
     }
 

@@ -1,23 +1,21 @@
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use super::ledger::{Claim, Ledger};
 use super::waiting::{Attempt, WaitingRoom};
 use super::waiting_queue::Caller;
 use crate::node::{
-    Evict, Eviction, FenceReading, FoundRecord, Keyspace, LockKeys, LockState, Look, NodeError, NodeRecord, Operation,
-    QueuePosition, RecordWrite, Reply, Request, Wakeup,
+    Evict, Eviction, Keyspace, LockKeys, LockState, Look, NodeError, NodeRecord, Operation, QueuePosition, RecordWrite,
+    Reply, Request,
 };
-use crate::random::{OwnerId, WaiterId};
+use crate::random::OwnerId;
 
 /// The data of an in-memory master. The ledger decides what becomes of a request, and the waiting room is told. All times are on the
 /// node's clock.
 #[derive(Clone)]
 pub(super) struct Store {
-    run_id: String,
+    pub(super) run_id: String,
     /// How many requests and writes of records were executed: what a log would have.
-    log_position: u64,
+    pub(super) log_position: u64,
     pub(super) ledger: Ledger,
     pub(super) waiting: WaitingRoom,
     /// How many requests may be executed before expired keys are swept.
@@ -31,26 +29,6 @@ impl Store {
     pub(super) fn new(run_id: String) -> Self {
         let (ledger, waiting) = (Ledger::default(), WaitingRoom::default());
         Self { run_id, log_position: 0, ledger, waiting, requests_until_sweep: SWEEP_INTERVAL }
-    }
-
-    pub(super) fn run_id(&self) -> &str {
-        &self.run_id
-    }
-
-    pub(super) fn log_position(&self) -> u64 {
-        self.log_position
-    }
-
-    pub(super) fn set_run_id(&mut self, run_id: String) {
-        self.run_id = run_id;
-    }
-
-    pub(super) fn record(&self, keyspace: &Keyspace) -> FoundRecord {
-        self.ledger.records.find(keyspace)
-    }
-
-    pub(super) fn read_fences(&self, keyspace: &Keyspace) -> Option<FenceReading> {
-        self.ledger.records.highest_fence(keyspace, &self.run_id)
     }
 
     /// Writes the record at a time on the node's clock, in microseconds.
@@ -151,18 +129,6 @@ impl Store {
             self.waiting.evicted(&evict.keys, self.ledger.held(&evict.keys, now), now);
         }
         Ok(evicted)
-    }
-
-    pub(super) fn listen(&mut self, waiter: WaiterId) -> mpsc::Receiver<Wakeup> {
-        self.waiting.listen(waiter)
-    }
-
-    pub(super) fn end_connections(&mut self) {
-        self.waiting.end_connections();
-    }
-
-    pub(super) fn lock_keys(&self, now: Duration) -> Vec<String> {
-        self.ledger.lock_keys(now)
     }
 
     /// Drops expired keys now and then. As many requests as there are keys come between two sweeps, so a request pays for

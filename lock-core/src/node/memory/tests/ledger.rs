@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::{A, B, BARRED, Fixture, TTL, write_of};
 use crate::node::limits::MAX_TOKEN;
-use crate::node::memory::ledger::rejected;
+use crate::node::limits::used_up;
 use crate::node::memory::store::SWEEP_INTERVAL;
 use crate::node::{
     EVICTION_GAP, Eviction, Holder, Keyspace, LockKeys, MemberId, Mode, NodeError, Operation, QueuePosition,
@@ -30,7 +30,7 @@ fn a_fence_that_is_used_up_grants_nothing() {
     let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None, mode: Mode::Write };
     assert_eq!(node.execute(acquire(MAX_TOKEN)), Ok(Reply::Granted { token: MAX_TOKEN }));
     node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
-    assert_eq!(node.execute(acquire(0)), Err(rejected("the fence is used up")));
+    assert_eq!(node.execute(acquire(0)), Err(used_up()));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_record_is_completed_by_the_node() {
     let write = RecordWrite { floor: Some(40), ..write_of(expected, Some(Epoch::from_bits(7))) };
     let record = node.store.write_record(&keyspace, &write, 5).unwrap();
     assert_eq!((record.version, record.quarantines[0].ends), (2, 5 + 1_000_000));
-    assert_eq!(node.store.read_fences(&keyspace).unwrap().highest, 40);
+    assert_eq!(node.store.ledger.records.highest_fence(&keyspace, "run").unwrap().highest, 40);
     let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 3, tokens: 1, since: None, mode: Mode::Write };
     assert_eq!(node.execute(acquire), Ok(Reply::Granted { token: 41 }), "every fence is at the floor at least");
 }
