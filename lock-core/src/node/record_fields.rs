@@ -1,7 +1,7 @@
 //! The record of a node as texts, for stores that keep fields.
 
 use super::limits::parse_number;
-use super::{Ballot, MemberId, NodeRecord, Quarantine, RecordWrite, Roster};
+use super::{Ballot, FoundRecord, MemberId, NodeError, NodeRecord, Quarantine, RecordWrite, Roster};
 use crate::random::Epoch;
 
 /// The names of the fields, in their order.
@@ -39,6 +39,18 @@ pub(super) fn encode_fields(write: &RecordWrite) -> [String; FIELDS.len()] {
         words(quarantines),
         text(record.epoch),
     ]
+}
+
+/// Reads the fields of a record. Of one that has another format, only the format is read.
+pub(super) fn decode_record(fields: &[Option<String>]) -> Result<FoundRecord, NodeError> {
+    let read = || match <&[_; FIELDS.len()]>::try_from(fields).ok()? {
+        this @ [_, _, _, Some(format), ..] => match format.parse().ok()? {
+            NodeRecord::FORMAT => decode_fields(this).map(FoundRecord::Record),
+            other => Some(FoundRecord::OtherFormat(other)),
+        },
+        _ => None,
+    };
+    read().ok_or_else(|| NodeError::Protocol { reply: format!("damaged record of the node: {fields:?}") })
 }
 
 /// Reads the fields of a record of this format; `None` if they are damaged.

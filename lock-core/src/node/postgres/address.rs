@@ -60,19 +60,8 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("locks");
         }
-        // The names of hosts are the same in any case, and two names for one server would be taken for two.
-        let address = match &host {
-            Host::Tcp(host) if host.contains(':') => format!("[{}]:{port}", host.to_lowercase()),
-            Host::Tcp(host) => format!("{}:{port}", host.to_lowercase()),
-            #[cfg(unix)]
-            Host::Unix(path) => format!("{}:{port}", path.display()),
-        };
-        let name = match config.get_dbname().or(config.get_user()) {
-            Some(database) => format!("{address}/{database}"),
-            None => address,
-        };
         Ok(Self {
-            name,
+            name: name(&config, &host, port),
             host,
             port,
             config,
@@ -81,6 +70,21 @@ impl Address {
             #[cfg(feature = "tls")]
             tls: None,
         })
+    }
+}
+
+/// The name for people: host, port and database.
+fn name(config: &Config, host: &Host, port: u16) -> String {
+    // The names of hosts are the same in any case, and two names for one server would be taken for two.
+    let address = match host {
+        Host::Tcp(host) if host.contains(':') => format!("[{}]:{port}", host.to_lowercase()),
+        Host::Tcp(host) => format!("{}:{port}", host.to_lowercase()),
+        #[cfg(unix)]
+        Host::Unix(path) => format!("{}:{port}", path.display()),
+    };
+    match config.get_dbname().or(config.get_user()) {
+        Some(database) => format!("{address}/{database}"),
+        None => address,
     }
 }
 

@@ -27,11 +27,6 @@ pub(super) fn connect_error(error: &Error) -> NodeError {
     if let Some(cause) = error.source().and_then(|source| cause_in(source.downcast_ref()?)) {
         return refusal(cause);
     }
-    if let Some(io) = error.source().and_then(|source| source.downcast_ref::<io::Error>())
-        && io.kind() == io::ErrorKind::InvalidData
-    {
-        return not_postgres();
-    }
     match node_error(error) {
         // With the server's words: it refused us for a reason of its own.
         NodeError::ConnectionLost { reason } if error.as_db_error().is_some() => NodeError::Unreachable { reason },

@@ -1,4 +1,4 @@
-//! Requests as parameters of `lock_votes`, and its rows as replies.
+//! Requests as parameters of `lock_votes`, and rows as replies and as states of locks.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -7,29 +7,14 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
+use crate::node::limits::used_up;
 use crate::node::submission::Message;
-use crate::node::{LockKeys, NodeError, Operation, OwnerId, Position, QueuePosition, Reply};
+use crate::node::{
+    Holder, LockKeys, LockState, NodeError, Operation, OwnerId, Position, QueuePosition, Reader, Reply, Request,
+};
 
-/// The parameters of one call: those of the requests are columns.
-pub(super) struct Batch {
-    keyspace: String,
-    epoch: String,
-    waiter: String,
-    polls: bool,
-    all_fences: Vec<i32>,
-    kinds: Vec<&'static str>,
-    keys: Vec<String>,
-    queues: Vec<String>,
-    fences: Vec<i32>,
-    owners: Vec<Option<String>>,
-    ttls: Vec<i64>,
-    numbers: Vec<i64>,
-    tokens: Vec<i32>,
-    sinces: Vec<i64>,
-    reads: Vec<bool>,
-    /// Which requests share no fence with another one.
-    alone: Vec<bool>,
-}
+/// A parameter of a call.
+pub(super) type Parameter = Box<dyn ToSql + Send + Sync>;
 
 /// What an operation has, besides its owner.
 #[derive(Default)]
@@ -42,54 +27,39 @@ struct Arguments {
     reads: bool,
 }
 
-impl Batch {
-    /// The call for requests that agree in keyspace, epoch and waiter; `None` if there are none.
-    pub(super) fn of(messages: &[Message]) -> Option<Self> {
-        let first = &messages.first()?.request;
-        let requests = || messages.iter().map(|message| &message.request);
-        let uses = fence_uses(requests().map(|request| &request.keys));
-        let arguments: Vec<Arguments> = requests().map(|request| arguments(request.operation)).collect();
-        Some(Self {
-            keyspace: first.keys.keyspace().record().to_owned(),
-            epoch: first.epoch.to_string(),
-            waiter: first.waiter.to_string(),
-            polls: first.polls,
-            all_fences: uses.keys().copied().collect(),
-            kinds: arguments.iter().map(|of| of.kind).collect(),
-            keys: requests().map(|request| request.keys.lock_key().to_owned()).collect(),
-            queues: requests().map(|request| request.keys.queue().to_owned()).collect(),
-            fences: requests().map(|request| request.keys.fence().into()).collect(),
-            owners: requests().map(|request| request.operation.owner().map(OwnerId::uuid)).collect(),
-            ttls: arguments.iter().map(|of| micros(of.ttl)).collect(),
-            numbers: arguments.iter().map(|of| number(of.number)).collect(),
-            tokens: arguments.iter().map(|of| i32::try_from(of.tokens).unwrap_or(i32::MAX)).collect(),
-            sinces: arguments.iter().map(|of| number(of.since)).collect(),
-            reads: arguments.iter().map(|of| of.reads).collect(),
-            alone: requests().map(|request| fences(&request.keys).all(|fence| uses[&fence] == 1)).collect(),
-        })
+/// The parameters of the call for requests that agree in keyspace, epoch and waiter; `None` if there are none. Those that differ from
+/// request to request are columns.
+pub(super) fn encode(messages: &[Message]) -> Option<Vec<Parameter>> {
+    fn column<T: ToSql + Send + Sync + 'static>(
+        requests: &[(&Request, Arguments)],
+        of: impl Fn(&Request, &Arguments) -> T,
+    ) -> Parameter {
+        Box::new(requests.iter().map(|(request, arguments)| of(request, arguments)).collect::<Vec<T>>())
     }
-
-    pub(super) fn parameters<'a>(&'a self, session: &'a String) -> [&'a (dyn ToSql + Sync); 17] {
-        [
-            session,
-            &self.keyspace,
-            &self.epoch,
-            &self.waiter,
-            &self.polls,
-            &self.all_fences,
-            &self.kinds,
-            &self.keys,
-            &self.queues,
-            &self.fences,
-            &self.owners,
-            &self.ttls,
-            &self.numbers,
-            &self.tokens,
-            &self.sinces,
-            &self.reads,
-            &self.alone,
-        ]
-    }
+    let first = &messages.first()?.request;
+    let requests = messages.iter().map(|Message { request, .. }| (request, arguments(request.operation)));
+    let requests: Vec<_> = requests.collect();
+    let uses = fence_uses(requests.iter().map(|(request, _)| &request.keys));
+    // In the order of `lock_votes`.
+    Some(vec![
+        Box::new(first.keys.keyspace().record().to_owned()),
+        Box::new(first.epoch.to_string()),
+        Box::new(first.waiter.to_string()),
+        Box::new(first.polls),
+        Box::new(uses.keys().copied().collect::<Vec<i32>>()),
+        column(&requests, |_, of| of.kind),
+        column(&requests, |request, _| request.keys.lock_key().to_owned()),
+        column(&requests, |request, _| request.keys.queue().to_owned()),
+        column(&requests, |request, _| i32::from(request.keys.fence())),
+        column(&requests, |request, _| request.operation.owner().map(OwnerId::uuid)),
+        column(&requests, |_, of| micros(of.ttl)),
+        column(&requests, |_, of| number(of.number)),
+        column(&requests, |_, of| i32::try_from(of.tokens).unwrap_or(i32::MAX)),
+        column(&requests, |_, of| number(of.since)),
+        column(&requests, |_, of| of.reads),
+        // Which requests share no fence with another one: see `lock_usual`.
+        column(&requests, |request, _| fences(&request.keys).all(|fence| uses[&fence] == 1)),
+    ])
 }
 
 /// The fences that are locked for a lock and its queue, in ascending order.
@@ -106,7 +76,7 @@ fn fence_uses<'a>(all_keys: impl Iterator<Item = &'a LockKeys>) -> BTreeMap<i32,
     uses
 }
 
-/// The fence of a lock, and that of its queue if it is another one.
+/// The fence of a lock, and the fence of its queue if it is another one.
 fn fences(keys: &LockKeys) -> impl Iterator<Item = i32> {
     let (fence, queue_fence) = (keys.fence(), keys.queue_fence());
     iter::once(fence).chain((queue_fence != fence).then_some(queue_fence)).map(i32::from)
@@ -159,11 +129,35 @@ fn read(row: &Row) -> Option<Result<Reply, NodeError>> {
         "not_owner" => Reply::NotOwner,
         "left" => Reply::QueueLeft,
         "unadmitted" => return Some(Err(NodeError::Unadmitted)),
-        "used_up" => {
-            return Some(Err(NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() }));
-        }
+        "used_up" => return Some(Err(used_up())),
         _ => return None,
     }))
+}
+
+/// Reads the state of a lock; `None` if it is malformed.
+pub(super) fn decode_state(row: &Row) -> Option<LockState> {
+    let length = |micros: i64| u64::try_from(micros).ok().map(Duration::from_micros);
+    let owners = |column: usize| {
+        let owners: Vec<String> = row.try_get::<_, Option<_>>(column).ok()?.unwrap_or_default();
+        owners.iter().map(|owner| OwnerId::from_uuid(owner)).collect::<Option<Vec<OwnerId>>>()
+    };
+    let owner: Option<String> = row.try_get(0).ok()?;
+    let is_held: bool = row.try_get(1).ok()?;
+    let remaining: Vec<i64> = row.try_get::<_, Option<_>>(6).ok()?.unwrap_or_default();
+    let readers = owners(5)?.into_iter().zip(remaining);
+    Some(LockState {
+        holder: match owner {
+            Some(owner) => Some(Holder::Owner(OwnerId::from_uuid(&owner)?)),
+            None => is_held.then_some(Holder::Readers),
+        },
+        remaining: row.try_get::<_, Option<i64>>(2).ok()?.and_then(length),
+        fence: u64::try_from(row.try_get::<_, i64>(3).ok()?).ok()?,
+        waiters: u32::try_from(row.try_get::<_, i64>(4).ok()?).ok()?,
+        readers: readers
+            .map(|(owner, left)| Some(Reader { owner, remaining: length(left)? }))
+            .collect::<Option<_>>()?,
+        evicted: owners(7)?,
+    })
 }
 
 /// A column of a row. Its type is another one if the server only speaks the protocol of PostgreSQL.

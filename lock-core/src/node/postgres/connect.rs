@@ -6,17 +6,19 @@ use std::io;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::Severity;
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
+use tokio_util::io::InspectReader;
+use tokio_util::sync::CancellationToken;
 
 use super::address::Address;
 use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
 use super::settings::SessionId;
-use super::stream::{FirstAnswer, Io, is_redis};
 use crate::node::NodeError;
 
 /// How long connecting may take, and how long an inspection.
@@ -30,6 +32,16 @@ const USER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where the server warns of something that concerns no commit: that transactions must be frozen soon (which it repeats with each new
 /// one), or that its queue of notifications fills up. Unlike the message, the routine is not translated.
 const HARMLESS: [&str; 3] = ["GetNewTransactionId", "GetNewMultiXactId", "asyncQueueFillWarning"];
+
+/// What a server answers a startup packet with: a question for the login, an error, a notice, or other versions of the protocol.
+const ANSWERS: [u8; 4] = *b"RENv";
+/// How long a server may take to answer a ping.
+const PING_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// A stream of bytes: a socket, or TLS over one.
+pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// The half of a connection that moves its bytes. Must be polled while its client is used.
 pub(super) type Wire = Connection<Box<dyn Io>, NoTlsStream>;
@@ -47,8 +59,16 @@ pub(super) async fn connect(address: &Address) -> Result<Connected, NodeError> {
     let mut config = address.config.clone();
     config.options(id.options(address.config.get_options()));
     let connecting = async {
-        let stream: Box<dyn Io> = Box::new(FirstAnswer::new(reach(address).await?));
-        config.connect_raw(stream, NoTls).await.map_err(|error| connect_error(&error))
+        let (stream, is_other) = (reach(address).await?, CancellationToken::new());
+        let stream: Box<dyn Io> = Box::new(InspectReader::new(stream, check_first_byte(is_other.clone())));
+        tokio::select! {
+            biased;
+            // tokio-postgres would take the answer for the beginning of a message, and wait for the rest.
+            () = is_other.cancelled() => Err(not_postgres()),
+            connected = config.connect_raw(stream, NoTls) => connected.map_err(|error| {
+                if is_other.is_cancelled() { not_postgres() } else { connect_error(&error) }
+            }),
+        }
     };
     if let Ok(connected) = timeout(CONNECT_TIMEOUT, connecting).await {
         let (client, wire) = connected?;
@@ -60,6 +80,28 @@ pub(super) async fn connect(address: &Address) -> Result<Connected, NodeError> {
         return Err(not_postgres());
     }
     Err(NodeError::Unreachable { reason: "no answer while connecting".into() })
+}
+
+/// Looks at the first byte that arrives. Cancels the token if no PostgreSQL server begins its answer with it.
+fn check_first_byte(is_other: CancellationToken) -> impl FnMut(&[u8]) + Send + Unpin {
+    let mut has_answered = false;
+    move |bytes| {
+        if let (Some(first), false) = (bytes.first(), has_answered) {
+            has_answered = true;
+            if !ANSWERS.contains(first) {
+                is_other.cancel();
+            }
+        }
+    }
+}
+
+/// Whether a server that says nothing during a login is a Redis server: that waits for the end of a line, which a login has not.
+async fn is_redis(mut stream: Box<dyn Io>) -> bool {
+    let answer = async {
+        stream.write_all(b"PING\r\n").await?;
+        stream.read_u8().await
+    };
+    matches!(timeout(PING_TIMEOUT, answer).await, Ok(Ok(b'+' | b'-')))
 }
 
 /// Opens a connection to a server, over TLS if it is to be. Nothing is said on it yet.
@@ -119,27 +161,26 @@ impl Connected {
                 prepared = preparing => prepared,
             }
         });
-        let prepared = match prepared.await {
-            Ok(Ok(prepared)) => Ok(prepared),
+        match prepared.await {
+            Ok(Ok(prepared)) => Ok((prepared, wire)),
             // No request was under way.
             Ok(Err(NodeError::ConnectionLost { reason })) => Err(NodeError::Unreachable { reason }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(NodeError::Unreachable { reason: unprepared(is_ours) }),
-        };
-        Ok((prepared?, wire))
+        }
     }
 }
 
 /// Why a session was not prepared in time. A pooler without a free session keeps the first statement waiting, and says nothing.
 fn unprepared(is_ours: bool) -> String {
-    let reason = format!("connected, but the session was not prepared within {CONNECT_TIMEOUT:?}");
-    if is_ours {
-        return reason;
-    }
-    format!(
-        "{reason}, because the first statement had no answer: the server is overloaded, or this is a pooler whose pool is too small \
-         (default_pool_size of PgBouncer); name the address of the PostgreSQL server itself"
-    )
+    let hint = match is_ours {
+        true => "",
+        false => {
+            ", because the first statement had no answer: the server is overloaded, or this is a pooler whose pool is too small \
+             (default_pool_size of PgBouncer); name the address of the PostgreSQL server itself"
+        }
+    };
+    format!("connected, but the session was not prepared within {CONNECT_TIMEOUT:?}{hint}")
 }
 
 /// The next message of the server that is no reply; `None` if the connection is lost.

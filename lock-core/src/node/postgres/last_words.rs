@@ -2,19 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Written by the worker of the connection, and kept when another connection is opened: what is wrong may be wrong there, too.
+/// Written by the worker of the connection, and kept when another connection is opened: what is wrong may be wrong there as well.
 #[derive(Clone, Default)]
 pub(super) struct LastWords(Arc<Mutex<Option<String>>>);
 
 impl LastWords {
-    /// Notes why the server did not execute a statement, or ended the connection.
-    pub(super) fn note(&self, words: String) {
-        *self.words() = Some(words);
-    }
-
-    /// The server executed a statement, or is gone without a word.
-    pub(super) fn forget(&self) {
-        *self.words() = None;
+    /// Notes why the server did not execute a statement, or ended the connection. `None` if it executed one, or is gone without a word.
+    pub(super) fn set(&self, words: Option<String>) {
+        *self.words() = words;
     }
 
     pub(super) fn get(&self) -> Option<String> {

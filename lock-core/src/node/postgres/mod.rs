@@ -1,11 +1,11 @@
 //! A PostgreSQL server as a node, over tokio-postgres.
 //!
-//! `node` is the [`LockNode`](super::LockNode). `address` says where the server is, and `connect` opens connections over a `stream`,
-//! with `tls` if they are to be secure, with `settings` that no other session has. One connection is for votes: `session` prepares
-//! it, with the tables and functions of `schema`, and `link` is its life. A `worker` writes requests to it in batches, which `codec`
-//! translates; `cancel` ends what the server still does for a link that was given up, and `last_words` keeps what the server said
-//! about why it executes nothing. `inspect`, `record`, `look` and `evict` are one statement each; `wakeups` is the connection on which
-//! the server wakes this process, and `classify` tells what errors mean.
+//! `node` is the [`LockNode`](super::LockNode). `address` says where the server is, and `connect` opens connections, with `tls` if
+//! they are to be secure, with `settings` that no other session has. One connection is for votes: `session` prepares it, with the tables
+//! and functions of `schema`, and `link` is its life, and has what is asked outside the order of requests. A `worker` writes requests
+//! to it in batches, which `codec` translates; `sweep` removes expired rows, `cancel` ends what the server still does for a link that
+//! was given up, and `last_words` keeps what the server said about why it executes nothing. `wakeups` is the connection on which the
+//! server wakes this process, and `classify` tells what errors mean.
 //!
 //! The rules are in `sql`: `locks.sql` has the tables, the other files the functions.
 
@@ -14,17 +14,13 @@ mod cancel;
 mod classify;
 mod codec;
 mod connect;
-mod evict;
-mod inspect;
 mod last_words;
 mod link;
-mod look;
 mod node;
-mod record;
 mod schema;
 mod session;
 mod settings;
-mod stream;
+mod sweep;
 #[cfg(feature = "tls")]
 mod tls;
 mod wakeups;

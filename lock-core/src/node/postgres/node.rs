@@ -7,7 +7,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::last_words::LastWords;
-use super::link::{Link, open};
+use super::link::open;
 use super::schema::SCHEMA;
 use super::session::Session;
 #[cfg(feature = "tls")]
@@ -142,7 +142,7 @@ impl PostgresNode {
         Ok(Self::new(Address { tls: Some(tls), ..address }, true))
     }
 
-    /// Sets whether grants wait until the server has them on its disk, and its synchronous standbys have them, too. Releases never do.
+    /// Sets whether grants wait until the server and its synchronous standbys have them on disk. Releases never wait.
     ///
     /// No lock is lost without it: a node that crashed grants nothing before the locks are over that it may have forgotten. It may
     /// only forget which tokens it gave. Alone in its set, it then counts on with the clock, so a clock that was set back, and
@@ -161,13 +161,6 @@ impl PostgresNode {
     }
 }
 
-impl Shared {
-    /// The present connection if it is not lost, otherwise a new one.
-    async fn open(&self) -> Result<Link, NodeError> {
-        self.link.get_or_open(open(&self.address, self.synchronous_commit, &self.last_words)).await
-    }
-}
-
 impl LockNode for PostgresNode {
     fn name(&self) -> &str {
         &self.0.address.name
@@ -175,7 +168,10 @@ impl LockNode for PostgresNode {
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
-        Box::pin(async move { node.open().await?.inspect(&keyspace).await })
+        Box::pin(async move {
+            let open = open(&node.address, node.synchronous_commit, &node.last_words);
+            node.link.get_or_open(open).await?.inspect(&keyspace).await
+        })
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {

@@ -14,7 +14,7 @@ pub(super) const MIN_VERSION: i32 = 12;
 /// The tables that locks need in a database of PostgreSQL, as SQL. [`PostgresNode`](crate::PostgresNode) creates them if its user may.
 pub(super) const SCHEMA: &str = include_str!("sql/locks.sql");
 
-/// Fails if the tables have other columns: they are those of somebody else, or of another version.
+/// Fails if the tables have other columns: then they belong to somebody else, or to another version.
 pub(super) const CHECK: &str = "
     SELECT keyspace, member, version, run_id, format, was, roster, previous, promised, accepted, quarantines, epoch, floor
       FROM locks.node LIMIT 0;

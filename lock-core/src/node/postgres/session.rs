@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::try_join;
-use tokio_postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow, Statement};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, Row, SimpleQueryRow, Statement};
 
 use super::classify::node_error;
 use super::schema::{CHECK, FUNCTIONS, GRANTS, MIN_VERSION, SCHEMA};
-use super::settings::{NO_TIMEOUTS, SessionId, random_id, set_lock_timeout};
+use super::settings::{LOCK_TIMEOUT, NO_TIMEOUTS, SessionId, first_row, random_id};
 use crate::node::{NodeError, Refusal};
 
 /// A session in which the functions were made.
@@ -41,7 +42,6 @@ impl Session {
             if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
         );
         let memory_marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
-        let lock_timeout = set_lock_timeout();
         // In this order. If one fails, so do those behind it, and the first error is the one that says why.
         let ((), (), (), (), (), votes, inspect, write_record, read_fences, look, evict, sweep, ()) = try_join!(
             batch(&settings),
@@ -58,20 +58,26 @@ impl Session {
             prepare("lock_look($1, $2, $3, $4, $5, $6)"),
             prepare("lock_evict($1, $2, $3, $4, $5, $6, $7, $8::text[]::uuid[], $9, $10)"),
             prepare("lock_sweep($1, $2)"),
-            batch(&lock_timeout),
+            batch(LOCK_TIMEOUT),
         )?;
         let unanswered = AtomicUsize::new(0);
         Ok(Self { client, id, votes, inspect, write_record, read_fences, look, evict, sweep, unanswered })
     }
 
-    /// The reply to a statement, which counts as unanswered until the server has answered: also if nobody waits for that any more.
-    pub(super) async fn answer<T>(&self, reply: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    /// The rows of the reply to a statement, which begins with the id of the session. It counts as unanswered until the server has
+    /// answered: also if nobody waits for that any more.
+    pub(super) async fn query(
+        &self,
+        statement: &Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        let parameters = [&[self.id.as_text() as &(dyn ToSql + Sync)][..], parameters].concat();
         self.unanswered.fetch_add(1, Ordering::Relaxed);
-        let reply = reply.await;
-        if reply.as_ref().err().is_none_or(|error| error.as_db_error().is_some()) {
+        let rows = self.client.query(statement, &parameters).await;
+        if rows.as_ref().err().is_none_or(|error| error.as_db_error().is_some()) {
             self.unanswered.fetch_sub(1, Ordering::Relaxed);
         }
-        reply
+        rows
     }
 
     /// How many statements the server has not answered, and may still execute.
@@ -95,13 +101,9 @@ async fn check_server(client: &Client) -> Result<bool, NodeError> {
     let query = "SELECT current_setting('server_version_num')::int / 10000, pg_is_in_recovery(), current_setting('server_encoding'),
                    has_database_privilege(current_database(), 'TEMPORARY'),
                    (SELECT c.relpersistence <> 'u' FROM pg_class c WHERE c.oid = to_regclass('locks.run'))";
-    let rows = client.simple_query(query).await.map_err(|error| node_error(&error))?;
-    let row = rows.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    let unexpected = || NodeError::Protocol { reply: format!("the server does not describe itself: {rows:?}") };
-    let server = row.and_then(described).ok_or_else(unexpected)?;
+    let row = first_row(client, query).await?;
+    let unexpected = || NodeError::Protocol { reply: format!("the server does not describe itself: {row:?}") };
+    let server = row.as_ref().and_then(described).ok_or_else(unexpected)?;
     match unusable(&server) {
         Some(reason) => Err(Refusal::Unusable { reason }.into()),
         None => Ok(server.is_run_logged.is_some()),

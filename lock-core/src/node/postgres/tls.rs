@@ -10,7 +10,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::classify::io_error;
-use super::stream::Io;
+use super::connect::Io;
 use crate::node::tls::shake_hands;
 use crate::node::{NodeError, Refusal};
 

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
-use std::sync::Arc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client};
 
 use super::address::Address;
@@ -17,23 +15,14 @@ use super::settings::NO_TIMEOUTS;
 use crate::node::{Keyspace, NodeError, Wakeup, Wakeups};
 use crate::random::WaiterId;
 
-/// How often it is found out whether the link still works.
+/// How often it is found out whether the connection still works.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-
-struct Listener {
-    client: Arc<Client>,
-    wire: Wire,
-    /// When the link is checked next, and the check that is under way.
-    check_at: Instant,
-    check: Option<BoxFuture<'static, bool>>,
-}
 
 /// Listens for the wake-ups of a waiter.
 pub(super) async fn listen(address: &Address, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
     let connected = connect(address).await?;
     let (client, wire) = connected.prepare(|client, _| begin(client, keyspace, waiter)).await?;
-    let (client, check_at) = (Arc::new(client), Instant::now() + CHECK_INTERVAL);
-    Ok(Box::pin(unfold(Listener { client, wire, check_at, check: None }, Listener::next).fuse()))
+    Ok(Box::pin(unfold((wire, Box::pin(lost(client))), next).fuse()))
 }
 
 /// First it listens, which begins with a commit, and then it says so, with an advisory lock: as `lock_wake` finds it. In one transaction,
@@ -49,36 +38,27 @@ async fn begin(client: Client, keyspace: &Keyspace, waiter: WaiterId) -> Result<
     Ok(client)
 }
 
-impl Listener {
-    /// The next wake-up; `None` if the connection is lost.
-    async fn next(mut self) -> Option<(Wakeup, Self)> {
-        loop {
-            tokio::select! {
-                biased;
-                message = next_message(&mut self.wire) => {
-                    if let Some(wakeup) = parse(&message?) {
-                        return Some((wakeup, self));
-                    }
-                }
-                answered = async {
-                    match &mut self.check {
-                        Some(check) => check.await,
-                        None => std::future::pending().await,
-                    }
-                } => {
-                    if !answered {
-                        return None;
-                    }
-                    (self.check, self.check_at) = (None, Instant::now() + CHECK_INTERVAL);
-                }
-                () = sleep_until(self.check_at), if self.check.is_none() => {
-                    let client = Arc::clone(&self.client);
-                    self.check = Some(Box::pin(async move {
-                        matches!(timeout(CONNECT_TIMEOUT, client.batch_execute("")).await, Ok(Ok(())))
-                    }));
+/// The next wake-up; `None` if the connection is lost.
+async fn next<L: Future<Output = ()> + Unpin>((mut wire, mut lost): (Wire, L)) -> Option<(Wakeup, (Wire, L))> {
+    loop {
+        tokio::select! {
+            biased;
+            message = next_message(&mut wire) => {
+                if let Some(wakeup) = parse(&message?) {
+                    return Some((wakeup, (wire, lost)));
                 }
             }
+            () = &mut lost => return None,
         }
+    }
+}
+
+/// Resolves when a check finds that the connection does not work any more. The kernel's probes do not notice a server that hangs.
+async fn lost(client: Client) {
+    let mut works = true;
+    while works {
+        sleep(CHECK_INTERVAL).await;
+        works = matches!(timeout(CONNECT_TIMEOUT, client.batch_execute("")).await, Ok(Ok(())));
     }
 }
 

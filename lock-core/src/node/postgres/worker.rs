@@ -1,19 +1,18 @@
 use std::collections::VecDeque;
-use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until};
+use tokio_postgres::types::ToSql;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::classify::{ends_session, node_error, words};
-use super::codec::{Batch, column, decode};
+use super::codec::{decode, encode};
 use super::connect::{CONNECT_TIMEOUT, Lost, Wire, drive};
 use super::last_words::LastWords;
 use super::session::Session;
@@ -26,36 +25,26 @@ use crate::task::let_others_run;
 const MAX_BATCH: usize = 128;
 /// The most statements without a reply. While they wait for the disk, what comes is collected for the next ones.
 const MAX_IN_FLIGHT: usize = 2;
-/// How often expired rows are removed, and how long it is until the next part of large tables.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-const NEXT_PART: Duration = Duration::from_millis(100);
 
 /// Takes submissions out of the channel, writes them in batches, and distributes the replies. It owns the connection: what it has not
 /// written when it is dropped is never written.
 pub(super) struct Worker {
     session: Arc<Session>,
-    /// Of the node, for events.
-    name: String,
     last_words: LastWords,
     gone: CancellationToken,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
-    /// In the order in which they were written, which is that of the replies.
+    /// In the order in which they were written. The replies come in the same order.
     in_flight: VecDeque<InFlight>,
-    /// Requests that were taken and have not been written. At most those of [`MAX_BATCH`] submissions.
+    /// Requests that were taken and have not been written: at most [`MAX_BATCH`] submissions.
     waiting: VecDeque<Message>,
-    /// When expired rows are removed next, and from which page of the tables on; `None` while that is under way.
-    sweep_at: Option<Instant>,
-    sweep_from: i64,
-    /// Whether it was said that an old snapshot slows the server down. Once is enough for a connection.
-    has_warned: bool,
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
 }
 
 /// A statement that was written.
 struct InFlight {
-    /// Those that it answers: none if it is a sweep.
+    /// Those that it answers.
     messages: Vec<Message>,
     replies: BoxFuture<'static, Replies>,
 }
@@ -63,21 +52,9 @@ struct InFlight {
 type Replies = Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>;
 
 impl Worker {
-    pub(super) fn new(session: Arc<Session>, name: String, gone: CancellationToken, last_words: LastWords) -> Self {
-        let now = Instant::now();
-        Self {
-            session,
-            name,
-            last_words,
-            _ended: gone.clone().drop_guard(),
-            gone,
-            in_flight: VecDeque::new(),
-            waiting: VecDeque::new(),
-            sweep_at: Some(now + SWEEP_INTERVAL),
-            sweep_from: 0,
-            has_warned: false,
-            moved: now,
-        }
+    pub(super) fn new(session: Arc<Session>, gone: CancellationToken, last_words: LastWords) -> Self {
+        let (in_flight, waiting, moved) = (VecDeque::new(), VecDeque::new(), Instant::now());
+        Self { session, last_words, _ended: gone.clone().drop_guard(), gone, in_flight, waiting, moved }
     }
 
     /// Writes requests and distributes replies until the connection is lost or stalls, or until every link was dropped and everything
@@ -87,7 +64,6 @@ impl Worker {
         let mut taken = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
         let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
-        let mut sweep = pin!(sleep_until(self.moved + SWEEP_INTERVAL));
         while open || !self.in_flight.is_empty() {
             tokio::select! {
                 biased;
@@ -96,16 +72,10 @@ impl Worker {
                     return self.give_up(&mut wire).await;
                 }
                 lost = drive(&mut wire) => return self.lost(lost),
-                // Also between statements without a pause. It comes seldom enough to hold up nothing.
-                () = &mut sweep, if self.sweep_at.is_some() => self.sweep(),
-                replies = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
+                Some(replies) = OptionFuture::from(self.in_flight.front_mut().map(|first| &mut first.replies)) => {
                     let messages = self.in_flight.pop_front().map(|done| done.messages).unwrap_or_default();
                     self.moved = Instant::now();
-                    let was_sweep = messages.is_empty();
                     self.distribute(messages, replies);
-                    if was_sweep && let Some(at) = self.sweep_at {
-                        sweep.as_mut().reset(at);
-                    }
                     self.write().await;
                 }
                 count = submissions.recv_many(&mut taken, MAX_BATCH), if open && self.waiting.is_empty() => {
@@ -146,7 +116,7 @@ impl Worker {
             () = sleep(CONNECT_TIMEOUT) => Lost::given_up(),
         };
         if lost.by_server {
-            self.last_words.note(lost.reason.clone());
+            self.last_words.set(Some(lost.reason.clone()));
         }
         for InFlight { messages, .. } in self.in_flight {
             refuse(messages, &NodeError::ConnectionLost { reason: lost.reason.clone() });
@@ -168,10 +138,7 @@ impl Worker {
                 refuse(messages, &NodeError::ConnectionLost { reason });
             }
         }
-        match said {
-            Some(words) => self.last_words.note(words),
-            None => self.last_words.forget(),
-        }
+        self.last_words.set(said);
     }
 
     /// Writes what waits, while there is room.
@@ -188,7 +155,7 @@ impl Worker {
 
     /// Sends a statement. When this returns, it has its place in the order of the connection.
     async fn send(&mut self, messages: Vec<Message>) {
-        let Some(batch) = Batch::of(&messages) else { return };
+        let Some(parameters) = encode(&messages) else { return };
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
@@ -197,7 +164,8 @@ impl Worker {
         let session = Arc::clone(&self.session);
         // Unconstrained: the first poll hands it to the connection. If tokio's budget were spent, a later one could overtake.
         let mut replies: BoxFuture<'static, Replies> = Box::pin(unconstrained(async move {
-            session.answer(session.client.query(&session.votes, &batch.parameters(session.id.as_text()))).await
+            let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|one| &**one as _).collect();
+            session.query(&session.votes, &parameters).await
         }));
         match futures_util::poll!(&mut replies) {
             Poll::Ready(replies) => self.distribute(messages, replies),
@@ -208,9 +176,8 @@ impl Worker {
     /// Gives every message of a batch its reply.
     fn distribute(&mut self, messages: Vec<Message>, replies: Replies) {
         let error = match replies {
-            Ok(rows) if messages.is_empty() => return self.swept(rows.first()),
             Ok(rows) if rows.len() == messages.len() => {
-                self.last_words.forget();
+                self.last_words.set(None);
                 for (message, row) in messages.into_iter().zip(&rows) {
                     message.reply_to.send(decode(row));
                 }
@@ -219,7 +186,7 @@ impl Worker {
             Ok(rows) => NodeError::Protocol { reply: format!("{} replies to {} requests", rows.len(), messages.len()) },
             Err(error) => {
                 if let Some(words) = words(&error) {
-                    self.last_words.note(words);
+                    self.last_words.set(Some(words));
                 }
                 node_error(&error)
             }
@@ -227,36 +194,7 @@ impl Worker {
         if ends_session(&error) {
             self.gone.cancel();
         }
-        if messages.is_empty() {
-            self.swept(None);
-        }
         refuse(messages, &error);
-    }
-
-    /// Removes expired rows from a part of the tables. Nobody waits for that.
-    fn sweep(&mut self) {
-        self.sweep_at = None;
-        if self.in_flight.is_empty() {
-            self.moved = Instant::now();
-        }
-        let (session, from) = (Arc::clone(&self.session), self.sweep_from);
-        let replies = Box::pin(async move {
-            session.answer(session.client.query(&session.sweep, &[session.id.as_text(), &from])).await
-        });
-        self.in_flight.push_back(InFlight { messages: Vec::new(), replies });
-    }
-
-    /// Goes on with the next part of the tables soon, or from the first one later.
-    fn swept(&mut self, row: Option<&tokio_postgres::Row>) {
-        self.sweep_from = row.and_then(|row| column(row, 0).ok()).unwrap_or(0);
-        self.sweep_at = Some(Instant::now() + if self.sweep_from > 0 { NEXT_PART } else { SWEEP_INTERVAL });
-        if row.is_some_and(|row| column(row, 1) == Ok(true)) && !self.has_warned {
-            self.has_warned = true;
-            tracing::warn!(name: "lock.old_snapshot", node = self.name,
-                "a transaction of the database has been open for a minute; locks become slower until it ends, because rows of \
-                 released ones cannot be removed. Find it in pg_stat_activity (backend_xmin); idle_in_transaction_session_timeout \
-                 ends such transactions");
-        }
     }
 }
 
@@ -280,12 +218,4 @@ fn releases_first(messages: impl Iterator<Item = Message>) -> [Vec<Message>; 2] 
         }
     }
     [releases, others]
-}
-
-/// The replies to the first of the statements; never resolves if there is none.
-async fn first(in_flight: &mut VecDeque<InFlight>) -> Replies {
-    match in_flight.front_mut() {
-        Some(first) => (&mut first.replies).await,
-        None => pending().await,
-    }
 }

@@ -7,7 +7,7 @@ use super::codec::millis;
 use super::query::{query, read};
 use super::script::{RECORD, ScriptRef};
 use crate::node::limits::parse_number;
-use crate::node::record_fields::{FIELDS, decode_fields, encode_fields, text, written};
+use crate::node::record_fields::{FIELDS, decode_record, encode_fields, text, written};
 use crate::node::{FenceReading, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite};
 
 /// Each request looks up a fence in the hash of the record. Redis would keep up to 512 fields as a list, and search it from its
@@ -65,19 +65,12 @@ fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
     command
 }
 
-/// Reads the fields of a record.
+/// Reads the fields of a record. A hash that does not exist has none of them.
 pub(super) fn decode(fields: &[Option<String>]) -> Result<FoundRecord, NodeError> {
-    let damaged = || NodeError::Protocol { reply: format!("damaged record of the node: {fields:?}") };
-    let Ok(fields) = <&[_; FIELDS.len()]>::try_from(fields) else { return Err(damaged()) };
-    if fields.iter().all(Option::is_none) {
+    if fields.len() == FIELDS.len() && fields.iter().all(Option::is_none) {
         return Ok(FoundRecord::None);
     }
-    let [_, _, _, Some(format), ..] = fields else { return Err(damaged()) };
-    match format.parse() {
-        Ok(NodeRecord::FORMAT) => decode_fields(fields).map(FoundRecord::Record).ok_or_else(damaged),
-        Ok(other) => Ok(FoundRecord::OtherFormat(other)),
-        Err(_) => Err(damaged()),
-    }
+    decode_record(fields)
 }
 
 /// The highest of the fences among all fields of a record, if it was written for this run of the server.

@@ -1,13 +1,11 @@
--- Evicts holders of a lock: a part of the ledger, which must be right.
-
--- Evicts holders of a lock: see `Evict`.
+-- Evicts holders of a lock: see `Evict`. A part of the ledger, which must be right.
 CREATE FUNCTION pg_temp.lock_evict(
   session text, space text, of_epoch text, all_fences integer[], lock_key text, of_queue text, fence_id integer, named uuid[],
   token bigint, barred_for bigint,
   OUT reply text, OUT number bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
-  moment timestamptz; least_token bigint; memory text; l locks.lock; is_held boolean; is_nobodys boolean; barred uuid[];
+  moment timestamptz; least_token bigint; memory text; l locks.lock; is_held boolean; had_holder boolean; barred uuid[];
   barred_until timestamptz;
 BEGIN
   PERFORM pg_temp.lock_check_session(session);
@@ -17,8 +15,8 @@ BEGIN
   moment := clock_timestamp();
   SELECT * INTO l FROM locks.lock WHERE locks.lock.key = lock_key AND locks.lock.expires > moment;
   is_held := FOUND;
-  is_nobodys := is_held AND coalesce(l.owner = '@NOBODY@', false);
-  IF is_held AND NOT is_nobodys AND (l.owner IS NOT NULL AND l.owner <> ALL (named) OR l.owner IS NULL AND EXISTS (
+  had_holder := is_held AND l.owner IS DISTINCT FROM '@NOBODY@';
+  IF had_holder AND (l.owner IS NOT NULL AND l.owner <> ALL (named) OR l.owner IS NULL AND EXISTS (
     SELECT FROM locks.reader r WHERE r.key = lock_key AND r.expires > moment AND r.owner <> ALL (named))) THEN
     reply := 'superseded';
     RETURN;
@@ -39,12 +37,12 @@ BEGIN
       ON CONFLICT (key) DO UPDATE SET owners = excluded.owners, until = excluded.until;
   END IF;
   PERFORM pg_temp.lock_count(space, fence_id, token);
-  IF is_held AND NOT is_nobodys THEN
+  IF had_holder THEN
     UPDATE locks.lock x SET owner = '@NOBODY@', expires = moment + interval '@EVICTION_GAP@ ms' WHERE x.key = lock_key;
     DELETE FROM locks.reader r WHERE r.key = lock_key;
   END IF;
   PERFORM pg_temp.lock_evicted(space, of_queue, lock_key, is_held, moment);
-  reply := CASE WHEN is_held AND NOT is_nobodys THEN 'deleted' ELSE 'free' END;
+  reply := CASE WHEN had_holder THEN 'deleted' ELSE 'free' END;
   PERFORM pg_temp.lock_check_ledger(memory);
   PERFORM pg_temp.lock_sync();
 END $$;

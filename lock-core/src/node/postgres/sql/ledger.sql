@@ -4,8 +4,8 @@
 -- but what is free here, or read.
 
 -- Lets there be one batch at a time for each fence, and so for each lock and each queue: an advisory lock on the fence is held to the end
--- of the transaction. So is a shared one on the records, which are written under an exclusive one. `all_fences` are those of the locks,
--- and those that locks with the keys of the queues would have, in ascending order: two batches that share several would otherwise
+-- of the transaction. So is a shared one on the records, which are written under an exclusive one. `all_fences` are the fences
+-- of the locks, and the fences that locks with the keys of the queues would have, in ascending order: two batches that share several would otherwise
 -- wait for each other for ever.
 CREATE FUNCTION pg_temp.lock_fences(all_fences integer[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -13,7 +13,8 @@ BEGIN
   PERFORM pg_advisory_xact_lock(@LOCKS@, f.fence) FROM unnest(all_fences) f (fence);
 END $$;
 
--- Executes a batch of requests, in order, and replies to each of them with a row. The rules are those of `Operation`. Of a request,
+-- Executes a batch of requests, in order, and replies to each of them with a row, by the rules of `Operation`. It is one function, because
+-- all kinds of requests read the same rows first, and each further call takes time for each request. Of a request,
 -- `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait; `alone` is whether no other one
 -- has its fences: see `lock_usual`.
 CREATE FUNCTION pg_temp.lock_votes(
@@ -56,7 +57,10 @@ BEGIN
       LEFT JOIN locks.evicted e ON e.key = r.of_lock
       LEFT JOIN locks.queue q ON q.key = of_queue;
     is_shared := held_until IS NOT NULL AND holder IS NULL;
-    is_ours := CASE WHEN is_shared THEN pg_temp.lock_is_read_by(lock_key, owner_id, moment) ELSE coalesce(holder = owner_id, false) END;
+    is_ours := coalesce(holder = owner_id, false);
+    IF is_shared THEN
+      is_ours := EXISTS (SELECT FROM locks.reader r WHERE r.key = lock_key AND r.owner = owner_id AND r.expires > moment);
+    END IF;
 
     IF kind = 'acquire' THEN
       -- A reader is never granted the lock to write, even if a request from before it was downgraded arrives late.

@@ -1,10 +1,5 @@
 -- The holders of the ledger: the lock itself, its readers and its fence. While readers hold a lock, it has no owner, and lives for as
--- long as the longest of them. Readers whose lock has an owner, or is gone, count for nothing, and whoever begins to read deletes them.
-
-CREATE FUNCTION pg_temp.lock_is_read_by(lock_key text, owner_id uuid, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN EXISTS (SELECT FROM locks.reader r WHERE r.key = lock_key AND r.owner = owner_id AND r.expires > moment);
-END $$;
+-- long as the longest of them. Readers whose lock has an owner, or is gone, count for nothing, and the next one that begins to read deletes them.
 
 CREATE FUNCTION pg_temp.lock_count(space text, fence_id integer, last_token bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -12,7 +7,7 @@ BEGIN
     ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token WHERE f.token <> excluded.token;
 END $$;
 
--- Gives the owner a lock that is free, or one that readers hold and it reads, too. Counts its fence.
+-- Gives the owner a lock that is free; or one that readers hold, if it is a reader as well. Counts its fence.
 CREATE FUNCTION pg_temp.lock_hold(
   space text, fence_id integer, last_token bigint, lock_key text, owner_id uuid, new_end timestamptz, is_reader boolean,
   is_shared boolean, moment timestamptz

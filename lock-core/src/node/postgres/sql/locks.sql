@@ -4,7 +4,7 @@
 --   GRANT USAGE ON SCHEMA locks TO app;
 --   GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA locks TO app;
 --
--- Times are those of the server (`clock_timestamp()`). Several managers can use the tables, each with keys under its own prefix.
+-- All times are on the clock of the server (`clock_timestamp()`). Several managers can use the tables, each with keys under its own prefix.
 --
 -- The ordinary tables are the ledger: who holds what, with which token. None of them may be lost alone. The unlogged ones are the waiting
 -- room, which may be lost, and the name of the memory. They are empty after a crash, an immediate stop, the promotion of a standby, and
