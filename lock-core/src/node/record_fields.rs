@@ -54,7 +54,7 @@ pub(super) fn decode_record(fields: &[Option<String>]) -> Result<FoundRecord, No
 }
 
 /// Reads the fields of a record of this format; `None` if they are damaged.
-pub(super) fn decode_fields(fields: &[Option<String>; FIELDS.len()]) -> Option<NodeRecord> {
+fn decode_fields(fields: &[Option<String>; FIELDS.len()]) -> Option<NodeRecord> {
     let [member, version, run_id, _, was, roster, previous, promised, accepted, quarantines, epoch] = fields;
     let accepted = optional(accepted, |text| {
         let (ballot, roster) = text.split_once('\n')?;

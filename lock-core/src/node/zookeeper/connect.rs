@@ -19,7 +19,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// server. It must be well below the shortest session.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How many addresses the client is given, by repeating those of the servers. It tries all of them at once when a connection is lost,
+/// How many addresses the client is given: the servers, several times over. It tries all of them at once when a connection is lost,
 /// and then pauses between two for a time that grows with their number in the list: so up to 2 s in the first half minute. With few, it
 /// would double its pauses, and still wait for a good part of a lock's time when the servers are there again.
 const ADDRESSES: usize = 24;
@@ -33,8 +33,10 @@ pub(super) async fn connect(address: &Address, max_ttl: Duration, tick: Duration
     if let Some(login) = &address.login {
         connector = connector.with_auth("digest", login.as_bytes());
     }
+    let count = address.servers.split(',').count();
+    let servers = vec![address.servers.as_str(); ADDRESSES.div_ceil(count)].join(",");
     let asked = Instant::now();
-    let connected = timeout(CONNECT_TIMEOUT, connector.connect(&repeated(&address.servers))).await;
+    let connected = timeout(CONNECT_TIMEOUT, connector.connect(&servers)).await;
     let client = match connected.unwrap_or(Err(Error::Timeout)) {
         Ok(client) => client,
         Err(Error::AuthFailed) => return Err(inspection_error(&Error::AuthFailed, &address.root)),
@@ -63,24 +65,16 @@ pub(super) async fn reconnect(session: &Session, gone: &CancellationToken) -> Re
     if is_late { Err(NodeError::Unreachable { reason: "the session has no connection".into() }) } else { Ok(()) }
 }
 
-/// The servers, several times over.
-fn repeated(servers: &str) -> String {
-    let count = servers.split(',').count();
-    vec![servers; ADDRESSES.div_ceil(count)].join(",")
-}
-
 fn too_short(max_ttl: Duration, tick: Duration, negotiated: Duration) -> Refusal {
     let wanted = Heard::timeout_for(max_ttl, tick);
     let longest = negotiated.saturating_sub(tick * 2);
-    let remedy = match longest >= MIN_TTL {
-        true => {
-            format!("lower .max_ttl({max_ttl:?}) to {longest:?} or less, or raise maxSessionTimeout on the servers")
-        }
-        false => "raise maxSessionTimeout on the servers".to_owned(),
+    let lower = match longest >= MIN_TTL {
+        true => format!("lower .max_ttl({max_ttl:?}) to {longest:?} or less, or "),
+        false => String::new(),
     };
     let reason = format!(
         "a lock lives as long as the session, and the servers allow {negotiated:?} for one: with max_ttl {max_ttl:?}, {wanted:?} \
-         are needed; {remedy}"
+         are needed; {lower}raise maxSessionTimeout on the servers"
     );
     Refusal::Unusable { reason }
 }

@@ -1,18 +1,16 @@
 //! A part of the ledger: evictions and tombstones. Must be right: an owner that was evicted never has the lock again.
 
 use futures_util::future::join_all;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use zookeeper_client::{CreateMode, Error};
 
 use super::classify::node_error;
-use super::fences::Fence;
-use super::inspect::READ_AT_ONCE;
 use super::leases::Ended;
-use super::look::{LOOK_TIMEOUT, data};
-use super::paths::Paths;
+use super::link::LOOK_TIMEOUT;
+use super::paths::{Paths, entry};
 use super::session::{Session, number};
-use super::transaction::{Failed, Part};
-use crate::node::limits::MAX_EVICTED;
+use super::transaction::{Failed, Fence, Part};
+use crate::node::limits::{MAX_EVICTED, too_many_evicted};
 use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, NodeError};
 use crate::random::OwnerId;
 
@@ -30,14 +28,6 @@ struct Seen {
     owners: Vec<(OwnerId, Option<i32>)>,
 }
 
-/// A lock that nobody may have for a moment: this session has it.
-struct Gap {
-    /// The version of the znode of the lock while it is the evicted holder's.
-    version: i32,
-    owner: String,
-    lock: String,
-}
-
 impl Session {
     /// Evicts holders from a lock, in one transaction, if everything is still as it was read.
     ///
@@ -46,11 +36,7 @@ impl Session {
     ///
     /// If somebody had the lock, nobody has it for [`EVICTION_GAP`]: this session holds it under an owner id that no attempt has, and replies
     /// when it has released it.
-    pub(super) async fn evict(&self, evict: &Evict) -> Result<Eviction, NodeError> {
-        timeout(LOOK_TIMEOUT, self.evict_now(evict)).await.unwrap_or(Err(NodeError::TimedOut))
-    }
-
-    async fn evict_now(&self, evict: &Evict) -> Result<Eviction, NodeError> {
+    pub(super) async fn evict_holders(&self, evict: &Evict) -> Result<Eviction, NodeError> {
         self.check_connected()?;
         self.admission(evict.epoch)?;
         let paths = self.paths(evict.keys.keyspace());
@@ -66,22 +52,20 @@ impl Session {
             }
             let barred_for = u64::try_from(evict.barred_for.as_millis()).unwrap_or(u64::MAX);
             let held = seen.lock.as_ref().filter(|(holder, _)| *holder != nobody).map(|(_, version)| *version);
-            // The token is that of this eviction alone, and no attempt has such a small id.
+            // No other eviction has this token, and no attempt has such a small id.
             let owner = paths.owner(&evict.keys, OwnerId::from_bits(evict.token.into()));
-            let gap = held.map(|version| Gap { version, owner, lock: paths.lock(&evict.keys) });
-            if let Some(Gap { owner, lock, .. }) = &gap {
+            let gap = held.map(|version| (version, Ended { owner, lock: paths.lock(&evict.keys) }));
+            if let Some((_, Ended { owner, lock })) = &gap {
                 // If this is dropped, the session ends it like a lock whose time is over.
                 let (leases, ttl) = (&mut self.known().leases, LOOK_TIMEOUT + EVICTION_GAP);
                 _ = leases.begins(owner, lock, ttl) && leases.begun(owner, ttl);
             }
             let buried = self.bury(&paths, evict, &seen, gap.as_ref(), now.saturating_add(barred_for)).await;
-            self.pass(gap.as_ref(), &buried).await;
+            if let Some((_, gap)) = gap {
+                self.pass(gap, &buried).await;
+            }
             match buried {
                 Ok(()) => return Ok(Eviction::Evicted { deleted: held.is_some() }),
-                Err(Failed::Part(0, Error::NoNode)) => {
-                    self.forget_admission(evict.epoch);
-                    return Err(NodeError::Unadmitted);
-                }
                 // Something changed since it was read.
                 Err(Failed::Part(_, Error::BadVersion | Error::NoNode | Error::NodeExists)) => {}
                 Err(failed) => return Err(failed.into()),
@@ -91,16 +75,15 @@ impl Session {
     }
 
     /// Waits until the gap is over, if it began.
-    async fn pass(&self, gap: Option<&Gap>, buried: &Result<(), Failed>) {
-        let Some(Gap { owner, lock, .. }) = gap else { return };
+    async fn pass(&self, gap: Ended, buried: &Result<(), Failed>) {
         match buried {
             Ok(()) => {
                 sleep(EVICTION_GAP).await;
-                self.end(Ended { owner: owner.clone(), lock: lock.clone() }).await;
+                self.end(gap).await;
             }
-            Err(Failed::Part(..)) => self.known().leases.gone(owner),
             // It is not known whether it began.
             Err(Failed::Whole(_)) => {}
+            Err(_) => self.known().leases.gone(&gap.owner),
         }
     }
 
@@ -117,37 +100,40 @@ impl Session {
         Ok(Seen { lock, fence, highest: fence.value.max(floor), owners })
     }
 
-    /// Deletes the lock, keeps everybody out for the gap, leaves tombstones, and raises the fence.
+    /// Deletes the lock, keeps everybody out for the gap, leaves tombstones, and raises the fence. A gap has the version that the znode
+    /// of the lock has while it is the evicted holder's; then this session holds the lock, as an owner of its own.
     async fn bury(
         &self,
         paths: &Paths,
         evict: &Evict,
         seen: &Seen,
-        gap: Option<&Gap>,
+        gap: Option<&(i32, Ended)>,
         until: u64,
     ) -> Result<(), Failed> {
         let keys = &evict.keys;
-        let (epoch, fence) = (paths.epoch(evict.epoch), paths.fence(keys.fence()));
-        let (token, until, nobody) = (evict.token.to_string(), until.to_string(), OwnerId::NOBODY.to_string());
-        let buried: Vec<_> = seen.owners.iter().filter(|(_, version)| *version != Some(1)).collect();
-        let graves: Vec<_> =
-            buried.iter().map(|(owner, _)| (paths.owner(keys, *owner), paths.evicted(keys, *owner))).collect();
-        let mut parts = vec![Part::Check(&epoch, None)];
-        for ((_, version), (owner, evicted)) in buried.iter().zip(&graves) {
+        let (fence, token, nobody) = (paths.fence(keys.fence()), evict.token.to_string(), OwnerId::NOBODY.to_string());
+        let until = until.to_string();
+        let buried = seen.owners.iter().filter(|(_, version)| *version != Some(1)).map(|(owner, version)| {
+            let entry = entry(keys, *owner);
+            (*version, paths.tombstone(&entry), paths.evicted(&entry))
+        });
+        let buried: Vec<_> = buried.collect();
+        let mut parts = Vec::new();
+        for (version, owner, evicted) in &buried {
             parts.extend(version.map(|_| Part::Delete(owner, *version)));
             parts.push(Part::Create(owner, b"", CreateMode::Persistent));
             parts.push(Part::Set(owner, b"evicted", Some(0)));
             parts.push(Part::Create(evicted, until.as_bytes(), CreateMode::Persistent));
         }
-        if let Some(Gap { version, owner, lock }) = gap {
+        if let Some((version, Ended { owner, lock })) = gap {
             parts.push(Part::Delete(lock, Some(*version)));
             parts.push(Part::Create(owner, b"", CreateMode::Ephemeral));
             parts.push(Part::Create(lock, nobody.as_bytes(), CreateMode::Ephemeral));
         }
-        // Whoever took the lock since it was read has raised the fence.
+        // If the lock was taken since it was read, its fence was raised, and this fails.
         parts.extend(seen.fence.raise(&fence, &token));
-        self.known().fences.forget(keys.fence());
-        self.commit(&parts).await.map(drop)
+        self.known().fences.remove(&keys.fence());
+        self.commit_in(paths, evict.epoch, None, &parts).await.map(drop)
     }
 
     /// Deletes the tombstones whose time is over. Returns the leader's time, in milliseconds.
@@ -157,13 +143,12 @@ impl Session {
         let barred = self.barred_until(paths, &entries).await?;
         let (left, over): (Vec<_>, Vec<_>) = barred.into_iter().partition(|(_, until)| *until > now);
         let deleted = over.iter().map(|(entry, _)| {
-            let (tombstone, entry) = (paths.tombstone(entry), paths.evicted_entry(entry));
-            self.commit(&[Part::Delete(&tombstone, Some(1)), Part::Delete(&entry, None)])
+            self.commit(&[Part::Delete(&paths.tombstone(entry), Some(1)), Part::Delete(&paths.evicted(entry), None)])
         });
         // Where one is gone, another client was faster.
         join_all(deleted).await;
         if left.len() >= MAX_EVICTED {
-            return Err(NodeError::Rejected { code: "ERR".into(), detail: "too many owners were evicted".into() });
+            return Err(too_many_evicted());
         }
         Ok(now)
     }
@@ -174,24 +159,14 @@ impl Session {
         Ok(u64::try_from(clock.mtime).unwrap_or_default())
     }
 
-    /// Until when owners are barred, in the leader's time, for those of these entries that are there.
+    /// Until when owners are barred, in the leader's time. Entries that are gone are left out.
     pub(super) async fn barred_until(
         &self,
         paths: &Paths,
         entries: &[String],
     ) -> Result<Vec<(String, u64)>, NodeError> {
-        let mut barred = Vec::with_capacity(entries.len());
-        for some in entries.chunks(READ_AT_ONCE) {
-            let mut reader = self.client.new_multi_reader();
-            let added = some.iter().try_for_each(|entry| reader.add_get_data(&paths.evicted_entry(entry)));
-            added.map_err(|error| node_error(&error))?;
-            let read = reader.commit().await.map_err(|error| node_error(&error))?;
-            for (entry, result) in some.iter().zip(&read) {
-                if let Some(until) = data(result)? {
-                    barred.push((entry.clone(), number(until)?));
-                }
-            }
-        }
-        Ok(barred)
+        let znodes: Vec<String> = entries.iter().map(|entry| paths.evicted(entry)).collect();
+        let read = entries.iter().zip(self.read_values(&znodes).await?);
+        read.filter_map(|(entry, until)| Some(number(&until?).map(|until| (entry.clone(), until)))).collect()
     }
 }

@@ -1,8 +1,9 @@
 //! Carries requests out: each asks the ledger, and then or with it the waiting room.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::ledger::{Obstacle, Wanted};
+use super::ledger::{Claim, Obstacle, Wanted};
 use super::session::Session;
 use super::waiting::{Caller, QueueView, Turn};
 use crate::node::{NodeError, Operation, QueuePosition, Reply, Request};
@@ -12,47 +13,44 @@ impl Session {
     /// the order of the session, or behind them.
     pub(super) async fn execute(&self, request: &Request) -> Result<Reply, NodeError> {
         let Some(owner) = request.operation.owner() else { return self.carry_out(request).await };
-        let (place, before) = self.known().order.enter(owner);
-        if let Some(before) = before {
-            before.cancelled().await;
-        }
+        let order = Arc::clone(self.known().order.entry(owner).or_default());
+        let first = order.lock_owned().await;
         let reply = self.carry_out(request).await;
-        self.known().order.leave(owner, &place);
+        let mut known = self.known();
+        drop(first);
+        if known.order.get(&owner).is_some_and(|order| Arc::strong_count(order) == 1) {
+            known.order.remove(&owner);
+        }
         reply
     }
 
     /// A reader is one more that writes: one that holds a lock excludes the others, and a downgrade is a renewal.
     async fn carry_out(&self, request: &Request) -> Result<Reply, NodeError> {
-        let leaves = match request.operation {
-            Operation::LeaveQueue => true,
-            Operation::Release { position, .. } => position == QueuePosition::Leave,
-            _ => false,
-        };
-        if leaves {
+        let Request { keys, epoch, waiter, operation, .. } = request;
+        if matches!(operation, Operation::LeaveQueue | Operation::Release { position: QueuePosition::Leave, .. }) {
             // Also if it cannot be sent: the place is deleted when there is a connection again.
-            self.known().places.leave(request.keys.queue());
+            self.known().places.leave(keys.queue());
         }
-        if let Operation::Release { owner, .. } = request.operation {
-            // Also if it cannot be sent, or the epoch is another one: whoever releases a lock wants it no more.
-            self.mark_released(&request.keys, owner);
+        if let Operation::Release { owner, .. } = *operation {
+            // Also if it cannot be sent, or the epoch is another one: an owner that releases its lock does not want it any more.
+            self.mark_released(keys, owner);
         }
         self.check_connected()?;
-        self.admission(request.epoch)?;
-        let Request { keys, epoch, waiter, .. } = request;
-        match request.operation {
+        self.admission(*epoch)?;
+        let claim = |owner| Claim::new(self.paths(keys.keyspace()), keys, *epoch, owner);
+        match *operation {
             Operation::Acquire { owner, ttl, hint, tokens, since, .. } => {
                 let caller = Caller { keys, waiter: *waiter, since };
-                self.acquire(&Wanted { keys, epoch: *epoch, owner, ttl, hint, tokens }, &caller).await
+                self.acquire(&claim(owner), &Wanted { ttl, hint, tokens }, &caller).await
             }
-            Operation::Confirm { owner, token } => self.confirm(keys, *epoch, owner, token).await,
-            Operation::Extend { owner, ttl } | Operation::Downgrade { owner, ttl } => {
-                self.extend(keys, *epoch, owner, ttl).await
-            }
-            // A node that is alone in its set is not behind a majority: what it lost, nobody has.
-            Operation::Replace { owner, ttl, .. } => self.extend(keys, *epoch, owner, ttl).await,
+            Operation::Confirm { owner, token } => self.confirm(&claim(owner), token).await,
+            // Nothing is put back. A node that is alone in its set is not behind a majority: what it lost, nobody has.
+            Operation::Extend { owner, ttl }
+            | Operation::Downgrade { owner, ttl }
+            | Operation::Replace { owner, ttl, .. } => self.extend(&claim(owner), ttl).await,
             Operation::Release { owner, position } => {
-                let released = self.release(keys, *epoch, owner);
-                let left = self.delete_left();
+                let claim = claim(owner);
+                let (released, left) = (self.release(&claim), self.delete_left());
                 let released = released.await;
                 left.await;
                 if let QueuePosition::Keep { since, .. } = position {
@@ -69,13 +67,13 @@ impl Session {
     }
 
     /// Takes a lock, if it is free, and nobody waits who is before the caller.
-    async fn acquire(&self, wanted: &Wanted<'_>, caller: &Caller<'_>) -> Result<Reply, NodeError> {
-        let (keys, paths) = (caller.keys, self.paths(caller.keys.keyspace()));
+    async fn acquire(&self, claim: &Claim, wanted: &Wanted, caller: &Caller<'_>) -> Result<Reply, NodeError> {
+        let (keys, paths) = (caller.keys, &claim.paths);
         let queue = paths.queue(keys);
         let held = |remaining, position| Ok(Reply::Held { remaining, stranger: false, position });
         // A caller that waits already has no chance without a look at the queue.
         let is_known = self.known().places.has(keys.queue());
-        let mut view = if is_known { self.view_queue(&paths, caller).await? } else { QueueView::empty() };
+        let mut view = if is_known { self.view_queue(paths, caller).await? } else { QueueView::empty() };
         // The queue may have begun meanwhile: twice in a row is rare.
         for _ in 0..3 {
             match view.turn {
@@ -83,32 +81,23 @@ impl Session {
                 Turn::In(pause) => return held(Some(pause), view.position),
                 Turn::Held => return held(None, view.position),
             }
-            let obstacle = match self.take(&paths, wanted, &view.parts(&queue)).await? {
+            let taken = self.take(claim, wanted, &view.parts(&queue)).await?;
+            match taken {
                 Ok(token) => {
                     self.took(&queue, keys, &view);
                     return Ok(Reply::Granted { token });
                 }
-                Err(obstacle) => obstacle,
-            };
-            match obstacle {
-                Obstacle::Owner => return held(Some(Duration::ZERO), self.wait(&paths, caller).await?),
-                Obstacle::Holder => {
+                Err(Obstacle::Owner) => return held(Some(Duration::ZERO), self.wait(paths, caller).await?),
+                Err(Obstacle::Holder) => {
                     self.known().places.seen_held(keys.lock_key());
-                    return held(None, self.wait(&paths, caller).await?);
+                    return held(None, self.wait(paths, caller).await?);
                 }
-                Obstacle::Waiting => {
+                Err(Obstacle::Waiting) => {
                     self.known().places.forget(keys.queue());
-                    view = self.view_queue(&paths, caller).await?;
+                    view = self.view_queue(paths, caller).await?;
                 }
             }
         }
         held(Some(Duration::ZERO), view.position)
-    }
-
-    /// A lock was granted so late that nobody waits for it any more: the request was sent when the connection was there again.
-    pub(super) fn give_back(&self, request: &Request) {
-        if let Some(owner) = request.operation.owner() {
-            self.mark_released(&request.keys, owner);
-        }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// So a sign of life counts only when a round trip to the leader, a `sync`, follows it twice. The first is sent more than half a tick after
 /// the sign was answered. When it is answered, a ping has come to the server after the sign, because what the leader sends to a server
 /// arrives in order. The second is sent after that. When it is answered, the reply to this ping has come to the leader, because
-/// what a server sends to the leader arrives in order, too. Each `sync` is a sign of life itself, for those before it. A server that
+/// what a server sends to the leader arrives in order as well. Each `sync` is a sign of life itself, for those before it. A server that
 /// was cut off from its leader answers none.
 ///
 /// A process that was stopped for a while, and goes on, finds the last of them too old, and grants nothing for a tick or a little more.

@@ -2,6 +2,7 @@
 //! its time.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -35,11 +36,9 @@ pub(super) struct Ended {
 impl Leases {
     /// An attempt to take the lock begins. False if it is one that has, or may have, taken it already.
     pub(super) fn begins(&mut self, owner: &str, lock: &str, ttl: Duration) -> bool {
-        if self.0.contains_key(owner) {
-            return false;
-        }
+        let Entry::Vacant(new) = self.0.entry(owner.to_owned()) else { return false };
         let (lock, ends) = (lock.to_owned(), Instant::now() + ttl);
-        self.0.insert(owner.to_owned(), Lease { lock, ends, released: false, ending: false, beginning: true });
+        new.insert(Lease { lock, ends, released: false, ending: false, beginning: true });
         true
     }
 
@@ -71,17 +70,10 @@ impl Leases {
         }
     }
 
-    /// The release is being sent.
-    pub(super) fn is_ending(&mut self, owner: &str) {
+    /// The release is being sent; or what was sent to end the lock was lost.
+    pub(super) fn set_ending(&mut self, owner: &str, is_ending: bool) {
         if let Some(lease) = self.0.get_mut(owner) {
-            lease.ending = true;
-        }
-    }
-
-    /// What was sent to end the lock was lost.
-    pub(super) fn still_there(&mut self, owner: &str) {
-        if let Some(lease) = self.0.get_mut(owner) {
-            lease.ending = false;
+            lease.ending = is_ending;
         }
     }
 

@@ -2,18 +2,18 @@
 //! tokens only grow, rests on it alone. Of the waiting room, it knows only the parts that are carried out with a transaction: they can make
 //! it fail, and change no znode of the ledger.
 //!
-//! Its znodes are all but those below `queues` (see [`Paths`]). Its other files are `evict`, `leases`, `fences`, `heard` and `order`.
+//! Its znodes are all but those below `queues` (see [`Paths`]). Its other files are `evict`, `leases`, `heard` and `transaction`.
 
 use std::time::Duration;
 
 use zookeeper_client::{CreateMode, Error};
 
-use super::fences::Fence;
 use super::leases::Ended;
 use super::paths::Paths;
 use super::session::Session;
-use super::transaction::{Failed, Part};
-use crate::node::{LockKeys, MAX_TOKEN, NodeError, Reply};
+use super::transaction::{Failed, Fence, Part};
+use crate::node::limits::next_token;
+use crate::node::{LockKeys, NodeError, Reply};
 use crate::random::{Epoch, OwnerId};
 
 /// How often a transaction is sent again that found a fence, or the floor, changed. Locks that share a fence, and are taken by several
@@ -21,19 +21,32 @@ use crate::random::{Epoch, OwnerId};
 const MAX_TRIES: usize = 16;
 
 /// The parts of the transaction that takes a lock, by their number. Those of the waiting room follow, and the last ones raise the fence.
-const EPOCH: usize = 0;
-const OWNER: usize = 1;
-const LOCK: usize = 2;
-const WAITING: usize = 3;
+const OWNER: usize = 0;
+const LOCK: usize = 1;
+const WAITING: usize = 2;
 
 /// The version of an owner's znode while the lock is the owner's. That of a tombstone is 1.
 const HELD: Option<i32> = Some(0);
 
-/// What is asked for.
-pub(super) struct Wanted<'a> {
-    pub(super) keys: &'a LockKeys,
+/// A lock, an owner that wants or has it, and the epoch in which the owner asks.
+pub(super) struct Claim {
+    pub(super) paths: Paths,
     pub(super) epoch: Epoch,
-    pub(super) owner: OwnerId,
+    owner: OwnerId,
+    fence: u16,
+    owner_path: String,
+    lock_path: String,
+}
+
+impl Claim {
+    pub(super) fn new(paths: Paths, keys: &LockKeys, epoch: Epoch, owner: OwnerId) -> Self {
+        let (owner_path, lock_path) = (paths.owner(keys, owner), paths.lock(keys));
+        Self { paths, epoch, owner, fence: keys.fence(), owner_path, lock_path }
+    }
+}
+
+/// What is asked for besides the lock.
+pub(super) struct Wanted {
     pub(super) ttl: Duration,
     pub(super) hint: u64,
     pub(super) tokens: u32,
@@ -53,14 +66,14 @@ impl Session {
     /// Takes a lock, if it is free, and the parts of the waiting room hold. Returns its token.
     pub(super) async fn take(
         &self,
-        paths: &Paths,
-        wanted: &Wanted<'_>,
+        claim: &Claim,
+        wanted: &Wanted,
         waiting: &[Part<'_>],
     ) -> Result<Result<u64, Obstacle>, NodeError> {
-        let (owner, lock) = (paths.owner(wanted.keys, wanted.owner), paths.lock(wanted.keys));
-        let is_first = self.known().leases.begins(&owner, &lock, wanted.ttl);
-        let taken = match self.send_take(paths, wanted, &owner, &lock, waiting).await {
-            Ok(Err(Obstacle::Owner)) => self.taken_before(paths, wanted, &lock).await,
+        let owner = &claim.owner_path;
+        let is_first = self.known().leases.begins(owner, &claim.lock_path, wanted.ttl);
+        let taken = match self.send_take(claim, wanted, waiting).await {
+            Ok(Err(Obstacle::Owner)) => self.taken_before(claim, wanted.ttl).await,
             taken => taken,
         };
         let may_hold = match &taken {
@@ -68,65 +81,58 @@ impl Session {
             Err(error) => error.may_have_executed(),
         };
         if may_hold {
-            let has_begun = self.known().leases.begun(&owner, wanted.ttl);
+            let has_begun = self.known().leases.begun(owner, wanted.ttl);
             if taken.is_ok() && !has_begun {
                 // It ended, or is ending, while this was under way.
                 return Ok(Err(Obstacle::Owner));
             }
         } else if is_first {
-            self.known().leases.gone(&owner);
+            self.known().leases.gone(owner);
         }
         taken
     }
 
     async fn send_take(
         &self,
-        paths: &Paths,
-        wanted: &Wanted<'_>,
-        owner: &str,
-        lock: &str,
+        claim: &Claim,
+        wanted: &Wanted,
         waiting: &[Part<'_>],
     ) -> Result<Result<u64, Obstacle>, NodeError> {
-        let (number, value, epoch) = (wanted.keys.fence(), wanted.owner.to_string(), paths.epoch(wanted.epoch));
-        let (fence_path, raise) = (paths.fence(number), WAITING + waiting.len());
-        let mut admission = self.admission(wanted.epoch)?;
-        let mut fence = self.fence(paths, number).await?;
+        let Claim { paths, owner_path, lock_path, .. } = claim;
+        let (value, fence_path, raise) = (claim.owner.to_string(), paths.fence(claim.fence), WAITING + waiting.len());
+        let mut admission = self.admission(claim.epoch)?;
+        let mut fence = self.fence(paths, claim.fence).await?;
         for _ in 0..MAX_TRIES {
-            let token = next_token(fence.value.max(admission.floor), wanted)?;
+            let token = next_token(fence.value.max(admission.floor), wanted.hint, wanted.tokens)?;
             let token_value = token.to_string();
             let mut parts = vec![
-                Part::Check(&epoch, Some(admission.version)),
-                Part::Create(owner, b"", CreateMode::Ephemeral),
-                Part::Create(lock, value.as_bytes(), CreateMode::Ephemeral),
+                Part::Create(owner_path, b"", CreateMode::Ephemeral),
+                Part::Create(lock_path, value.as_bytes(), CreateMode::Ephemeral),
             ];
             parts.extend(waiting);
             parts.extend(fence.raise(&fence_path, &token_value));
             self.check_outlives(wanted.ttl)?;
-            let failed = match self.commit(&parts).await {
+            let failed = match self.commit_in(paths, claim.epoch, Some(admission.version), &parts).await {
                 Ok(set) => {
                     let version = set.last().map_or(0, |stat| stat.version);
-                    self.known().fences.set(number, Fence { value: token, version: Some(version) });
+                    self.known().fences.insert(claim.fence, Fence { value: token, version: Some(version) });
                     return Ok(Ok(token));
                 }
                 Err(failed) => failed,
             };
             match failed {
-                Failed::Part(EPOCH, Error::NoNode) => {
-                    self.forget_admission(wanted.epoch);
-                    return Err(NodeError::Unadmitted);
-                }
-                Failed::Part(EPOCH, Error::BadVersion) => admission = self.read_admission(paths, wanted.epoch).await?,
+                Failed::Epoch(Error::BadVersion) => admission = self.read_admission(paths, claim.epoch).await?,
                 Failed::Part(OWNER, Error::NodeExists) => return Ok(Err(Obstacle::Owner)),
                 Failed::Part(LOCK, Error::NodeExists) => return Ok(Err(Obstacle::Holder)),
                 Failed::Part(part, Error::NodeExists | Error::NoNode) if (WAITING..raise).contains(&part) => {
                     return Ok(Err(Obstacle::Waiting));
                 }
                 Failed::Part(part, Error::BadVersion | Error::NoNode | Error::NodeExists) if part == raise => {
-                    fence = self.read_fence(paths, number).await?;
+                    fence = self.read_fence(paths, claim.fence).await?;
                 }
                 failed => {
-                    if !matches!(failed, Failed::Part(..)) {
-                        self.known().fences.forget(number);
+                    if matches!(failed, Failed::Whole(_)) {
+                        self.known().fences.remove(&claim.fence);
                     }
                     return Err(failed.into());
                 }
@@ -136,21 +142,15 @@ impl Session {
     }
 
     /// The owner's znode exists: this attempt was carried out already, or the owner was evicted.
-    async fn taken_before(
-        &self,
-        paths: &Paths,
-        wanted: &Wanted<'_>,
-        lock: &str,
-    ) -> Result<Result<u64, Obstacle>, NodeError> {
-        self.check_outlives(wanted.ttl)?;
-        let holder = self.read_stat(lock).await?;
-        let (owner, session) = (wanted.owner.to_string(), self.client.session_id().0);
-        if holder.is_some_and(|(value, stat)| value == owner.as_bytes() && stat.ephemeral_owner == session) {
-            let fence = self.read_fence(paths, wanted.keys.fence()).await?.value;
-            let floor = self.admission(wanted.epoch)?.floor;
-            return Ok(Ok(fence.max(floor)));
+    async fn taken_before(&self, claim: &Claim, ttl: Duration) -> Result<Result<u64, Obstacle>, NodeError> {
+        self.check_outlives(ttl)?;
+        let holder = self.read_stat(&claim.lock_path).await?;
+        let (owner, session) = (claim.owner.to_string(), self.client.session_id().0);
+        if !holder.is_some_and(|(value, stat)| value == owner.as_bytes() && stat.ephemeral_owner == session) {
+            return Ok(Err(Obstacle::Owner));
         }
-        Ok(Err(Obstacle::Owner))
+        let fence = self.read_fence(&claim.paths, claim.fence).await?.value;
+        Ok(Ok(fence.max(self.admission(claim.epoch)?.floor)))
     }
 
     /// Whether the session lives long enough for what is sent now, about a lock of this time to live.
@@ -163,89 +163,65 @@ impl Session {
         Err(NodeError::Unreachable { reason: reason.into() })
     }
 
-    /// Extends a lock of this session: that of another one may end with that session at any time.
+    /// Extends a lock of this session. A lock of another session may end with that session at any time.
     ///
     /// That the owner's znode is there is not read, but part of a transaction: a server may lag, and a transaction goes through the leader.
-    pub(super) async fn extend(
-        &self,
-        keys: &LockKeys,
-        epoch: Epoch,
-        owner: OwnerId,
-        ttl: Duration,
-    ) -> Result<Reply, NodeError> {
-        let paths = self.paths(keys.keyspace());
-        let (owner, epoch_path) = (paths.owner(keys, owner), paths.epoch(epoch));
+    pub(super) async fn extend(&self, claim: &Claim, ttl: Duration) -> Result<Reply, NodeError> {
         self.check_outlives(ttl)?;
-        if !self.known().leases.extends(&owner, ttl) {
+        if !self.known().leases.extends(&claim.owner_path, ttl) {
             return Ok(Reply::Gone);
         }
-        match self.commit(&[Part::Check(&epoch_path, None), Part::Check(&owner, HELD)]).await {
+        let parts = [Part::Check(&claim.owner_path, HELD)];
+        match self.commit_in(&claim.paths, claim.epoch, None, &parts).await {
             Ok(_) => Ok(Reply::Kept),
-            Err(failed) => self.not_held(failed, epoch, &owner, Reply::Gone),
+            Err(failed) => self.not_held(failed, claim, Reply::Gone),
         }
     }
 
     /// Raises the fence to a token, if the owner has the lock. A node that is alone in its set is never asked to.
-    pub(super) async fn confirm(
-        &self,
-        keys: &LockKeys,
-        epoch: Epoch,
-        owner: OwnerId,
-        token: u64,
-    ) -> Result<Reply, NodeError> {
-        let paths = self.paths(keys.keyspace());
-        let (owner, epoch_path, path) = (paths.owner(keys, owner), paths.epoch(epoch), paths.fence(keys.fence()));
-        let fence = self.read_fence(&paths, keys.fence()).await?;
-        let highest = fence.value.max(self.admission(epoch)?.floor);
-        let (value, refused) = (token.to_string(), Reply::Refused { fence: highest });
+    pub(super) async fn confirm(&self, claim: &Claim, token: u64) -> Result<Reply, NodeError> {
+        let fence = self.read_fence(&claim.paths, claim.fence).await?;
+        let highest = fence.value.max(self.admission(claim.epoch)?.floor);
+        let refused = Reply::Refused { fence: highest };
         if highest > token || fence.version.is_none() {
             return Ok(refused);
         }
-        self.known().fences.forget(keys.fence());
-        let mut parts = vec![Part::Check(&epoch_path, None), Part::Check(&owner, HELD)];
+        self.known().fences.remove(&claim.fence);
+        let (path, value) = (claim.paths.fence(claim.fence), token.to_string());
+        let mut parts = vec![Part::Check(&claim.owner_path, HELD)];
         parts.extend(fence.raise(&path, &value));
-        match self.commit(&parts).await {
+        match self.commit_in(&claim.paths, claim.epoch, None, &parts).await {
             Ok(_) => Ok(Reply::Confirmed),
-            Err(Failed::Part(2, Error::BadVersion)) => Ok(refused),
-            Err(failed) => self.not_held(failed, epoch, &owner, refused),
+            Err(Failed::Part(1, Error::BadVersion)) => Ok(refused),
+            Err(failed) => self.not_held(failed, claim, refused),
         }
     }
 
     /// Sends the release at once.
-    pub(super) fn release(
-        &self,
-        keys: &LockKeys,
-        epoch: Epoch,
-        owner: OwnerId,
-    ) -> impl Future<Output = Result<Reply, NodeError>> {
-        let paths = self.paths(keys.keyspace());
-        let (owner, lock, epoch_path) = (paths.owner(keys, owner), paths.lock(keys), paths.epoch(epoch));
-        self.known().leases.is_ending(&owner);
-        let released =
-            self.commit(&[Part::Check(&epoch_path, None), Part::Delete(&owner, HELD), Part::Delete(&lock, None)]);
+    pub(super) fn release(&self, claim: &Claim) -> impl Future<Output = Result<Reply, NodeError>> {
+        self.known().leases.set_ending(&claim.owner_path, true);
+        let parts = [Part::Delete(&claim.owner_path, HELD), Part::Delete(&claim.lock_path, None)];
+        let released = self.commit_in(&claim.paths, claim.epoch, None, &parts);
         async move {
             match released.await {
                 Ok(_) => {
-                    self.known().leases.gone(&owner);
+                    self.known().leases.gone(&claim.owner_path);
                     Ok(Reply::Released)
                 }
                 Err(failed) => {
-                    self.known().leases.still_there(&owner);
-                    self.not_held(failed, epoch, &owner, Reply::NotOwner)
+                    self.known().leases.set_ending(&claim.owner_path, false);
+                    self.not_held(failed, claim, Reply::NotOwner)
                 }
             }
         }
     }
 
-    /// The reply to a transaction that failed: `otherwise` if the owner does not have the lock.
-    fn not_held(&self, failed: Failed, epoch: Epoch, owner: &str, otherwise: Reply) -> Result<Reply, NodeError> {
+    /// The reply to a transaction that failed, whose first part asks for the owner's znode: `otherwise` if the owner does not have
+    /// the lock.
+    fn not_held(&self, failed: Failed, claim: &Claim, otherwise: Reply) -> Result<Reply, NodeError> {
         match failed {
-            Failed::Part(0, Error::NoNode) => {
-                self.forget_admission(epoch);
-                Err(NodeError::Unadmitted)
-            }
-            Failed::Part(1, Error::NoNode | Error::BadVersion) => {
-                self.known().leases.gone(owner);
+            Failed::Part(0, Error::NoNode | Error::BadVersion) => {
+                self.known().leases.gone(&claim.owner_path);
                 Ok(otherwise)
             }
             failed => Err(failed.into()),
@@ -262,41 +238,7 @@ impl Session {
     pub(super) async fn end(&self, Ended { owner, lock }: Ended) {
         match self.commit(&[Part::Delete(&owner, HELD), Part::Delete(&lock, None)]).await {
             Ok(_) | Err(Failed::Part(0, Error::NoNode | Error::BadVersion)) => self.known().leases.gone(&owner),
-            Err(_) => self.known().leases.still_there(&owner),
-        }
-    }
-}
-
-fn next_token(fence: u64, wanted: &Wanted<'_>) -> Result<u64, NodeError> {
-    let next = wanted.hint.max(fence.saturating_add(1)).saturating_add(u64::from(wanted.tokens).saturating_sub(1));
-    if next > MAX_TOKEN {
-        return Err(NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() });
-    }
-    Ok(next)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::node::Keyspace;
-
-    #[test]
-    fn a_fence_that_is_used_up_grants_no_token_beyond_the_highest() {
-        let keys = LockKeys::new(&Arc::new(Keyspace::new("shop:")), "r");
-        let token = |fence, hint, tokens| {
-            let (epoch, owner) = (Epoch::from_bits(1), OwnerId::from_bits(1));
-            let ttl = Duration::from_secs(1);
-            next_token(fence, &Wanted { keys: &keys, epoch, owner, ttl, hint, tokens })
-        };
-        assert_eq!(token(7, 0, 1), Ok(8));
-        assert_eq!(token(7, 100, 10), Ok(109));
-        assert_eq!(token(MAX_TOKEN - 1, 0, 1), Ok(MAX_TOKEN));
-        for (fence, hint, tokens) in
-            [(MAX_TOKEN, 0, 1), (MAX_TOKEN - 1, 0, 2), (0, MAX_TOKEN, 2), (u64::MAX, 0, u32::MAX)]
-        {
-            assert!(matches!(token(fence, hint, tokens), Err(NodeError::Rejected { .. })), "{fence} {hint} {tokens}");
+            Err(_) => self.known().leases.set_ending(&owner, false),
         }
     }
 }

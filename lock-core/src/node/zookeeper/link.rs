@@ -1,24 +1,35 @@
+//! The life of one session, and what it asks outside the order of requests.
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::SessionState;
+use zookeeper_client::{CreateMode, Error, SessionState};
 
 use super::address::Address;
+use super::classify::{inspection_error, node_error};
 use super::connect::{CONNECT_TIMEOUT, connect};
 use super::heard::Heard;
-use super::session::Session;
+use super::paths::{Paths, memory_id};
+use super::record::{Stored, decode, encode};
+use super::session::{Session, number};
+use super::transaction::{Failed, Part};
 use super::worker::Worker;
 use crate::node::link;
 use crate::node::submission::Submissions;
 use crate::node::{
-    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
-    RecordWrite,
+    Evict, Eviction, FenceReading, FoundRecord, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture,
+    NodeRecord, RecordWrite,
 };
+use crate::random::{Epoch, Random};
 use crate::task::Task;
 
-/// The life of one session. It outlives its connections: the client opens another one when one is lost.
+/// How long a look, or an eviction, may take. They follow no other requests.
+pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The session outlives its connections: the client opens another one when one is lost.
 pub(super) type Link = link::Link<Session>;
 
 /// Opens a session.
@@ -36,24 +47,84 @@ impl link::Session for Session {
     /// A transaction does, with what it does. And a release has to be noted in whatever epoch it is sent.
     const CHECKS_EPOCHS: bool = true;
 
+    /// Inspects the node, and creates what is missing.
     async fn inspect(&self, keyspace: &Keyspace, before: Option<&str>) -> Result<Inspection, NodeError> {
-        self.inspect(keyspace, before).await
+        let paths = self.paths(keyspace);
+        let refused = |error: Error| inspection_error(&error, &self.root);
+        let inspection = match self.look_at_set(&paths).await {
+            Err(Error::NoNode) => {
+                self.create_set(&paths).await.map_err(refused)?;
+                self.look_at_set(&paths).await
+            }
+            inspection => inspection,
+        };
+        let (clock_micros, run_id, record) = inspection.map_err(refused)?;
+        let record = record.map_or(Ok(FoundRecord::None), |value| decode(&value).map(|stored| stored.found))?;
+        let epoch = record.get().filter(|record| record.run_id == run_id).and_then(|record| record.epoch);
+        self.admit(&paths, epoch, before != Some(&run_id)).await?;
+        // Nothing here says whether the members write to their disks before they acknowledge (forceSync).
+        Ok(Inspection { run_id, log_position: None, durable: false, clock_micros, record })
     }
 
+    /// Writes the record, the znode of its epoch, and the floor, in one transaction, if everything is still as it was read.
     async fn write_record(&self, keyspace: &Keyspace, write: &RecordWrite) -> Result<Option<NodeRecord>, NodeError> {
-        self.write_record(keyspace, write).await
+        let paths = self.paths(keyspace);
+        let micros = match self.client.set_data(&paths.clock(), b"", None).await {
+            Ok(stat) => micros(stat.mtime),
+            Err(Error::NoNode) => return Ok(None),
+            Err(error) => return Err(node_error(&error)),
+        };
+        let (path, none) = (paths.record(), Stored { found: FoundRecord::None, floor: 0 });
+        let present = self.read(&path).await?;
+        let version = present.as_ref().map(|(_, version)| *version);
+        let Stored { found, floor } = present.map_or(Ok(none), |(value, _)| decode(&value))?;
+        let Some(record) = write.apply(found.get(), micros) else { return Ok(None) };
+
+        let floor = floor.max(write.floor.unwrap_or_default());
+        let (memory, value, floor) = (paths.memory(&record.run_id), encode(&record, write, floor), floor.to_string());
+        let former = found.get().and_then(|present| present.epoch);
+        let [former, new] = [former, record.epoch].map(|epoch| epoch.map(|epoch| paths.epoch(epoch)));
+        let mut parts = vec![Part::Check(&memory, None)];
+        parts.push(match version {
+            Some(_) => Part::Set(&path, value.as_bytes(), version),
+            None => Part::Create(&path, value.as_bytes(), CreateMode::Persistent),
+        });
+        if former == new {
+            parts.extend(new.as_deref().map(|path| Part::Set(path, floor.as_bytes(), None)));
+        } else {
+            parts.extend(former.as_deref().map(|path| Part::Delete(path, None)));
+            parts.extend(new.as_deref().map(|path| Part::Create(path, floor.as_bytes(), CreateMode::Persistent)));
+        }
+        match self.commit(&parts).await {
+            Ok(_) => {}
+            Err(Failed::Part(0 | 1, Error::NoNode | Error::NodeExists | Error::BadVersion)) => return Ok(None),
+            Err(failed) => return Err(failed.into()),
+        }
+        self.admit(&paths, record.epoch, false).await?;
+        Ok(Some(record))
     }
 
+    /// What is raised while the fences are read may be missing.
     async fn read_fences(&self, keyspace: &Keyspace, run_id: &str) -> Result<Option<FenceReading>, NodeError> {
-        self.read_fences(keyspace, run_id).await
+        let paths = self.paths(keyspace);
+        let Some((value, _)) = self.read(&paths.record()).await? else { return Ok(None) };
+        let Stored { found, floor } = decode(&value)?;
+        let Some(record) = found.get().filter(|record| record.run_id == run_id) else { return Ok(None) };
+        let names = self.client.list_children(&paths.fences()).await.map_err(|error| node_error(&error))?;
+        let fences: Vec<String> = names.iter().map(|name| format!("{}/{name}", paths.fences())).collect();
+        let mut highest = floor;
+        for value in self.read_values(&fences).await?.iter().flatten() {
+            highest = highest.max(number(value)?);
+        }
+        Ok(Some(FenceReading { member: record.member, highest }))
     }
 
     async fn look(&self, look: &Look) -> Result<Vec<LockState>, NodeError> {
-        self.look(look).await
+        timeout(LOOK_TIMEOUT, self.read_states(look)).await.unwrap_or(Err(NodeError::TimedOut))
     }
 
     async fn evict(&self, evict: &Evict) -> Result<Eviction, NodeError> {
-        self.evict(evict).await
+        timeout(LOOK_TIMEOUT, self.evict_holders(evict)).await.unwrap_or(Err(NodeError::TimedOut))
     }
 
     /// The client says when the session is over. Until then its locks live, so no error ends it.
@@ -65,4 +136,64 @@ impl link::Session for Session {
         let (mut state, is_connected) = (self.client.state_watcher(), self.check_connected().is_ok());
         Box::pin(async move { while is_connected && state.changed().await == SessionState::SyncConnected {} })
     }
+}
+
+impl Session {
+    /// The leader's time, the id of the memory, and the record.
+    ///
+    /// The first of the three is a write. So the answers to the others have everything that was acknowledged before.
+    async fn look_at_set(&self, paths: &Paths) -> Result<(u64, String, Option<Vec<u8>>), Error> {
+        let clock = self.client.set_data(&paths.clock(), b"", None);
+        let names = self.client.list_children(paths.set());
+        let record = self.client.get_data(&paths.record());
+        let clock = clock.await?;
+        let names = names.await?;
+        let record = match record.await {
+            Ok((value, _)) => Some(value),
+            Err(Error::NoNode) => None,
+            Err(error) => return Err(error),
+        };
+        // Created with the clock.
+        let memory = names.iter().find_map(|name| memory_id(name)).ok_or(Error::NoNode)?;
+        Ok((micros(clock.mtime), memory.to_owned(), record))
+    }
+
+    /// Creates the directories, and the memory with its id. Of several clients that do so, one succeeds.
+    async fn create_set(&self, paths: &Paths) -> Result<(), Error> {
+        let directory = CreateMode::Persistent.with_acls(self.acls());
+        self.client.mkdir(paths.set(), &directory).await?;
+        for path in paths.directories() {
+            match self.client.create(&path, b"", &directory).await {
+                Ok(_) | Err(Error::NodeExists) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let random = Random::from_system();
+        let memory = paths.memory(&format!("{:016x}{:016x}", random.number(), random.number()));
+        let create = |path| Part::Create(path, b"", CreateMode::Persistent);
+        match self.commit(&[create(&paths.clock()), create(&memory)]).await {
+            Ok(_) | Err(Failed::Part(_, Error::NodeExists)) => Ok(()),
+            Err(Failed::Epoch(error) | Failed::Part(_, error) | Failed::Whole(error)) => Err(error),
+        }
+    }
+
+    /// Remembers the epoch of the record. What was known of the fences of another memory is forgotten.
+    async fn admit(&self, paths: &Paths, epoch: Option<Epoch>, is_other_memory: bool) -> Result<(), NodeError> {
+        let admission = match epoch {
+            // `None` if another client is just writing the record: what is asked for in this epoch is not admitted.
+            Some(epoch) => self.find_admission(paths, epoch).await?,
+            None => None,
+        };
+        let mut known = self.known();
+        if is_other_memory {
+            known.fences.clear();
+        }
+        known.admission = admission;
+        Ok(())
+    }
+}
+
+/// A time of the leader, in microseconds.
+fn micros(millis: i64) -> u64 {
+    u64::try_from(millis).unwrap_or_default().saturating_mul(1000)
 }

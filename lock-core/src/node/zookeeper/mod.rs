@@ -2,24 +2,21 @@
 //!
 //! [`paths`] says which znodes there are. Every operation is one transaction (`multi`), which goes through the leader and a majority:
 //! [`transaction`] builds it, and the part that failed tells the reply. [`execute`] carries a request out. The [`ledger`] takes, keeps and
-//! releases locks; [`leases`] knows until when this session has each, [`fences`] the tokens, and [`evict`] leaves tombstones. Who waits is
+//! releases locks; [`leases`] knows until when this session has each, and [`evict`] leaves tombstones. Who waits is
 //! in [`waiting`], [`waiting_places`] and [`wakeups`]. [`connect`] opens the one [`session`] that carries all of it: [`heard`] knows
-//! whether it lives long enough, [`order`] keeps requests about one owner in order, and [`worker`] owns what is under way.
+//! whether it lives long enough, [`worker`] owns what is under way, and [`link`] has what is asked outside the order of requests.
 
 mod address;
 mod classify;
 mod connect;
 mod evict;
 mod execute;
-mod fences;
 mod heard;
-mod inspect;
 mod leases;
 mod ledger;
 mod link;
 mod look;
 mod node;
-mod order;
 mod paths;
 mod record;
 mod session;

@@ -37,7 +37,7 @@ const MAX_TICK_TIME: Duration = Duration::from_secs(60);
 ///
 /// # What is different
 ///
-/// - Readers of one process share a lock; those of several exclude each other, as writers do.
+/// - Readers of one process share a lock. Readers of several processes exclude each other, as writers do.
 /// - Waiters are served in turn; one that is stopped costs those behind it 0.1 s for each lock.
 /// - [`delegations`](crate::delegation::Delegate) are not adopted: nobody but the holder's session knows how long the lock lives.
 ///
@@ -95,7 +95,7 @@ impl ZooKeeperNode {
     /// Sets the `tickTime` of the servers, or a longer one. With a shorter one, a server that dies right after it passed a request on
     /// may take a lock with it before its time.
     ///
-    /// Defaults to 2 s, as that of the servers does. From 100 ms to 60 s: with another one, [`connect`](crate::LockManagerBuilder::connect)
+    /// Defaults to 2 s, which is the default of the servers. From 100 ms to 60 s: with another one, [`connect`](crate::LockManagerBuilder::connect)
     /// fails and says so.
     #[must_use]
     pub fn tick_time(mut self, tick_time: Duration) -> Self {

@@ -13,7 +13,7 @@ use crate::random::{Epoch, OwnerId, WaiterId};
 /// | `PREFIX/record` | persistent | the record of the node, as lines of `name=value` |
 /// | `PREFIX/epoch-EPOCH` | persistent | is there while the record has this epoch; its value is the floor of all fences |
 /// | `PREFIX/fences/N` | persistent | the highest token of the fence: at most 16,385 of them |
-/// | `PREFIX/locks/LOCK` | ephemeral | the lock: its value is the owner, or that of nobody for a moment after an eviction |
+/// | `PREFIX/locks/LOCK` | ephemeral | the lock: its value is the owner; for a moment after an eviction, nobody's owner id |
 /// | `PREFIX/owners/OWNER.LOCK` | ephemeral, version 0 | is there while the lock is this owner's |
 /// | `PREFIX/owners/OWNER.LOCK` | persistent, version 1 | a tombstone: the owner was evicted |
 /// | `PREFIX/evicted/OWNER.LOCK` | persistent | until when the owner is barred |
@@ -69,25 +69,22 @@ impl Paths {
         format!("{}/locks/{}", self.set, name_of(keys))
     }
 
-    pub(super) fn owner(&self, keys: &LockKeys, owner: OwnerId) -> String {
-        format!("{}/owners/{owner}.{}", self.set, name_of(keys))
-    }
-
+    /// The directory of the entries of those that were evicted.
     pub(super) fn all_evicted(&self) -> String {
         format!("{}/evicted", self.set)
     }
 
-    pub(super) fn evicted(&self, keys: &LockKeys, owner: OwnerId) -> String {
-        format!("{}/evicted/{owner}.{}", self.set, name_of(keys))
+    pub(super) fn evicted(&self, entry: &str) -> String {
+        format!("{}/evicted/{entry}", self.set)
     }
 
-    /// The tombstone that belongs to an entry of the evicted.
+    pub(super) fn owner(&self, keys: &LockKeys, owner: OwnerId) -> String {
+        self.tombstone(&entry(keys, owner))
+    }
+
+    /// The znode of an owner, which is a tombstone if there is an entry of the evicted with this name.
     pub(super) fn tombstone(&self, entry: &str) -> String {
         format!("{}/owners/{entry}", self.set)
-    }
-
-    pub(super) fn evicted_entry(&self, entry: &str) -> String {
-        format!("{}/evicted/{entry}", self.set)
     }
 
     pub(super) fn queue(&self, keys: &LockKeys) -> String {
@@ -95,9 +92,14 @@ impl Paths {
     }
 }
 
-/// The name of a waiter in its queue. The order of the names is that of the queue.
+/// The name of a waiter in its queue. The queue is in the order of the names.
 pub(super) fn waiter(since: NonZeroU64, waiter: WaiterId) -> String {
     format!("{since:020}-{waiter}")
+}
+
+/// The name that the znodes of an owner of a lock have in their directories.
+pub(super) fn entry(keys: &LockKeys, owner: OwnerId) -> String {
+    format!("{owner}.{}", name_of(keys))
 }
 
 /// Of which owner an entry of the evicted is, if it is of this lock.
@@ -154,8 +156,7 @@ mod tests {
         let keyspace = Arc::new(Keyspace::new("shop:"));
         let (keys, other) = (LockKeys::new(&keyspace, "a.b"), LockKeys::new(&keyspace, "b"));
         let owner = OwnerId::from_bits(7);
-        let path = Paths::new("", &keyspace).evicted(&keys, owner);
-        let (_, entry) = path.rsplit_once('/').unwrap();
-        assert_eq!((evicted_from(entry, &keys), evicted_from(entry, &other)), (Some(owner), None));
+        let entry = entry(&keys, owner);
+        assert_eq!((evicted_from(&entry, &keys), evicted_from(&entry, &other)), (Some(owner), None));
     }
 }

@@ -1,9 +1,9 @@
-//! The value of the record's znode: lines of `name=value`, for people, too.
+//! The value of the record's znode: lines of `name=value`, which people can read as well.
 
 use std::fmt::Write as _;
 
 use crate::node::limits::parse_number;
-use crate::node::record_fields::{FIELDS, decode_fields, encode_fields};
+use crate::node::record_fields::{FIELDS, decode_record, encode_fields};
 use crate::node::{FoundRecord, NodeError, NodeRecord, RecordWrite};
 
 /// A record, and what all fences are at least.
@@ -32,21 +32,10 @@ pub(super) fn decode(value: &[u8]) -> Result<Stored, NodeError> {
         value.map(|(_, value)| unescape(value))
     };
     let floor = field("floor").as_deref().and_then(parse_number).ok_or_else(damaged)?;
-    let format = field("format").and_then(|format| format.parse().ok()).ok_or_else(damaged)?;
-    let found = match format {
-        NodeRecord::FORMAT => FoundRecord::Record(decode_fields(&FIELDS.map(field)).ok_or_else(damaged)?),
-        other => FoundRecord::OtherFormat(other),
-    };
-    Ok(Stored { found, floor })
+    Ok(Stored { found: decode_record(&FIELDS.map(field))?, floor })
 }
 
+/// Split at the escaped backslashes first: in `\\n`, the `n` is not a part of `\n`.
 fn unescape(value: &str) -> String {
-    let (mut text, mut characters) = (String::with_capacity(value.len()), value.chars());
-    while let Some(character) = characters.next() {
-        match (character, character == '\\') {
-            (_, true) => text.push(if characters.next() == Some('n') { '\n' } else { '\\' }),
-            (character, false) => text.push(character),
-        }
-    }
-    text
+    value.split(r"\\").map(|part| part.replace(r"\n", "\n")).collect::<Vec<_>>().join(r"\")
 }

@@ -1,20 +1,22 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::join_all;
 use tokio::sync::mpsc;
-use zookeeper_client::{Acls, Client, Error, SessionState, Stat};
+use zookeeper_client::{Acls, Client, Error, MultiReadResult, SessionState, Stat};
 
 use super::classify::node_error;
-use super::fences::{Fence, Fences};
 use super::heard::Heard;
 use super::leases::Leases;
-use super::order::Order;
 use super::paths::Paths;
-use super::transaction::{Committed, Part, commit};
+use super::transaction::Fence;
 use super::waiting_places::Places;
 use crate::node::limits::parse_number;
 use crate::node::{Keyspace, NodeError, Wakeup};
-use crate::random::Epoch;
+use crate::random::{Epoch, OwnerId};
+
+/// How many znodes are read at once.
+const READ_AT_ONCE: usize = 512;
 
 /// A session with an ensemble, and what is known over it. When it is over, all of that is.
 pub(super) struct Session {
@@ -29,9 +31,15 @@ pub(super) struct Known {
     pub(super) heard: Heard,
     /// If the record was written for the memory that was inspected.
     pub(super) admission: Option<Admission>,
-    pub(super) fences: Fences,
+    /// The fences as this session saw them last. At most as many as there are.
+    ///
+    /// What is known here may be old. A transaction that raises a fence names the version, so it fails if the fence was raised meanwhile,
+    /// and is sent again with the present value.
+    pub(super) fences: HashMap<u16, Fence>,
     pub(super) leases: Leases,
-    pub(super) order: Order,
+    /// Locked while a request about this owner is under way. What is sent over a session is carried out in that order. But a request
+    /// may have to be sent again, with the present value of a fence, and a release that was sent meanwhile would come before it.
+    pub(super) order: HashMap<OwnerId, Arc<tokio::sync::Mutex<()>>>,
     pub(super) places: Places,
     pub(super) listener: Option<mpsc::Sender<Wakeup>>,
 }
@@ -49,9 +57,9 @@ impl Session {
         let known = Known {
             heard,
             admission: None,
-            fences: Fences::default(),
+            fences: HashMap::new(),
             leases: Leases::default(),
-            order: Order::default(),
+            order: HashMap::new(),
             places: Places::default(),
             listener: None,
         };
@@ -83,9 +91,24 @@ impl Session {
         self.known().admission.filter(|admission| admission.epoch == epoch).ok_or(NodeError::Unadmitted)
     }
 
-    /// Sends a transaction. It has its place in the order of the session when this returns.
-    pub(super) fn commit(&self, parts: &[Part<'_>]) -> BoxFuture<'_, Committed> {
-        commit(&self.client, self.acls, parts)
+    /// Reads the values of znodes as they are now, or later: `None` for those that are not there.
+    pub(super) async fn read_values(&self, paths: &[String]) -> Result<Vec<Option<Vec<u8>>>, NodeError> {
+        let reads = paths.chunks(READ_AT_ONCE).map(|some| {
+            let mut reader = self.client.new_multi_reader();
+            let added: Result<(), Error> = some.iter().try_for_each(|path| reader.add_get_data(path));
+            let read = reader.commit();
+            async move {
+                added?;
+                read.await
+            }
+        });
+        let mut values = Vec::with_capacity(paths.len());
+        for read in join_all(reads).await {
+            for result in &read.map_err(|error| node_error(&error))? {
+                values.push(data(result)?.map(<[u8]>::to_vec));
+            }
+        }
+        Ok(values)
     }
 
     /// Reads a znode as it is now, or later: `None` if there is none.
@@ -106,13 +129,18 @@ impl Session {
         }
     }
 
+    /// Reads the epoch's znode; `None` if it is gone.
+    pub(super) async fn find_admission(&self, paths: &Paths, epoch: Epoch) -> Result<Option<Admission>, NodeError> {
+        let found = self.read(&paths.epoch(epoch)).await?;
+        found.map(|(value, version)| Ok(Admission { epoch, version, floor: number(&value)? })).transpose()
+    }
+
     /// Reads the epoch's znode, which was found to have changed.
     pub(super) async fn read_admission(&self, paths: &Paths, epoch: Epoch) -> Result<Admission, NodeError> {
-        let Some((value, version)) = self.read(&paths.epoch(epoch)).await? else {
+        let Some(admission) = self.find_admission(paths, epoch).await? else {
             self.forget_admission(epoch);
             return Err(NodeError::Unadmitted);
         };
-        let admission = Admission { epoch, version, floor: number(&value)? };
         let mut known = self.known();
         if known.admission.is_some_and(|known| known.epoch == epoch) {
             known.admission = Some(admission);
@@ -131,7 +159,7 @@ impl Session {
 
     /// The fence as it was seen last; read if it was not.
     pub(super) async fn fence(&self, paths: &Paths, fence: u16) -> Result<Fence, NodeError> {
-        let seen = self.known().fences.get(fence);
+        let seen = self.known().fences.get(&fence).copied();
         match seen {
             Some(seen) => Ok(seen),
             None => self.read_fence(paths, fence).await,
@@ -139,20 +167,17 @@ impl Session {
     }
 
     pub(super) async fn read_fence(&self, paths: &Paths, fence: u16) -> Result<Fence, NodeError> {
-        let read = self.read(&paths.fence(fence)).await?;
-        match read {
-            Some((value, version)) => self.saw_fence(fence, &value, version),
-            None => {
-                self.known().fences.set(fence, Fence::default());
-                Ok(Fence::default())
-            }
+        if let Some((value, version)) = self.read(&paths.fence(fence)).await? {
+            return self.saw_fence(fence, &value, version);
         }
+        self.known().fences.insert(fence, Fence::default());
+        Ok(Fence::default())
     }
 
     /// A server said what the fence is.
     pub(super) fn saw_fence(&self, fence: u16, value: &[u8], version: i32) -> Result<Fence, NodeError> {
         let seen = Fence { value: number(value)?, version: Some(version) };
-        self.known().fences.set(fence, seen);
+        self.known().fences.insert(fence, seen);
         Ok(seen)
     }
 }
@@ -161,4 +186,28 @@ impl Session {
 pub(super) fn number(value: &[u8]) -> Result<u64, NodeError> {
     let parsed = std::str::from_utf8(value).ok().and_then(parse_number);
     parsed.ok_or_else(|| NodeError::Protocol { reply: format!("{:?} as a number", String::from_utf8_lossy(value)) })
+}
+
+/// The value of a znode; `None` if there is none.
+pub(super) fn data(result: &MultiReadResult) -> Result<Option<&[u8]>, NodeError> {
+    match result {
+        MultiReadResult::Data { data, .. } => Ok(Some(data)),
+        other => missing(other).map(|()| None),
+    }
+}
+
+/// The children of a znode; none if there is no such.
+pub(super) fn children(result: &MultiReadResult) -> Result<&[String], NodeError> {
+    match result {
+        MultiReadResult::Children { children } => Ok(children),
+        other => missing(other).map(|()| &[][..]),
+    }
+}
+
+fn missing(result: &MultiReadResult) -> Result<(), NodeError> {
+    match result {
+        MultiReadResult::Error { err: Error::NoNode } => Ok(()),
+        MultiReadResult::Error { err } => Err(node_error(err)),
+        other => Err(NodeError::Protocol { reply: format!("{other:?}") }),
+    }
 }

@@ -25,7 +25,7 @@ pub(super) struct Worker {
     gone: CancellationToken,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
-    /// Requests, of which callers have only so many under way; the ends of locks, at most one for each; a watch for each queue in which
+    /// Requests, whose number the callers limit; the ends of locks, at most one for each; a watch for each queue in which
     /// this manager waits; and a sign of life.
     under_way: FuturesUnordered<BoxFuture<'static, ()>>,
     sign_under_way: Arc<AtomicBool>,
@@ -65,7 +65,7 @@ impl Worker {
                         return;
                     }
                     for message in taken.drain(..).flat_map(Submission::into_messages) {
-                        self.start(message);
+                        self.carry_out(message);
                     }
                 }
             }
@@ -73,16 +73,19 @@ impl Worker {
     }
 
     /// Begins to carry a request out. It has its place in the order of the session when this returns.
-    fn start(&mut self, Message { request, reply_to }: Message) {
-        let session = Arc::clone(&self.session);
+    fn carry_out(&mut self, Message { request, reply_to }: Message) {
         reply_to.written();
-        self.poll_once(Box::pin(async move {
+        self.start(|session| async move {
             let reply = session.execute(&request).await;
-            if matches!(reply, Ok(Reply::Granted { .. })) && !reply_to.is_awaited() {
-                session.give_back(&request);
+            if matches!(reply, Ok(Reply::Granted { .. }))
+                && !reply_to.is_awaited()
+                && let Some(owner) = request.operation.owner()
+            {
+                // It was sent when the connection was there again: so late that nobody waits for it.
+                session.mark_released(&request.keys, owner);
             }
             reply_to.send(reply);
-        }));
+        });
     }
 
     /// Shows the servers that the session lives, over the connection that also carries the requests. Not a read, which a server that was
@@ -91,14 +94,14 @@ impl Worker {
         if self.session.check_connected().is_err() || self.sign_under_way.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (session, under_way, sent) = (Arc::clone(&self.session), Arc::clone(&self.sign_under_way), Instant::now());
-        self.poll_once(Box::pin(async move {
+        let (under_way, sent) = (Arc::clone(&self.sign_under_way), Instant::now());
+        self.start(|session| async move {
             let answered = session.client.sync("/").await;
             under_way.store(false, Ordering::Relaxed);
             if answered.is_ok() {
                 session.known().heard.answered(sent);
             }
-        }));
+        });
     }
 
     /// Ends locks whose time is over, or whose release was lost.
@@ -108,8 +111,7 @@ impl Worker {
         }
         let ended = self.session.known().leases.take_ended();
         for lease in ended {
-            let session = Arc::clone(&self.session);
-            self.poll_once(Box::pin(async move { session.end(lease).await }));
+            self.start(|session| async move { session.end(lease).await });
         }
     }
 
@@ -117,8 +119,7 @@ impl Worker {
     fn leave_queues(&mut self) {
         self.session.known().places.leave_stale();
         if self.session.check_connected().is_ok() {
-            let session = Arc::clone(&self.session);
-            self.poll_once(Box::pin(async move { session.delete_left().await }));
+            self.start(|session| async move { session.delete_left().await });
         }
     }
 
@@ -126,17 +127,16 @@ impl Worker {
     fn watch(&mut self) {
         let unwatched = self.session.known().places.take_unwatched();
         for watched in unwatched {
-            let session = Arc::clone(&self.session);
-            self.under_way.push(Box::pin(async move { session.watch(&watched).await }));
+            self.start(|session| async move { session.watch(&watched).await });
         }
     }
 
-    /// Polls a future for the first time, which sends its first request, and keeps it if it is not done.
-    fn poll_once(&mut self, future: BoxFuture<'static, ()>) {
+    /// Starts work, which sends its first request, and keeps it if it is not done.
+    fn start<F: Future<Output = ()> + Send + 'static>(&mut self, work: impl FnOnce(Arc<Session>) -> F) {
         // Unconstrained: if tokio's budget were spent, a later one could overtake.
-        let mut future: BoxFuture<'static, ()> = Box::pin(unconstrained(future));
-        if futures_util::FutureExt::now_or_never(&mut future).is_none() {
-            self.under_way.push(future);
+        let mut work: BoxFuture<'static, ()> = Box::pin(unconstrained(work(Arc::clone(&self.session))));
+        if futures_util::FutureExt::now_or_never(&mut work).is_none() {
+            self.under_way.push(work);
         }
     }
 }
