@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::mutex::Mutex;
 
 /// What an upload has sent in the last one to two of these is its pace. One that began later is not given up.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -42,10 +44,6 @@ impl BufferBudget {
     pub(crate) fn account(&self) -> BufferedBytes {
         BufferedBytes { budget: self.clone(), arriving: None, taken: 0 }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Bodies> {
-        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The bytes of one request body that count against `max_buffered_bytes`. Dropping it gives them back.
@@ -65,7 +63,7 @@ impl BufferedBytes {
     #[must_use]
     pub fn take(&mut self, bytes: usize) -> bool {
         let now = Instant::now();
-        let mut bodies = self.budget.lock();
+        let mut bodies = self.budget.bodies.lock();
         let id = *self.arriving.get_or_insert_with(|| bodies.begin(now));
         let Some(upload) = bodies.arriving.get_mut(&id).filter(|upload| !upload.given_up) else { return false };
         upload.pace.add(now, bytes);
@@ -81,7 +79,7 @@ impl BufferedBytes {
 
     /// Resolves when this upload is given up for a faster one. Its bytes count no more then, so that the body is to be dropped.
     pub fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut bodies = self.budget.lock();
+        let mut bodies = self.budget.bodies.lock();
         let Some(upload) = self.arriving.and_then(|id| bodies.arriving.get_mut(&id)) else { return Poll::Pending };
         if upload.given_up {
             return Poll::Ready(());
@@ -94,7 +92,7 @@ impl BufferedBytes {
     #[must_use]
     pub fn complete(&mut self) -> bool {
         let Some(id) = self.arriving.take() else { return true };
-        let Some(upload) = self.budget.lock().arriving.remove(&id) else { return true };
+        let Some(upload) = self.budget.bodies.lock().arriving.remove(&id) else { return true };
         self.taken += upload.taken;
         !upload.given_up
     }
@@ -103,7 +101,7 @@ impl BufferedBytes {
 impl Drop for BufferedBytes {
     fn drop(&mut self) {
         _ = self.complete();
-        self.budget.lock().left += mem::take(&mut self.taken);
+        self.budget.bodies.lock().left += mem::take(&mut self.taken);
     }
 }
 

@@ -131,6 +131,7 @@ mod lease;
 pub mod limits;
 mod manager;
 pub mod masters;
+mod mutex;
 pub mod node;
 pub mod observer;
 mod options;

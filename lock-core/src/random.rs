@@ -1,9 +1,10 @@
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng as _};
+
+use crate::mutex::Mutex;
 
 /// The only source of randomness: owner ids, epochs, jitter. It can be seeded, so that a simulated run can be replayed.
 pub(crate) struct Random(Mutex<StdRng>);
@@ -48,7 +49,7 @@ impl Random {
     }
 
     fn with<T>(&self, draw: impl FnOnce(&mut StdRng) -> T) -> T {
-        draw(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        draw(&mut self.0.lock())
     }
 }
 

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +6,13 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::credential::Credential;
+use super::credential::{Claims, Credential};
 use super::error::AdoptError;
 use super::prove::{Proof, prove};
+use crate::cluster::Cluster;
 use crate::engine::{Engine, Grant};
 use crate::error::LossReason;
-use crate::lease::{Lease, LeaseRegistry, LockGuard};
+use crate::lease::{Lease, LeaseRegistry, LockGuard, SharedGrant};
 use crate::limits::MAX_HOLD;
 use crate::options::LockOptions;
 use crate::quorum::drift;
@@ -44,6 +44,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 #[must_use = "the work under the lock is over when it is dropped"]
 pub struct AdoptedLease(LockGuard);
 
@@ -69,12 +70,6 @@ impl Deref for AdoptedLease {
     }
 }
 
-impl fmt::Debug for AdoptedLease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AdoptedLease").field(&**self).finish()
-    }
-}
-
 /// Who adopts a delegation.
 pub(crate) struct Adopter<'a> {
     pub(crate) manager: u64,
@@ -86,69 +81,73 @@ pub(crate) struct Adopter<'a> {
     pub(crate) options: LockOptions,
 }
 
-/// Adopts a delegation, if a majority of the nodes proves it.
-pub(crate) async fn adopt(text: &str, adopter: Adopter<'_>) -> Result<AdoptedLease, AdoptError> {
-    let Adopter { manager, engine, registry, closing, audience, options } = adopter;
-    let credential = Credential::parse(text).map_err(|_| AdoptError::Malformed)?;
-    let claims = &credential.claims;
-    let resource = Resource::parse_with_slot(&claims.resource).map_err(|_| AdoptError::Malformed)?;
-    let keys = engine.cluster.keyspace.keys(&resource);
-    if !claims.kind.allows_slot(keys.slot()) {
-        return Err(AdoptError::Malformed);
+impl Adopter<'_> {
+    /// Adopts a delegation, if a majority of the nodes proves it.
+    pub(crate) async fn adopt(self, text: &str) -> Result<AdoptedLease, AdoptError> {
+        let credential = Credential::parse(text).ok_or(AdoptError::Malformed)?;
+        let claims = &credential.claims;
+        let resource = Resource::parse_with_slot(&claims.resource).map_err(|_| AdoptError::Malformed)?;
+        let (engine, cluster) = (self.engine, &self.engine.cluster);
+        let keys = cluster.keyspace.keys(&resource);
+        if !claims.kind.allows_slot(keys.slot()) {
+            return Err(AdoptError::Malformed);
+        }
+        if let Some(theirs) = claims.audience.clone().filter(|theirs| self.audience != Some(theirs)) {
+            return Err(AdoptError::OtherAudience { theirs, ours: self.audience.map(ToOwned::to_owned) });
+        }
+        // A shutdown waits until it is decided.
+        let _in_progress = engine.tracker.token();
+        self.check_open(claims)?;
+        engine.home.start();
+        cluster.first_contact().await;
+        let ours = cluster.membership().roster().map(|roster| roster.set);
+        if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
+            return Err(AdoptError::OtherSet { theirs: claims.set.to_string(), ours: ours.to_string() });
+        }
+        let timeout = engine.node_timeout(self.options.ttl);
+        let (owner, sent, remaining) = match prove(engine, &keys, &credential, timeout).await {
+            Proof::Held { owner, sent, remaining } => (owner, sent, remaining),
+            Proof::Refuted(votes) => return Err(AdoptError::Refused { resource: claims.resource.clone(), votes }),
+            Proof::Unknown(votes) => return Err(AdoptError::NoQuorum { resource: claims.resource.clone(), votes }),
+        };
+        let not_after = ends(claims, cluster)?;
+        // As long as if it had been granted for this time when the masters were asked.
+        let ttl = remaining.min(not_after.saturating_duration_since(sent));
+        let options = LockOptions { ttl, renew: false, max_hold: MAX_HOLD, kind: claims.kind, ..self.options.clone() };
+        let grant = SharedGrant::new(Grant::adopted(engine, &keys, owner, sent, ttl, claims.token));
+        let (resource, span) = (resource.without_slot(), Span::current());
+        let guard = LockGuard::begin(self.registry, self.manager, resource, options, grant, None, &span);
+        // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
+        self.check_open(claims)?;
+        let (engine, lease) = (Arc::clone(engine), guard.lease());
+        tokio::spawn(async move {
+            let ended = lease.ended().clone();
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => {}
+                () = watch(&engine, &lease, &credential, timeout, not_after) => {}
+            }
+        });
+        Ok(AdoptedLease(guard))
     }
-    if let Some(theirs) = claims.audience.as_deref().filter(|theirs| audience != Some(*theirs)) {
-        return Err(AdoptError::OtherAudience { theirs: theirs.to_owned(), ours: audience.map(ToOwned::to_owned) });
+
+    fn check_open(&self, claims: &Claims) -> Result<(), AdoptError> {
+        let closed = || AdoptError::ShuttingDown { resource: claims.resource.clone() };
+        if self.closing.is_cancelled() { Err(closed()) } else { Ok(()) }
     }
-    // A shutdown waits until it is decided.
-    let _in_progress = engine.tracker.token();
-    let check_open = || {
-        let resource = claims.resource.clone();
-        if closing.is_cancelled() { Err(AdoptError::ShuttingDown { resource }) } else { Ok(()) }
-    };
-    check_open()?;
-    engine.home.start();
-    let cluster = &engine.cluster;
-    cluster.first_contact().await;
-    let named = || claims.resource.clone();
-    let timeout = engine.node_timeout(options.ttl);
-    let ours = cluster.membership().roster().map(|roster| roster.set);
-    if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
-        return Err(AdoptError::OtherSet { theirs: claims.set.to_string(), ours: ours.to_string() });
-    }
-    let (owner, sent, remaining) = match prove(engine, &keys, &credential, timeout).await {
-        Proof::Held { owner, sent, remaining } => (owner, sent, remaining),
-        Proof::Refuted(votes) => return Err(AdoptError::Refused { resource: named(), votes }),
-        Proof::Unknown(votes) => return Err(AdoptError::NoQuorum { resource: named(), votes }),
-    };
+}
+
+/// When the delegation ends. A majority has just replied, so the cluster clock is known.
+fn ends(claims: &Claims, cluster: &Cluster) -> Result<Instant, AdoptError> {
     // Read before the clock, so that a pause of this process between the two shortens the lease.
-    let now = Instant::now();
-    // A majority replied, so that the cluster clock is known.
-    let clock = cluster.clock();
+    let (now, clock) = (Instant::now(), cluster.clock());
     let left = Duration::from_micros(claims.not_after.saturating_sub(clock));
     // With less, the lease would have ended already.
     if left <= drift(left) {
         let ago = Duration::from_micros(clock.saturating_sub(claims.not_after));
-        return Err(AdoptError::Expired { resource: named(), ago });
+        return Err(AdoptError::Expired { resource: claims.resource.clone(), ago });
     }
-    let not_after = now + left;
-    // As long as if it had been granted for this time when the masters were asked.
-    let ttl = remaining.min(not_after.saturating_duration_since(sent));
-    let options = LockOptions { ttl, renew: false, max_hold: MAX_HOLD, kind: claims.kind, ..options };
-    let grant = Grant::adopted(engine, &keys, owner, sent, ttl, claims.token);
-    let guard = LockGuard::begin(registry, manager, resource.without_slot(), options, grant, None, &Span::current());
-    // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
-    check_open()?;
-    // Ends with the lease.
-    let (engine, lease) = (Arc::clone(engine), guard.lease());
-    tokio::spawn(async move {
-        let ended = lease.ended().clone();
-        tokio::select! {
-            biased;
-            () = ended.cancelled() => {}
-            () = watch(&engine, &lease, &credential, timeout, not_after) => {}
-        }
-    });
-    Ok(AdoptedLease(guard))
+    Ok(now + left)
 }
 
 /// Looks at the lock again and again, and ends the lease when its holder does not have it any more.

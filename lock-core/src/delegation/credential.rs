@@ -2,7 +2,6 @@ use std::fmt;
 
 use data_encoding::BASE64URL_NOPAD;
 use hmac_sha256::HMAC;
-use thiserror::Error;
 
 use crate::kind::Kind;
 use crate::limits::InvalidPermits;
@@ -43,11 +42,6 @@ pub(crate) struct Credential {
     signed: Vec<u8>,
     code: [u8; MAC_LEN],
 }
-
-/// A text is not a credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("it is not a credential of a delegation")]
-pub(crate) struct NotACredential;
 
 impl Claims {
     /// The text of a credential that this owner makes.
@@ -97,20 +91,17 @@ impl Claims {
 }
 
 impl Credential {
-    /// Reads a credential. It says nothing before it is [checked](Self::is_signed_by).
-    pub(crate) fn parse(text: &str) -> Result<Self, NotACredential> {
+    /// Reads a credential; `None` if the text is none. It says nothing before it is [checked](Self::is_signed_by).
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_LEN {
-            return Err(NotACredential);
+            return None;
         }
-        let mut signed = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| NotACredential)?;
-        let at = signed.len().checked_sub(MAC_LEN).ok_or(NotACredential)?;
-        let code = signed.split_off(at).try_into().map_err(|_| NotACredential)?;
-        let claims = Claims::from_bytes(&signed).ok_or(NotACredential)?;
-        Ok(Self { claims, signed, code })
+        let mut signed = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        let code = signed.split_off(signed.len().checked_sub(MAC_LEN)?).try_into().ok()?;
+        Some(Self { claims: Claims::from_bytes(&signed)?, signed, code })
     }
 
-    /// Whether this owner made the credential. Takes the same time
-    /// wherever the codes differ.
+    /// Whether this owner made the credential. Takes the same time wherever the codes differ.
     pub(crate) fn is_signed_by(&self, owner: OwnerId) -> bool {
         HMAC::verify(&self.signed, owner.value(), &self.code)
     }
@@ -182,7 +173,7 @@ mod tests {
             let mut changed = bytes.clone();
             changed[at] ^= 1;
             let credential = Credential::parse(&BASE64URL_NOPAD.encode(&changed));
-            assert!(!credential.is_ok_and(|credential| credential.is_signed_by(HOLDER)), "byte {at}");
+            assert!(!credential.is_some_and(|credential| credential.is_signed_by(HOLDER)), "byte {at}");
         }
     }
 

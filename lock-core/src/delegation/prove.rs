@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::kind::Kind;
 use crate::node::{Holder, LockKeys, LockState, Look, MAX_READERS_SEEN};
-use crate::quorum::{ProofTally, ProofVerdict, ProofVote};
+use crate::quorum::{ProofVote, Tally, Verdict};
 use crate::random::OwnerId;
 
 /// What a look at all nodes says about a delegated lock.
@@ -41,7 +41,7 @@ pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
             async move { (node, timeout_at(sent + timeout, look).await) }
         })
         .collect();
-    let mut tally = ProofTally::new(cluster.size());
+    let mut tally = Tally::new(cluster.size());
     let (mut owner, mut votes) = (None, Vec::new());
     while let Some((node, reply)) = looks.next().await {
         let reply = reply.unwrap_or(Err(NodeError::TimedOut)).map(|states| states.into_iter().next());
@@ -55,10 +55,8 @@ pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
         };
         votes.push(NodeVote { node: cluster.members[node].node.name().to_owned(), vote: shown });
         match (tally.vote(node, vote), owner) {
-            (Some(ProofVerdict::Proven(remaining)), Some(owner)) => {
-                return Proof::Held { owner, sent, remaining };
-            }
-            (Some(ProofVerdict::Refuted), _) => return Proof::Refuted(votes),
+            (Some(Verdict::Held), Some(owner)) => return Proof::Held { owner, sent, remaining: tally.proven_for() },
+            (Some(Verdict::Lost), _) => return Proof::Refuted(votes),
             _ => {}
         }
     }

@@ -11,7 +11,7 @@ use super::{Engine, NodeReply, Round};
 use crate::cluster::{Cluster, NodeSet};
 use crate::error::{NodeError, NodeVote, Refusal, Vote};
 use crate::node::{LockKeys, Operation, QueuePosition, Reply};
-use crate::quorum::{ReleaseTally, ReleaseVerdict, ReleaseVote, drift};
+use crate::quorum::{ReleaseVote, Tally, Verdict, drift};
 use crate::random::OwnerId;
 
 /// The pause before a node that replied with an error is asked again.
@@ -56,8 +56,8 @@ pub(crate) struct Release {
     round: Option<Round>,
     /// The nodes that have not replied.
     silent: NodeSet,
-    tally: ReleaseTally,
-    verdict: Option<ReleaseVerdict>,
+    tally: Tally<ReleaseVote>,
+    verdict: Option<Verdict>,
     failed: Vec<(usize, NodeError)>,
     in_background: bool,
     /// A shutdown waits for it.
@@ -72,14 +72,14 @@ impl Release {
         // To every node, by whichever roster it votes: a key that may be there would otherwise stay for its time to live.
         let mut round = Round::until(cluster, keys, began + engine.node_timeout(ttl)).by_any_roster();
         let operation = Operation::Release { owner, position };
-        let mut tally = ReleaseTally::new(cluster.size());
+        let mut tally = Tally::new(cluster.size());
         // If a majority cannot have the key, there is nothing to wait for.
         let mut verdict = None;
         for node in 0..cluster.size() {
             if nodes.contains(node) {
                 round.send(node, operation);
             } else {
-                verdict = tally.vote(ReleaseVote::NotOwner);
+                verdict = verdict.or(tally.vote(node, ReleaseVote::NotOwner));
             }
         }
         round.await_majority_but(cluster.size() - nodes.len());
@@ -121,9 +121,9 @@ impl Release {
 
     async fn outcome(&mut self) -> Result<WasHeld, Unacknowledged> {
         match self.decide().await {
-            ReleaseVerdict::StillOurs => Ok(true),
-            ReleaseVerdict::NotOurs => Ok(false),
-            ReleaseVerdict::Unknown => {
+            Verdict::Held => Ok(true),
+            Verdict::Lost => Ok(false),
+            Verdict::Unknown => {
                 let members = &self.engine.cluster.members;
                 let vote = |node: usize, vote| NodeVote { node: members[node].node.name().to_owned(), vote };
                 let failed = self.failed.iter().map(|(node, error)| vote(*node, Vote::Failed(error.clone())));
@@ -134,7 +134,7 @@ impl Release {
     }
 
     /// Counts replies until they decide, or their time is over.
-    async fn decide(&mut self) -> ReleaseVerdict {
+    async fn decide(&mut self) -> Verdict {
         loop {
             if let Some(verdict) = self.verdict {
                 return verdict;
@@ -145,7 +145,7 @@ impl Release {
             };
             match reply {
                 Some(reply) => self.count(reply),
-                None => self.set_verdict(ReleaseVerdict::Unknown),
+                None => self.set_verdict(Verdict::Unknown),
             }
         }
     }
@@ -162,13 +162,13 @@ impl Release {
                 ReleaseVote::NoReply
             }
         };
-        if let Some(verdict) = self.tally.vote(vote) {
+        if let Some(verdict) = self.tally.vote(node, vote) {
             self.set_verdict(verdict);
         }
     }
 
-    fn set_verdict(&mut self, verdict: ReleaseVerdict) {
-        if self.verdict.is_none() && verdict == ReleaseVerdict::Unknown && self.was_granted {
+    fn set_verdict(&mut self, verdict: Verdict) {
+        if self.verdict.is_none() && verdict == Verdict::Unknown && self.was_granted {
             let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
             tracing::warn!(name: "lock.release_failed", key, "no majority acknowledged a release within the node timeout");
         }
@@ -181,7 +181,7 @@ impl Release {
         tokio::select! {
             biased;
             () = self.complete() => {}
-            () = finished.cancelled() => self.set_verdict(ReleaseVerdict::Unknown),
+            () = finished.cancelled() => self.set_verdict(Verdict::Unknown),
         }
     }
 

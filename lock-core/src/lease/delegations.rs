@@ -1,4 +1,4 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::mutex::Mutex;
 
 /// The delegations of a lease, or of those that share its grant, as far as their end depends on them.
 #[derive(Default)]
@@ -19,7 +19,7 @@ impl Delegations {
     /// One is made, which is unfinished until it is [finished](Self::finish). Returns false if there cannot be any, because the lock is
     /// being downgraded.
     pub(crate) fn begin(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if !state.downgrading {
             state.made = true;
             state.unfinished += 1;
@@ -29,34 +29,30 @@ impl Delegations {
 
     /// The lock is being downgraded. Returns false if it cannot be, because another service may still write under it.
     pub(super) fn begin_downgrade(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.downgrading = state.unfinished == 0;
         state.downgrading
     }
 
     /// The lock is downgraded: it can be delegated to read.
     pub(super) fn end_downgrade(&self) {
-        self.state().downgrading = false;
+        self.0.lock().downgrading = false;
     }
 
     /// The service that has one works under the lock no more, or never got it.
     pub(crate) fn finish(&self) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.unfinished = state.unfinished.saturating_sub(1);
     }
 
     /// Whether there has been any. The next local holder would have the same owner id, so the lock
     /// would still count as held for the service that has a delegation.
     pub(super) fn made(&self) -> bool {
-        self.state().made
+        self.0.lock().made
     }
 
     /// Whether another service may still work under the lock.
     pub(super) fn unfinished(&self) -> bool {
-        self.state().unfinished > 0
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unfinished > 0
     }
 }

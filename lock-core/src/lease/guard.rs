@@ -1,18 +1,19 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 use tracing::Span;
 
 use super::renew::downgrade;
 use super::shared_grant::SharedGrant;
-use super::{Lease, LeaseRegistry, ReadShare};
-use crate::engine::{Grant, Release, Unacknowledged};
+use super::{Lease, LeaseRegistry};
+use crate::engine::{Release, Unacknowledged};
 use crate::error::{LockError, LossReason};
 use crate::kind::Kind;
 use crate::options::LockOptions;
-use crate::quorum::RenewalVerdict;
+use crate::quorum::Verdict;
 use crate::resource::Resource;
 use crate::waiting::LocalHold;
 
@@ -55,32 +56,14 @@ impl LockGuard {
         manager: u64,
         resource: Resource,
         options: LockOptions,
-        grant: Grant,
-        mut local_hold: Option<LocalHold>,
+        grant: Arc<SharedGrant>,
+        local_hold: Option<LocalHold>,
         caller: &Span,
     ) -> Self {
-        if let Some(LocalHold::Turn(turn)) = &mut local_hold {
-            turn.lock_taken(grant.nodes(), grant.sent() + options.ttl);
+        let lease = Lease::new(manager, resource, options, grant, local_hold, caller);
+        if lease.kind() == Kind::Read {
+            lease.begin_to_read();
         }
-        let lease = Lease::new(manager, resource, options, SharedGrant::new(grant), local_hold, caller);
-        Self::holding(registry, lease)
-    }
-
-    /// Begins a lease on a lock that is read, perhaps beside other leases of this process.
-    pub(crate) fn begin_to_read(
-        registry: &Arc<LeaseRegistry>,
-        manager: u64,
-        resource: Resource,
-        options: LockOptions,
-        share: ReadShare,
-        caller: &Span,
-    ) -> Self {
-        let lease = Lease::new(manager, resource, options, share.into_grant(), None, caller);
-        lease.begin_to_read();
-        Self::holding(registry, lease)
-    }
-
-    fn holding(registry: &Arc<LeaseRegistry>, lease: Lease) -> Self {
         registry.add(lease.clone(), lease.due());
         Self { lease, registry: Some(Arc::clone(registry)), is_holder: true }
     }
@@ -155,7 +138,9 @@ impl LockGuard {
     /// ```
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
-        let Some(release) = self.end() else { return Ok(was_valid && !self.lease.was_lost()) };
+        let Some(release) = self.end() else {
+            return Ok(was_valid && self.lease.loss().is_none_or(|reason| reason == LossReason::Released));
+        };
         match release.verdict().await {
             Ok(was_held) => Ok(was_held && was_valid),
             Err(Unacknowledged { waited, votes }) => {
@@ -209,27 +194,26 @@ impl LockGuard {
             return Err(LockError::Delegated { resource: self.lease.resource().to_owned() });
         }
         let began = Instant::now();
-        let engine = self.lease.grant().as_ref().map(|grant| Arc::clone(grant.engine()));
-        let Some(engine) = engine else { return Err(self.lease.lost_error()) };
+        let Some(engine) = self.lease.engine() else { return Err(self.lease.lost_error()) };
         // Before the nodes know: from then on, others may read, and the lock must not be handed over to write. It is dropped after the
         // guard: if this fails, the release comes before the requests of the next caller.
-        let local_hold = self.lease.take_local_hold();
+        let local_hold = self.lease.0.take_local_hold();
         let this = self;
-        this.lease.read_from_now_on();
+        this.lease.0.downgraded.store(true, Ordering::Release);
         match downgrade(&engine, &this.lease).await {
-            RenewalVerdict::Renewed => {}
-            RenewalVerdict::Lost => {
+            Verdict::Held => {}
+            Verdict::Lost => {
                 this.lease.end(LossReason::Gone);
                 return Err(this.lease.lost_error());
             }
-            RenewalVerdict::Unknown => {
+            Verdict::Unknown => {
                 this.lease.check()?;
                 let resource = this.lease.resource().to_owned();
                 return Err(LockError::NoQuorum { resource, waited: began.elapsed(), votes: Vec::new() });
             }
         }
         if let Some(registry) = &this.registry {
-            registry.readings.add(this.lease.shared_grant());
+            registry.readings.add(&this.lease.0.grant);
         }
         this.lease.begin_to_read();
         this.lease.delegations().end_downgrade();
@@ -246,14 +230,14 @@ impl LockGuard {
             return None;
         }
         registry.remove(&self.lease);
-        if let Some(bond) = self.lease.bond() {
+        if let Some(bond) = self.lease.0.bond() {
             bond.release();
         }
-        let Some(mut local_hold) = self.lease.take_local_hold() else {
+        let Some(mut local_hold) = self.lease.0.take_local_hold() else {
             // A caller that did not wait; or the lease was lost, and the next caller may have a queue position by now.
             let release = self.lease.revoke(LossReason::Released);
             if self.lease.kind() == Kind::Read && self.lease.engine().is_none() {
-                registry.readings.remove(self.lease.shared_grant());
+                registry.readings.remove(&self.lease.0.grant);
             }
             return release;
         };
@@ -263,14 +247,14 @@ impl LockGuard {
         if may_hand_over && !self.lease.delegations().made() {
             match local_hold.hand_over(grant) {
                 Ok(()) => {
-                    self.lease.hold().handed_over();
+                    self.lease.0.hold.handed_over();
                     return None;
                 }
                 Err(back) => (local_hold, grant) = back,
             }
         }
         // Sent before the turn is passed on, so that the next caller's requests come after this release.
-        let release = self.lease.shared_grant().release(grant, local_hold.position());
+        let release = self.lease.0.grant.release(grant, local_hold.position());
         local_hold.leave_queues();
         release
     }

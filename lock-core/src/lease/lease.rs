@@ -1,7 +1,7 @@
 use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -18,6 +18,7 @@ use super::tied::Tied;
 use crate::engine::{Engine, Grant, Release};
 use crate::error::{LockError, LossReason};
 use crate::kind::Kind;
+use crate::mutex::Mutex;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Hold;
 use crate::options::LockOptions;
@@ -211,8 +212,8 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let remaining = self.remaining_alone();
-        self.bond().map_or(remaining, |bond| bond.remaining().min(remaining))
+        let remaining = self.0.remaining_alone();
+        self.0.bond().map_or(remaining, |bond| bond.remaining().min(remaining))
     }
 
     /// Whether the lock is still held. Once false, it stays false.
@@ -233,7 +234,7 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.is_valid_alone() && self.bond().is_none_or(Bond::is_valid)
+        self.0.is_valid_alone() && self.0.bond().is_none_or(Bond::is_valid)
     }
 
     /// Resolves when the lease has ended: it was lost, or released. Immediately if it has ended already.
@@ -344,23 +345,14 @@ impl Lease {
         self.0.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    pub(super) fn id(&self) -> u64 {
-        self.0.id
-    }
-
     /// Whether this is a lease of a manager on a resource; or on one of its slots, if those are asked for.
     pub(super) fn is_on(&self, manager: u64, resource: &Resource, kind: Kind) -> bool {
         self.0.manager == manager && self.0.requested == *resource && self.kind().has_slots() == kind.has_slots()
     }
 
-    /// What was asked for: for a permit, the resource without the slot.
-    pub(super) fn requested(&self) -> &str {
-        self.0.requested.as_str()
-    }
-
     /// Whether this is a lease of a manager on a resource that comes after this one in the order of sets.
     pub(super) fn is_after(&self, manager: u64, resource: &Resource) -> bool {
-        self.0.manager == manager && self.requested() > resource.as_str()
+        self.0.manager == manager && self.0.requested.as_str() > resource.as_str()
     }
 
     pub(crate) fn keys(&self) -> &LockKeys {
@@ -391,53 +383,13 @@ impl Lease {
         &self.0.grant.delegations
     }
 
-    pub(super) fn hold(&self) -> &Hold {
-        &self.0.hold
-    }
-
     pub(crate) fn ended(&self) -> &CancellationToken {
-        self.0.term.ended()
+        &self.0.term.ended
     }
 
     /// What the nodes hold for this lease, locked.
     pub(crate) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
         self.0.grant.grant()
-    }
-
-    pub(super) fn shared_grant(&self) -> &Arc<SharedGrant> {
-        &self.0.grant
-    }
-
-    /// The lock is held to read from now on.
-    pub(super) fn read_from_now_on(&self) {
-        self.0.downgraded.store(true, Ordering::Release);
-    }
-
-    /// The remaining validity, whatever becomes of other locks of its set.
-    pub(super) fn remaining_alone(&self) -> Duration {
-        self.0.remaining_alone()
-    }
-
-    /// Whether the lock is still held, whatever became of other locks of its set.
-    pub(super) fn is_valid_alone(&self) -> bool {
-        self.0.is_valid_alone()
-    }
-
-    /// The set that the lease was acquired for, unless that is released.
-    pub(super) fn bond(&self) -> Option<&Bond> {
-        self.0.bond()
-    }
-
-    pub(super) fn bond_with(&self, bond: &Arc<Bond>) {
-        // A lease is acquired for one set.
-        _ = self.0.bond.set(Arc::clone(bond));
-    }
-
-    /// A set of an inner scope shares the lease, and is lost with it.
-    pub(super) fn add_inner_set(&self, set: &Arc<Bond>) {
-        let mut sets = self.0.inner_sets();
-        sets.retain(|set| set.strong_count() > 0);
-        sets.push(Arc::downgrade(set));
     }
 
     pub(super) fn tied(&self) -> Weak<dyn Tied> {
@@ -451,10 +403,6 @@ impl Lease {
         }
     }
 
-    pub(super) fn take_local_hold(&self) -> Option<LocalHold> {
-        self.0.take_local_hold()
-    }
-
     /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.
     pub(super) fn end_and_take(&self, reason: LossReason) -> Option<Grant> {
         self.end(reason);
@@ -466,11 +414,6 @@ impl Lease {
     pub(crate) fn revoke(&self, reason: LossReason) -> Option<Release> {
         let grant = self.end_and_take(reason)?;
         self.0.grant.release(grant, QueuePosition::None)
-    }
-
-    /// Whether the lease ended in another way than by its guard.
-    pub(super) fn was_lost(&self) -> bool {
-        self.loss().is_some_and(|reason| reason != LossReason::Released)
     }
 
     /// What ended the lease, if it has ended.

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::ops::Index;
 use std::slice;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use futures_util::future::select_all;
 
 use super::Lease;
 use super::bond::Bond;
+use super::tied::Tied as _;
 use crate::error::{LockError, LossReason};
 
 /// A view of the held locks of a set. Cheap to clone; it cannot release them.
@@ -34,7 +34,7 @@ use crate::error::{LockError, LossReason};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Leases(Arc<[Lease]>);
 
 #[expect(clippy::len_without_is_empty, reason = "a set is never empty")]
@@ -64,14 +64,14 @@ impl Leases {
     /// The remaining validity of the lock that has the least, unless the leases are renewed. Zero once they have ended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.iter().map(Lease::remaining_alone).min().unwrap_or_default()
+        self.iter().map(|lease| lease.0.remaining_alone()).min().unwrap_or_default()
     }
 
     /// Whether all locks are still held. Once false, it stays false.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         // Each by itself: the first that is not ends the others.
-        self.iter().all(Lease::is_valid_alone)
+        self.iter().all(|lease| lease.0.is_valid_alone())
     }
 
     /// Returns an error if the leases have ended. For use between the steps of long work.
@@ -136,8 +136,15 @@ pub(crate) fn tie(own: &[Lease], outer: &[Lease]) {
     }
     let tied = |leases: &[Lease]| leases.iter().map(Lease::tied).collect();
     let bond = Arc::new(Bond::new(tied(own), tied(outer)));
-    own.iter().for_each(|lease| lease.bond_with(&bond));
-    outer.iter().for_each(|lease| lease.add_inner_set(&bond));
+    for lease in own {
+        // A lease is acquired for one set.
+        _ = lease.0.bond.set(Arc::clone(&bond));
+    }
+    for lease in outer {
+        let mut sets = lease.0.inner_sets.lock();
+        sets.retain(|set| set.strong_count() > 0);
+        sets.push(Arc::downgrade(&bond));
+    }
 }
 
 /// Resolves when one of these leases has ended. There is at least one.
@@ -167,11 +174,5 @@ impl<'a> IntoIterator for &'a Leases {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
-    }
-}
-
-impl fmt::Debug for Leases {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self).finish()
     }
 }

@@ -1,7 +1,7 @@
 //! A held lock's life: validity, renewal, loss, release.
 //!
 //! A [`Lease`] owns the [`Grant`](crate::engine::Grant) of its lock, which those that read the same lock in one process
-//! [share](shared_grant), and, if its caller waited for the lock, the [`Turn`](crate::waiting::Turn). Its
+//! [share](SharedGrant), and, if its caller waited for the lock, the [`Turn`](crate::waiting::Turn). Its
 //! [`LockGuard`] releases both. The [`renewer`] renews all leases that are in the [`LeaseRegistry`]. The leases of a set of locks
 //! are [tied](tie) together by a [`Bond`](bond::Bond).
 
@@ -33,3 +33,4 @@ pub(crate) use self::renew::is_still_held;
 pub(crate) use self::renewer::run_renewer;
 pub use self::scope::Scope;
 pub use self::set_guard::SetGuard;
+pub(crate) use self::shared_grant::SharedGrant;

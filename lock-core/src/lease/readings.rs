@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -9,6 +9,7 @@ use super::LeaseRegistry;
 use super::renew::ask_nodes;
 use super::shared_grant::SharedGrant;
 use crate::engine::{Engine, Grant};
+use crate::mutex::Mutex;
 use crate::node::{LockKeys, QueuePosition};
 use crate::random::OwnerId;
 use crate::waiting::HandoverTerms;
@@ -24,12 +25,12 @@ pub(super) struct Readings(Mutex<HashMap<Arc<str>, Arc<SharedGrant>>>);
 impl Readings {
     /// Offers a grant to further readers, instead of an earlier one.
     pub(super) fn add(&self, grant: &Arc<SharedGrant>) {
-        self.lock().insert(grant.keys.queue_shared(), Arc::clone(grant));
+        self.0.lock().insert(grant.keys.queue_shared(), Arc::clone(grant));
     }
 
     /// Offers a grant no longer.
     pub(super) fn remove(&self, grant: &Arc<SharedGrant>) {
-        let mut grants = self.lock();
+        let mut grants = self.0.lock();
         if grants.get(grant.keys.queue()).is_some_and(|offered| Arc::ptr_eq(offered, grant)) {
             grants.remove(grant.keys.queue());
         }
@@ -37,15 +38,11 @@ impl Readings {
 
     /// Offers none of these owners' grants any longer.
     pub(super) fn remove_all(&self, owners: impl Fn(OwnerId) -> bool) {
-        self.lock().retain(|_, grant| !owners(grant.owner));
+        self.0.lock().retain(|_, grant| !owners(grant.owner));
     }
 
     fn get(&self, keys: &LockKeys) -> Option<Arc<SharedGrant>> {
-        self.lock().get(keys.queue()).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<SharedGrant>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().get(keys.queue()).cloned()
     }
 }
 
@@ -96,7 +93,7 @@ impl ReadShare {
         Self { grant, registry: Arc::clone(registry), is_leased: false }
     }
 
-    pub(super) fn into_grant(mut self) -> Arc<SharedGrant> {
+    pub(crate) fn into_grant(mut self) -> Arc<SharedGrant> {
         self.is_leased = true;
         Arc::clone(&self.grant)
     }

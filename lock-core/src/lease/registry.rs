@@ -1,5 +1,5 @@
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -9,6 +9,7 @@ use super::Lease;
 use super::hold_times::HoldTimes;
 use super::readings::Readings;
 use crate::error::LossReason;
+use crate::mutex::Mutex;
 use crate::node::Holder;
 
 /// The leases of a manager whose guards are alive, and when the renewer has to deal with each. As many as locks are held.
@@ -39,9 +40,9 @@ struct Registered {
 
 impl LeaseRegistry {
     pub(super) fn add(&self, lease: Lease, due: Instant) {
-        let mut leases = self.lock();
-        leases.due.insert((due, lease.id()));
-        leases.registered.insert(lease.id(), Registered { lease, due: Some(due) });
+        let mut leases = self.leases.lock();
+        leases.due.insert((due, lease.0.id));
+        leases.registered.insert(lease.0.id, Registered { lease, due: Some(due) });
         self.wake_if_earlier(leases, due);
     }
 
@@ -49,12 +50,12 @@ impl LeaseRegistry {
     pub(crate) fn remove(&self, lease: &Lease) {
         // What was adopted is a part of another process's hold.
         if !lease.is_adopted() {
-            self.hold_times.record(lease.requested(), lease.age());
+            self.hold_times.record(lease.0.requested.as_str(), lease.age());
         }
-        let mut leases = self.lock();
-        let removed = leases.registered.remove(&lease.id());
+        let mut leases = self.leases.lock();
+        let removed = leases.registered.remove(&lease.0.id);
         if let Some(Registered { due: Some(due), .. }) = removed {
-            leases.due.remove(&(due, lease.id()));
+            leases.due.remove(&(due, lease.0.id));
         }
         drop(leases);
         self.removed.notify_waiters();
@@ -62,24 +63,24 @@ impl LeaseRegistry {
 
     /// The set that a lease belongs to is complete: `max_hold` counts from now on.
     pub(crate) fn begin_hold(&self, lease: &Lease, max_hold: Duration) {
-        lease.begin_hold(max_hold);
+        lease.0.term.begin_hold(max_hold);
         self.reschedule(lease, lease.due());
     }
 
     /// Sets when a lease is due again, if its guard is alive.
     pub(super) fn reschedule(&self, lease: &Lease, due: Instant) {
-        let mut leases = self.lock();
-        let Some(registered) = leases.registered.get_mut(&lease.id()) else { return };
+        let mut leases = self.leases.lock();
+        let Some(registered) = leases.registered.get_mut(&lease.0.id) else { return };
         if let Some(before) = registered.due.replace(due) {
-            leases.due.remove(&(before, lease.id()));
+            leases.due.remove(&(before, lease.0.id));
         }
-        leases.due.insert((due, lease.id()));
+        leases.due.insert((due, lease.0.id));
         self.wake_if_earlier(leases, due);
     }
 
     /// Takes a lease that is due. It is not due again before it is rescheduled.
     pub(super) fn take_due(&self, now: Instant) -> Option<Lease> {
-        let mut leases = self.lock();
+        let mut leases = self.leases.lock();
         let (due, id) = leases.due.first().copied().filter(|(due, _)| *due <= now)?;
         leases.due.remove(&(due, id));
         let registered = leases.registered.get_mut(&id)?;
@@ -89,7 +90,7 @@ impl LeaseRegistry {
 
     /// Makes every lease due that an earlier renewer took and did not reschedule: its runtime was shut down.
     pub(super) fn take_over(&self) {
-        let mut leases = self.lock();
+        let mut leases = self.leases.lock();
         let now = Instant::now();
         let Leases { registered, due, .. } = &mut *leases;
         for (id, lease) in registered.iter_mut().filter(|(_, registered)| registered.due.is_none()) {
@@ -106,7 +107,7 @@ impl LeaseRegistry {
     /// Until when the renewer sleeps, unless it is [woken earlier](Self::earlier): until the next lease is due. If there is none, it sleeps
     /// on until the time that it was going to sleep to, so that locks that come and go do not wake it each time.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let mut leases = self.lock();
+        let mut leases = self.leases.lock();
         let next = leases.due.first().map(|(due, _)| *due);
         leases.asleep_until = next.or_else(|| leases.asleep_until.filter(|until| *until > Instant::now()));
         leases.asleep_until
@@ -128,7 +129,7 @@ impl LeaseRegistry {
     }
 
     pub(crate) fn all(&self) -> Vec<Lease> {
-        self.lock().registered.values().map(|registered| registered.lease.clone()).collect()
+        self.leases.lock().registered.values().map(|registered| registered.lease.clone()).collect()
     }
 
     /// Waits until no guard is alive.
@@ -136,7 +137,7 @@ impl LeaseRegistry {
         loop {
             // Created before the check, so that no removal in between is missed.
             let removed = self.removed.notified();
-            if self.lock().registered.is_empty() {
+            if self.leases.lock().registered.is_empty() {
                 return;
             }
             removed.await;
@@ -149,10 +150,6 @@ impl LeaseRegistry {
             drop(leases);
             self.earlier.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Leases> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

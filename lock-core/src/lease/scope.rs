@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::tied::Tied as _;
 use super::{Lease, Leases};
 use crate::kind::Kind;
 use crate::quorum::validity;
@@ -77,7 +78,7 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn current_for(resource: &str) -> Option<Self> {
-        Self::find_in_scope(|lease| [lease.requested(), lease.resource()].contains(&resource))
+        Self::find_in_scope(|lease| [lease.0.requested.as_str(), lease.resource()].contains(&resource))
     }
 
     /// Runs a future under this lease: [`current`](Self::current) returns it, and acquiring the same resource of the same
@@ -126,15 +127,15 @@ impl Lease {
     /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
     pub(crate) async fn has_left(&self, least: Duration, until: Instant) -> bool {
         // The common case, without a timer.
-        if self.remaining_alone() >= least {
+        if self.0.remaining_alone() >= least {
             return true;
         }
         let most = validity(self.ttl(), Duration::ZERO).unwrap_or_default();
         // How far the holder renews a lease that was adopted is not known here.
         while (self.is_adopted() || least <= most && self.renews()) && self.is_valid() {
             // Asked for before the end is read, so that no renewal in between is missed.
-            let extended = self.extended();
-            if self.remaining_alone() >= least {
+            let extended = self.0.term.extended.notified();
+            if self.0.remaining_alone() >= least {
                 return true;
             }
             tokio::select! {
@@ -145,7 +146,7 @@ impl Lease {
             }
         }
         // The last renewal before the end of `max_hold` may have been enough.
-        self.remaining_alone() >= least
+        self.0.remaining_alone() >= least
     }
 
     /// The lease on a resource of a manager, or on one of its slots if those are asked for, under which this task runs, if it does.

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -11,6 +11,7 @@ use super::delegations::Delegations;
 use super::tied::Tied;
 use crate::engine::{Grant, Release};
 use crate::error::LossReason;
+use crate::mutex::Mutex;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
 use crate::quorum::drift;
@@ -45,7 +46,7 @@ pub(crate) struct SharedGrant {
 
 impl SharedGrant {
     /// The grant of one lease, with its next token.
-    pub(super) fn new(mut grant: Grant) -> Arc<Self> {
+    pub(crate) fn new(mut grant: Grant) -> Arc<Self> {
         // A grant that is handed out has a token; 0 is below every other and would be refused.
         let token = FencingToken::new(grant.next_token().unwrap_or_default());
         Arc::new(Self {
@@ -65,7 +66,7 @@ impl SharedGrant {
     }
 
     pub(super) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
-        lock(&self.grant)
+        self.grant.lock()
     }
 
     /// When the requests were sent from which the validity counts; `None` once it is being released.
@@ -83,29 +84,26 @@ impl SharedGrant {
 
     /// A lease reads by it from now on, and ends with the others. Returns false if the grant was lost meanwhile.
     pub(super) fn is_read_by(&self, id: u64, lease: Weak<dyn Tied>) -> bool {
-        let mut readers = lock(&self.readers);
-        let Some(readers) = &mut *readers else { return false };
-        readers.insert(id, lease);
-        true
+        self.readers.lock().as_mut().map(|readers| readers.insert(id, lease)).is_some()
     }
 
     /// A lease has ended.
     pub(super) fn is_read_no_more_by(&self, lease: u64) {
-        if let Some(readers) = &mut *lock(&self.readers) {
+        if let Some(readers) = &mut *self.readers.lock() {
             readers.remove(&lease);
         }
     }
 
     /// The nodes lost the lock: all leases that read by it end now, not each with its own renewal, and none joins them.
     pub(super) fn lose(&self) {
-        let readers = lock(&self.readers).take();
+        let readers = self.readers.lock().take();
         for lease in readers.into_iter().flatten().filter_map(|(_, lease)| lease.upgrade()) {
             lease.end(LossReason::Gone);
         }
     }
 
     pub(super) fn is_lost(&self) -> bool {
-        lock(&self.readers).is_none()
+        self.readers.lock().is_none()
     }
 
     /// Shares it with one lease less. Returns what the nodes hold if that was the last.
@@ -116,7 +114,7 @@ impl SharedGrant {
         drop(grant);
         if last {
             // It refers to this.
-            drop(lock(&self.asking).take());
+            drop(self.asking.lock().take());
         }
         left
     }
@@ -150,7 +148,7 @@ impl SharedGrant {
     /// Begins a round of renewal, which ends when what is returned is dropped. `None` if another lease is in one; not for longer than
     /// `timeout`, in case its runtime stalls.
     pub(super) fn begin_round(self: &Arc<Self>, now: Instant, timeout: Duration) -> Option<RenewalRound> {
-        let mut began = lock(&self.round_began);
+        let mut began = self.round_began.lock();
         if began.is_some_and(|began| now < began + timeout) {
             return None;
         }
@@ -165,7 +163,7 @@ impl SharedGrant {
 
     /// The question that the nodes are being asked; or another one, if there is none, or it was asked too long ago.
     pub(super) fn question(&self, longest: Duration, ask: impl FnOnce() -> BoxFuture<'static, ()>) -> Question {
-        let (mut asking, now) = (lock(&self.asking), Instant::now());
+        let (mut asking, now) = (self.asking.lock(), Instant::now());
         match &*asking {
             Some((asked, question)) if question.peek().is_none() && now < *asked + longest => question.clone(),
             _ => asking.insert((now, ask().shared())).1.clone(),
@@ -182,10 +180,6 @@ pub(super) struct RenewalRound {
 impl Drop for RenewalRound {
     fn drop(&mut self) {
         // Another one may have begun meanwhile.
-        lock(&self.grant.round_began).take_if(|began| *began == self.began);
+        self.grant.round_began.lock().take_if(|began| *began == self.began);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

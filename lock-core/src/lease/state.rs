@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use super::bond::Bond;
@@ -8,6 +8,7 @@ use super::term::Term;
 use super::tied::Tied;
 use crate::error::LossReason;
 use crate::kind::Kind;
+use crate::mutex::Mutex;
 use crate::observer::Hold;
 use crate::options::LockOptions;
 use crate::resource::Resource;
@@ -52,13 +53,8 @@ impl State {
         self.bond.get().map(|bond| &**bond).filter(|bond| !bond.is_released())
     }
 
-    /// The sets of inner scopes that share the lease, locked.
-    pub(super) fn inner_sets(&self) -> MutexGuard<'_, Vec<Weak<Bond>>> {
-        self.inner_sets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn take_local_hold(&self) -> Option<LocalHold> {
-        self.local_hold.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.local_hold.lock().take()
     }
 }
 
@@ -89,7 +85,7 @@ impl Tied for State {
                 self.grant.is_read_no_more_by(self.id);
             }
             self.hold.end(reason, self.term.age());
-            let inner_sets = std::mem::take(&mut *self.inner_sets());
+            let inner_sets = std::mem::take(&mut *self.inner_sets.lock());
             // They have a `max_hold` of their own.
             let reason = if reason == LossReason::MaxHold { LossReason::SetLost } else { reason };
             inner_sets.iter().filter_map(Weak::upgrade).for_each(|set| set.end(reason));

@@ -1,42 +1,43 @@
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::LossReason;
+use crate::mutex::Mutex;
 use crate::quorum::drift;
 
 /// How long a lease lasts, and what ended it. Once it has ended, it never becomes valid again.
 pub(super) struct Term {
     since: Instant,
-    /// When validity ends unless `max_hold` ends it before, in microseconds after `since`; [`ENDED`] when the lease has ended.
-    valid_for: AtomicU64,
-    /// When `max_hold` ends, in microseconds after `since`.
-    hold_ends: AtomicU64,
+    ends: Mutex<Ends>,
     /// Notified when a renewal has moved the end.
-    extended: Notify,
-    reason: OnceLock<LossReason>,
-    ended: CancellationToken,
+    pub(super) extended: Notify,
+    /// Cancelled when it was ended.
+    pub(super) ended: CancellationToken,
 }
 
-const ENDED: u64 = 0;
+#[derive(Clone, Copy)]
+struct Ends {
+    /// When validity ends, unless `max_hold` ends it before; `since` if the term was ended.
+    validity: Instant,
+    max_hold: Instant,
+    reason: Option<LossReason>,
+}
+
+impl Ends {
+    fn first(self) -> Instant {
+        self.validity.min(self.max_hold)
+    }
+}
 
 impl Term {
     /// A term that begins now, and has ended unless it is valid until some time.
     pub(super) fn new(valid_until: Option<Instant>, max_hold: Duration) -> Self {
         let since = Instant::now();
-        Self {
-            since,
-            valid_for: AtomicU64::new(valid_until.map_or(ENDED, |until| micros_after(since, until))),
-            hold_ends: AtomicU64::new(micros(max_hold)),
-            extended: Notify::new(),
-            reason: OnceLock::new(),
-            ended: CancellationToken::new(),
-        }
+        let ends = Ends { validity: valid_until.unwrap_or(since), max_hold: since + max_hold, reason: None };
+        Self { since, ends: Mutex::new(ends), extended: Notify::new(), ended: CancellationToken::new() }
     }
 
     pub(super) fn age(&self) -> Duration {
@@ -45,71 +46,60 @@ impl Term {
 
     /// Counts `max_hold` from now on.
     pub(super) fn begin_hold(&self, max_hold: Duration) {
-        self.hold_ends.store(micros(self.age() + max_hold), Ordering::Release);
+        self.ends.lock().max_hold = Instant::now() + max_hold;
     }
 
     /// Whether validity reaches the end of `max_hold`, so that there is nothing to renew.
     pub(super) fn is_complete(&self) -> bool {
-        self.valid_for() == self.hold_ends.load(Ordering::Acquire)
-    }
-
-    /// When validity ends, in microseconds after `since`.
-    fn valid_for(&self) -> u64 {
-        self.valid_for.load(Ordering::Acquire).min(self.hold_ends.load(Ordering::Acquire))
+        let ends = *self.ends.lock();
+        ends.max_hold <= ends.validity
     }
 
     /// When validity ends, unless it is extended; not later than now if it has ended.
     pub(super) fn ends(&self) -> Instant {
-        self.since + Duration::from_micros(self.valid_for())
+        self.ends.lock().first()
     }
 
     pub(super) fn remaining(&self) -> Duration {
-        Duration::from_micros(self.valid_for()).saturating_sub(self.age())
+        self.ends().saturating_duration_since(Instant::now())
     }
 
     /// Whether it is still valid; if not, why, unless it was ended for another reason before.
     pub(super) fn check(&self) -> Result<(), LossReason> {
-        let valid_for = self.valid_for();
-        if Duration::from_micros(valid_for) > self.age() {
+        let ends = *self.ends.lock();
+        if ends.first() > Instant::now() {
             return Ok(());
         }
-        let held_for_longest = valid_for == self.hold_ends.load(Ordering::Acquire);
-        Err(if held_for_longest { LossReason::MaxHold } else { LossReason::Expired })
+        Err(if ends.max_hold <= ends.validity { LossReason::MaxHold } else { LossReason::Expired })
     }
 
     /// Moves the end of validity; an end that is later stays. Returns false if it has ended.
     pub(super) fn extend_to(&self, end: Instant) -> bool {
-        let until = micros_after(self.since, end);
-        let hold_ends = self.hold_ends.load(Ordering::Acquire);
-        let extended = self.valid_for.fetch_update(Ordering::AcqRel, Ordering::Acquire, |valid_for| {
-            let over = valid_for == ENDED || Duration::from_micros(valid_for.min(hold_ends)) <= self.age();
-            (!over).then_some(valid_for.max(until))
-        });
+        let mut ends = self.ends.lock();
+        // Read while it is locked: a term that has ended by the clock must not be extended, however long this task slept before.
+        let is_over = ends.first() <= Instant::now();
+        if !is_over {
+            ends.validity = ends.validity.max(end);
+        }
+        drop(ends);
         self.extended.notify_waiters();
-        extended.is_ok()
-    }
-
-    /// Resolves when the end of validity is moved after this call.
-    pub(super) fn extended(&self) -> Notified<'_> {
-        self.extended.notified()
+        !is_over
     }
 
     /// Ends it, once and for all. Returns whether it had not been ended before.
     pub(super) fn end(&self, reason: LossReason) -> bool {
-        let first = self.reason.set(reason).is_ok();
-        self.valid_for.store(ENDED, Ordering::Release);
+        let mut ends = self.ends.lock();
+        let first = ends.reason.is_none();
+        ends.reason.get_or_insert(reason);
+        ends.validity = self.since;
+        drop(ends);
         self.ended.cancel();
         first
     }
 
-    /// Cancelled when it was ended.
-    pub(super) fn ended(&self) -> &CancellationToken {
-        &self.ended
-    }
-
     /// What ended it, if it was ended.
     pub(super) fn reason(&self) -> Option<LossReason> {
-        self.reason.get().copied()
+        self.ends.lock().reason
     }
 }
 
@@ -117,13 +107,4 @@ impl Term {
 /// because this task may have slept since.
 pub(super) fn expires(sent: Instant, ttl: Duration) -> Instant {
     sent + ttl.saturating_sub(drift(ttl))
-}
-
-/// The time between two instants; never the mark of an ended lease.
-fn micros_after(since: Instant, until: Instant) -> u64 {
-    micros(until.saturating_duration_since(since)).max(ENDED + 1)
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,3 @@
-use std::time::Duration;
-
-use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use super::Lease;
@@ -37,16 +34,6 @@ impl Lease {
     /// Whether there is something to renew: validity does not reach the end of `max_hold`.
     pub(super) fn renews(&self) -> bool {
         self.0.options.renew && !self.0.term.is_complete()
-    }
-
-    /// Counts `max_hold` from now on: the set that the lease belongs to is complete.
-    pub(super) fn begin_hold(&self, max_hold: Duration) {
-        self.0.term.begin_hold(max_hold);
-    }
-
-    /// Resolves when a renewal moves the end of validity after this call.
-    pub(super) fn extended(&self) -> Notified<'_> {
-        self.0.term.extended()
     }
 
     /// Extends validity after a renewal whose requests were sent at `sent`; validity that ends later stays. Returns false if

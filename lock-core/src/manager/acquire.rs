@@ -11,7 +11,7 @@ use crate::cluster::Member;
 use crate::engine::{AttemptKind, FailedAttempt, Grant};
 use crate::error::{LockError, NodeVote, Vote};
 use crate::kind::Kind;
-use crate::lease::{Lease, LockGuard, ReadShare};
+use crate::lease::{Lease, LockGuard, ReadShare, SharedGrant};
 use crate::limits::InvalidPermits;
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
@@ -106,22 +106,22 @@ impl Inner {
         options: LockOptions,
         acquiring: &Acquiring<'_>,
     ) -> LockGuard {
-        let (leases, span) = (&self.leases, acquiring.caller());
-        match taken {
-            Taken::Grant(grant, local_hold) if options.kind == Kind::Read => {
-                let (nodes, free_at) = (grant.nodes(), grant.sent() + options.ttl);
-                let share = ReadShare::first(leases, grant, options.renew);
-                if let Some(LocalHold::Turn(mut turn)) = local_hold {
-                    // Passed on now, so that the callers behind may read, too, or have their turn to write.
-                    turn.lock_taken(nodes, free_at);
+        let leases = &self.leases;
+        let (grant, local_hold) = match taken {
+            Taken::Grant(grant, mut local_hold) => {
+                if let Some(LocalHold::Turn(turn)) = &mut local_hold {
+                    turn.lock_taken(grant.nodes(), grant.sent() + options.ttl);
                 }
-                LockGuard::begin_to_read(leases, self.id, resource, options, share, span)
+                if options.kind == Kind::Read {
+                    // Dropped when others can join the reader, the turn goes to the callers behind: they read, too, or wait to write.
+                    (ReadShare::first(leases, grant, options.renew).into_grant(), None)
+                } else {
+                    (SharedGrant::new(grant), local_hold)
+                }
             }
-            Taken::Grant(grant, local_hold) => {
-                LockGuard::begin(leases, self.id, resource, options, grant, local_hold, span)
-            }
-            Taken::Share(share) => LockGuard::begin_to_read(leases, self.id, resource, options, share, span),
-        }
+            Taken::Share(share) => (share.into_grant(), None),
+        };
+        LockGuard::begin(leases, self.id, resource, options, grant, local_hold, acquiring.caller())
     }
 
     /// Shares what another caller of this process reads, unless somebody waits in the local queue, who came before.

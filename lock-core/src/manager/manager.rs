@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{LockManagerBuilder, LockRequest, SetRequest};
 use crate::buffered_bytes::{BufferBudget, BufferedBytes};
-use crate::delegation::{AdoptError, AdoptedLease, Adopter, adopt};
+use crate::delegation::{AdoptError, AdoptedLease, Adopter};
 use crate::engine::Engine;
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry};
@@ -238,7 +238,7 @@ impl LockManager {
             audience: inner.audience.as_deref(),
             options: inner.defaults.clone(),
         };
-        adopt(delegation, adopter).await
+        adopter.adopt(delegation).await
     }
 
     /// An account for the bytes of one request body. Not public API.

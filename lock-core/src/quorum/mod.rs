@@ -34,6 +34,7 @@ mod release;
 mod renewal;
 mod roll_call;
 mod set;
+mod tally;
 mod validity;
 mod word;
 
@@ -46,10 +47,11 @@ pub use self::membership::{
     Change, LogPositions, Membership, MembershipConfig, Standing, Step as MembershipStep, quarantine_length,
 };
 pub use self::outage::{OUTAGE_GRACE, Outage};
-pub use self::proof::{ProofTally, ProofVerdict, ProofVote};
-pub use self::release::{ReleaseTally, ReleaseVerdict, ReleaseVote};
-pub use self::renewal::{RenewalTally, RenewalVerdict, RenewalVote, renewal_pause};
+pub use self::proof::ProofVote;
+pub use self::release::ReleaseVote;
+pub use self::renewal::{RenewalVote, renewal_pause};
 pub use self::roll_call::{NotCalled, RollCall};
 pub use self::set::{kept_of_batch, set_order};
+pub use self::tally::{KeyVote, Tally, Verdict};
 pub use self::validity::{drift, validity};
 pub use self::word::{WORD_TTL, word_is_good};

@@ -1,6 +1,6 @@
 //! The client: it sends requests, passes the replies to the shipped quorum code, and acts on its decisions.
 
-use lock_core::quorum::{RenewalVerdict, Step};
+use lock_core::quorum::{Step, Verdict};
 
 use super::action::Delivery;
 use super::coverage::CoveragePoint;
@@ -202,11 +202,11 @@ impl LockModel {
         state.clients[client].phase = Phase::Ended;
     }
 
-    fn apply_verdict(&self, state: &mut State, client: usize, verdict: RenewalVerdict) {
+    fn apply_verdict(&self, state: &mut State, client: usize, verdict: Verdict) {
         let Phase::Holding { until, renewal: Some(renewal) } = &mut state.clients[client].phase else { return };
         match verdict {
             // Within the old validity, because the client still holds the lock.
-            RenewalVerdict::Renewed => {
+            Verdict::Held => {
                 *until = (*until).max(renewal.sent + self.setting.ttl_of(client));
                 renewal.renewed = true;
                 state.breaches.evicted_renewed |= renewal.after_eviction;
@@ -216,12 +216,12 @@ impl LockModel {
                     false => CoveragePoint::Renewed,
                 });
             }
-            RenewalVerdict::Lost => {
+            Verdict::Lost => {
                 self.coverage.mark(CoveragePoint::LostLease);
                 self.end(state, client);
             }
-            RenewalVerdict::Unknown if renewal.downgrades => self.end(state, client),
-            RenewalVerdict::Unknown => {}
+            Verdict::Unknown if renewal.downgrades => self.end(state, client),
+            Verdict::Unknown => {}
         }
     }
 

@@ -1,7 +1,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use lock_core::quorum::{Acquisition, RenewalTally, RenewalVerdict, Step, Terms};
+use lock_core::quorum::{Acquisition, RenewalVote, Step, Tally, Terms, Verdict};
 
 use super::state::{NODES, Vote};
 
@@ -23,7 +23,7 @@ pub struct Decider {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Shipped {
     Acquisition(Acquisition),
-    Renewal(RenewalTally),
+    Renewal(Tally<RenewalVote>),
 }
 
 /// What the shipped code decided.
@@ -32,7 +32,7 @@ pub enum Decision {
     /// Of an acquisition.
     Acquisition(Step),
     /// Of a renewal.
-    Renewal(RenewalVerdict),
+    Renewal(Verdict),
 }
 
 impl PartialEq for Decider {
@@ -65,7 +65,7 @@ impl Decider {
     /// For a round of renewal.
     #[must_use]
     pub fn of_renewal() -> Self {
-        let shipped = Shipped::Renewal(RenewalTally::new(NODES));
+        let shipped = Shipped::Renewal(Tally::new(NODES));
         Self { shipped, ttl: 0, tokens: 0, received: Vec::new(), proposed: false }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The holder has the lock at the beginning. It renews, delegates once, and ends at any step; a local caller may take the lock over from it,
 //! with its owner id. The adopter looks at the nodes, again and again, and decides with the shipped
-//! [`ProofTally`](lock_core::quorum::ProofTally). It works at most until it has answered, and answers at any step. Its request may arrive when
+//! [`Tally`](lock_core::quorum::Tally). It works at most until it has answered, and answers at any step. Its request may arrive when
 //! the holder is gone; and it is replayed after its answer, once a majority of the nodes does not have the holder's key any more.
 //!
 //! # Reductions

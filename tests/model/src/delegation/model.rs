@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lock_core::quorum::{ProofVerdict, ProofVote, majority};
+use lock_core::quorum::{ProofVote, Verdict, majority};
 use stateright::{Model, Property};
 
 use super::setting::{DelegationMutant, DelegationSetting};
@@ -113,7 +113,7 @@ impl DelegationModel {
         };
         let sent = look.sent;
         match verdict {
-            Some(ProofVerdict::Proven(left)) => {
+            Some((Verdict::Held, left)) => {
                 let until = sent + u8::try_from(left.as_secs()).unwrap();
                 // A lease that has ended is not extended.
                 let is_over = state.adopter.until.is_some_and(|until| until <= state.now);
@@ -121,22 +121,22 @@ impl DelegationModel {
                 state.adopter.until = if is_over { state.adopter.until } else { Some(extended) };
                 state.adopter.look = None;
             }
-            Some(ProofVerdict::Refuted) => state.adopter = Adopter { answered: true, ..over(&state.adopter) },
-            Some(ProofVerdict::Unknown) => state.adopter.look = None,
+            Some((Verdict::Lost, _)) => state.adopter = Adopter { answered: true, ..over(&state.adopter) },
+            Some((Verdict::Unknown, _)) => state.adopter.look = None,
             None => {}
         }
     }
 }
 
 /// The mutant's verdict, when no more replies come.
-fn of_replies(look: &Look) -> Option<ProofVerdict> {
+fn of_replies(look: &Look) -> Option<(Verdict, Duration)> {
     let votes = look.votes.iter().copied().collect::<Option<Vec<_>>>()?;
     let replied = votes.iter().filter(|vote| **vote != ProofVote::NoReply).count();
     let proven = votes.iter().filter_map(|vote| match vote {
         ProofVote::Proven(left) => Some(*left),
         _ => None,
     });
-    (replied > 0 && proven.clone().count() >= majority(replied)).then_some(ProofVerdict::Proven(proven.min()?))
+    (replied > 0 && proven.clone().count() >= majority(replied)).then_some((Verdict::Held, proven.min()?))
 }
 
 /// The adopter when it works no more.

@@ -1,6 +1,7 @@
 use std::fmt;
+use std::time::Duration;
 
-use lock_core::quorum::{ProofTally, ProofVerdict, ProofVote};
+use lock_core::quorum::{ProofVote, Tally, Verdict};
 
 use crate::nodes::Nodes;
 use crate::state::{Key, NODES};
@@ -66,11 +67,12 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// What the shipped tally makes of the votes.
-    pub(super) fn verdict(&self) -> Option<ProofVerdict> {
-        let mut tally = ProofTally::new(NODES);
-        let votes = self.votes.iter().enumerate().filter_map(|(node, vote)| Some((node, (*vote)?)));
-        votes.into_iter().find_map(|(node, vote)| tally.vote(node, vote))
+    /// What the shipped tally makes of the votes, and for how long the lock is proven.
+    pub(super) fn verdict(&self) -> Option<(Verdict, Duration)> {
+        let mut tally = Tally::new(NODES);
+        let mut votes = self.votes.iter().enumerate().filter_map(|(node, vote)| Some((node, (*vote)?)));
+        let verdict = votes.find_map(|(node, vote)| tally.vote(node, vote))?;
+        Some((verdict, tally.proven_for()))
     }
 }
 
