@@ -1,11 +1,10 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::Empty;
 
 use super::{AcquireBegan, AcquireEnded, AcquireOutcome, AttemptBegan, Reporter};
 use crate::error::{LockError, Vote};
+use crate::mutex::Mutex;
 use crate::options::LockOptions;
 
 /// One acquisition, from the call to its end. Dropped before it was [ended](Self::end), it was cancelled.
@@ -25,17 +24,12 @@ pub(crate) struct Acquiring<'a> {
 #[derive(Default)]
 struct Attempts {
     made: u64,
-    /// The votes of the last one.
-    votes: Option<Votes>,
+    /// How many of the [`VOTES`] there were in the last one.
+    votes: Option<[u64; VOTES.len()]>,
 }
 
-#[derive(Default)]
-struct Votes {
-    granted: u64,
-    held: u64,
-    failed: u64,
-    pending: u64,
-}
+/// The fields of the span that count votes.
+const VOTES: [&str; 4] = ["granted", "held", "failed", "pending"];
 
 impl<'a> Acquiring<'a> {
     pub(crate) fn begin(reporter: &'a Reporter, resource: &str, options: &'a LockOptions) -> Self {
@@ -79,14 +73,23 @@ impl<'a> Acquiring<'a> {
     pub(crate) fn attempt_began(&self) {
         self.reporter.report(|observer| observer.attempt_began(&AttemptBegan { template: self.template }));
         if !self.span.is_disabled() {
-            self.attempts().made += 1;
+            self.attempts.lock().made += 1;
         }
     }
 
     /// The nodes have voted.
     pub(crate) fn attempt_ended(&self, votes: &[Vote]) {
         if !self.span.is_disabled() {
-            self.attempts().votes = Some(Votes::count(votes));
+            let mut counts = [0; VOTES.len()];
+            for vote in votes {
+                counts[match vote {
+                    Vote::Granted { .. } => 0,
+                    Vote::Held { .. } => 1,
+                    Vote::Failed(_) | Vote::NotALock => 2,
+                    Vote::Pending => 3,
+                }] += 1;
+            }
+            self.attempts.lock().votes = Some(counts);
         }
     }
 
@@ -95,17 +98,12 @@ impl<'a> Acquiring<'a> {
         self.outcome = AcquireOutcome::of(error);
     }
 
-    fn attempts(&self) -> MutexGuard<'_, Attempts> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Completes the span.
     fn record(&self) {
-        let Attempts { made, votes } = &*self.attempts();
+        let Attempts { made, votes } = &*self.attempts.lock();
         self.span.record("attempts", made);
-        if let Some(Votes { granted, held, failed, pending }) = votes {
-            self.span.record("granted", granted).record("held", held);
-            self.span.record("failed", failed).record("pending", pending);
+        for (field, count) in votes.iter().flat_map(|counts| VOTES.iter().zip(counts)) {
+            self.span.record(*field, count);
         }
         self.span.record("waited", tracing::field::debug(self.started.elapsed()));
         self.span.record("outcome", self.outcome.as_str());
@@ -121,20 +119,5 @@ impl Drop for Acquiring<'_> {
         if !self.span.is_disabled() {
             self.record();
         }
-    }
-}
-
-impl Votes {
-    fn count(votes: &[Vote]) -> Self {
-        let mut count = Self::default();
-        for vote in votes {
-            *match vote {
-                Vote::Granted { .. } => &mut count.granted,
-                Vote::Failed(_) | Vote::NotALock => &mut count.failed,
-                Vote::Pending => &mut count.pending,
-                Vote::Held { .. } => &mut count.held,
-            } += 1;
-        }
-        count
     }
 }

@@ -1,5 +1,5 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::Span;
@@ -7,6 +7,7 @@ use tracing::field::{Empty, display};
 
 use super::{HandedOver, HoldBegan, HoldEnd, HoldEnded, OTHER, RenewalEnded, RenewalOutcome, Reporter};
 use crate::error::{LossReason, NodeError};
+use crate::mutex::Mutex;
 use crate::options::LockOptions;
 use crate::resource::Resource;
 use crate::token::FencingToken;
@@ -107,7 +108,7 @@ impl Hold {
                     "a lease was lost");
             });
         }
-        let Some(Spans { hold, .. }) = self.spans().take() else { return };
+        let Some(Spans { hold, .. }) = self.spans.lock().take() else { return };
         if !hold.is_disabled() {
             hold.record("renewals", self.renewals.load(Ordering::Relaxed));
             hold.record("end", HoldEnd::from(reason).as_str());
@@ -122,15 +123,11 @@ impl Hold {
     /// Logs an event in `lock.hold`, which is in the caller's span. Both are entered, so that whoever records only the second
     /// one finds the event there: subscribers do not look for the parent of a span that they do not record.
     fn in_spans(&self, log: impl FnOnce()) {
-        let (hold, caller) = match &*self.spans() {
+        let (hold, caller) = match &*self.spans.lock() {
             Some(Spans { hold, caller }) => (hold.clone(), caller.clone()),
             None => (Span::none(), Span::none()),
         };
         caller.in_scope(|| hold.in_scope(log));
-    }
-
-    fn spans(&self) -> MutexGuard<'_, Option<Spans>> {
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What events show of the name of the resource.

@@ -44,54 +44,37 @@ use crate::error::LossReason;
 /// # Ok(())
 /// # }
 /// ```
+#[expect(unused_variables, reason = "what is told is named `event` in the docs")]
 pub trait LockObserver: Send + Sync + 'static {
     /// A caller asks for a lock. [`acquire_ended`](Self::acquire_ended) follows, whatever becomes of it: the calls between the two
     /// are those that wait.
-    fn acquire_began(&self, event: &AcquireBegan<'_>) {
-        _ = event;
-    }
+    fn acquire_began(&self, event: &AcquireBegan<'_>) {}
 
     /// A caller got a lock, or did not get it.
-    fn acquire_ended(&self, event: &AcquireEnded<'_>) {
-        _ = event;
-    }
+    fn acquire_ended(&self, event: &AcquireEnded<'_>) {}
 
     /// The nodes are asked for a lock. An acquisition makes as many attempts as it needs, and none if the lock is handed over to
     /// it, or if it is inside the scope of the same lock.
-    fn attempt_began(&self, event: &AttemptBegan<'_>) {
-        _ = event;
-    }
+    fn attempt_began(&self, event: &AttemptBegan<'_>) {}
 
     /// A lock is held from now on. [`hold_ended`](Self::hold_ended) follows.
-    fn hold_began(&self, event: &HoldBegan<'_>) {
-        _ = event;
-    }
+    fn hold_began(&self, event: &HoldBegan<'_>) {}
 
     /// A lock is not held any more: it was released, or lost.
-    fn hold_ended(&self, event: &HoldEnded<'_>) {
-        _ = event;
-    }
+    fn hold_ended(&self, event: &HoldEnded<'_>) {}
 
     /// A lock that was held goes to the next caller in this process, without a request to a node.
-    fn handed_over(&self, event: &HandedOver<'_>) {
-        _ = event;
-    }
+    fn handed_over(&self, event: &HandedOver<'_>) {}
 
     /// The nodes were asked to extend a lease.
-    fn renewal_ended(&self, event: &RenewalEnded<'_>) {
-        _ = event;
-    }
+    fn renewal_ended(&self, event: &RenewalEnded<'_>) {}
 
     /// A node replied to the request for a lock. Also told when nobody waits for the reply any more; a node that hangs is told
     /// when its connection is given up.
-    fn node_voted(&self, event: &NodeVoted<'_>) {
-        _ = event;
-    }
+    fn node_voted(&self, event: &NodeVoted<'_>) {}
 
     /// A node is in another state than before. It may be told twice in a row that it is down.
-    fn node_changed(&self, event: &NodeChanged<'_>) {
-        _ = event;
-    }
+    fn node_changed(&self, event: &NodeChanged<'_>) {}
 }
 
 /// A caller asks for a lock.
