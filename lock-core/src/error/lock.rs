@@ -207,15 +207,7 @@ impl LockError {
             | Self::Expired { waited, .. }
             | Self::NotALock { waited, .. }
             | Self::ShuttingDown { waited, .. } => *waited,
-            Self::Lost { .. }
-            | Self::QueueFull { .. }
-            | Self::Upgrade { .. }
-            | Self::Delegated { .. }
-            | Self::Downgrade { .. }
-            | Self::InvalidResource { .. }
-            | Self::InvalidSet { .. }
-            | Self::InvalidOptions { .. }
-            | Self::InvalidPermits { .. } => Duration::ZERO,
+            _ => Duration::ZERO,
         }
     }
 
@@ -231,15 +223,7 @@ impl LockError {
                 Some(typical_hold.map_or(RETRY_AFTER, |hold| hold.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)))
             }
             Self::NoQuorum { .. } | Self::Expired { .. } | Self::ShuttingDown { .. } => Some(RETRY_AFTER),
-            Self::Lost { .. }
-            | Self::NotALock { .. }
-            | Self::Upgrade { .. }
-            | Self::Delegated { .. }
-            | Self::Downgrade { .. }
-            | Self::InvalidResource { .. }
-            | Self::InvalidSet { .. }
-            | Self::InvalidOptions { .. }
-            | Self::InvalidPermits { .. } => None,
+            _ => None,
         }
     }
 
@@ -329,32 +313,25 @@ pub(crate) fn list(votes: &[NodeVote]) -> String {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum LossReason {
     /// Its validity ended before it was renewed.
+    #[error("its validity ended before it was renewed")]
     Expired,
     /// Too many nodes had lost the key for a majority to hold it.
+    #[error("a majority of the nodes no longer has the key")]
     Gone,
     /// It was held for `max_hold`.
+    #[error("it was held for max_hold")]
     MaxHold,
     /// The grace of a shutdown ended.
+    #[error("the lock manager was shut down")]
     ShutDown,
     /// Another lock of its set was lost.
+    #[error("another lock of its set was lost")]
     SetLost,
     /// Its guard released it.
+    #[error("it was released")]
     Released,
-}
-
-impl fmt::Display for LossReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its validity ended before it was renewed",
-            Self::Gone => "a majority of the nodes no longer has the key",
-            Self::MaxHold => "it was held for max_hold",
-            Self::ShutDown => "the lock manager was shut down",
-            Self::SetLost => "another lock of its set was lost",
-            Self::Released => "it was released",
-        })
-    }
 }
