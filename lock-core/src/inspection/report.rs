@@ -157,29 +157,16 @@ pub(super) fn one(looked: Result<Vec<LockState>, NodeError>) -> Result<LockState
 
 fn report_node(name: String, state: &Result<LockState, NodeError>, problem: Option<NodeError>) -> LockOnNode {
     let problem = state.as_ref().err().cloned().or(problem);
-    let votes = problem.is_none();
-    let Ok(LockState { holder, readers, remaining, fence, waiters, evicted }) = state else {
-        return LockOnNode {
-            name,
-            votes,
-            holder: None,
-            readers: Vec::new(),
-            stranger: false,
-            remaining: None,
-            fence: None,
-            waiters: 0,
-            evicted: Vec::new(),
-            problem,
-        };
-    };
+    let (fence, nothing) = (state.as_ref().ok().map(|state| state.fence), LockState::default());
+    let LockState { holder, readers, remaining, waiters, evicted, .. } = state.as_ref().unwrap_or(&nothing);
     LockOnNode {
         name,
-        votes,
+        votes: problem.is_none(),
         holder: holder.as_ref().filter(|holder| **holder != Holder::Readers).map(Holder::tag),
         readers: readers.iter().map(|reader| Holder::Owner(reader.owner).tag()).collect(),
         stranger: matches!(holder, Some(Holder::Stranger(_) | Holder::NotALock)),
         remaining: remaining.filter(|_| holder.is_some()),
-        fence: Some(*fence),
+        fence,
         waiters: *waiters,
         evicted: evicted.iter().map(|owner| Holder::Owner(*owner).tag()).collect(),
         problem,

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cluster::{Cluster, MemberState, SHUT_DOWN};
@@ -43,7 +43,7 @@ pub struct Health {
 }
 
 /// The state of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeHealth {
     /// Its name: an address, without a password.
@@ -64,51 +64,47 @@ pub struct NodeHealth {
 
 pub(crate) async fn check(cluster: Arc<Cluster>) -> Health {
     cluster.all_joined().await;
-    let checked = join_all((0..cluster.size()).map(|node| check_node(&cluster, node))).await;
-    let mut votes = VotingSeats::default();
-    let nodes = checked.into_iter().map(|(health, seat)| {
-        votes.note(seat);
-        health
-    });
-    let nodes = nodes.collect();
+    let (quorum, nodes) = check_nodes(&cluster, false).await;
     let generation = cluster.membership().roster().map(|roster| roster.generation);
-    Health { quorum: votes.are_majority_of(cluster.size()), generation, nodes }
+    Health { quorum, generation, nodes }
 }
 
 /// The health of a manager that was shut down: nothing is asked.
 pub(crate) fn after_shutdown(cluster: &Cluster) -> Health {
+    let problem = NodeError::Unreachable { reason: SHUT_DOWN.into() };
     let nodes = cluster.members.iter().map(|member| NodeHealth {
         name: member.node.name().to_owned(),
-        reachable: false,
-        admitted: false,
-        round_trip: None,
-        member: None,
-        joining: None,
-        problem: Some(NodeError::Unreachable { reason: SHUT_DOWN.into() }),
+        problem: Some(problem.clone()),
+        ..NodeHealth::default()
     });
     let generation = cluster.membership().roster().map(|roster| roster.generation);
     Health { quorum: false, generation, nodes: nodes.collect() }
 }
 
-/// The seats that were found to vote: of a master that answers over two addresses one after the other, one.
-#[derive(Default)]
-pub(super) struct VotingSeats {
-    roll: RollCall,
-    count: usize,
-}
+/// The roster and the seat for which a node votes.
+type VotingSeat = (u64, usize);
 
-impl VotingSeats {
-    pub(super) fn note(&mut self, vote: Option<(u64, usize)>) {
-        self.count += usize::from(vote.is_some_and(|(roster, seat)| self.roll.call(roster, seat).is_ok()));
+/// Asks all nodes whether they would grant a lock, or only as long as a majority has not said so. Returns whether a majority would, and
+/// the nodes that have answered, in their order.
+pub(super) async fn check_nodes(cluster: &Cluster, until_quorum: bool) -> (bool, Vec<NodeHealth>) {
+    let (size, quorum) = (cluster.size(), majority(cluster.size()));
+    let mut checks: FuturesUnordered<_> =
+        (0..size).map(|node| async move { (node, check_node(cluster, node).await) }).collect();
+    let (mut roll, mut votes, mut checked) = (RollCall::default(), 0, Vec::with_capacity(size));
+    while let Some((node, (health, seat))) = checks.next().await {
+        // A master that answers over two addresses, one after the other, has one vote.
+        votes += usize::from(seat.is_some_and(|(roster, seat)| roll.call(roster, seat).is_ok()));
+        checked.push((node, health));
+        if until_quorum && votes >= quorum {
+            break;
+        }
     }
-
-    pub(super) fn are_majority_of(&self, nodes: usize) -> bool {
-        self.count >= majority(nodes)
-    }
+    checked.sort_by_key(|(node, _)| *node);
+    (votes >= quorum, checked.into_iter().map(|(_, health)| health).collect())
 }
 
 /// The state of a node; and the roster and the seat for which it votes, if it does.
-pub(super) async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<(u64, usize)>) {
+async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<VotingSeat>) {
     let member = &cluster.members[node];
     let asked = Instant::now();
     let answer = match timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await {

@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use thiserror::Error;
 
-use super::health::{VotingSeats, check_node};
+use super::health::{NodeHealth, check_nodes};
 use crate::cluster::Cluster;
 use crate::error::{NodeError, list_problems};
 use crate::quorum::majority;
@@ -28,23 +27,8 @@ pub enum NotReady {
 /// Asks all nodes, until a majority would grant a lock or all of them have answered.
 pub(crate) async fn ready(cluster: Arc<Cluster>) -> Result<(), NotReady> {
     cluster.first_contact().await;
-    let nodes = cluster.size();
-    let cluster = &cluster;
-    let mut checks: FuturesUnordered<_> =
-        (0..nodes).map(|node| async move { (node, check_node(cluster, node).await) }).collect();
-    let (mut votes, mut problems) = (VotingSeats::default(), Vec::new());
-    while let Some((node, (health, seat))) = checks.next().await {
-        votes.note(seat);
-        if let Some(problem) = health.problem {
-            problems.push((node, health.name, problem));
-        }
-        if votes.are_majority_of(nodes) {
-            return Ok(());
-        }
-    }
-    problems.sort_by_key(|(node, ..)| *node);
-    Err(NotReady::NoQuorum {
-        nodes,
-        problems: problems.into_iter().map(|(_, name, problem)| (name, problem)).collect(),
-    })
+    let (quorum, nodes) = check_nodes(&cluster, true).await;
+    let problem = |node: &NodeHealth| Some((node.name.clone(), node.problem.clone()?));
+    let problems = || nodes.iter().filter_map(problem).collect();
+    if quorum { Ok(()) } else { Err(NotReady::NoQuorum { nodes: nodes.len(), problems: problems() }) }
 }

@@ -15,7 +15,7 @@ pub struct Look {
 }
 
 /// What a node has of one lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
     /// What the lock key has; `None` if there is none. That of [`OwnerId::NOBODY`] for a moment after an eviction.
     pub holder: Option<Holder>,
