@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::member::NotAsked;
 use super::{Member, MemberState, NodeSet};
 use crate::error::{NodeError, Refusal};
+use crate::mutex::Mutex;
 use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetId};
 use crate::observer::Reporter;
 use crate::quorum::{Change, Membership, MembershipConfig, Outage, RollCall, cluster_clock, majority};
@@ -87,12 +88,12 @@ impl Cluster {
     }
 
     pub(crate) fn membership(&self) -> MutexGuard<'_, Membership> {
-        self.membership.lock().unwrap_or_else(PoisonError::into_inner)
+        self.membership.lock()
     }
 
     /// Since when no majority could be used.
     pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outage.lock()
     }
 
     /// The time since this manager was built.
@@ -104,7 +105,7 @@ impl Cluster {
     pub(crate) fn begin(&self) {
         self.members.iter().for_each(|member| member.node.disconnect());
         self.forget_inspections();
-        *self.began() = Some(Instant::now());
+        *self.began.lock() = Some(Instant::now());
     }
 
     /// Closes the connections for good. The background work that opens them has ended.
@@ -141,7 +142,7 @@ impl Cluster {
         let member = &self.members[node];
         let problem = member.state.borrow().problem()?;
         Some(match problem {
-            NodeError::NotMember(_) => member.last_inspection().record.cause().cloned().unwrap_or(problem),
+            NodeError::NotMember(_) => member.last_inspection.lock().record.cause().cloned().unwrap_or(problem),
             problem => problem,
         })
     }
@@ -251,11 +252,7 @@ impl Cluster {
 
     /// How long first connections are awaited.
     fn first_contact_ends(&self) -> Instant {
-        self.began().unwrap_or_else(Instant::now) + FIRST_CONTACT
-    }
-
-    fn began(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+        self.began.lock().unwrap_or_else(Instant::now) + FIRST_CONTACT
     }
 
     /// Reports an error that a node replied with, so that the node is inspected again where that may help.
@@ -373,7 +370,7 @@ impl Cluster {
     pub(crate) fn clock(&self) -> u64 {
         let now = Instant::now();
         let readings = self.members.iter().filter_map(|member| {
-            let (micros, at) = member.last_inspection().clock?;
+            let (micros, at) = member.last_inspection.lock().clock?;
             let since = now.saturating_duration_since(at);
             Some(micros.saturating_add(u64::try_from(since.as_micros()).unwrap_or_default()))
         });

@@ -35,8 +35,7 @@ pub(super) fn state_changed(name: &str, state: &MemberState) {
 
 /// The client counts by another roster. `chose`: it was there when the roster was chosen.
 pub(super) fn roster_changed(before: Option<(SetId, u64)>, roster: &Roster, chose: bool) {
-    let Roster { set, generation, max_ttl, seats, .. } = roster;
-    let members: Vec<&str> = seats.iter().flatten().map(|seat| &*seat.address).collect();
+    let (Roster { set, generation, max_ttl, .. }, members) = (roster, roster.addresses());
     match before {
         None if chose && *generation == 1 => {
             tracing::info!(name: "lock.set_formed", %set, generation, ?members, "a new set was formed");

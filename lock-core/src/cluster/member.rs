@@ -1,5 +1,5 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::test_vote::TestVote;
 use super::{Complaint, OrderedWatch};
 use crate::error::{NodeError, NotMember, Refusal};
+use crate::mutex::Mutex;
 use crate::node::{LockNode, VoteReporter};
 use crate::observer::Reporter;
 use crate::quorum::{NotCalled, RollCall};
@@ -21,8 +22,8 @@ pub(crate) struct Member {
     pub(crate) node: Arc<dyn LockNode>,
     pub(super) votes: Arc<VoteReporter>,
     pub(super) state: OrderedWatch<MemberState>,
-    last_inspection: Mutex<LastInspection>,
-    test_vote: Mutex<TestVote>,
+    pub(super) last_inspection: Mutex<LastInspection>,
+    pub(super) test_vote: Mutex<TestVote>,
     /// Notified when a reply gave reason to inspect the node again.
     pub(super) recheck: Notify,
     /// Another node, if its address leads to the server that this one led to: see [`Membership::way_to`]. The node itself if none does.
@@ -42,8 +43,6 @@ pub(super) struct LastInspection {
     pub(super) clock: Option<(u64, Instant)>,
     /// Why the node does not answer.
     pub(super) error: Option<NodeError>,
-    /// Whether there was one, whatever it found.
-    pub(super) was_inspected: bool,
     /// Why its record cannot be read or written.
     pub(super) record: Complaint,
 }
@@ -110,14 +109,6 @@ impl Member {
     /// A wake-up did not arrive.
     pub(crate) fn not_heard(&self) {
         self.unheard.store(HEARD_AGAIN, Ordering::Relaxed);
-    }
-
-    pub(super) fn last_inspection(&self) -> MutexGuard<'_, LastInspection> {
-        self.last_inspection.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn last_test_vote(&self) -> MutexGuard<'_, TestVote> {
-        self.test_vote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

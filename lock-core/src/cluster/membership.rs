@@ -1,6 +1,6 @@
 //! Keeps the state of all nodes up to date: inspects them, and carries out the steps that [`Membership`] decides on.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -87,11 +87,11 @@ impl Cluster {
     /// Forgets what was found out over connections that are gone.
     pub(super) fn forget_inspections(&self) {
         for (node, member) in self.members.iter().enumerate() {
-            let mut last = member.last_inspection();
-            (last.error, last.was_inspected) = (None, false);
+            let mut last = member.last_inspection.lock();
+            last.error = None;
             last.record.resolve();
             drop(last);
-            member.last_test_vote().disconnected();
+            member.test_vote.lock().disconnected();
             self.membership().forget(node);
             // The task that paused it may be gone.
             self.membership().pause(node, false);
@@ -119,8 +119,8 @@ impl Cluster {
     }
 
     fn inspected(&self, node: usize, asked: &LogPositions, seen: Inspection) {
-        let mut last = self.members[node].last_inspection();
-        (last.clock, last.error, last.was_inspected) = (Some((seen.clock_micros, Instant::now())), None, true);
+        let mut last = self.members[node].last_inspection.lock();
+        (last.clock, last.error) = (Some((seen.clock_micros, Instant::now())), None);
         drop(last);
         self.membership().observe_since(asked, node, Some(seen), self.now());
         self.changed.notify_one();
@@ -128,10 +128,8 @@ impl Cluster {
 
     fn unreachable(&self, node: usize, error: NodeError) {
         let error = if error == NodeError::TimedOut { self.timed_out(node) } else { error };
-        let mut last = self.members[node].last_inspection();
-        (last.error, last.was_inspected) = (Some(error), true);
-        drop(last);
-        self.members[node].last_test_vote().disconnected();
+        self.members[node].last_inspection.lock().error = Some(error);
+        self.members[node].test_vote.lock().disconnected();
         self.membership().observe(node, None, self.now());
         self.publish(false);
         self.changed.notify_one();
@@ -212,7 +210,7 @@ impl Cluster {
         match outcome {
             // A node that begins a quarantine has to be inspected when that ends.
             Ok(Some(())) => {
-                member.last_inspection().record.resolve();
+                member.last_inspection.lock().record.resolve();
                 if !begins_quarantine {
                     return;
                 }
@@ -224,7 +222,7 @@ impl Cluster {
             }
             // It answers, and would answer the same again.
             Err(error) => {
-                if member.last_inspection().record.note(&error) {
+                if member.last_inspection.lock().record.note(&error) {
                     super::events::step_failed(member.node.name(), &error);
                 }
                 self.membership().pause(node, true);
@@ -242,19 +240,19 @@ impl Cluster {
         let now = self.now();
         let membership = self.membership();
         let rosters = self.note_roster(&membership);
-        let all_inspected = self.members.iter().all(|member| member.last_inspection().was_inspected);
-        let is_stuck = self.members.iter().any(|member| member.last_inspection().record.cause().is_some());
+        let all_inspected = membership.all_tried();
+        let is_stuck = self.members.iter().any(|member| member.last_inspection.lock().record.cause().is_some());
         let states: Vec<MemberState> = (0..self.size())
             .map(|node| match membership.standing(node, now) {
                 Standing::Admitted { epoch, seat } => {
                     // If not by this client, its record was written by another one.
-                    self.members[node].last_inspection().record.resolve();
+                    self.members[node].last_inspection.lock().record.resolve();
                     MemberState::Admitted { epoch, roster: rosters, seat }
                 }
                 Standing::Quarantined(left) => MemberState::Quarantined(Instant::now() + left),
                 Standing::Refused(refusal) => MemberState::Refused(refusal),
                 Standing::NotMember(reason) => MemberState::NotMember(reason),
-                Standing::Unreachable => match self.members[node].last_inspection().error.clone() {
+                Standing::Unreachable => match self.members[node].last_inspection.lock().error.clone() {
                     Some(NodeError::Refused(refusal)) => MemberState::Refused(refusal),
                     Some(error) => MemberState::Away(error),
                     None => MemberState::Joining,
@@ -297,7 +295,7 @@ impl Cluster {
 
     /// Counts the rosters that this client counted by.
     fn note_roster(&self, membership: &Membership) -> u64 {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted.lock();
         if let Some(roster) = membership.roster()
             && noted.roster != Some(roster.id())
         {

@@ -1,6 +1,8 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use tokio::sync::Notify;
+
+use crate::mutex::Mutex;
 
 /// A value whose changes can be awaited.
 ///
@@ -17,7 +19,7 @@ impl<T> OrderedWatch<T> {
     }
 
     pub(crate) fn borrow(&self) -> MutexGuard<'_, T> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+        self.value.lock()
     }
 
     pub(crate) fn replace(&self, value: T) -> T {

@@ -133,7 +133,7 @@ impl Cluster {
     /// Why the node would not grant a lock, or not renew it.
     pub(crate) async fn test_vote_since_admission(&self, node: usize) -> Result<(), NodeError> {
         let result = match self.state(node) {
-            MemberState::Admitted { epoch, .. } => self.members[node].last_test_vote().result(epoch),
+            MemberState::Admitted { epoch, .. } => self.members[node].test_vote.lock().result(epoch),
             _ => None,
         };
         match result {
@@ -149,15 +149,15 @@ impl Cluster {
     /// inspection, so test votes back off. The pause begins with the vote, since this is dropped if the connection is lost.
     pub(super) async fn keep_tested(&self, node: usize) {
         let member = &self.members[node];
-        let backoff_ends = member.last_test_vote().backoff.as_ref().map(|backoff| backoff.ends);
+        let backoff_ends = member.test_vote.lock().backoff.as_ref().map(|backoff| backoff.ends);
         if let Some(ends) = backoff_ends {
             sleep_until(ends).await;
         }
         self.wait_until_reachable(node).await;
         if let MemberState::Admitted { epoch, .. } = self.state(node)
-            && member.last_test_vote().result(epoch) != Some(Ok(()))
+            && member.test_vote.lock().result(epoch) != Some(Ok(()))
         {
-            member.last_test_vote().back_off(&self.random);
+            member.test_vote.lock().back_off(&self.random);
             _ = self.test_vote(node).await;
         }
         pending::<()>().await;
@@ -166,7 +166,7 @@ impl Cluster {
     fn note_test_vote(&self, node: usize, epoch: Epoch, outcome: &Result<(), NodeError>) {
         let member = &self.members[node];
         // Logged when nothing is locked any more: a subscriber may ask for the health.
-        let is_news = member.last_test_vote().note(epoch, outcome);
+        let is_news = member.test_vote.lock().note(epoch, outcome);
         match outcome {
             Ok(()) if is_news => events::votes_again(member.node.name()),
             Err(error) if is_news => events::cannot_vote(member.node.name(), error),
@@ -210,7 +210,7 @@ mod tests {
         fn event(&self, _: &Event<'_>) {
             let (cluster, (asked, asking)) = (Arc::clone(&self.cluster), mpsc::channel());
             thread::spawn(move || {
-                asked.send(cluster.members[0].last_test_vote().result(Epoch::from_bits(1)).is_some())
+                asked.send(cluster.members[0].test_vote.lock().result(Epoch::from_bits(1)).is_some())
             });
             _ = self.answered.send(asking.recv_timeout(Duration::from_secs(10)) == Ok(true));
         }

@@ -77,6 +77,11 @@ impl Roster {
     pub fn members(&self) -> impl Iterator<Item = MemberId> {
         self.seats.iter().flatten().map(|seat| seat.member)
     }
+
+    /// Their addresses.
+    pub(crate) fn addresses(&self) -> Vec<&str> {
+        self.seats.iter().flatten().map(|seat| &*seat.address).collect()
+    }
 }
 
 /// Ids and rosters as a record keeps them. A roster is a line about the set, and a line for each seat.

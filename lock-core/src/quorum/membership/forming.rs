@@ -65,8 +65,7 @@ impl Membership {
         let missing = self.missing();
         let acceptors: Vec<usize> = self.records().map(|(node, _)| node).collect();
         // A node that was not tried is not missing: it may know the set that this one would take the place of.
-        let all_tried = self.nodes.iter().all(|known| known.was_tried);
-        let all_have_ids = all_tried && acceptors.len() + missing.len() == self.nodes.len();
+        let all_have_ids = self.all_tried() && acceptors.len() + missing.len() == self.nodes.len();
         let contested = self.contested().is_some() && !self.config.form_with_missing;
         if !self.may_go_without(&missing) || !all_have_ids || !self.may_form() || contested {
             return Ok(Vec::new());
@@ -118,12 +117,12 @@ impl Membership {
     }
 
     /// The masters of a set that was formed over this one and may live elsewhere, if a record tells of it.
-    pub(super) fn formed_over_it(&self, roster: &Roster) -> Option<Vec<String>> {
+    pub(super) fn formed_over_it(&self, roster: &Roster) -> Option<String> {
         let rosters = (0..self.nodes.len()).filter_map(|node| self.record(node)?.roster.as_ref());
         // What has become of one whose masters are all in this list, this client sees.
         let is_successor = |other: &&Roster| other.formed_over.contains(&roster.set) && self.some_are_elsewhere(other);
         let successor = rosters.filter(is_successor).max_by_key(|other| other.generation)?;
-        Some(successor.seats.iter().flatten().map(|seat| seat.address.clone()).collect())
+        Some(successor.addresses().join(", "))
     }
 
     /// The sets that a new one is formed over: those that this client knows of, by itself or by the records.

@@ -49,7 +49,7 @@ pub struct Membership {
     pub(super) roster: Option<Roster>,
     pub(super) previous: Vec<MemberId>,
     /// The masters of a set that was formed over this client's, if it saw one of them: its own has ended.
-    pub(super) successor: Option<Vec<String>>,
+    pub(super) successor: Option<String>,
     /// Whether this client was there when the roster was chosen.
     pub(super) chose: bool,
     /// It does not count votes before this time: locks may be held of a set that it left.
@@ -161,6 +161,11 @@ impl Membership {
     /// Forgets what an inspection found. Until the node is tried again, it is not known to be missing.
     pub(crate) fn forget(&mut self, node: usize) {
         (self.nodes[node].seen, self.nodes[node].was_tried) = (None, false);
+    }
+
+    /// Whether each node was tried, whatever came of it.
+    pub(crate) fn all_tried(&self) -> bool {
+        self.nodes.iter().all(|known| known.was_tried)
     }
 
     /// Records what was written to a node.

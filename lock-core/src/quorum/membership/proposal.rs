@@ -48,6 +48,35 @@ impl Proposals {
     pub(super) fn forget(&mut self) {
         (self.current, self.overtaken) = (None, 0);
     }
+
+    /// The present proposal, or a new one; `None` while this client leaves it to those that overtook it. `highest` is the highest ballot
+    /// that a node promised.
+    fn present(
+        &mut self,
+        highest: Option<Ballot>,
+        decision: &Decision<'_>,
+        now: Duration,
+        draw: &mut dyn FnMut() -> u64,
+    ) -> Option<&mut Proposal> {
+        let is_overtaken = |proposal: &mut Proposal| {
+            let is_stale = proposal.value.as_ref().is_some_and(|value| !(decision.concerns)(value));
+            is_stale || highest.is_some_and(|highest| highest > proposal.ballot)
+        };
+        if self.current.take_if(is_overtaken).is_some() {
+            self.overtaken += 1;
+            let most = PAUSE * (1 << self.overtaken.min(5));
+            let share = u32::try_from(draw() % 1024).unwrap_or_default();
+            self.next_at = now + most / 2 + most * share / 2048;
+        }
+        if self.current.is_none() {
+            if now < self.next_at {
+                return None;
+            }
+            self.round = highest.map_or(0, |highest| highest.round).max(self.round).saturating_add(1);
+        }
+        let ballot = Ballot { round: self.round, proposer: self.proposer };
+        Some(self.current.get_or_insert(Proposal { ballot, value: None }))
+    }
 }
 
 impl Membership {
@@ -79,25 +108,7 @@ impl Membership {
             return Ok(Vec::new());
         };
         let highest = acceptors.iter().filter_map(|(_, record)| record.promised).max();
-        let is_overtaken = |proposal: &Proposal| {
-            let is_stale = proposal.value.as_ref().is_some_and(|value| !(decision.concerns)(value));
-            is_stale || highest.is_some_and(|highest| highest > proposal.ballot)
-        };
-        if self.proposals.current.take_if(|proposal| is_overtaken(proposal)).is_some() {
-            self.proposals.overtaken += 1;
-            let most = PAUSE * (1 << self.proposals.overtaken.min(5));
-            let share = u32::try_from(draw() % 1024).unwrap_or_default();
-            self.proposals.next_at = now + most / 2 + most * share / 2048;
-        }
-        if self.proposals.current.is_none() && now < self.proposals.next_at {
-            return Ok(Vec::new());
-        }
-        if self.proposals.current.is_none() {
-            let highest = highest.map_or(0, |highest| highest.round).max(self.proposals.round);
-            self.proposals.round = highest.saturating_add(1);
-        }
-        let ballot = Ballot { round: self.proposals.round, proposer: self.proposals.proposer };
-        let proposal = self.proposals.current.get_or_insert(Proposal { ballot, value: None });
+        let Some(proposal) = self.proposals.present(highest, decision, now, draw) else { return Ok(Vec::new()) };
         let ballot = proposal.ballot;
         let promised = acceptors.iter().filter(|(_, record)| record.promised == Some(ballot));
         if proposal.value.is_none() && promised.count() >= decision.quorum {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::Membership;
 use super::upkeep::quarantine_length;
 use crate::error::{NotMember, Refusal};
-use crate::node::{NodeRecord, Roster};
+use crate::node::{Inspection, NodeRecord, Roster};
 use crate::quorum::majority;
 use crate::random::Epoch;
 
@@ -35,19 +35,9 @@ impl Membership {
         if let Some(refusal) = self.refusal(node) {
             return Standing::Refused(refusal);
         }
-        let Some(roster) = &self.roster else {
-            return Standing::NotMember(match (seen.record.get(), self.contested()) {
-                (Some(record), _) if record.roster.is_some() => NotMember::OtherSet,
-                (_, Some(other)) => {
-                    let addresses: Vec<&str> = other.seats.iter().flatten().map(|seat| &*seat.address).collect();
-                    NotMember::Contested { addresses: addresses.join(", ") }
-                }
-                _ if self.may_go_without(&self.missing()) => NotMember::Unformed { missing: Vec::new() },
-                _ => NotMember::Unformed { missing: self.missing() },
-            });
-        };
+        let Some(roster) = &self.roster else { return Standing::NotMember(self.without_set(seen)) };
         if let Some(addresses) = &self.successor {
-            return Standing::NotMember(NotMember::FormedOver { addresses: addresses.join(", ") });
+            return Standing::NotMember(NotMember::FormedOver { addresses: addresses.clone() });
         }
         if self.config.max_ttl > roster.max_ttl {
             let (ours, theirs) = (self.config.max_ttl, roster.max_ttl);
@@ -85,6 +75,16 @@ impl Membership {
                 Standing::NotMember(NotMember::OtherSet)
             }
             _ => Standing::NotMember(self.candidate(roster)),
+        }
+    }
+
+    /// What a node is while this client knows no set.
+    fn without_set(&self, seen: &Inspection) -> NotMember {
+        match (seen.record.get(), self.contested()) {
+            (Some(record), _) if record.roster.is_some() => NotMember::OtherSet,
+            (_, Some(other)) => NotMember::Contested { addresses: other.addresses().join(", ") },
+            _ if self.may_go_without(&self.missing()) => NotMember::Unformed { missing: Vec::new() },
+            _ => NotMember::Unformed { missing: self.missing() },
         }
     }
 
