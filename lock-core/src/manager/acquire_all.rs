@@ -38,7 +38,7 @@ impl From<LockError> for Interrupted {
 }
 
 impl Inner {
-    /// Takes the locks of a set: all or none.
+    /// Takes the locks of a set: all or none. Of two members with one name, the first counts: those to write come before those to read.
     pub(super) async fn acquire_all(&self, set: &[SetMember]) -> Result<SetGuard, LockError> {
         if !(1..=MAX_SET_LEN).contains(&set.len()) {
             let resource = set.first().map(|member| member.resource.clone()).unwrap_or_default();

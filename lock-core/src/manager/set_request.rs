@@ -1,14 +1,11 @@
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use super::check::check_options;
 use super::request::run_until_lost;
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Leases, SetGuard};
-use crate::limits::OutOfRange;
 use crate::options::LockOptions;
 
 /// A request for the locks on several resources, with options for all of them, which default to the manager's.
@@ -126,16 +123,6 @@ impl SetRequest {
         self
     }
 
-    /// Checks the options without acquiring anything. Not public API: `lock-axum` checks a layer when it is built.
-    ///
-    /// # Errors
-    ///
-    /// The first option that is out of range.
-    #[doc(hidden)]
-    pub fn check_options(&self) -> Result<(), OutOfRange> {
-        check_options(&self.options, self.locks.0.max_ttl)
-    }
-
     /// Acquires all locks, waiting for them up to `wait`.
     ///
     /// If all are free, this takes one round trip, as for one lock. Otherwise the caller keeps those whose names come before
@@ -170,12 +157,11 @@ impl SetRequest {
     /// ```
     pub async fn acquire(self) -> Result<SetGuard, LockError> {
         let templates = self.templates.into_iter().map(Some).chain(std::iter::repeat(None));
-        let written: HashSet<_> = self.resources.iter().take(self.to_write).cloned().collect();
-        let member = |(resource, template)| {
-            let kind = if written.contains(&resource) { Kind::Write } else { Kind::Read };
+        let member = |(place, (resource, template))| {
+            let kind = if place < self.to_write { Kind::Write } else { Kind::Read };
             SetMember { options: LockOptions { template, kind, ..self.options.clone() }, resource }
         };
-        let set: Vec<_> = self.resources.into_iter().zip(templates).map(member).collect();
+        let set: Vec<_> = self.resources.into_iter().zip(templates).enumerate().map(member).collect();
         self.locks.0.acquire_all(&set).await
     }
 
