@@ -17,7 +17,7 @@ use crate::random::Epoch;
 /// cannot have others called, every other one may be missing.
 const HEARD_AGAIN: u8 = 8;
 
-/// One node of the set, and its state.
+/// One node of the manager's list, and its state: a member of the set, unless it is found not to be.
 pub(crate) struct Member {
     pub(crate) node: Arc<dyn LockNode>,
     pub(super) votes: Arc<VoteReporter>,

@@ -61,10 +61,11 @@ impl LockGuard {
         caller: &Span,
     ) -> Self {
         let lease = Lease::new(manager, resource, options, grant, local_hold, caller);
-        if lease.kind() == Kind::Read {
-            lease.begin_to_read();
-        }
         registry.add(lease.clone(), lease.due());
+        // The nodes may have lost the lock before this lease was registered, and then nobody has ended it.
+        if lease.0.grant.is_lost() {
+            lease.end(LossReason::Gone);
+        }
         Self { lease, registry: Some(Arc::clone(registry)), is_holder: true }
     }
 
@@ -215,7 +216,6 @@ impl LockGuard {
         if let Some(registry) = &this.registry {
             registry.readings.add(&this.lease.0.grant);
         }
-        this.lease.begin_to_read();
         this.lease.delegations().end_downgrade();
         // The next caller may read, too, or wait for a turn to write.
         drop(local_hold);

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -9,12 +9,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::bond::Bond;
 use super::delegations::Delegations;
 use super::shared_grant::SharedGrant;
-use super::state::State;
+use super::state::{Bond, State};
 use super::term::{Term, expires};
-use super::tied::Tied;
 use crate::engine::{Engine, Grant, Release};
 use crate::error::{LockError, LossReason};
 use crate::kind::Kind;
@@ -345,16 +343,6 @@ impl Lease {
         self.0.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether this is a lease of a manager on a resource; or on one of its slots, if those are asked for.
-    pub(super) fn is_on(&self, manager: u64, resource: &Resource, kind: Kind) -> bool {
-        self.0.manager == manager && self.0.requested == *resource && self.kind().has_slots() == kind.has_slots()
-    }
-
-    /// Whether this is a lease of a manager on a resource that comes after this one in the order of sets.
-    pub(super) fn is_after(&self, manager: u64, resource: &Resource) -> bool {
-        self.0.manager == manager && self.0.requested.as_str() > resource.as_str()
-    }
-
     pub(crate) fn keys(&self) -> &LockKeys {
         &self.0.grant.keys
     }
@@ -390,17 +378,6 @@ impl Lease {
     /// What the nodes hold for this lease, locked.
     pub(crate) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
         self.0.grant.grant()
-    }
-
-    pub(super) fn tied(&self) -> Weak<dyn Tied> {
-        Arc::downgrade(&self.0) as Weak<dyn Tied>
-    }
-
-    /// Reads by the grant from now on, and ends with the others that do.
-    pub(super) fn begin_to_read(&self) {
-        if !self.0.grant.is_read_by(self.0.id, self.tied()) {
-            self.end(LossReason::Gone);
-        }
     }
 
     /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.

@@ -6,8 +6,7 @@ use std::time::Duration;
 use futures_util::future::select_all;
 
 use super::Lease;
-use super::bond::Bond;
-use super::tied::Tied as _;
+use super::state::Bond;
 use crate::error::{LockError, LossReason};
 
 /// A view of the held locks of a set. Cheap to clone; it cannot release them.
@@ -134,8 +133,8 @@ pub(crate) fn tie(own: &[Lease], outer: &[Lease]) {
     if own.len() + outer.len() < 2 {
         return;
     }
-    let tied = |leases: &[Lease]| leases.iter().map(Lease::tied).collect();
-    let bond = Arc::new(Bond::new(tied(own), tied(outer)));
+    let weak = |leases: &[Lease]| leases.iter().map(|lease| Arc::downgrade(&lease.0)).collect();
+    let bond = Arc::new(Bond::new(weak(own), weak(outer)));
     for lease in own {
         // A lease is acquired for one set.
         _ = lease.0.bond.set(Arc::clone(&bond));

@@ -3,9 +3,8 @@
 //! A [`Lease`] owns the [`Grant`](crate::engine::Grant) of its lock, which those that read the same lock in one process
 //! [share](SharedGrant), and, if its caller waited for the lock, the [`Turn`](crate::waiting::Turn). Its
 //! [`LockGuard`] releases both. The [`renewer`] renews all leases that are in the [`LeaseRegistry`]. The leases of a set of locks
-//! are [tied](tie) together by a [`Bond`](bond::Bond).
+//! are [tied](tie) together by a [`Bond`](state::Bond).
 
-mod bond;
 mod delegations;
 mod guard;
 mod hold_times;
@@ -20,7 +19,6 @@ mod set_guard;
 mod shared_grant;
 mod state;
 mod term;
-mod tied;
 mod upkeep;
 
 pub use self::guard::LockGuard;

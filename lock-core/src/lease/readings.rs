@@ -81,7 +81,7 @@ impl ReadShare {
             registry.readings.get(keys).filter(|grant| terms.ttl == grant.ttl && terms.renew && grant.join())?;
         // From here on, the grant is not released by others.
         let share = Self::new(registry, Arc::clone(&grant));
-        let may_join = may_be_shared(&grant, engine).await;
+        let may_join = may_be_shared(&grant, registry, engine).await;
         // Judged now, not by when the caller came: the nodes' word may be too old by now.
         let fits = grant.grant().as_ref().is_some_and(|grant| terms.fit(grant));
         // It is not offered any longer if its readers were evicted meanwhile.
@@ -117,14 +117,15 @@ impl Drop for ReadShare {
 /// # Cancel safety
 ///
 /// Nothing is lost if the future is dropped.
-async fn may_be_shared(grant: &Arc<SharedGrant>, engine: &Arc<Engine>) -> bool {
+async fn may_be_shared(grant: &Arc<SharedGrant>, registry: &Arc<LeaseRegistry>, engine: &Arc<Engine>) -> bool {
     let (arrived, timeout) = (Instant::now(), engine.node_timeout(grant.ttl));
     loop {
         let Some(word) = grant.sent() else { return false };
         if arrived.saturating_duration_since(word) <= HEARD_LATELY {
             return !grant.is_barred();
         }
-        let question = grant.question(timeout, || ask_nodes(Arc::clone(engine), Arc::clone(grant)).boxed());
+        let ask = || ask_nodes(Arc::clone(engine), Arc::clone(registry), Arc::clone(grant)).boxed();
+        let question = grant.question(timeout, ask);
         if timeout_at(arrived + timeout, question).await.is_err() || grant.sent() == Some(word) {
             return false;
         }

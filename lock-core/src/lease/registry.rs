@@ -1,5 +1,5 @@
 use std::collections::{BTreeSet, HashMap};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::Lease;
 use super::hold_times::HoldTimes;
 use super::readings::Readings;
+use super::shared_grant::SharedGrant;
 use crate::error::LossReason;
 use crate::mutex::Mutex;
 use crate::node::Holder;
@@ -126,6 +127,17 @@ impl LeaseRegistry {
             // It goes on in the background.
             drop(lease.revoke(LossReason::Gone));
         }
+    }
+
+    /// The nodes lost a lock: the lease ends, and so do those that share its grant, not each with its own renewal.
+    pub(super) fn lose(&self, grant: &Arc<SharedGrant>) {
+        // Before the leases are looked for: one that is added later finds that it is lost.
+        grant.lose();
+        let leases = self.leases.lock();
+        let sharing = leases.registered.values().filter(|registered| Arc::ptr_eq(&registered.lease.0.grant, grant));
+        let sharing: Vec<_> = sharing.map(|registered| registered.lease.clone()).collect();
+        drop(leases);
+        sharing.iter().for_each(|lease| lease.end(LossReason::Gone));
     }
 
     pub(crate) fn all(&self) -> Vec<Lease> {

@@ -3,13 +3,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Lease;
 use super::shared_grant::SharedGrant;
-use crate::cluster::Cluster;
+use super::{Lease, LeaseRegistry};
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
 use crate::kind::Kind;
-use crate::node::{LockKeys, Operation, Reply, ReplySender};
+use crate::node::{Operation, Reply, ReplySender};
 use crate::quorum::{RenewalVote, RollCall, Tally, Verdict, word_is_good};
 
 /// A renewal that has its verdict.
@@ -24,9 +23,9 @@ pub(super) struct Renewed {
 /// Renews a lease that is due, up to the verdict. Of the readers that share a grant, one renews it at a time.
 ///
 /// A writer shares its grant with nobody, and waits for no round: the one before may hang on a runtime that stalls.
-pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
+pub(super) async fn renew(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lease) -> Renewed {
     if lease.kind() != Kind::Read {
-        return renew_now(engine, lease).await;
+        return renew_now(engine, registry, lease).await;
     }
     let now = Instant::now();
     let Some(_round) = lease.0.grant.begin_round(now, engine.node_timeout(lease.ttl())) else {
@@ -39,23 +38,23 @@ pub(super) async fn renew(engine: Arc<Engine>, lease: Lease) -> Renewed {
         let due = lease.due();
         return Renewed { lease, due, stragglers: None };
     }
-    renew_now(engine, lease).await
+    renew_now(engine, registry, lease).await
 }
 
 /// One round of renewal. Ends the lease if the nodes lost the lock.
-async fn renew_now(engine: Arc<Engine>, lease: Lease) -> Renewed {
-    let mut extension = Extension::send(&engine, &lease, extend(&lease));
+async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lease) -> Renewed {
+    let mut extension = Extension::of_lease(&engine, &lease, extend(&lease.0.grant));
     let late = lease.renewal_due().map_or(Duration::ZERO, |due| extension.sent.saturating_duration_since(due));
     match extension.verdict().await {
         Verdict::Held => {
             lease.0.hold.renewed(late, lease.ttl());
-            extension.await_stragglers();
+            extension.await_stragglers(lease.renewal_due());
             let due = lease.due();
             Renewed { lease, due, stragglers: Some(extension) }
         }
         Verdict::Lost => {
             lease.0.hold.renewal_lost();
-            lose(&lease);
+            lose(&registry, &lease);
             Renewed { lease, due: Instant::now(), stragglers: None }
         }
         Verdict::Unknown => {
@@ -75,21 +74,23 @@ fn retry_pause(ttl: Duration) -> Duration {
     ttl / 24
 }
 
-/// The nodes lost the lock: the lease ends, and so do those of the other readers that share its grant.
-fn lose(lease: &Lease) {
+/// The nodes lost the lock of a lease.
+fn lose(registry: &LeaseRegistry, lease: &Lease) {
     lease.end(LossReason::Gone);
-    lease.0.grant.lose();
+    if lease.kind() == Kind::Read {
+        registry.lose(&lease.0.grant);
+    }
 }
 
 /// Whether the nodes still have the lock for a lease that was taken a while ago, and that its holder gets only now. Asks them, unless
 /// their word is still good. Ends the lease if they lost it.
-pub(crate) async fn is_still_held(engine: &Arc<Engine>, lease: &Lease) -> bool {
+pub(crate) async fn is_still_held(engine: &Arc<Engine>, registry: &LeaseRegistry, lease: &Lease) -> bool {
     if lease.0.grant.sent().is_some_and(|word| word_is_good(word.elapsed())) {
         return true;
     }
-    let verdict = Extension::send(engine, lease, extend(lease)).verdict().await;
+    let verdict = Extension::of_lease(engine, lease, extend(&lease.0.grant)).verdict().await;
     if verdict == Verdict::Lost {
-        lose(lease);
+        lose(registry, lease);
     }
     verdict == Verdict::Held
 }
@@ -97,17 +98,26 @@ pub(crate) async fn is_still_held(engine: &Arc<Engine>, lease: &Lease) -> bool {
 /// Turns a writer into a reader on the nodes. The lease is extended if they did so.
 pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> Verdict {
     let operation = Operation::Downgrade { owner: lease.owner(), ttl: lease.ttl() };
-    Extension::send(engine, lease, operation).verdict().await
+    Extension::of_lease(engine, lease, operation).verdict().await
 }
 
-fn extend(lease: &Lease) -> Operation {
-    Operation::Extend { owner: lease.owner(), ttl: lease.ttl() }
+/// Asks the nodes for readers that would share a grant: is it still held, and does no writer wait? The grant notes the answer.
+pub(super) async fn ask_nodes(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, grant: Arc<SharedGrant>) {
+    let timeout = engine.node_timeout(grant.ttl);
+    if Extension::send(&engine, &grant, None, extend(&grant), timeout).verdict().await == Verdict::Lost {
+        registry.lose(&grant);
+    }
 }
 
-/// One round of requests that extend the key of a lease, inside its present validity.
+fn extend(grant: &SharedGrant) -> Operation {
+    Operation::Extend { owner: grant.owner, ttl: grant.ttl }
+}
+
+/// One round of requests that extend the key of a grant, for one of its leases or for readers that would share it.
 pub(super) struct Extension {
     engine: Arc<Engine>,
-    lease: Lease,
+    grant: Arc<SharedGrant>,
+    lease: Option<Lease>,
     /// The validity counts from before the requests: a node's time to live begins when it executes one, and that is later.
     sent: Instant,
     deadline: Instant,
@@ -117,12 +127,30 @@ pub(super) struct Extension {
 }
 
 impl Extension {
-    fn send(engine: &Arc<Engine>, lease: &Lease, operation: Operation) -> Self {
-        let sent = Instant::now();
-        // A verdict after the end of the validity is of no use: the holder has been told by then that the lock is lost.
-        let deadline = (sent + lease.remaining()).min(sent + engine.node_timeout(lease.ttl()));
-        let (round, tally) = send_to_all(&engine.cluster, lease.keys(), deadline, operation);
-        Self { engine: Arc::clone(engine), lease: lease.clone(), sent, deadline, round, tally, first_error: None }
+    /// Sends the requests of a lease. A verdict after the end of its validity is of no use: the holder has been told by then that the lock
+    /// is lost.
+    fn of_lease(engine: &Arc<Engine>, lease: &Lease, operation: Operation) -> Self {
+        let timeout = engine.node_timeout(lease.ttl()).min(lease.remaining());
+        Self::send(engine, &lease.0.grant, Some(lease.clone()), operation, timeout)
+    }
+
+    /// Sends the requests to all nodes, to be awaited until a majority has replied.
+    fn send(
+        engine: &Arc<Engine>,
+        grant: &Arc<SharedGrant>,
+        lease: Option<Lease>,
+        operation: Operation,
+        timeout: Duration,
+    ) -> Self {
+        let (cluster, sent) = (&engine.cluster, Instant::now());
+        let deadline = sent + timeout;
+        let (mut round, tally) = (Round::until(cluster, &grant.keys, deadline), Tally::new(cluster.size()));
+        round.await_majority_but(0);
+        for node in 0..cluster.size() {
+            round.send(node, operation);
+        }
+        let (engine, grant) = (Arc::clone(engine), Arc::clone(grant));
+        Self { engine, grant, lease, sent, deadline, round, tally, first_error: None }
     }
 
     /// Counts replies up to the verdict. Extends the lease if the nodes still hold the lock.
@@ -130,7 +158,7 @@ impl Extension {
         while let Some(NodeReply { node, reply }) = self.next().await {
             match self.tally.vote(node, renewal_vote(&reply)) {
                 Some(Verdict::Held) if self.extend_lease() => {
-                    self.lease.0.grant.renewed(self.sent, self.tally.is_barred());
+                    self.grant.renewed(self.sent, self.tally.is_barred());
                     return Verdict::Held;
                 }
                 Some(Verdict::Lost) => return Verdict::Lost,
@@ -146,22 +174,28 @@ impl Extension {
     /// Returns false if the lease ended while the votes were on their way: an end is for good. A lease that is not renewed stays as it
     /// is, and ends when it would have ended.
     fn extend_lease(&self) -> bool {
-        if self.lease.renews() { self.lease.extend(self.sent) } else { self.lease.is_valid() }
+        match &self.lease {
+            Some(lease) if lease.renews() => lease.extend(self.sent),
+            Some(lease) => lease.is_valid(),
+            None => true,
+        }
     }
 
     /// The next reply, unless the lease has ended meanwhile: what was extended is then being deleted.
     async fn next(&mut self) -> Option<NodeReply> {
+        // The readers that wait for the answer have a timer each.
+        let Some(lease) = &self.lease else { return self.round.next_whenever().await };
         tokio::select! {
             biased;
-            () = self.lease.ended().cancelled() => None,
+            () = lease.ended().cancelled() => None,
             reply = self.round.next() => reply,
         }
     }
 
     /// Awaits the nodes that have not replied, but not beyond the next round: a key that is put back counts from that round on, and the
     /// replies of two rounds must not be mixed.
-    fn await_stragglers(&mut self) {
-        if let Some(due) = self.lease.renewal_due().filter(|due| *due < self.deadline) {
+    fn await_stragglers(&mut self, next_round: Option<Instant>) {
+        if let Some(due) = next_round.filter(|due| *due < self.deadline) {
             self.round.extend_until(due);
         }
         self.round.await_all();
@@ -175,13 +209,11 @@ impl Extension {
         while let Some(NodeReply { node, reply }) = self.next().await {
             self.tally.vote(node, renewal_vote(&reply));
         }
-        if self.lease.ended().is_cancelled() {
-            return;
-        }
+        let Some(lease) = self.lease.as_ref().filter(|lease| !lease.ended().is_cancelled()) else { return };
         // After the round was counted: a key that is put back must not count as one that was kept.
-        self.put_back();
+        self.put_back(lease);
         if self.tally.is_everywhere()
-            && let Some(grant) = &mut *self.lease.grant()
+            && let Some(grant) = &mut *self.grant.grant()
         {
             grant.is_everywhere();
         }
@@ -192,50 +224,15 @@ impl Extension {
     ///
     /// By another operation than the renewal: one that extended a key or created it would bring a lost lock back to life beside the
     /// next holder's.
-    fn put_back(&self) {
-        let (lease, cluster) = (&self.lease, &self.engine.cluster);
-        let (owner, ttl, token) = (lease.owner(), lease.ttl(), lease.token().get());
+    fn put_back(&self, lease: &Lease) {
+        let SharedGrant { ref keys, owner, ttl, token, .. } = *self.grant;
         for node in self.tally.gone() {
-            let mut grant = lease.grant();
+            let mut grant = self.grant.grant();
             let Some(grant) = &mut *grant else { return };
             grant.may_be_on(node);
             // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
-            let replace = Operation::Replace { owner, ttl, token, mode: lease.kind().into() };
-            cluster.send(node, &mut RollCall::by_any_roster(), lease.keys(), replace, ReplySender::unwanted());
-        }
-    }
-}
-
-/// Sends an operation to all nodes, to be awaited until a majority has replied.
-fn send_to_all(
-    cluster: &Arc<Cluster>,
-    keys: &LockKeys,
-    deadline: Instant,
-    operation: Operation,
-) -> (Round, Tally<RenewalVote>) {
-    let mut round = Round::until(cluster, keys, deadline);
-    round.await_majority_but(0);
-    for node in 0..cluster.size() {
-        round.send(node, operation);
-    }
-    (round, Tally::new(cluster.size()))
-}
-
-/// One round of extensions, for readers that would share a grant: is it still held, and does no writer wait? The grant notes the
-/// answer.
-pub(super) async fn ask_nodes(engine: Arc<Engine>, grant: Arc<SharedGrant>) {
-    let (ttl, owner, sent) = (grant.ttl, grant.owner, Instant::now());
-    let deadline = sent + engine.node_timeout(ttl);
-    let (mut round, mut tally) = send_to_all(&engine.cluster, &grant.keys, deadline, Operation::Extend { owner, ttl });
-    // The readers that wait for the answer have a timer each.
-    while let Some(NodeReply { node, reply }) = round.next_whenever().await {
-        if let Some(verdict) = tally.vote(node, renewal_vote(&reply)) {
-            match verdict {
-                Verdict::Held => grant.renewed(sent, tally.is_barred()),
-                Verdict::Lost => grant.lose(),
-                Verdict::Unknown => {}
-            }
-            return;
+            let replace = Operation::Replace { owner, ttl, token: token.get(), mode: lease.kind().into() };
+            self.engine.cluster.send(node, &mut RollCall::by_any_roster(), keys, replace, ReplySender::unwanted());
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) async fn run_renewer(engine: Weak<Engine>, registry: Arc<LeaseRegistr
             }
             if lease.renews() && lease.renewal_is_due() {
                 let Some(engine) = engine.upgrade() else { return };
-                renewals.push(renew(engine, lease));
+                renewals.push(renew(engine, Arc::clone(&registry), lease));
             } else {
                 registry.reschedule(&lease, lease.due());
             }

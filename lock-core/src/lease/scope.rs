@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::tied::Tied as _;
 use super::{Lease, Leases};
 use crate::kind::Kind;
 use crate::quorum::validity;
@@ -151,12 +150,14 @@ impl Lease {
 
     /// The lease on a resource of a manager, or on one of its slots if those are asked for, under which this task runs, if it does.
     pub(crate) fn in_scope(manager: u64, resource: &Resource, kind: Kind) -> Option<Self> {
-        Self::find_in_scope(|lease| lease.is_on(manager, resource, kind))
+        let has_slots = |lease: &Self| lease.kind().has_slots() == kind.has_slots();
+        Self::find_in_scope(|lease| lease.0.manager == manager && lease.0.requested == *resource && has_slots(lease))
     }
 
     /// A valid lease of a manager under which this task runs, on a resource that comes after another one in the order of sets.
     pub(crate) fn in_scope_after(manager: u64, resource: &Resource) -> Option<Self> {
-        Self::find_in_scope(|lease| lease.is_after(manager, resource) && lease.is_valid())
+        let is_after = |lease: &Self| lease.0.requested.as_str() > resource.as_str();
+        Self::find_in_scope(|lease| lease.0.manager == manager && is_after(lease) && lease.is_valid())
     }
 
     /// The innermost lease under which this task runs that satisfies a condition.

@@ -1,6 +1,5 @@
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -8,9 +7,7 @@ use futures_util::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
 use super::delegations::Delegations;
-use super::tied::Tied;
 use crate::engine::{Grant, Release};
-use crate::error::LossReason;
 use crate::mutex::Mutex;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
@@ -33,8 +30,8 @@ pub(crate) struct SharedGrant {
     grant: Mutex<Option<Grant>>,
     /// How many leases share it, or may soon. Changes while the grant is locked.
     leases: AtomicUsize,
-    /// The leases that read, by their id: they learn of a loss together. `None` once it is lost.
-    readers: Mutex<Option<BTreeMap<u64, Weak<dyn Tied>>>>,
+    /// Whether the nodes lost the lock.
+    is_lost: AtomicBool,
     /// Whether the nodes said last that a writer waits.
     is_barred: AtomicBool,
     /// When the last round of renewal began.
@@ -58,7 +55,7 @@ impl SharedGrant {
             delegations: Delegations::default(),
             grant: Mutex::new(Some(grant)),
             leases: AtomicUsize::new(1),
-            readers: Mutex::new(Some(BTreeMap::new())),
+            is_lost: AtomicBool::new(false),
             is_barred: AtomicBool::new(false),
             round_began: Mutex::new(None),
             asking: Mutex::new(None),
@@ -82,28 +79,13 @@ impl SharedGrant {
         may_join
     }
 
-    /// A lease reads by it from now on, and ends with the others. Returns false if the grant was lost meanwhile.
-    pub(super) fn is_read_by(&self, id: u64, lease: Weak<dyn Tied>) -> bool {
-        self.readers.lock().as_mut().map(|readers| readers.insert(id, lease)).is_some()
-    }
-
-    /// A lease has ended.
-    pub(super) fn is_read_no_more_by(&self, lease: u64) {
-        if let Some(readers) = &mut *self.readers.lock() {
-            readers.remove(&lease);
-        }
-    }
-
-    /// The nodes lost the lock: all leases that read by it end now, not each with its own renewal, and none joins them.
+    /// The nodes lost the lock: no lease joins the others from now on.
     pub(super) fn lose(&self) {
-        let readers = self.readers.lock().take();
-        for lease in readers.into_iter().flatten().filter_map(|(_, lease)| lease.upgrade()) {
-            lease.end(LossReason::Gone);
-        }
+        self.is_lost.store(true, Ordering::Release);
     }
 
     pub(super) fn is_lost(&self) -> bool {
-        self.readers.lock().is_none()
+        self.is_lost.load(Ordering::Acquire)
     }
 
     /// Shares it with one lease less. Returns what the nodes hold if that was the last.

@@ -2,10 +2,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use super::bond::Bond;
 use super::shared_grant::SharedGrant;
 use super::term::Term;
-use super::tied::Tied;
 use crate::error::LossReason;
 use crate::kind::Kind;
 use crate::mutex::Mutex;
@@ -56,18 +54,19 @@ impl State {
     pub(super) fn take_local_hold(&self) -> Option<LocalHold> {
         self.local_hold.lock().take()
     }
-}
 
-impl Tied for State {
-    fn is_valid_alone(&self) -> bool {
+    /// Whether the lock is still held, whatever became of other locks of its set.
+    pub(super) fn is_valid_alone(&self) -> bool {
         self.term.check().inspect_err(|reason| self.end(*reason)).is_ok()
     }
 
-    fn remaining_alone(&self) -> Duration {
+    /// The remaining validity, whatever becomes of other locks of its set.
+    pub(super) fn remaining_alone(&self) -> Duration {
         self.term.remaining()
     }
 
-    fn end(&self, reason: LossReason) {
+    /// Ends the lease for good; unless it was released, also the other leases of its set.
+    pub(super) fn end(&self, reason: LossReason) {
         if self.end_alone(reason)
             && reason != LossReason::Released
             && let Some(bond) = self.bond()
@@ -76,14 +75,12 @@ impl Tied for State {
         }
     }
 
+    /// Ends the lease, but no other of its set. Returns whether it had not ended before.
     fn end_alone(&self, reason: LossReason) -> bool {
         let first = self.term.end(reason);
         // The guard takes it before it ends the lease; otherwise it is passed on now.
         drop(self.take_local_hold());
         if first {
-            if self.kind() == Kind::Read {
-                self.grant.is_read_no_more_by(self.id);
-            }
             self.hold.end(reason, self.term.age());
             let inner_sets = std::mem::take(&mut *self.inner_sets.lock());
             // They have a `max_hold` of their own.
@@ -91,5 +88,65 @@ impl Tied for State {
             inner_sets.iter().filter_map(Weak::upgrade).for_each(|set| set.end(reason));
         }
         first
+    }
+}
+
+/// What makes the loss of one lock of a set the loss of all.
+pub(super) struct Bond {
+    /// The leases that were acquired for the set. They end with it.
+    own: Vec<Weak<State>>,
+    /// Those that the set shares with outer scopes. They end it, and not the other way round.
+    outer: Vec<Weak<State>>,
+    /// Whether the set was released: then each lease ends by itself.
+    released: AtomicBool,
+}
+
+impl Bond {
+    /// Of a set that is complete.
+    pub(super) fn new(own: Vec<Weak<State>>, outer: Vec<Weak<State>>) -> Self {
+        Self { own, outer, released: AtomicBool::new(false) }
+    }
+
+    /// Whether every lock is still held. Ends the leases of the set if one is not.
+    pub(super) fn is_valid(&self) -> bool {
+        let valid = self.leases().all(|lease| lease.is_valid_alone());
+        if !valid {
+            self.end(LossReason::SetLost);
+        }
+        valid
+    }
+
+    /// The remaining validity of the lock that has the least.
+    pub(super) fn remaining(&self) -> Duration {
+        self.leases().map(|lease| lease.remaining_alone()).min().unwrap_or_default()
+    }
+
+    /// One of the leases ended for this reason, and so do all others of the set.
+    pub(super) fn end(&self, reason: LossReason) {
+        if self.is_released() {
+            return;
+        }
+        let reason = match reason {
+            // These are about the set as a whole.
+            LossReason::MaxHold | LossReason::ShutDown => reason,
+            LossReason::Expired | LossReason::Gone | LossReason::SetLost | LossReason::Released => LossReason::SetLost,
+        };
+        for lease in self.own.iter().filter_map(Weak::upgrade) {
+            lease.end_alone(reason);
+        }
+    }
+
+    /// The set is being released.
+    pub(super) fn release(&self) {
+        self.released.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    /// The leases that were not dropped: those were lost, which ended the others, or released.
+    fn leases(&self) -> impl Iterator<Item = Arc<State>> {
+        self.own.iter().chain(&self.outer).filter_map(Weak::upgrade)
     }
 }

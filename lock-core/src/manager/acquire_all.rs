@@ -24,19 +24,6 @@ struct SetLock<'a> {
     keys: LockKeys,
 }
 
-/// Why the locks of a set were not gathered.
-enum Interrupted {
-    /// One that was held was lost while the caller waited for another.
-    Lost,
-    Failed(LockError),
-}
-
-impl From<LockError> for Interrupted {
-    fn from(error: LockError) -> Self {
-        Self::Failed(error)
-    }
-}
-
 impl Inner {
     /// Takes the locks of a set: all or none. Of two members with one name, the first counts: those to write come before those to read.
     pub(super) async fn acquire_all(&self, set: &[SetMember]) -> Result<SetGuard, LockError> {
@@ -106,18 +93,14 @@ impl Inner {
         let first = &locks[0].caller;
         loop {
             let gathered = if first.options.wait.is_zero() {
-                self.try_all_once(locks).await.map_err(Interrupted::Failed)
+                Some(self.try_all_once(locks).await?)
             } else {
-                self.gather(locks, outer).await
+                self.gather(locks, outer).await?
             };
-            match gathered {
-                Ok(guards) => {
-                    if self.complete(&guards, outer, first).await {
-                        return Ok(guards);
-                    }
-                }
-                Err(Interrupted::Lost) => {}
-                Err(Interrupted::Failed(error)) => return Err(error),
+            if let Some(guards) = gathered
+                && self.complete(&guards, outer, first).await
+            {
+                return Ok(guards);
             }
             // From the beginning, unless an outer lease was lost: that one cannot be acquired again in its own scope.
             outer.iter().try_for_each(Lease::check)?;
@@ -136,7 +119,11 @@ impl Inner {
                 return false;
             }
         }
-        if !join_all(own.iter().map(|lease| is_still_held(&self.engine, lease))).await.into_iter().all(|held| held) {
+        if !join_all(own.iter().map(|lease| is_still_held(&self.engine, &self.leases, lease)))
+            .await
+            .into_iter()
+            .all(|held| held)
+        {
             return false;
         }
         tie(&own, outer);
@@ -155,28 +142,21 @@ impl Inner {
         }
         let wanted: Vec<_> = locks.iter().map(|lock| lock.caller.wants(&lock.keys, 1)).collect();
         let outcomes = self.attempt_all(&wanted, AttemptKind::New, locks[0].caller.started).await;
-        // As the outcomes of all locks are known, what was granted is released before the caller is answered.
-        let (mut grants, mut failed) = (Vec::with_capacity(locks.len()), None);
-        for (lock, outcome) in locks.iter().zip(outcomes) {
-            match outcome {
-                Ok(grant) => grants.push(grant),
-                Err(reason) => _ = failed.get_or_insert((lock, reason)),
+        let outcomes = outcomes.into_iter().zip(locks);
+        let grants =
+            outcomes.map(|(outcome, lock)| outcome.map(|grant| (lock, grant)).map_err(|failed| (lock, failed)));
+        match grants.collect::<Result<Vec<_>, _>>() {
+            Ok(grants) => {
+                Ok(grants.into_iter().map(|(lock, grant)| self.begin(lock, Taken::Grant(grant, None))).collect())
             }
-        }
-        match failed {
-            None => {
-                Ok(locks.iter().zip(grants).map(|(lock, grant)| self.begin(lock, Taken::Grant(grant, None))).collect())
-            }
-            Some((lock, reason)) => {
-                drop(grants);
-                Err(self.answer(&lock.caller, reason).await)
-            }
+            // What was granted has been dropped, and so is released before the caller is answered.
+            Err((lock, failed)) => Err(self.answer(&lock.caller, failed).await),
         }
     }
 
     /// Takes all locks, one batch after another. Between them, the caller waits for the first lock that it did not get, and holds
-    /// only those that come before it.
-    async fn gather(&self, locks: &[SetLock<'_>], outer: &[Lease]) -> Result<Vec<LockGuard>, Interrupted> {
+    /// only those that come before it. `None` if one of these was lost meanwhile.
+    async fn gather(&self, locks: &[SetLock<'_>], outer: &[Lease]) -> Result<Option<Vec<LockGuard>>, LockError> {
         let mut held: Vec<LockGuard> = Vec::with_capacity(locks.len());
         while let Some(first) = locks.get(held.len()) {
             self.check_open(&first.caller)?;
@@ -184,7 +164,8 @@ impl Inner {
             // A lock alone has its attempt where it is waited for.
             if let rest @ [_, _, ..] = &locks[held.len()..] {
                 let kind = if held.is_empty() { AttemptKind::New } else { AttemptKind::Woken };
-                let (granted, next) = unless_lost(&held, outer, self.batch(rest, kind)).await?;
+                let batch = unless_lost(&held, outer, self.batch(rest, kind)).await;
+                let Some((granted, next)) = batch else { return Ok(None) };
                 let begin = |(lock, (grant, turn))| self.begin(lock, Taken::Grant(grant, Some(LocalHold::Turn(turn))));
                 held.extend(rest.iter().zip(granted).map(begin));
                 turn = next;
@@ -197,10 +178,10 @@ impl Inner {
                 }
             };
             let waiting = waiting.instrument(lock.caller.acquiring.span().clone());
-            let taken = unless_lost(&held, outer, waiting).await??;
-            held.push(self.begin(lock, taken));
+            let Some(taken) = unless_lost(&held, outer, waiting).await else { return Ok(None) };
+            held.push(self.begin(lock, taken?));
         }
-        Ok(held)
+        Ok(Some(held))
     }
 
     /// Makes one attempt for each of these locks, up to the first whose turn is another caller's. Returns what it keeps, and the turn
@@ -240,14 +221,14 @@ impl Inner {
     }
 }
 
-/// Does work while the locks that are held are not lost.
-async fn unless_lost<T>(held: &[LockGuard], outer: &[Lease], work: impl Future<Output = T>) -> Result<T, Interrupted> {
+/// Does work while the locks that are held are not lost; `None` if one is.
+async fn unless_lost<T>(held: &[LockGuard], outer: &[Lease], work: impl Future<Output = T>) -> Option<T> {
     if held.is_empty() && outer.is_empty() {
-        return Ok(work.await);
+        return Some(work.await);
     }
     tokio::select! {
         biased;
-        () = any_lost(held.iter().map(LockGuard::lease).chain(outer.iter().cloned()).collect()) => Err(Interrupted::Lost),
-        done = work => Ok(done),
+        () = any_lost(held.iter().map(LockGuard::lease).chain(outer.iter().cloned()).collect()) => None,
+        done = work => Some(done),
     }
 }
