@@ -107,25 +107,16 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquisition {
     terms: Terms,
-    nodes: Vec<VoteState>,
+    nodes: Vec<Votes>,
     phase: Phase,
 }
 
-/// What is known of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum VoteState {
-    Open,
-    Granted { token: u64, confirm: Confirm },
-    Held { remaining: Option<Duration> },
-    NoReply,
-}
-
-/// The vote of a granting node on the token of the present round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Confirm {
-    Open,
-    Confirmed,
-    Refused { fence: u64 },
+/// The votes of one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Votes {
+    acquire: Option<AcquireVote>,
+    /// On the token of the present round, by a node that granted.
+    confirm: Option<ConfirmVote>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,18 +134,14 @@ impl Acquisition {
     /// An attempt on `nodes` nodes, before the first vote.
     #[must_use]
     pub fn new(nodes: usize, terms: Terms) -> Self {
-        Self { terms, nodes: vec![VoteState::Open; nodes], phase: Phase::Gathering }
+        Self { terms, nodes: vec![Votes::default(); nodes], phase: Phase::Gathering }
     }
 
     /// Counts a node's vote on the acquire, `elapsed` after the attempt began.
     pub fn acquire_vote(&mut self, node: usize, vote: AcquireVote, elapsed: Duration) -> Step {
         // A node votes once. The engine gives up on a node that is late, and its reply must not count beside that.
-        let Some(state @ VoteState::Open) = self.nodes.get_mut(node) else { return Step::Wait };
-        *state = match vote {
-            AcquireVote::Granted { token } => VoteState::Granted { token, confirm: Confirm::Open },
-            AcquireVote::Held { remaining } => VoteState::Held { remaining },
-            AcquireVote::NoReply => VoteState::NoReply,
-        };
+        let Some(votes @ Votes { acquire: None, .. }) = self.nodes.get_mut(node) else { return Step::Wait };
+        votes.acquire = Some(vote);
         match (self.phase, vote) {
             (Phase::Gathering, _) => self.count_grants(elapsed),
             // A late grant joins the present round: it may be the one that completes the majority.
@@ -173,21 +160,19 @@ impl Acquisition {
             Phase::Confirming { round: present, .. } if present == round => {}
             _ => return Step::Wait,
         }
-        let Some(state) = self.nodes.get_mut(node) else { return Step::Wait };
-        let VoteState::Granted { confirm: confirm @ Confirm::Open, .. } = state else { return Step::Wait };
+        let Some(votes) = self.nodes.get_mut(node).filter(|votes| votes.may_confirm()) else { return Step::Wait };
         match vote {
-            ConfirmVote::Confirmed => *confirm = Confirm::Confirmed,
-            ConfirmVote::Refused { fence } => *confirm = Confirm::Refused { fence },
             // Its grant counts no more, either: whether it holds the key is not known.
-            ConfirmVote::NoReply => *state = VoteState::NoReply,
+            ConfirmVote::NoReply => votes.acquire = Some(AcquireVote::NoReply),
+            _ => votes.confirm = Some(vote),
         }
         self.count_confirms(elapsed)
     }
 
     fn count_grants(&mut self, elapsed: Duration) -> Step {
         let quorum = majority(self.nodes.len());
-        let open = self.count(|state| matches!(state, VoteState::Open));
-        let grants: Vec<u64> = self.grants().map(|(_, token, _)| token).collect();
+        let open = self.count(|votes| votes.acquire.is_none());
+        let grants: Vec<u64> = self.grants().map(|(_, token)| token).collect();
         if grants.len() < quorum {
             return if grants.len() + open < quorum { self.fail_when_classified() } else { Step::Wait };
         }
@@ -202,9 +187,8 @@ impl Acquisition {
     fn count_confirms(&mut self, elapsed: Duration) -> Step {
         let Phase::Confirming { round, token } = self.phase else { return Step::Wait };
         let quorum = majority(self.nodes.len());
-        let open =
-            self.count(|state| matches!(state, VoteState::Open | VoteState::Granted { confirm: Confirm::Open, .. }));
-        let confirmed = self.count(|state| matches!(state, VoteState::Granted { confirm: Confirm::Confirmed, .. }));
+        let open = self.count(|votes| votes.acquire.is_none() || votes.may_confirm());
+        let confirmed = self.count(|votes| votes.confirm == Some(ConfirmVote::Confirmed));
         if confirmed >= quorum {
             return self.decide(token, elapsed);
         }
@@ -212,8 +196,8 @@ impl Acquisition {
             return Step::Wait;
         }
         // Only a fence that is higher is worth another round. A node that refused for another reason has lost the key.
-        let higher = self.grants().filter_map(|(_, _, confirm)| match confirm {
-            Confirm::Refused { fence: seen } if seen > token => Some(seen),
+        let higher = self.nodes.iter().filter_map(|votes| match votes.confirm {
+            Some(ConfirmVote::Refused { fence: seen }) if seen > token => Some(seen),
             _ => None,
         });
         let next = higher.max().and_then(|seen| seen.checked_add(self.terms.tokens.into()));
@@ -232,12 +216,8 @@ impl Acquisition {
         }
         self.phase = Phase::Confirming { round, token };
         // All of them, also those that confirmed the token of the first round: a majority has to have the same one.
-        for state in &mut self.nodes {
-            if let VoteState::Granted { confirm, .. } = state {
-                *confirm = Confirm::Open;
-            }
-        }
-        Step::Confirm { round, token, nodes: self.grants().map(|(node, ..)| node).collect() }
+        self.nodes.iter_mut().for_each(|votes| votes.confirm = None);
+        Step::Confirm { round, token, nodes: self.grants().map(|(node, _)| node).collect() }
     }
 
     fn decide(&mut self, token: u64, elapsed: Duration) -> Step {
@@ -256,8 +236,8 @@ impl Acquisition {
     /// of an outage when the nodes are not there. Taking the one for the other costs more than the last replies do.
     fn fail_when_classified(&mut self) -> Step {
         let quorum = majority(self.nodes.len());
-        let open = self.count(|state| matches!(state, VoteState::Open));
-        let answered = self.count(|state| matches!(state, VoteState::Granted { .. } | VoteState::Held { .. }));
+        let open = self.count(|votes| votes.acquire.is_none());
+        let answered = self.count(|votes| !matches!(votes.acquire, None | Some(AcquireVote::NoReply)));
         if answered >= quorum {
             let free_in = self.free_in();
             self.fail(Failure::Contended { free_in })
@@ -275,29 +255,34 @@ impl Acquisition {
 
     /// When a majority of the nodes will be free: when enough keys have expired, unless they are renewed.
     fn free_in(&self) -> Option<Duration> {
-        let mut times: Vec<Duration> = self
-            .nodes
-            .iter()
-            .filter_map(|state| match state {
-                // This attempt is about to release it.
-                VoteState::Granted { .. } => Some(Duration::ZERO),
-                VoteState::Held { remaining } => *remaining,
-                VoteState::Open | VoteState::NoReply => None,
-            })
-            .collect();
+        let time = |votes: &Votes| match votes.acquire? {
+            // This attempt is about to release it.
+            AcquireVote::Granted { .. } => Some(Duration::ZERO),
+            AcquireVote::Held { remaining } => remaining,
+            AcquireVote::NoReply => None,
+        };
+        let mut times: Vec<Duration> = self.nodes.iter().filter_map(time).collect();
         times.sort_unstable();
         times.get(majority(self.nodes.len()) - 1).copied()
     }
 
-    fn count(&self, wanted: impl Fn(&VoteState) -> bool) -> usize {
-        self.nodes.iter().filter(|state| wanted(state)).count()
+    fn count(&self, wanted: impl Fn(&Votes) -> bool) -> usize {
+        self.nodes.iter().filter(|votes| wanted(votes)).count()
     }
 
-    fn grants(&self) -> impl Iterator<Item = (usize, u64, Confirm)> + '_ {
-        self.nodes.iter().enumerate().filter_map(|(node, state)| match state {
-            VoteState::Granted { token, confirm } => Some((node, *token, *confirm)),
+    /// The nodes that granted, each with its token.
+    fn grants(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.nodes.iter().enumerate().filter_map(|(node, votes)| match votes.acquire {
+            Some(AcquireVote::Granted { token }) => Some((node, token)),
             _ => None,
         })
+    }
+}
+
+impl Votes {
+    /// Whether the node granted, and has not voted on the token of the present round.
+    fn may_confirm(&self) -> bool {
+        matches!(self, Self { acquire: Some(AcquireVote::Granted { .. }), confirm: None })
     }
 }
 

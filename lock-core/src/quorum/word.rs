@@ -5,7 +5,7 @@ use std::time::Duration;
 /// granted or extended. Longer than most replies take: what is longer costs a caller a request, and nothing else.
 pub const WORD_TTL: Duration = Duration::from_millis(100);
 
-/// Whether the nodes' word is still good for another caller, when so much time has passed since the requests were sent.
+/// Whether the nodes' word is still good for another caller, when this much time has passed since the requests were sent.
 ///
 /// # Why nobody gets an evicted lock beside its successor
 ///
