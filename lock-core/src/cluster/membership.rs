@@ -11,6 +11,7 @@ use super::cluster::NotedRoster;
 use super::{Cluster, MemberState, NodeSet};
 use crate::error::{NodeError, NotMember};
 use crate::node::{FenceReading, Inspection, NodeFuture};
+use crate::observer::NodeChanged;
 use crate::quorum::{LogPositions, Membership, MembershipStep, Outage, Standing};
 
 /// How long an inspection or a step may take, connecting included.
@@ -312,8 +313,9 @@ impl Cluster {
         let member = &self.members[node];
         let is_another = std::mem::discriminant(&*member.state.borrow()) != std::mem::discriminant(&state);
         if is_another {
-            super::events::state_changed(member.node.name(), &state);
-            self.reporter.node_changed(member.node.name(), state.accepts_requests());
+            let (node, up) = (member.node.name(), state.accepts_requests());
+            super::events::state_changed(node, &state);
+            self.reporter.report(|observer| observer.node_changed(&NodeChanged { node, up }));
         } else if *member.state.borrow() == state {
             return;
         }

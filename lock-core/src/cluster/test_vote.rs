@@ -28,14 +28,8 @@ pub(super) struct TestVote {
     cast_in: Option<Epoch>,
     /// Why it was no grant.
     complaint: Complaint,
-    /// How long to wait before the next one, unless one is granted before.
-    backoff: Option<Backoff>,
-}
-
-/// A pause, as it was before jitter, and when it ends.
-struct Backoff {
-    pause: Duration,
-    ends: Instant,
+    /// The pause before the next one, without jitter, and when it ends; unless one is granted before.
+    backoff: Option<(Duration, Instant)>,
 }
 
 impl TestVote {
@@ -51,8 +45,8 @@ impl TestVote {
 
     /// Begins the pause after a test vote that is being cast.
     fn back_off(&mut self, random: &Random) {
-        let pause = self.backoff.as_ref().map_or(BACKOFF.0, |last| (last.pause * 2).min(BACKOFF.1));
-        self.backoff = Some(Backoff { pause, ends: Instant::now() + random.jitter(pause) });
+        let pause = self.backoff.map_or(BACKOFF.0, |(last, _)| (last * 2).min(BACKOFF.1));
+        self.backoff = Some((pause, Instant::now() + random.jitter(pause)));
     }
 
     /// Notes what came of a test vote. Returns whether that is news: another cause than before, or the end of one.
@@ -149,8 +143,8 @@ impl Cluster {
     /// inspection, so test votes back off. The pause begins with the vote, since this is dropped if the connection is lost.
     pub(super) async fn keep_tested(&self, node: usize) {
         let member = &self.members[node];
-        let backoff_ends = member.test_vote.lock().backoff.as_ref().map(|backoff| backoff.ends);
-        if let Some(ends) = backoff_ends {
+        let backoff = member.test_vote.lock().backoff;
+        if let Some((_, ends)) = backoff {
             sleep_until(ends).await;
         }
         self.wait_until_reachable(node).await;

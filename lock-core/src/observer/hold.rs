@@ -120,7 +120,7 @@ impl Hold {
         self.reporter.report(|observer| observer.renewal_ended(&RenewalEnded { template, outcome }));
     }
 
-    /// Logs an event in `lock.hold`, which is in the caller's span. Both are entered, so that whoever records only the second
+    /// Logs an event in `lock.hold`, which is in the caller's span. Both are entered, so that a subscriber that records only the second
     /// one finds the event there: subscribers do not look for the parent of a span that they do not record.
     fn in_spans(&self, log: impl FnOnce()) {
         let (hold, caller) = match &*self.spans.lock() {

@@ -1,4 +1,4 @@
-//! The metrics. Each is a field here with a line where it is registered, and a line where it is recorded.
+//! The metrics. Each is a field here, with a line where it is described, where it is registered, and where it is recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -50,53 +50,50 @@ struct NodeMetrics {
 
 impl TemplateMetrics {
     fn register(template: &str) -> Self {
+        describe();
         let of = Labeled("template", template);
         Self {
-            waiting: of.gauge("lock_waiting", "The callers that wait for a lock"),
-            held: of.gauge("lock_held", "The locks that are held"),
-            attempts: of.counter("lock_attempts_total", "How often the nodes were asked for a lock"),
-            handovers: of.counter("lock_handovers_total", "Locks that went to the next caller of the same process"),
-            acquire: of.histograms(
-                "lock_acquire_duration_seconds",
-                "How long callers waited for a lock, by how that ended",
-                "outcome",
-                AcquireOutcome::NAMES,
-            ),
-            hold: of.histograms(
-                "lock_hold_duration_seconds",
-                "How long locks were held, by how that ended",
-                "end",
-                HoldEnd::NAMES,
-            ),
-            renewals: of.counters(
-                "lock_renewals_total",
-                "How often the nodes were asked to extend a lease, by what they replied",
-                "outcome",
-                RenewalOutcome::NAMES,
-            ),
-            lost: of.counters(
-                "lock_lost_total",
-                "Leases that ended before they were released, by the reason",
-                "reason",
-                &LOSSES.map(|(_, name)| name),
-            ),
+            waiting: of.gauge("lock_waiting"),
+            held: of.gauge("lock_held"),
+            attempts: of.counter("lock_attempts_total"),
+            handovers: of.counter("lock_handovers_total"),
+            acquire: of.histograms("lock_acquire_duration_seconds", "outcome", AcquireOutcome::NAMES),
+            hold: of.histograms("lock_hold_duration_seconds", "end", HoldEnd::NAMES),
+            renewals: of.counters("lock_renewals_total", "outcome", RenewalOutcome::NAMES),
+            lost: of.counters("lock_lost_total", "reason", &LOSSES.map(|(_, name)| name)),
         }
     }
 }
 
 impl NodeMetrics {
     fn register(node: &str) -> Self {
+        describe();
         let of = Labeled("node", node);
         Self {
-            up: of.gauge("lock_node_up", "Whether a node votes: 1 or 0"),
-            votes: of.histograms(
-                "lock_node_duration_seconds",
-                "How long a node took to vote on a lock, by its vote",
-                "outcome",
-                VoteOutcome::NAMES,
-            ),
+            up: of.gauge("lock_node_up"),
+            votes: of.histograms("lock_node_duration_seconds", "outcome", VoteOutcome::NAMES),
         }
     }
+}
+
+/// Describes the metrics to the recorder that they are registered with.
+fn describe() {
+    use Unit::{Count, Seconds};
+
+    describe_gauge!("lock_waiting", Count, "The callers that wait for a lock");
+    describe_gauge!("lock_held", Count, "The locks that are held");
+    describe_gauge!("lock_node_up", Count, "Whether a node votes: 1 or 0");
+    describe_counter!("lock_attempts_total", Count, "How often the nodes were asked for a lock");
+    describe_counter!("lock_handovers_total", Count, "Locks that went to the next caller of the same process");
+    describe_counter!(
+        "lock_renewals_total",
+        Count,
+        "How often the nodes were asked to extend a lease, by what they replied"
+    );
+    describe_counter!("lock_lost_total", Count, "Leases that ended before they were released, by the reason");
+    describe_histogram!("lock_acquire_duration_seconds", Seconds, "How long callers waited, by how that ended");
+    describe_histogram!("lock_hold_duration_seconds", Seconds, "How long locks were held, by how that ended");
+    describe_histogram!("lock_node_duration_seconds", Seconds, "How long a node took to vote on a lock, by its vote");
 }
 
 /// The observer that records metrics.
@@ -173,40 +170,24 @@ fn with<T>(map: &RwLock<HashMap<String, T>>, name: &str, register: impl FnOnce(&
     record(map.write().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert(registered));
 }
 
-/// The label that all metrics of a template or of a node have. Registers and describes them; of those with another label, one for each
-/// of its values, in their order.
+/// The label that all metrics of a template or of a node have. Of those with another label, it registers one for each of its values, in
+/// their order.
 struct Labeled<'a>(&'static str, &'a str);
 
 impl Labeled<'_> {
-    fn gauge(&self, name: &'static str, what: &'static str) -> Gauge {
-        describe_gauge!(name, Unit::Count, what);
+    fn gauge(&self, name: &'static str) -> Gauge {
         gauge!(name, self.0 => self.1.to_owned())
     }
 
-    fn counter(&self, name: &'static str, what: &'static str) -> Counter {
-        describe_counter!(name, Unit::Count, what);
+    fn counter(&self, name: &'static str) -> Counter {
         counter!(name, self.0 => self.1.to_owned())
     }
 
-    fn counters(
-        &self,
-        name: &'static str,
-        what: &'static str,
-        label: &'static str,
-        values: &[&'static str],
-    ) -> Vec<Counter> {
-        describe_counter!(name, Unit::Count, what);
+    fn counters(&self, name: &'static str, label: &'static str, values: &[&'static str]) -> Vec<Counter> {
         values.iter().map(|value| counter!(name, self.0 => self.1.to_owned(), label => *value)).collect()
     }
 
-    fn histograms(
-        &self,
-        name: &'static str,
-        what: &'static str,
-        label: &'static str,
-        values: &[&'static str],
-    ) -> Vec<Histogram> {
-        describe_histogram!(name, Unit::Seconds, what);
+    fn histograms(&self, name: &'static str, label: &'static str, values: &[&'static str]) -> Vec<Histogram> {
         values.iter().map(|value| histogram!(name, self.0 => self.1.to_owned(), label => *value)).collect()
     }
 }

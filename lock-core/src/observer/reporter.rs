@@ -2,7 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{LockObserver, NodeChanged};
+use super::LockObserver;
 
 /// Tells the observers of a manager what happened.
 #[derive(Default)]
@@ -44,9 +44,5 @@ impl Reporter {
                     "an observer panicked; locks are not affected, and further panics are not logged");
             }
         }
-    }
-
-    pub(crate) fn node_changed(&self, node: &str, up: bool) {
-        self.report(|observer| observer.node_changed(&NodeChanged { node, up }));
     }
 }
