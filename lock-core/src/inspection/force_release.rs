@@ -66,10 +66,10 @@ impl ForceRelease {
         let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
         let votes: Vec<HoldingVote<&Holder>> = states.iter().map(|state| holding_vote(state.as_ref())).collect();
         let Some(holders) = to_evict(&votes) else {
-            return Err(self.no_quorum(began, self.failures(states.iter().map(|state| state.as_ref().err()))));
+            return Err(self.no_quorum(began, &states));
         };
         if holders.contains(&&Holder::NotALock) {
-            return Err(self.not_a_lock(began, &votes));
+            return Err(self.not_a_lock(began, &states));
         }
         // Of a lock that is read, all readers.
         let is_shared = holders.contains(&&Holder::Readers);
@@ -94,7 +94,7 @@ impl ForceRelease {
             round += 1;
             let Some(token) = eviction_token(highest, cluster.clock()) else {
                 let used_up = NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() };
-                return Err(self.no_quorum(began, self.failures(epochs.iter().map(|_| Some(&used_up)))));
+                return Err(self.no_quorum(began, &vec![Err::<(), _>(used_up); epochs.len()]));
             };
             let (keys, barred_for) = (&self.keys, self.barred_for());
             let evict = |epoch| Evict { keys: keys.clone(), epoch, holders: holders.clone(), token, barred_for };
@@ -102,7 +102,7 @@ impl ForceRelease {
             for (freed, reply) in freed.iter_mut().zip(&replies) {
                 *freed |= matches!(reply, Ok(Eviction::Evicted { deleted: true }));
             }
-            // Whoever deleted the keys: another forced release may have done so since this one saw the holders.
+            // Also if this round deleted no key: another forced release may have, since this one saw the holders.
             if !holders.is_empty() && replies.iter().any(|reply| matches!(reply, Ok(Eviction::Evicted { .. }))) {
                 free_at = Instant::now() + EVICTION_GAP;
             }
@@ -114,10 +114,7 @@ impl ForceRelease {
                     return Ok(forced);
                 }
                 EvictVerdict::Again { above } if round < MAX_ROUNDS => highest = highest.max(above),
-                EvictVerdict::NoQuorum => {
-                    let failures = self.failures(replies.iter().map(|reply| reply.as_ref().err()));
-                    return Err(self.no_quorum(began, failures));
-                }
+                EvictVerdict::NoQuorum => return Err(self.no_quorum(began, &replies)),
                 EvictVerdict::Again { .. } | EvictVerdict::Superseded => return Err(self.superseded(began, &replies)),
             }
             sleep(self.engine.random.jitter(PAUSE)).await;
@@ -143,37 +140,32 @@ impl ForceRelease {
         forced
     }
 
-    fn no_quorum(&self, began: Instant, votes: Vec<NodeVote>) -> LockError {
+    fn no_quorum<T>(&self, began: Instant, replies: &[Result<T, NodeError>]) -> LockError {
+        let votes = self.votes(replies, |_| None);
         LockError::NoQuorum { resource: self.resource.clone(), waited: began.elapsed(), votes }
     }
 
-    fn not_a_lock(&self, began: Instant, votes: &[HoldingVote<&Holder>]) -> LockError {
-        let votes = self.votes(votes.iter().map(|vote| match vote {
-            HoldingVote::Held(Holder::NotALock) => Some(Vote::NotALock),
-            _ => None,
-        }));
+    fn not_a_lock(&self, began: Instant, states: &[Result<LockState, NodeError>]) -> LockError {
+        let is_not = |state: &LockState| (state.holder == Some(Holder::NotALock)).then_some(Vote::NotALock);
+        let votes = self.votes(states, is_not);
         LockError::NotALock { resource: self.resource.clone(), waited: began.elapsed(), votes }
     }
 
     /// Somebody else has the lock by now.
     fn superseded(&self, began: Instant, replies: &[Result<Eviction, NodeError>]) -> LockError {
-        let votes = self.votes(replies.iter().map(|reply| match reply {
-            Ok(Eviction::Superseded) => Some(Vote::Held { remaining: None }),
-            Ok(_) => None,
-            Err(error) => Some(Vote::Failed(error.clone())),
-        }));
-        let resource = self.resource.clone();
+        let is_held = |reply: &Eviction| (*reply == Eviction::Superseded).then_some(Vote::Held { remaining: None });
+        let (resource, votes) = (self.resource.clone(), self.votes(replies, is_held));
         let typical_hold = self.leases.typical_hold(&resource);
         LockError::Contended { resource, waited: began.elapsed(), free_in: None, typical_hold, votes }
     }
 
-    fn failures<'a>(&self, errors: impl Iterator<Item = Option<&'a NodeError>>) -> Vec<NodeVote> {
-        self.votes(errors.map(|error| error.cloned().map(Vote::Failed)))
-    }
-
-    /// The votes of those nodes that have one.
-    fn votes(&self, votes: impl Iterator<Item = Option<Vote>>) -> Vec<NodeVote> {
+    /// The votes of the nodes that failed, and of those whose reply is one.
+    fn votes<T>(&self, replies: &[Result<T, NodeError>], vote: impl Fn(&T) -> Option<Vote>) -> Vec<NodeVote> {
         let names = self.engine.cluster.members.iter().map(|member| member.node.name().to_owned());
+        let votes = replies.iter().map(|reply| match reply {
+            Ok(reply) => vote(reply),
+            Err(error) => Some(Vote::Failed(error.clone())),
+        });
         names.zip(votes).filter_map(|(node, vote)| Some(NodeVote { node, vote: vote? })).collect()
     }
 }
