@@ -11,12 +11,6 @@ use crate::quorum::majority;
 /// How long after a test vote that was lost the masters are asked again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Why no majority would grant a lock, and whether that may pass by itself.
-struct Failed {
-    error: ConnectError,
-    may_pass: bool,
-}
-
 /// Waits until a majority of the masters would grant a lock, or is not to be expected, or the time is over.
 pub(super) async fn check_masters(cluster: &Cluster, connect_timeout: Duration) -> Result<(), ConnectError> {
     let deadline = Instant::now() + connect_timeout;
@@ -26,7 +20,7 @@ pub(super) async fn check_masters(cluster: &Cluster, connect_timeout: Duration) 
             cluster.published_until(|| !is_worth_waiting(cluster)).await;
         };
         let is_late = timeout_at(deadline, connected).await.is_err();
-        let Err(Failed { error, may_pass }) = check(cluster).await else { return Ok(()) };
+        let Err((error, may_pass)) = check(cluster).await else { return Ok(()) };
         if is_late || !may_pass || Instant::now() + PAUSE >= deadline {
             return Err(error);
         }
@@ -35,9 +29,8 @@ pub(super) async fn check_masters(cluster: &Cluster, connect_timeout: Duration) 
     }
 }
 
-/// Whether a majority of the masters would grant a lock.
-async fn check(cluster: &Cluster) -> Result<(), Failed> {
-    let lasting = |error: ConnectError| Failed { error, may_pass: false };
+/// Whether a majority of the masters would grant a lock; if not, why, and whether that may pass by itself.
+async fn check(cluster: &Cluster) -> Result<(), (ConnectError, bool)> {
     let nodes = cluster.size();
     let problems = join_all((0..nodes).map(|node| problem(cluster, node))).await;
     let (mut unreachable, mut not_formed, mut passing) = (Vec::new(), None, 0);
@@ -47,7 +40,7 @@ async fn check(cluster: &Cluster) -> Result<(), Failed> {
             None => {}
             Some(problem) if ends_by_itself(&problem) => {}
             Some(NodeError::Refused(refusal)) => {
-                return Err(lasting(ConfigError::RefusedNode { node: name, refusal }.into()));
+                return Err((ConfigError::RefusedNode { node: name, refusal }.into(), false));
             }
             Some(NodeError::NotMember(NotMember::Unformed { missing })) if !missing.is_empty() => {
                 not_formed = Some(missing);
@@ -61,9 +54,9 @@ async fn check(cluster: &Cluster) -> Result<(), Failed> {
     let (reachable, quorum) = (nodes - unreachable.len(), majority(nodes));
     if reachable < quorum {
         let error = ConnectError::NoQuorum { nodes, reachable, unreachable };
-        return Err(Failed { error, may_pass: reachable + passing >= quorum });
+        return Err((error, reachable + passing >= quorum));
     }
-    not_formed.map_or(Ok(()), |missing| Err(lasting(ConnectError::NotFormed { missing })))
+    not_formed.map_or(Ok(()), |missing| Err((ConnectError::NotFormed { missing }, false)))
 }
 
 /// Whether no majority can be used, but one could be as soon as what is wrong with some masters has passed.

@@ -25,7 +25,7 @@ pub enum ConfigError {
     #[cfg(feature = "redis")]
     #[error(
         "replicated is for masters that are named with redis, redis_factory or sentinel, and {node} is not; for a Redis server among \
-         the nodes([...]), use RedisNode::replicated in its place"
+         the nodes([...]), use RedisNode::replicated"
     )]
     ReplicatedNode {
         /// Its name.

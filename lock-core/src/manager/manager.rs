@@ -136,10 +136,7 @@ impl LockManager {
     /// # }
     /// ```
     #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
-    pub fn lock_all<I>(&self, resources: I) -> SetRequest
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    pub fn lock_all(&self, resources: impl IntoIterator<Item: AsRef<str>>) -> SetRequest {
         SetRequest::new(self.clone(), resources)
     }
 

@@ -101,7 +101,7 @@ impl LockRequest {
 
     /// Sets the minimum validity: a grant with less of it left counts as failed.
     ///
-    /// Inside the scope of the same lock, the shared lease is waited for until a renewal gives it so much, up to `wait`. If none
+    /// Inside the scope of the same lock, the caller waits until a renewal gives the shared lease that much, up to `wait`. If none
     /// can, or not in time, this is [`Expired`](LockError::Expired), and the lease goes on.
     ///
     /// From zero to just below the time to live. Defaults to the manager's `min_validity`.

@@ -115,10 +115,7 @@ impl SetRequest {
     /// [`LockRequest::template`](crate::LockRequest::template).
     ///
     /// Use fixed texts. Defaults to none, which [`LockObserver`](crate::LockObserver)s are told as `other`.
-    pub fn templates<I>(mut self, templates: I) -> Self
-    where
-        I: IntoIterator<Item: Into<Arc<str>>>,
-    {
+    pub fn templates(mut self, templates: impl IntoIterator<Item: Into<Arc<str>>>) -> Self {
         self.templates = templates.into_iter().map(Into::into).collect();
         self
     }

@@ -1,12 +1,11 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::LockManager;
-use crate::engine::Engine;
+use super::manager::Inner;
 use crate::error::LossReason;
-use crate::lease::{Lease, LeaseRegistry};
+use crate::lease::Lease;
 
 /// How long a shutdown waits for releases that the nodes have not acknowledged, after the holders are gone. Keys that are left
 /// expire with their time to live.
@@ -138,33 +137,28 @@ impl LockManager {
     /// ```
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         self.close();
-        shut_down(&self.0.engine, &self.0.leases, grace).await
-    }
-}
-
-/// Waits for the holders, revokes the leases that are left, waits for the releases, and ends all background work. The manager is
-/// closed already.
-async fn shut_down(engine: &Arc<Engine>, leases: &LeaseRegistry, grace: Duration) -> ShutdownReport {
-    let holders = leases.all().len();
-    _ = timeout(grace, leases.wait_until_empty()).await;
-    let left = leases.all();
-    // A lease that was lost before is not revoked, although its guard is alive.
-    let revoked = left.iter().filter(|lease| Lease::is_valid(lease)).count();
-    for lease in &left {
-        drop(lease.revoke(LossReason::ShutDown));
-        leases.remove(lease);
-    }
-    engine.tracker.close();
-    if timeout(RELEASE_GRACE, engine.tracker.wait()).await.is_err() {
+        let Inner { engine, leases, .. } = &*self.0;
+        let holders = leases.all().len();
+        _ = timeout(grace, leases.wait_until_empty()).await;
+        let left = leases.all();
+        // A lease that was lost before is not revoked, although its guard is alive.
+        let revoked = left.iter().filter(|lease| Lease::is_valid(lease)).count();
+        for lease in &left {
+            drop(lease.revoke(LossReason::ShutDown));
+            leases.remove(lease);
+        }
+        engine.tracker.close();
+        if timeout(RELEASE_GRACE, engine.tracker.wait()).await.is_err() {
+            engine.finished.cancel();
+            // Not without a limit: an acquisition or a release whose future is kept but never polled does not end.
+            _ = timeout(RELEASE_GRACE, engine.tracker.wait()).await;
+        }
+        // Also for what goes on without anybody who waits: no node is to be reached any more.
         engine.finished.cancel();
-        // Not without a limit: an acquisition or a release whose future is kept but never polled does not end.
-        _ = timeout(RELEASE_GRACE, engine.tracker.wait()).await;
+        engine.home.end().await;
+        if revoked > 0 {
+            tracing::warn!(name: "lock.shutdown_revoked", revoked, "leases were revoked at the end of the shutdown grace");
+        }
+        ShutdownReport { released: holders.saturating_sub(revoked), revoked }
     }
-    // Also for what goes on without anybody who waits: no node is to be reached any more.
-    engine.finished.cancel();
-    engine.home.end().await;
-    if revoked > 0 {
-        tracing::warn!(name: "lock.shutdown_revoked", revoked, "leases were revoked at the end of the shutdown grace");
-    }
-    ShutdownReport { released: holders.saturating_sub(revoked), revoked }
 }

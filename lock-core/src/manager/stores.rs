@@ -72,13 +72,9 @@ impl LockManagerBuilder {
     ///     .connect_lazy()?;
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
-    pub fn redis<I>(mut self, urls: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
-        let node = |url: I::Item| Ok(NamedNode::Redis(RedisNode::from_url(url.as_ref())?));
-        self.nodes.extend(urls.into_iter().map(node));
+    pub fn redis(mut self, urls: impl IntoIterator<Item: AsRef<str>>) -> Self {
+        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Redis(RedisNode::from_url(url.as_ref())?)));
+        self.nodes.extend(nodes);
         self
     }
 
@@ -121,11 +117,7 @@ impl LockManagerBuilder {
     /// let locks = LockManager::builder().sentinel(sentinels, "redis://app:secret@mymaster").connect_lazy()?;
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
-    pub fn sentinel<I>(mut self, sentinels: I, master: impl AsRef<str>) -> Self
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
+    pub fn sentinel(mut self, sentinels: impl IntoIterator<Item: AsRef<str>>, master: impl AsRef<str>) -> Self {
         let node = RedisNode::from_sentinel(sentinels, master.as_ref());
         self.nodes.push(node.map(NamedNode::Redis).map_err(ConfigError::from));
         self
@@ -182,13 +174,9 @@ impl LockManagerBuilder {
     /// let locks = LockManager::builder().postgres(["postgres://app:secret@10.0.0.1/shop"]).connect_lazy()?;
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
-    pub fn postgres<I>(mut self, urls: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
-        let node = |url: I::Item| Ok(NamedNode::Other(Arc::new(PostgresNode::from_url(url.as_ref())?)));
-        self.nodes.extend(urls.into_iter().map(node));
+    pub fn postgres(mut self, urls: impl IntoIterator<Item: AsRef<str>>) -> Self {
+        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Other(Arc::new(PostgresNode::from_url(url.as_ref())?))));
+        self.nodes.extend(nodes);
         self
     }
 }
@@ -213,7 +201,7 @@ impl LockManagerBuilder {
     pub fn zookeeper(mut self, address: impl AsRef<str>) -> Self {
         let node = ZooKeeperNode::from_address(address.as_ref());
         self.nodes.push(node.map(|node| NamedNode::Other(Arc::new(node))).map_err(ConfigError::from));
-        self.default_max_ttl = ZOOKEEPER_MAX_TTL;
+        self.max_ttl.get_or_insert(ZOOKEEPER_MAX_TTL);
         self
     }
 }

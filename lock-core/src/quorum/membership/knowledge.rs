@@ -9,7 +9,7 @@ use crate::node::{FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, R
 use crate::quorum::majority;
 
 /// What a client is configured with.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MembershipConfig {
     /// The names of the nodes in its list, which are the addresses in the rosters that it proposes.
     pub names: Vec<String>,
@@ -29,14 +29,7 @@ pub struct MembershipConfig {
 impl MembershipConfig {
     /// For unit tests: the nodes of these names, and otherwise the defaults.
     pub(crate) fn of(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self {
-            names: names.into_iter().map(Into::into).collect(),
-            max_ttl: Duration::from_secs(60),
-            set_name: String::new(),
-            form_with_missing: false,
-            assume_durable: false,
-            passive: false,
-        }
+        Self { names: names.into_iter().map(Into::into).collect(), max_ttl: Duration::from_secs(60), ..Self::default() }
     }
 }
 

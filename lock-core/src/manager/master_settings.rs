@@ -1,0 +1,221 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LockManagerBuilder;
+use super::stores::NamedNode;
+use crate::node::LockNode;
+
+/// The masters, and the set that they are.
+impl LockManagerBuilder {
+    /// Adds masters of any kind, such as [`MemoryNode`](crate::MemoryNode).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_core::{LockManager, MemoryNode};
+    ///
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let locks = LockManager::builder().nodes(nodes.clone()).connect().await?;
+    /// nodes[0].set_down(true);
+    /// let guard = locks.lock("stock:42").acquire().await?; // two of three are a majority
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn nodes(mut self, nodes: impl IntoIterator<Item: LockNode>) -> Self {
+        self.nodes.extend(nodes.into_iter().map(|node| Ok(NamedNode::Other(Arc::new(node)))));
+        self
+    }
+
+    /// Sets the prefix of all keys. With an empty prefix, lock keys are named as a plain Redlock names them, and the two kinds of
+    /// clients exclude each other.
+    ///
+    /// Up to 512 bytes without control characters and braces. Defaults to `lock:`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .prefix("shop:") // the lock "stock:42" has the key shop:stock:42
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets the name of this set of masters. A client with another name is refused, so that the addresses of another set are
+    /// noticed.
+    ///
+    /// Defaults to an empty name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .set_name("locks of the shop")
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn set_name(mut self, name: impl Into<String>) -> Self {
+        self.config.set_name = name.into();
+        self
+    }
+
+    /// Sets the longest time to live that any lock of this manager may ask for. A master that joins the set, or lost its data,
+    /// grants no locks for as long as the longest `max_ttl` that any client of the set had.
+    ///
+    /// From 100 ms to one day. Defaults to 60 s; for a ZooKeeper ensemble that is named by its address, to 30 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockError, LockManager, MemoryNode};
+    /// let locks = LockManager::builder().nodes([MemoryNode::new()]).max_ttl(Duration::from_secs(20)).connect().await?;
+    /// let too_long = locks.lock("report:daily").ttl(Duration::from_secs(30)).acquire().await;
+    /// assert!(matches!(too_long, Err(LockError::InvalidOptions { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.max_ttl = Some(max_ttl);
+        self
+    }
+
+    /// Sets how long a node is given to reply, from when the request is written to the connection.
+    ///
+    /// From 1 ms to 10 s. Defaults to what the slowest kind of node in the set needs: for Redis, a twentieth of the time to live, but
+    /// at least 5 ms and at most 50 ms; for PostgreSQL, a fifth, but at least 50 ms and at most 2 s; for ZooKeeper, 2 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .node_timeout(Duration::from_millis(200)) // the masters are on another continent
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
+        self.node_timeout = Some(node_timeout);
+        self
+    }
+
+    /// Sets how long [`connect`](Self::connect) waits for masters that are starting, while no majority can be used: those to which the first
+    /// connection is still being made, and those at which an attempt failed in a way that may pass. The latter are tried again: nobody
+    /// listens at the address, a name is not known, the connection is closed or takes no more clients, no reply comes in time, Redis is
+    /// loading its data (`LOADING`), PostgreSQL is starting up (`57P03`), a ZooKeeper ensemble has no leader, the sentinels do not agree.
+    ///
+    /// It does not wait for what does not pass by itself: a refused login, a server of another kind, a master that must not be used or
+    /// belongs to another set, one that refuses writes. A wrong host or port looks like a master that is starting, and is reported
+    /// when the time is over.
+    ///
+    /// From 100 ms to 10 minutes. Defaults to 10 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{ConnectError, LockManager, MemoryNode};
+    /// let node = MemoryNode::new();
+    /// node.set_down(true);
+    /// let builder = LockManager::builder().nodes([node]).connect_timeout(Duration::from_secs(1));
+    /// assert!(matches!(builder.connect().await, Err(ConnectError::NotFormed { .. } | ConnectError::NoQuorum { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout;
+        self
+    }
+
+    /// Sets whether this manager only looks at who the masters are: it forms no set, lets no master join, and changes nothing about the
+    /// members. For tools that must leave no trace where there is no set. Locks work as long as other managers keep the set in order; this
+    /// one does not bring masters back that forgot.
+    ///
+    /// Defaults to `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .passive(true) // a tool that only looks
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn passive(mut self, passive: bool) -> Self {
+        self.config.passive = passive;
+        self
+    }
+
+    /// Sets whether a new set is formed although some of its masters do not answer, or a majority of its masters lost their data.
+    /// All masters that answer then grant nothing for `max_ttl`, and a majority of the list has to answer.
+    ///
+    /// Nothing can tell a new set from one whose masters are at other addresses than this list says, if the masters that are in the
+    /// list were wiped. So this is for a person to decide, once, and not for the settings of a service.
+    ///
+    /// Defaults to `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use lock_core::{LockManager, MemoryNode};
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// nodes[2].set_down(true); // and it will not come back
+    /// let builder = LockManager::builder().nodes(nodes).max_ttl(Duration::from_secs(10));
+    /// let locks = builder.form_with_missing(true).connect().await?; // the two are in quarantine
+    /// tokio::time::sleep(Duration::from_secs(30)).await;
+    /// drop(locks.lock("stock:42").acquire().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn form_with_missing(mut self, form_with_missing: bool) -> Self {
+        self.config.form_with_missing = form_with_missing;
+        self
+    }
+
+    /// Sets whether the **only** master is trusted to have all its data after a restart, if its record survived and it says that
+    /// every write is on disk before it is acknowledged (`appendonly yes`, `appendfsync always`). It then needs no quarantine.
+    ///
+    /// The server cannot know that, and these break the promise of one holder at a time:
+    ///
+    /// - it ran with `appendfsync everysec` before, lost its last second, and was switched to `always` at that restart;
+    /// - it was started from a backup;
+    /// - it is a standby that was promoted, which had not received everything.
+    ///
+    /// Only for a single master; with several, a restarted one sits out its quarantine while the others go on. Defaults to `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1"]) // the only one: appendonly yes, appendfsync always
+    ///     .assume_durable(true)
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn assume_durable(mut self, assume_durable: bool) -> Self {
+        self.config.assume_durable = assume_durable;
+        self
+    }
+}
