@@ -21,6 +21,7 @@ struct Param<'a> {
     injected: Option<Injected>,
 }
 
+/// In one piece, so that the code that is generated is read in one piece.
 pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) -> TokenStream {
     let Function { attrs, inner_attrs, vis, sig, .. } = function;
     let site = Span::mixed_site();
