@@ -2,11 +2,25 @@
 
 /// The error of a claim.
 macro_rules! claim_error {
-    ($database:ty, $failed:literal) => {
+    ($module:ident, $database:ty, $failed:literal) => {
         /// Why a claim failed.
         ///
         /// A handler can return it. [`Stale`](Self::Stale) is then answered as [`StaleToken`](super::StaleToken) is, with 409.
         /// [`Database`](Self::Database) is answered with 500 and logged as the event `lock.claim_failed`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use lock_axum::fence::", stringify!($module), "::ClaimError;")]
+        ///
+        /// /// For a job that runs again when it failed.
+        /// fn is_worth_another_try(error: &ClaimError) -> bool {
+        ///     match error {
+        ///         ClaimError::Stale(_) => false, // a later holder of the lock is at work
+        ///         ClaimError::Database(_) => true, // roll back, and claim again
+        ///     }
+        /// }
+        /// ```
         #[derive(Debug, ::thiserror::Error)]
         pub enum ClaimError {
             /// A later holder of the lock has claimed the resource.
@@ -31,12 +45,27 @@ macro_rules! claim_error {
 /// The error of a check in PostgreSQL.
 #[cfg(any(feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
 macro_rules! check_error {
-    ($database:ty) => {
+    ($module:ident, $database:ty) => {
         /// Why a check failed.
         ///
         /// A handler can return it. [`Stale`](Self::Stale) is then answered as [`StaleToken`](super::StaleToken) is, with 409.
         /// [`Database`](Self::Database) and [`Isolation`](Self::Isolation) are answered with 500 and logged as the event
         /// `lock.claim_failed`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use lock_axum::fence::", stringify!($module), "::CheckError;")]
+        ///
+        /// /// What becomes of a page that was read, if it may be outdated.
+        /// fn may_be_shown(checked: Result<(), CheckError>) -> Result<bool, CheckError> {
+        ///     match checked {
+        ///         Ok(()) => Ok(true),
+        ///         Err(CheckError::Stale(_)) => Ok(false), // a later writer has claimed: read again under a new lock
+        ///         Err(failed) => Err(failed), // it is not known whether one has
+        ///     }
+        /// }
+        /// ```
         #[derive(Debug, ::thiserror::Error)]
         pub enum CheckError {
             /// A later holder of the lock has claimed the resource.

@@ -118,4 +118,4 @@ pub fn check_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(
     if seen.is_none() { Ok(()) } else { Err(refused("sqlite", claimant.clone(), seen).into()) }
 }
 
-super::errors::claim_error!(::rusqlite::Error, "SQLite failed.");
+super::errors::claim_error!(rusqlite, ::rusqlite::Error, "SQLite failed.");

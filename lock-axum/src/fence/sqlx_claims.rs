@@ -99,8 +99,8 @@ macro_rules! claims {
             if has_a_snapshot(&level) { Err(CheckError::Isolation { level }) } else { Ok(()) }
         }
 
-        super::errors::claim_error!(::$sqlx::Error, "PostgreSQL or the connection to it failed.");
-        super::errors::check_error!(::$sqlx::Error);
+        super::errors::claim_error!($sqlx, ::$sqlx::Error, "PostgreSQL or the connection to it failed.");
+        super::errors::check_error!($sqlx, ::$sqlx::Error);
     };
 }
 

@@ -130,5 +130,5 @@ pub async fn check_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Re
     if has_a_snapshot(&level) { Err(CheckError::Isolation { level }) } else { Ok(()) }
 }
 
-super::errors::claim_error!(::tokio_postgres::Error, "PostgreSQL or the connection to it failed.");
-super::errors::check_error!(::tokio_postgres::Error);
+super::errors::claim_error!(tokio_postgres, ::tokio_postgres::Error, "PostgreSQL or the connection to it failed.");
+super::errors::check_error!(tokio_postgres, ::tokio_postgres::Error);
