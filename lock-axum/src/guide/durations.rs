@@ -34,7 +34,7 @@
 //!
 //! 5 to 10 seconds suit most requests. From 2 seconds on, a lock is renewed in time even if the runtime that renews it
 //! is blocked, as long as the manager is used on another one. Below one second, masters also have less time to reply:
-//! the [`node_timeout`](crate::LockManagerBuilder::node_timeout) is a twentieth of the `ttl` then, and 50 ms otherwise.
+//! with Redis, the [`node_timeout`](crate::LockManagerBuilder::node_timeout) is a twentieth of the `ttl` then, and 50 ms otherwise.
 //!
 //! No lock may ask for more than [`max_ttl`](crate::LockManagerBuilder::max_ttl). A
 //! restarted master grants nothing for that long, and a margin. So do not raise it for a single long job: renewal is for
