@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::Extensions;
 use http::request::Parts;
 use lock_core::{Lease, LockGuard};
+use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -207,18 +208,9 @@ fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
 ///
 /// Either no [`LockLayer`](crate::LockLayer) with [`hold_until_session_end`](crate::LockLayer::hold_until_session_end)
 /// guards the route, or another extractor has taken the hold: there is one for each request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("no Hold in the request: no LockLayer with hold_until_session_end guards the route, or the Hold was taken")]
 pub struct MissingHold(());
-
-impl fmt::Display for MissingHold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "no Hold in the request: no LockLayer with hold_until_session_end guards the route, or the Hold was taken",
-        )
-    }
-}
-
-impl std::error::Error for MissingHold {}
 
 impl IntoResponse for MissingHold {
     fn into_response(self) -> Response {

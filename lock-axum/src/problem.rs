@@ -23,74 +23,48 @@ pub(crate) struct Retry {
     pub(crate) after: Duration,
 }
 
-/// The types of problems that a client can distinguish.
+/// A type of problems that a client can distinguish: its name and its title.
 #[derive(Clone, Copy, Debug)]
-enum ProblemType {
-    Busy,
-    Unavailable,
-    BufferFull,
-    Lost,
-    KeyInvalid,
-    DelegationRefused,
-    StaleToken,
-}
+struct ProblemType(&'static str, &'static str);
 
-impl ProblemType {
-    fn uri(self) -> &'static str {
-        match self {
-            Self::Busy => "urn:problem:lock-axum:lock-busy",
-            Self::Unavailable => "urn:problem:lock-axum:lock-unavailable",
-            Self::BufferFull => "urn:problem:lock-axum:lock-buffer-full",
-            Self::Lost => "urn:problem:lock-axum:lock-lost",
-            Self::KeyInvalid => "urn:problem:lock-axum:lock-key-invalid",
-            Self::DelegationRefused => "urn:problem:lock-axum:lock-delegation-refused",
-            Self::StaleToken => "urn:problem:lock-axum:stale-fencing-token",
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Busy => "The resource is locked",
-            Self::Unavailable => "Locks are unavailable",
-            Self::BufferFull => "Too many request bodies are in memory",
-            Self::Lost => "The lock was lost",
-            Self::KeyInvalid => "The lock key is invalid",
-            Self::DelegationRefused => "The delegation was refused",
-            Self::StaleToken => "The fencing token is stale",
-        }
-    }
-}
+const BUSY: ProblemType = ProblemType("lock-busy", "The resource is locked");
+const UNAVAILABLE: ProblemType = ProblemType("lock-unavailable", "Locks are unavailable");
+const BUFFER_FULL: ProblemType = ProblemType("lock-buffer-full", "Too many request bodies are in memory");
+const LOST: ProblemType = ProblemType("lock-lost", "The lock was lost");
+const KEY_INVALID: ProblemType = ProblemType("lock-key-invalid", "The lock key is invalid");
+const DELEGATION_REFUSED: ProblemType = ProblemType("lock-delegation-refused", "The delegation was refused");
+const STALE_TOKEN: ProblemType = ProblemType("stale-fencing-token", "The fencing token is stale");
 
 impl Problem {
     pub(crate) fn busy(status: StatusCode, detail: &str, retry: Retry) -> Self {
-        Self { status, problem_type: Some(ProblemType::Busy), detail: Some(detail.to_owned()), retry: Some(retry) }
+        Self { status, problem_type: Some(BUSY), detail: Some(detail.to_owned()), retry: Some(retry) }
     }
 
     /// Always worth another attempt: another instance of the service may be able to acquire locks.
     pub(crate) fn unavailable(detail: &str, retry_after: Duration) -> Self {
         let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, Some(Retry::after(retry_after)));
-        Self { status, problem_type: Some(ProblemType::Unavailable), detail: Some(detail.to_owned()), retry }
+        Self { status, problem_type: Some(UNAVAILABLE), detail: Some(detail.to_owned()), retry }
     }
 
     pub(crate) fn buffer_full(retry_after: Duration) -> Self {
         let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, Some(Retry::after(retry_after)));
         let detail = "the bodies of requests that wait for locks take up all the memory that is set aside for them";
-        Self { status, problem_type: Some(ProblemType::BufferFull), detail: Some(detail.to_owned()), retry }
+        Self { status, problem_type: Some(BUFFER_FULL), detail: Some(detail.to_owned()), retry }
     }
 
     pub(crate) fn lost() -> Self {
         let detail = "the lock was lost before the request completed; the request may or may not have taken effect";
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Self { status, problem_type: Some(ProblemType::Lost), detail: Some(detail.to_owned()), retry: None }
+        Self { status, problem_type: Some(LOST), detail: Some(detail.to_owned()), retry: None }
     }
 
     pub(crate) fn key_invalid(detail: String) -> Self {
         let status = StatusCode::BAD_REQUEST;
-        Self { status, problem_type: Some(ProblemType::KeyInvalid), detail: Some(detail), retry: None }
+        Self { status, problem_type: Some(KEY_INVALID), detail: Some(detail), retry: None }
     }
 
     pub(crate) fn delegation_refused(detail: String) -> Self {
-        let (status, problem_type) = (StatusCode::FORBIDDEN, Some(ProblemType::DelegationRefused));
+        let (status, problem_type) = (StatusCode::FORBIDDEN, Some(DELEGATION_REFUSED));
         Self { status, problem_type, detail: Some(detail), retry: None }
     }
 
@@ -98,7 +72,7 @@ impl Problem {
         let detail =
             "a later request has taken over the resource; the write was refused, and the request may be sent again";
         let status = StatusCode::CONFLICT;
-        Self { status, problem_type: Some(ProblemType::StaleToken), detail: Some(detail.to_owned()), retry: None }
+        Self { status, problem_type: Some(STALE_TOKEN), detail: Some(detail.to_owned()), retry: None }
     }
 
     /// An error of the service itself. The details are in the log, not in the response.
@@ -121,11 +95,11 @@ impl Retry {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut document = json!({
-            "type": self.problem_type.map_or("about:blank", ProblemType::uri),
-            "title": self.problem_type.map_or(self.status.canonical_reason().unwrap_or_default(), ProblemType::title),
-            "status": self.status.as_u16(),
-        });
+        let (uri, title) = match self.problem_type {
+            Some(ProblemType(name, title)) => (format!("urn:problem:lock-axum:{name}"), title),
+            None => ("about:blank".to_owned(), self.status.canonical_reason().unwrap_or_default()),
+        };
+        let mut document = json!({ "type": uri, "title": title, "status": self.status.as_u16() });
         if let Some(detail) = self.detail {
             document["detail"] = detail.into();
         }

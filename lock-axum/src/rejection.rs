@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use lock_core::LockError;
 use lock_core::delegation::AdoptError;
+use thiserror::Error;
 
 use crate::key_error::KeyError;
 use crate::not_delegated::NotDelegated;
@@ -20,8 +21,8 @@ use crate::upload::Stopped;
 /// [`LockLayer`](crate::LockLayer) answers with the same rejections.
 ///
 /// It implements `From<LockError>` and `From<AdoptError>`, so that a handler that acquires a lock or adopts a delegation itself
-/// can return it, too. As an error, it has the [`LockError`], [`AdoptError`] or [`KeyError`] that caused it as its source; its
-/// own message does not repeat theirs.
+/// can return it, too. As an error, it has the text of the [`LockError`], [`AdoptError`] or [`KeyError`] that caused it, and that as its
+/// source.
 ///
 /// # Examples
 ///
@@ -44,31 +45,38 @@ use crate::upload::Stopped;
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Error)]
+#[error(transparent)]
 pub struct LockRejection(Box<Cause>);
 
+/// A log that prints only the text of an error, and not its source, has to say why.
+#[derive(Debug, Error)]
 enum Cause {
+    #[error("{error}")]
     Lock {
+        #[source]
         error: LockError,
         busy_status: StatusCode,
         retry_after: Duration,
     },
-    Key(KeyError),
+    #[error("{0}")]
+    Key(#[source] KeyError),
+    #[error("{error}")]
     Adopt {
+        #[source]
         error: AdoptError,
         retry_after: Duration,
     },
+    #[error("{0}")]
     NotDelegated(NotDelegated),
+    #[error("no lock manager in the request extensions")]
     NoManager,
     /// The request's body was not read.
-    Stopped {
-        stopped: Stopped,
-        retry_after: Duration,
-    },
+    #[error("{stopped}")]
+    Stopped { stopped: Stopped, retry_after: Duration },
     /// In a mutex, because the body of a response is not `Sync`. It is never locked.
-    Answered {
-        status: StatusCode,
-        response: Mutex<Response>,
-    },
+    #[error("answered by on_error with {status}")]
+    Answered { status: StatusCode, response: Mutex<Response> },
 }
 
 impl LockRejection {
@@ -228,42 +236,8 @@ fn busy_retry(error: &LockError, retry_after: Duration) -> Retry {
     Retry { header: retry_after, after: typical.unwrap_or(retry_after) }
 }
 
-impl fmt::Display for LockRejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            // A log that prints only this text, and not the source, has to say why.
-            Cause::Lock { error, .. } => error.fmt(f),
-            Cause::Key(error) => error.fmt(f),
-            Cause::Adopt { error, .. } => error.fmt(f),
-            Cause::NotDelegated(reason) => reason.fmt(f),
-            Cause::NoManager => f.write_str("no lock manager in the request extensions"),
-            Cause::Stopped { stopped: Stopped::Full, .. } => {
-                f.write_str("the bodies of waiting requests exceed max_buffered_bytes")
-            }
-            Cause::Stopped { stopped: Stopped::TimedOut(timeout), .. } => {
-                write!(f, "the request body did not arrive within {timeout:?}")
-            }
-            Cause::Stopped { stopped: Stopped::GivenUp, .. } => {
-                f.write_str("the request body was the slowest when max_buffered_bytes was reached")
-            }
-            Cause::Answered { status, .. } => write!(f, "answered by on_error with {status}"),
-        }
-    }
-}
-
 impl fmt::Debug for LockRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LockRejection({self})")
-    }
-}
-
-impl std::error::Error for LockRejection {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &*self.0 {
-            Cause::Lock { error, .. } => Some(error),
-            Cause::Key(error) => Some(error),
-            Cause::Adopt { error, .. } => Some(error),
-            _ => None,
-        }
     }
 }

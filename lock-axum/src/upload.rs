@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body as _, Frame};
 use lock_core::BufferedBytes;
+use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::problem::Problem;
@@ -26,13 +27,16 @@ pub(crate) struct Upload {
 }
 
 /// Why a body is not read to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Stopped {
     /// The manager has no room for it.
+    #[error("the bodies of waiting requests exceed max_buffered_bytes")]
     Full,
     /// It takes longer than this.
+    #[error("the request body did not arrive within {0:?}")]
     TimedOut(Duration),
     /// It was the slowest when another one needed its room.
+    #[error("the request body was the slowest when max_buffered_bytes was reached")]
     GivenUp,
 }
 

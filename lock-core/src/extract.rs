@@ -1,12 +1,11 @@
 //! `Lease`, `Leases` and `FencingToken` as axum extractors. The orphan rule requires these impls in the crate of the types; everything
 //! else that concerns HTTP is in `lock-axum`.
 
-use std::fmt;
-
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum_core::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
+use thiserror::Error;
 
 use crate::{FencingToken, Lease, Leases, LockManager};
 
@@ -16,12 +15,15 @@ use crate::{FencingToken, Lease, Leases, LockManager};
 #[derive(Clone, Debug)]
 pub struct LockPending(pub LockManager);
 
+const BEFORE_THE_LOCK: &str = "an extractor of a handler with #[distributed_lock] runs before its lock is acquired";
+
 /// The rejection of the extractors `Lease`, `Leases` and `FencingToken` in a request that runs under no lock: `500 Internal Server
 /// Error`.
 ///
 /// Either nothing guards the route, or `#[distributed_lock]` guards its handler: the extractors of that run before its lock
 /// is acquired. The event `lock.not_guarded` says what to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("no {wanted} in the request: {}", if *pending { BEFORE_THE_LOCK } else { "no LockLayer guards the route" })]
 pub struct MissingLease {
     wanted: &'static str,
     /// Whether the lock is acquired after extraction.
@@ -47,19 +49,6 @@ impl MissingLease {
 fn is_pending(parts: &Parts) -> bool {
     parts.extensions.get::<LockPending>().is_some()
 }
-
-impl fmt::Display for MissingLease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = if self.pending {
-            "an extractor of a handler with #[distributed_lock] runs before its lock is acquired"
-        } else {
-            "no LockLayer guards the route"
-        };
-        write!(f, "no {} in the request: {reason}", self.wanted)
-    }
-}
-
-impl std::error::Error for MissingLease {}
 
 impl IntoResponse for MissingLease {
     fn into_response(self) -> Response {
