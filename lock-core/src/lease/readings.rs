@@ -112,7 +112,7 @@ impl Drop for ReadShare {
     }
 }
 
-/// Whether another reader may share a grant, for which no writer has to wait longer. Asks the nodes, if their last word is too old.
+/// Whether another reader may share a grant without making a writer wait longer. Asks the nodes if their last word is too old.
 ///
 /// # Cancel safety
 ///

@@ -69,7 +69,7 @@ impl SetGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if too few nodes replied within the node timeout, for the first lock of which that is so. The
+    /// [`LockError::NoQuorum`] if too few nodes replied within the node timeout, for the first such lock. The
     /// releases continue in the background, and the keys expire with their time to live in any case.
     ///
     /// # Cancel safety

@@ -13,7 +13,7 @@ use crate::resource::Resource;
 
 /// What operators ask, and do.
 impl LockManager {
-    /// The state of the nodes, by asking each of them now: what it is, and then to grant and renew a lock that nobody else can ask for.
+    /// Asks each node for its state now, and then to grant and renew a lock that nobody else can ask for.
     /// Takes up to two seconds if one does not answer. After a [shutdown](Self::shutdown), nothing is asked, and no node is reachable.
     ///
     /// # Cancel safety
@@ -91,8 +91,8 @@ impl LockManager {
         home.run(|| masters::members(Arc::clone(cluster))).await.flatten()
     }
 
-    /// Asks every node now, also nodes that do not vote, what it has of the lock on a resource: who holds it, for how much longer, and
-    /// how many wait. Changes nothing. Takes up to two seconds if a node does not answer.
+    /// Asks every node now, including those that do not vote, about the lock on a resource: who holds it, for how much longer, and how
+    /// many wait. Changes nothing. Takes up to two seconds if a node does not answer.
     ///
     /// Holders are named by [tags](crate::inspection::HolderTag). The nodes do not know which process has a tag.
     ///

@@ -12,7 +12,7 @@ use crate::options::LockOptions;
 /// A request for a lock, of any [`Kind`], with its options, which default to the manager's.
 ///
 /// Inside the scope of the same lock there is one lease, with the kind and the options of the outermost request: `ttl`, `max_hold` and
-/// `renew` of an inner one do not apply. A permit is another lock than that on its resource.
+/// `renew` of an inner one do not apply. A permit and the lock on its resource are two locks.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ impl LockRequest {
     }
 
     /// Sets what the lock allows beside it, for code that decides this at run time. [`LockManager::read`] and
-    /// [`LockManager::permits`] set it, too.
+    /// [`LockManager::permits`] also set it.
     ///
     /// Defaults to [`Kind::Write`].
     ///
