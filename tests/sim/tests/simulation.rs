@@ -190,69 +190,71 @@ fn a_seed_replays_to_the_byte() {
     assert_ne!(run(1, Scenario::Promised, None).history, run(2, Scenario::Promised, None).history);
 }
 
-/// The checkers notice a flawed server within a few hundred seeds. The rarest sign shows in two seeds of a hundred; which ones
-/// they are changes with every change of the engine.
-fn assert_caught(flaw: Flaw, sign: &str) {
-    let shows = |seed: u64| {
+/// The checkers notice a flawed server by each of these signs, within a few hundred seeds. The rarest sign shows in two seeds of a
+/// hundred; which ones they are changes with every change of the engine.
+fn assert_caught(flaw: Flaw, signs: &[&str]) {
+    let mut left = signs.to_vec();
+    for seed in FIRST..FIRST + MOST_SEEDS {
         let outcome = run(seed, Scenario::Promised, Some(flaw));
-        outcome.violations.iter().any(|violation| violation.contains(sign))
-    };
-    let caught = (FIRST..FIRST + MOST_SEEDS).find(|seed| shows(*seed));
-    println!("{flaw:?} is caught by seed {caught:?}: {sign}");
-    assert!(caught.is_some(), "{flaw:?} was not caught: no seed of {MOST_SEEDS} shows {sign:?}");
+        left.retain(|sign| !outcome.violations.iter().any(|violation| violation.contains(sign)));
+        if left.is_empty() {
+            println!("{flaw:?} is caught by seed {seed}: {signs:?}");
+            return;
+        }
+    }
+    panic!("{flaw:?} was not caught: no seed of {MOST_SEEDS} shows {left:?}");
 }
 
 // mutant: exclusion
 #[test]
 fn a_server_that_releases_for_anyone_is_caught() {
-    assert_caught(Flaw::ReleasesForAnyone, "two valid holders");
+    assert_caught(Flaw::ReleasesForAnyone, &["two valid holders"]);
 }
 
 // mutant: quarantine
 #[test]
 fn a_server_that_votes_in_any_epoch_is_caught() {
-    assert_caught(Flaw::VotesInAnyEpoch, "two valid holders");
+    assert_caught(Flaw::VotesInAnyEpoch, &["two valid holders"]);
 }
 
 // mutant: quarantine
 #[test]
 fn a_server_that_sits_out_no_quarantine_is_caught() {
-    assert_caught(Flaw::EndsQuarantinesAtOnce, "two valid holders");
+    assert_caught(Flaw::EndsQuarantinesAtOnce, &["two valid holders"]);
 }
 
 // mutant: fencing
 #[test]
 fn a_server_that_joins_without_its_floor_is_caught() {
-    assert_caught(Flaw::JoinsWithoutFloor, "an acquisition began after");
+    assert_caught(Flaw::JoinsWithoutFloor, &["an acquisition began after"]);
 }
 
 // mutant: no-leaks
 #[test]
 fn a_server_that_ignores_releases_is_caught() {
-    assert_caught(Flaw::IgnoresReleases, "is left on");
+    assert_caught(Flaw::IgnoresReleases, &["is left on"]);
 }
 
 // mutant: fencing
 #[test]
 fn a_server_that_repeats_fences_is_caught() {
-    assert_caught(Flaw::RepeatsFences, "have the same token");
-    assert_caught(Flaw::RepeatsFences, "are lost");
+    assert_caught(Flaw::RepeatsFences, &["have the same token", "are lost"]);
 }
 
 // mutant: fencing
 #[test]
 fn a_server_that_forgets_fences_is_caught() {
-    assert_caught(Flaw::ForgetsFences, "an acquisition began after");
+    assert_caught(Flaw::ForgetsFences, &["an acquisition began after"]);
 }
 
 // mutant: readers
 #[test]
 fn a_server_that_forgets_the_other_readers_is_caught() {
-    assert_caught(Flaw::ForgetsOtherReaders, "two valid holders");
+    assert_caught(Flaw::ForgetsOtherReaders, &["two valid holders"]);
 }
 
 // mutant: turns
 #[test]
 fn a_server_that_reserves_for_too_long_is_caught() {
-    assert_caught(Flaw::ReservesForSeconds, "in line for");
+    assert_caught(Flaw::ReservesForSeconds, &["in line for"]);
 }
