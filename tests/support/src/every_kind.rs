@@ -50,7 +50,7 @@ pub async fn try_every_kind(builder: impl Fn() -> LockManagerBuilder, kinds: &[K
         }
         sleep(TTL / 20).await;
     }
-    for (kind, held) in held {
+    join_all(held.into_iter().map(async |(kind, held)| {
         assert_eq!(held.is_valid(), kind.is_renewed(), "{kind:?}: {:?}", held.leases());
         let forced = theirs.force_release(kind.contested(&name(kind))).await.unwrap();
         let next = kind.rival(&theirs, &name(kind), WAIT).await.unwrap();
@@ -59,14 +59,16 @@ pub async fn try_every_kind(builder: impl Fn() -> LockManagerBuilder, kinds: &[K
             "{kind:?}"
         );
         held.lost().await;
-    }
+    }))
+    .await;
     let held = join_all(kinds.iter().map(async |kind| kind.acquire(&ours, &name(*kind)).await)).await;
     ours.shutdown(NONE).await;
-    for (kind, held) in kinds.iter().zip(held) {
+    join_all(kinds.iter().zip(held).map(async |(kind, held)| {
         let Err(LockError::Lost { reason, .. }) = held.unwrap().leases()[0].check() else { panic!("{kind:?}") };
         assert_eq!(reason, LossReason::ShutDown, "{kind:?}");
         assert!(kind.rival(&theirs, &name(*kind), WAIT).await.unwrap().is_valid(), "{kind:?}");
-    }
+    }))
+    .await;
 }
 
 /// Locks of these kinds are taken on a runtime that meets its fate: nobody else gets one that is valid, and they are renewed by
