@@ -38,7 +38,7 @@ async fn a_mode_that_is_stopped_at_once_sells_nothing_and_fails_nothing() {
     assert!(report.interrupted && report.passed());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn unreachable_masters_are_an_error_not_a_table() {
     // Nothing listens on port 1 of the loopback interface.
     let locks = LockStore::Redis(vec!["redis://127.0.0.1:1".to_owned()]);

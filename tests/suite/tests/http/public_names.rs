@@ -108,7 +108,7 @@ async fn locks_are_taken_by_hand() -> Result<(), Box<dyn Error + Send + Sync>> {
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_memory_node_has_switches_for_faults() {
     let nodes = [(); 3].map(|()| MemoryNode::new());
     nodes[0].set_down(true);
