@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the tests of the workspace:
 #
-#     bash tests/run.sh             the short run
-#     bash tests/run.sh --long      the short run, and then the long models, seeds and chaos
-#     bash tests/run.sh ARGUMENTS   the short run, with more arguments for `cargo test`
+#     bash tests/run.sh                 the short run
+#     bash tests/run.sh --long          the short run, and then the long models, seeds and chaos
+#     bash tests/run.sh -- ARGUMENTS    the short run, with arguments for each of its programs, as in `-- --include-ignored`
+#     bash tests/run.sh ARGUMENTS       what `cargo test` runs with these arguments, as in `--test redis test_votes`
 #
 # The tests need redis-server, redis-sentinel, PostgreSQL, PgBouncer, ZooKeeper, luac of Lua 5.1, Chromium, and Prometheus. Where one of them is
 # missing, it is installed if apt-get is there and allowed.
@@ -93,15 +94,69 @@ if command -v npm >/dev/null && [ ! -d tests/suite/mixed/node_modules ]; then
     npm install --prefix tests/suite/mixed --no-audit --no-fund </dev/null || echo "The packages for Node.js are not installed." >&2
 fi
 
+# The benchmarks bring the most dependencies, and no promise rests on their tests.
+tests=(cargo test --workspace --exclude lock-bench --all-features)
+# Fewer seeds would not show every fault.
+export SIMULATION_SEEDS=${SIMULATION_SEEDS:-60}
 # Most tests wait for servers and timers, so the machine has room for more of them than it has cores.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 
-# The benchmarks bring the most dependencies, and no promise rests on their tests. Fewer seeds would not show every fault.
-SIMULATION_SEEDS=${SIMULATION_SEEDS:-60} cargo test --workspace --exclude lock-bench "$@" </dev/null
+# The tests that wait, for servers or in real time, and leave the processors idle.
+waiting=(chaos core faults http operations postgres redis saga serve worker zookeeper)
+
+# All other files of tests.
+computing() {
+    cargo metadata --no-deps --format-version 1 | grep -o '"kind":\["test"\],"crate_types":\["bin"\],"name":"[^"]*"' |
+        cut -d '"' -f 12 | grep -vx bench | grep -vxF "$(printf '%s\n' "${waiting[@]}")"
+}
+
+# What computes has only what the others leave of the processors, so nothing that they measure takes longer for it.
+compute() {
+    local targets
+    targets=$(computing | sed 's/^/--test=/')
+    mapfile -t targets <<<"$targets"
+    nice -n 19 "${tests[@]}" --no-fail-fast --lib --bins "${targets[@]}" "$@"
+    nice -n 19 "${tests[@]}" --doc
+}
+
+# Ends the jobs that still run, and all servers that they have started. What was stopped has to go on for that.
+end() {
+    local group
+    for group in $(jobs -p); do
+        kill -TERM -- "-$group"
+        kill -CONT -- "-$group"
+    done
+    wait
+    rm -f "$log"
+}
+
+# Runs the tests that wait beside those that compute, whose output follows at the end.
+side_by_side() {
+    local failed=()
+    "${tests[@]}" --no-run
+    log=$(mktemp)
+    trap end EXIT
+    set -m # Each job is a group of processes.
+    compute "$@" >"$log" 2>&1 &
+    "${tests[@]}" --no-fail-fast "${waiting[@]/#/--test=}" "$@" &
+    wait %2 || failed+=("that wait")
+    wait %1 || failed+=("that compute")
+    cat "$log"
+    if [ ${#failed[@]} -gt 0 ]; then
+        printf 'tests %s: failed\n' "${failed[@]}" >&2
+        exit 1
+    fi
+}
+
+if [ "${1---}" = -- ]; then
+    side_by_side "$@" </dev/null
+else
+    "${tests[@]}" "$@" </dev/null
+fi
 
 if $long; then
     # The tests that are too long for the short run are marked as ignored.
-    cargo test --workspace --exclude lock-bench --lib --bins --tests -- --ignored </dev/null
+    "${tests[@]}" --lib --bins --tests -- --ignored </dev/null
     cargo test -p lock-bench </dev/null
     cargo run --release -p lock-model -- all </dev/null
     for scenario in promised clock-jumps amnesia; do
