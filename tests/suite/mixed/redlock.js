@@ -30,8 +30,9 @@ async function enter() {
     }
 }
 
-// It keeps what it got on a minority when it tries again, and then meets its own keys until they expire.
-const ttl = 300;
+// It keeps what it got on a minority when it tries again, and then meets its own keys until they expire. On a busy machine,
+// it may stand still for longer than a few hundred milliseconds, and would be inside beside the next holder.
+const ttl = 1000;
 
 for (;;) {
     const lock = await redlock.acquire([resource], ttl);
