@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use super::metrics;
 use super::{BoxError, Curve, Machine, Plan, Row};
 use super::{
-    burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, processes, readers, scaling,
-    stores, uncontended, waiters, wakeup,
+    burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, permits, processes, readers,
+    scaling, stores, uncontended, waiters, wakeup,
 };
 
 /// A part of the benchmarks: one question.
@@ -39,6 +39,8 @@ pub enum Part {
     Waiters,
     /// One key that many read and one writes.
     Readers,
+    /// Permits of one resource, wanted by many processes.
+    Permits,
     /// Redis, PostgreSQL and ZooKeeper, each beside what its users would take instead.
     Stores,
     /// One of five masters hangs.
@@ -121,6 +123,7 @@ impl Part {
             Self::Wakeup => wakeup::measure(plan).await?,
             Self::Waiters => waiters::measure(plan).await?,
             Self::Readers => readers::measure(plan).await?,
+            Self::Permits => permits::measure(plan).await?,
             Self::Stores => stores::measure(plan).await?,
             Self::Hung => hung::measure(plan).await?,
             Self::Memory => memory::measure(plan).await?,
