@@ -79,9 +79,9 @@
 //!
 //! # What it costs
 //!
-//! One round trip, as for a lock, if the slot is free that this process used last: that is where it begins. Otherwise it looks at all
-//! slots, which takes another round trip, and then tries a free one. If none is free, callers wait in one
-//! queue for all slots, and the first slot that is released goes to the first caller, without polling.
+//! One round trip, as for a lock, if the slot is free that this process used last: that is where it begins. If that one is held,
+//! the masters reply which slots are free, and a second attempt takes one of them. If none is free, callers wait in one
+//! queue for all slots, and a slot that is released goes to one of the first, without polling.
 //!
 //! # What it cannot do
 //!
@@ -92,8 +92,8 @@
 //! - **Permits in a set of locks** (`lock_all`). A set has a fixed order in which its names are taken, which is why it cannot
 //!   deadlock. It is not known in advance which slot will be free. A permit and a lock can be nested, in the order of their names.
 //! - **Different numbers at once.** While instances ask for different numbers, as in a rolling deploy that changes it, at most the
-//!   largest hold. To be sure of a smaller number, wait until the old instances are gone. A slot that is offered to an instance which
-//!   may not have it is declined, and goes to the next.
+//!   largest hold. To be sure of a smaller number, wait until the old instances are gone. An instance gets no slot beyond
+//!   its own number.
 //! - **Together with the lock.** `lock("export")` and `permits("export", 3)` know nothing of each other.
 //!
 //! # Why the masters do not count

@@ -1,7 +1,7 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use super::{Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport};
+use super::{Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport, SlotOffers};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::kind::Kind;
@@ -17,6 +17,7 @@ pub(super) struct AttemptRecord<'a> {
     grant: Grant,
     votes: Vec<Vote>,
     queue: QueueReport,
+    offers: SlotOffers,
     /// Lent by a caller that waits. While a node's reply is pending, its queue position is the grant's to give up.
     positions: Option<&'a mut QueuePositions>,
     /// The nodes that may have had a position before this attempt.
@@ -40,6 +41,7 @@ impl<'a> AttemptRecord<'a> {
             grant: Grant::tentative(engine, keys, options.ttl, NodeSet::all(nodes), position),
             votes: vec![Vote::Pending; nodes],
             queue: QueueReport::default(),
+            offers: SlotOffers::default(),
             positions,
             queued_before,
             options,
@@ -61,6 +63,9 @@ impl<'a> AttemptRecord<'a> {
 
     /// Records what a reply to the acquire says of the node: whether it may hold the key, and whether it has a queue position.
     pub(super) fn replied(&mut self, NodeReply { node, reply }: NodeReply) -> AcquireVote {
+        if let Ok(Reply::Held { offer: Some(offer), .. }) = reply {
+            self.offers.add(node, offer);
+        }
         let entered = match reply {
             Ok(Reply::Held { stranger, position: Some(position), .. }) => {
                 self.queue.add(stranger, position);
@@ -139,7 +144,7 @@ impl<'a> AttemptRecord<'a> {
         let members = &self.grant.engine().cluster.members;
         let names = members.iter().map(|member| member.node.name().to_owned());
         let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();
-        FailedAttempt { failure, votes, queue: self.queue }
+        FailedAttempt { failure, votes, queue: self.queue, offers: self.offers }
     }
 }
 

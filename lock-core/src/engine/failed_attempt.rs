@@ -1,3 +1,4 @@
+use super::SlotOffers;
 use crate::cluster::NodeSet;
 use crate::error::{NodeVote, Vote};
 use crate::node::Position;
@@ -9,12 +10,19 @@ pub(crate) struct FailedAttempt {
     pub(crate) failure: Failure,
     pub(crate) votes: Vec<NodeVote>,
     pub(crate) queue: QueueReport,
+    /// Which slots nodes let the caller take instead.
+    pub(crate) offers: SlotOffers,
 }
 
 impl FailedAttempt {
     /// The result of an attempt that was not made.
     pub(super) fn not_made(votes: Vec<NodeVote>) -> Self {
-        Self { failure: Failure::NoQuorum, votes, queue: QueueReport::default() }
+        Self { failure: Failure::NoQuorum, votes, queue: QueueReport::default(), offers: SlotOffers::default() }
+    }
+
+    /// Whether some nodes granted the lock, but too few: others may have tried at the same time.
+    pub(crate) fn is_split(&self) -> bool {
+        self.votes.iter().any(|vote| matches!(vote.vote, Vote::Granted { .. }))
     }
 
     /// Whether no majority can grant the lock, because too many nodes have something else at its key.

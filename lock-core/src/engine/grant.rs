@@ -13,6 +13,10 @@ use crate::observer::Reporter;
 use crate::quorum::renewal_pause;
 use crate::random::OwnerId;
 
+/// When a slot is put on the nodes that refused it, after the attempt began: until then, they show it as free, and let others try it
+/// before those that have waited longer.
+const PUT_BACK_AFTER: Duration = Duration::from_millis(3);
+
 /// What an attempt may have left on the nodes, and the lock that it won.
 ///
 /// A grant exists before the first request of its attempt is sent, and travels with the lock from there: to the lease, and from
@@ -120,7 +124,9 @@ impl Grant {
 
     /// How long after the last requests they are repeated, for this time to live.
     pub(crate) fn renewal_pause(&self, ttl: Duration) -> Duration {
-        renewal_pause(ttl, self.bare)
+        let pause = renewal_pause(ttl, self.bare);
+        let is_first = self.bare == Some(0) && self.keys().slot().is_some();
+        if is_first { pause.min(PUT_BACK_AFTER) } else { pause }
     }
 
     /// When a majority granted the lock; `None` for an attempt that did not succeed.

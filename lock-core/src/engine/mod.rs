@@ -30,4 +30,4 @@ pub(crate) use self::line::{AttemptKind, AttemptPlace};
 pub(crate) use self::queue_position::QueuePositions;
 pub(crate) use self::release::{Release, Unacknowledged};
 pub(crate) use self::round::{NodeReply, Round};
-pub(crate) use self::slots::SlotsSeen;
+pub(crate) use self::slots::SlotOffers;

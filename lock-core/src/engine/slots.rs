@@ -1,49 +1,91 @@
-use std::time::Duration;
-
-use tokio::time::timeout;
-
-use super::Engine;
-use crate::node::{LockKeys, LockState};
+use crate::node::SlotOffer;
 use crate::quorum::majority;
 
-/// What a look at the slots of a resource found out. A hint: an attempt decides.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct SlotsSeen {
-    /// The slots that a majority of the nodes has free.
-    pub(crate) free: Vec<u32>,
-    /// The slot that will be free first if nobody releases one, and in what time.
-    pub(crate) next: Option<(u32, Duration)>,
+/// Which slots nodes let a caller take. A hint: an attempt decides.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SlotOffers(Vec<(usize, SlotOffer)>);
+
+/// A slot that is worth an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotChoice {
+    pub(crate) slot: u32,
+    /// Whether a majority of the nodes has it free.
+    pub(crate) is_free: bool,
+    /// Whether a majority of the nodes proposes it: other callers are told to take others.
+    pub(crate) is_proposed: bool,
 }
 
-impl Engine {
-    /// Looks at all slots of a resource, on all nodes at once; for the node timeout at most.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost if the future is dropped.
-    pub(crate) async fn look_at_slots(&self, keys: &LockKeys, permits: u32, ttl: Duration) -> SlotsSeen {
-        let slots: Vec<LockKeys> = (0..permits).map(|slot| keys.with_slot(slot)).collect();
-        let epochs = self.cluster.epochs();
-        let look = self.cluster.look(&epochs, &slots, false, Duration::ZERO);
-        let looked = timeout(self.node_timeout(ttl), look).await.unwrap_or_default();
-        let seen: Vec<_> = looked.into_iter().flatten().filter(|states| states.len() == slots.len()).collect();
-        judge(&seen, permits, majority(self.cluster.size()))
+impl SlotOffers {
+    /// Adds what a node offers.
+    pub(crate) fn add(&mut self, node: usize, offer: SlotOffer) {
+        self.0.push((node, offer));
+    }
+
+    /// What each of the nodes offers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, SlotOffer)> {
+        self.0.iter().copied()
+    }
+
+    /// The slots that a majority of all nodes has free.
+    pub(crate) fn free_slots(&self, nodes: usize) -> impl Iterator<Item = u32> {
+        self.slots().filter(move |slot| self.count(|offer| offer.free.contains(*slot)) >= majority(nodes))
+    }
+
+    /// The slot that is most likely to be granted: one that a majority has free, of these the one that most nodes propose, and then the
+    /// first.
+    pub(crate) fn best(&self, nodes: usize) -> Option<SlotChoice> {
+        let score = |slot: u32| {
+            let free = self.count(|offer| offer.free.contains(slot));
+            (free >= majority(nodes), self.count(|offer| offer.proposed == slot), free)
+        };
+        let slot = self.slots().max_by_key(|slot| (score(*slot), std::cmp::Reverse(*slot)))?;
+        let (is_free, proposals, _) = score(slot);
+        Some(SlotChoice { slot, is_free, is_proposed: proposals >= majority(nodes) })
+    }
+
+    /// All slots that any node has free.
+    fn slots(&self) -> impl Iterator<Item = u32> {
+        let all = self.0.iter().map(|(_, offer)| offer.free);
+        all.reduce(|all, free| all.iter().chain(free.iter()).collect()).unwrap_or_default().iter()
+    }
+
+    fn count(&self, condition: impl Fn(&SlotOffer) -> bool) -> usize {
+        self.0.iter().filter(|(_, offer)| condition(offer)).count()
     }
 }
 
-/// What the nodes have of each slot, seen together.
-fn judge(seen: &[Vec<LockState>], permits: u32, majority: usize) -> SlotsSeen {
-    let mut slots = SlotsSeen::default();
-    for (slot, index) in (0..permits).zip(0..) {
-        let states = seen.iter().filter_map(|states| states.get(index));
-        // When each node has it free; never, if its key does not expire.
-        let mut free_in: Vec<Duration> = states.filter_map(LockState::free_in).collect();
-        free_in.sort_unstable();
-        match free_in.get(majority - 1) {
-            Some(free_in) if free_in.is_zero() => slots.free.push(slot),
-            Some(free_in) if slots.next.is_none_or(|(_, next)| *free_in < next) => slots.next = Some((slot, *free_in)),
-            _ => {}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offers(of_nodes: &[(u32, &[u32])]) -> SlotOffers {
+        let mut offers = SlotOffers::default();
+        for (node, (proposed, free)) in of_nodes.iter().enumerate() {
+            offers.add(node, SlotOffer { proposed: *proposed, free: free.iter().copied().collect() });
         }
+        offers
     }
-    slots
+
+    fn choice(slot: u32, is_free: bool, is_proposed: bool) -> Option<SlotChoice> {
+        Some(SlotChoice { slot, is_free, is_proposed })
+    }
+
+    #[test]
+    fn the_slot_that_a_majority_proposes_is_chosen() {
+        assert_eq!(offers(&[(1, &[0, 1]), (1, &[0, 1]), (0, &[0])]).best(3), choice(1, true, true));
+    }
+
+    #[test]
+    fn without_one_it_is_a_slot_that_a_majority_has_free() {
+        assert_eq!(offers(&[(1, &[1, 2]), (2, &[2])]).best(3), choice(2, true, false));
+        assert_eq!(offers(&[(1, &[0, 1]), (0, &[0, 1])]).best(3), choice(0, true, false), "the first");
+        assert!(offers(&[(1, &[1, 2]), (2, &[2]), (1, &[1])]).free_slots(3).eq([1, 2]));
+    }
+
+    #[test]
+    fn a_slot_that_only_a_minority_has_free_is_better_than_none() {
+        assert_eq!(offers(&[(3, &[3])]).best(3), choice(3, false, false));
+        assert_eq!(SlotOffers::default().best(3), None);
+        assert_eq!(offers(&[(3, &[3])]).best(1), choice(3, true, true));
+    }
 }

@@ -142,8 +142,8 @@ impl Inner {
             return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
         }
         let mut attempted = self.attempt_once(&keys, caller).await;
-        if let Err(FailedAttempt { failure: Failure::Contended { .. }, .. }) = attempted
-            && let Some(slot) = self.look(&keys, caller.options).await.and_then(|seen| self.any_of(&seen.free))
+        if let Err(FailedAttempt { failure: Failure::Contended { .. }, offers, .. }) = &attempted
+            && let Some(slot) = self.any_free(offers)
         {
             attempted = self.attempt_once(&keys.with_slot(slot), caller).await;
         }

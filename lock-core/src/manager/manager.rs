@@ -175,11 +175,10 @@ impl LockManager {
     /// `export{2}`, is the [resource](Lease::resource) of the lease. The permits of a resource and the [lock](Self::lock) on it know nothing of each other.
     ///
     /// The first slot that is tried is the one that this process released last, so that a permit takes one round trip where
-    /// processes mostly find their own slots free. If it is held, the nodes are asked once which are free, and one of those is tried.
-    /// If none is, callers wait in one queue for all slots, and the first slot that is released goes to the first of them.
+    /// processes mostly find their own slots free. If it is held, the nodes say which are free, and one of those is tried.
+    /// If none is, callers wait in one queue for all slots, and a slot that is released goes to one of the first of them.
     ///
-    /// All instances should ask for the same number. While they differ, at most the largest hold, and a slot may be offered to an instance
-    /// that may not have it, which leaves it to the next.
+    /// All instances should ask for the same number. While they differ, at most the largest hold.
     ///
     /// # Examples
     ///

@@ -5,12 +5,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::acquire::{MIN_ANSWER_TIME, Taken};
 use super::caller::Caller;
 use super::manager::Inner;
-use crate::engine::{AttemptKind, AttemptPlace, SlotsSeen};
+use crate::engine::{AttemptKind, AttemptPlace, SlotOffers};
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::ReadShare;
 use crate::node::LockKeys;
-use crate::options::LockOptions;
 use crate::quorum::{Failure, OUTAGE_GRACE};
 use crate::waiting::{Entered, HandoverTerms, LocalHold, Turn, Woken};
 
@@ -49,7 +48,7 @@ impl Inner {
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
     pub(super) async fn wait_with(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
-        let (mut kind, mut pause, mut found_free) = (AttemptKind::New, BACKOFF.0, false);
+        let (mut kind, mut pause, mut is_last) = (AttemptKind::New, BACKOFF.0, false);
         loop {
             self.check_open(caller)?;
             let (place, attempt) = match self.engine.enter_line(kind, until, options.ttl).await {
@@ -74,7 +73,7 @@ impl Inner {
                 }
                 Err(failed) => failed,
             };
-            let mut free_in = match failed.failure {
+            let free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !self.engine.outage_lasts() => {
                     turn.had_no_quorum(&failed.votes);
                     // With the place: the manager makes fewer attempts while the nodes do not keep up.
@@ -98,22 +97,15 @@ impl Inner {
                 Failure::Expired => Some(Duration::ZERO),
             };
             drop(place);
-            // Now that the caller is in the queue, no slot is released without it.
-            if let Some(seen) = self.look(turn.keys(), options).await {
-                if let Some(slot) = self.any_of(&seen.free) {
-                    turn.try_slot(slot);
-                    found_free = !found_free;
-                    if found_free {
-                        continue;
-                    }
-                    // Several callers found the same one, or it is kept for those that have waited longer.
-                    free_in = Some(Duration::ZERO);
-                } else if let Some((slot, in_time)) = seen.next {
-                    turn.try_slot(slot);
-                    free_in = Some(in_time);
-                }
+            // The last attempt of the caller found a slot free.
+            if Instant::now() >= until
+                && !is_last
+                && let Some(slot) = self.any_free(&failed.offers)
+            {
+                is_last = true;
+                turn.try_slot(slot);
+                continue;
             }
-            found_free = false;
             match turn.wait(&failed, free_in, until).await {
                 Woken::TryAgain => kind = AttemptKind::Woken,
                 Woken::Slot(grant) if terms.accept(&grant) => {
@@ -145,16 +137,9 @@ impl Inner {
         }
     }
 
-    /// Looks at the slots of a resource, if it has any.
-    pub(super) async fn look(&self, keys: &LockKeys, options: &LockOptions) -> Option<SlotsSeen> {
-        match options.kind {
-            Kind::Write | Kind::Read => None,
-            Kind::Permit { of } => Some(self.engine.look_at_slots(keys, of, options.ttl).await),
-        }
-    }
-
-    /// One of these slots, at random: other callers see the same.
-    pub(super) fn any_of(&self, slots: &[u32]) -> Option<u32> {
+    /// One of the slots that a majority of the nodes has free, at random: other callers see the same.
+    pub(super) fn any_free(&self, offers: &SlotOffers) -> Option<u32> {
+        let slots: Vec<u32> = offers.free_slots(self.engine.cluster.size()).collect();
         let index = self.engine.random.number().checked_rem(slots.len() as u64)?;
         slots.get(usize::try_from(index).unwrap_or_default()).copied()
     }

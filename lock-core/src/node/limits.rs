@@ -14,6 +14,8 @@ pub(super) const MAX_WAITERS: usize = 4096;
 pub(super) const RESERVED_TTL: Duration = Duration::from_secs(10);
 /// For how many waiters a free key is reserved, one after another.
 pub(crate) const MAX_RESERVATIONS: u32 = 9;
+/// How many of the first waiters are looked at when slots are free: more than there are slots.
+pub(super) const MAX_PAIRED: usize = 108;
 /// How many waiters that nobody listens for are removed at once, when a key is free.
 pub(super) const MAX_GONE: usize = 64;
 

@@ -34,6 +34,7 @@ mod replies;
 mod reply;
 mod request;
 mod roster;
+mod slots;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod submission;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
@@ -69,6 +70,7 @@ pub use self::replies::ReplySender;
 pub use self::reply::{Position, Reply};
 pub use self::request::{Operation, QueuePosition, Request};
 pub use self::roster::{Ballot, MemberId, Roster, Seat, SetId};
+pub use self::slots::{SlotOffer, Slots};
 pub(crate) use self::vote_timer::VoteReporter;
 pub use self::wakeup::{RESERVATION_TTL, Wakeup, Wakeups};
 #[cfg(feature = "zookeeper")]

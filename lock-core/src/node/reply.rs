@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{MAX_TOKEN, NodeError};
+use super::{MAX_TOKEN, NodeError, SlotOffer};
 
 /// A node's reply to an [`Operation`](super::Operation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,12 +12,16 @@ pub enum Reply {
     },
     /// To an acquire: another owner holds the lock, or it is kept for another waiter.
     Held {
-        /// How much longer, or until the caller's own reservation begins. `None` for a key that does not expire.
+        /// How much longer, or until the caller's own reservation begins. `None` for a key that does not expire. Of a slot: until the
+        /// first of those expires that the caller may have; if some are free, until those before it have passed.
         remaining: Option<Duration>,
         /// Whether the holder is a stranger: its value is not one that this library writes, so its release wakes nobody.
         stranger: bool,
         /// The caller's position in the queue. `None` if it does not wait, or the queue is full.
         position: Option<Position>,
+        /// Which slots the caller may take here instead, if the lock is a slot: a waiter, those that are free, if it is among the first;
+        /// another caller, the same if nobody waits.
+        offer: Option<SlotOffer>,
     },
     /// To an acquire: the key of the lock holds something else than a string, so it is nobody's lock, and is left alone.
     NotALock,

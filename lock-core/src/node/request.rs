@@ -50,6 +50,13 @@ pub struct Request {
 /// for is removed, and the next takes its position. When one of them takes the lock, the reservations end; those before it, which let
 /// theirs pass, leave the queue with it.
 ///
+/// # Slots
+///
+/// The slots of a resource are locks that share a queue, and none is reserved for anybody. The first waiters, as many as there are slots
+/// free on the node, may each take any of them: they are *called*. Another slot is proposed to each, so that they do not all try the same
+/// one ([`SlotOffer`](super::SlotOffer)). After each change of a slot or of the queue, those are woken for whom something has changed. A
+/// waiter that was called, and does not come within [`RESERVATION_TTL`](super::RESERVATION_TTL), leaves the queue.
+///
 /// # Adding an operation
 ///
 /// The compiler asks for it in the codec, the batch, the message and the memory node. It does not ask for the rest: its reply
@@ -68,7 +75,8 @@ pub enum Operation {
     /// - A reader that finds the marker, and is not barred, joins: it gets an entry for `ttl`, and `F` as it stands.
     ///
     /// `L` is kept for another waiter if it is reserved for that waiter, or if it is not reserved and the queue, with the caller in
-    /// it, begins with that waiter. In the second case `L` is offered.
+    /// it, begins with that waiter. In the second case `L` is offered. A slot is kept for others if the caller is not called, or if it is
+    /// proposed to one that cannot have the slot which is proposed to the caller.
     Acquire {
         /// The owner id of the attempt.
         owner: OwnerId,
@@ -100,7 +108,7 @@ pub enum Operation {
         /// How long the key lives from now on. A longer remaining time stays.
         ttl: Duration,
     },
-    /// Puts `L` back on a node that lost it, after a majority was renewed: if `L` is missing, it is set for `ttl`, and `F`
+    /// Puts `L` on a node that lost it, or never had it, after a majority was renewed: if `L` is missing, it is set for `ttl`, and `F`
     /// becomes `max(F, token)`. [`Reply::Kept`](super::Reply::Kept) if this owner holds `L` afterwards, otherwise
     /// [`Reply::Gone`](super::Reply::Gone). It never counts in the renewal that led to it. A reader also joins other readers, whoever
     /// waits; if there are none, and `F` is larger than its token, `F` becomes `F + 1`, because those who join it must not have the token

@@ -126,7 +126,7 @@
 //!         let (found, fence) = (self.locks.get(keys.lock_key()).copied(), self.fence(keys));
 //!         let holds = |owner| found.is_some_and(|(holder, _)| holder == owner);
 //!         let barred = |owner| self.tombstones.iter().any(|(key, of, _)| key == keys.lock_key() && *of == owner);
-//!         let held = |remaining| Reply::Held { remaining: Some(remaining), stranger: false, position: None };
+//!         let held = |remaining| Reply::Held { remaining: Some(remaining), stranger: false, position: None, offer: None };
 //!         Ok(match *operation {
 //!             // The same attempt again.
 //!             Operation::Acquire { owner, .. } if holds(owner) => Reply::Granted { token: fence },

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use crate::engine::Grant;
 use crate::kind::Kind;
+use crate::node::SlotOffer;
 use crate::options::LockOptions;
 use crate::quorum::{validity, word_is_good};
 
@@ -36,8 +37,16 @@ impl HandoverTerms {
     }
 
     /// Whether the caller may have this slot: another one may ask for more permits than this one.
-    pub(super) fn has_slot(&self, slot: Option<u32>) -> bool {
+    fn has_slot(&self, slot: Option<u32>) -> bool {
         self.kind.allows_slot(slot)
+    }
+
+    /// What is left of an offer without the slots that the caller may not have.
+    pub(super) fn limit(&self, offer: SlotOffer) -> Option<SlotOffer> {
+        match self.kind {
+            Kind::Write | Kind::Read => None,
+            Kind::Permit { of } => (offer.proposed < of).then(|| SlotOffer { free: offer.free.below(of), ..offer }),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::handover::HandoverTerms;
 use super::listening::Listening;
 use super::pending_wakeups::PendingWakeups;
 use crate::cluster::NodeSet;
-use crate::engine::{Engine, QueuePositions, QueueReport};
+use crate::engine::{Engine, FailedAttempt, QueuePositions, QueueReport};
 use crate::node::{LockKeys, MAX_RESERVATIONS, RESERVATION_TTL};
 use crate::quorum::majority;
 
@@ -20,6 +20,12 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 const MAX_POLL_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause of the first in line behind a stranger.
 const MAX_STRANGER_PAUSE: Duration = Duration::from_millis(32);
+/// The first and the longest pause of a caller whose attempts at slots are split again and again; pauses double.
+const SPLIT_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(32));
+/// After how many split attempts in a row a caller pauses.
+const MAX_SPLITS: u32 = 3;
+/// How long nodes are given that propose another slot than others do.
+const AGREEMENT: Duration = Duration::from_millis(2);
 /// Spreads out processes that were given the same time.
 const JITTER: Duration = Duration::from_millis(10);
 
@@ -44,6 +50,8 @@ pub(super) struct NodeWait {
     /// The nodes that could have woken it at any time since the attempt before, and did not.
     uncalled: NodeSet,
     pause: Duration,
+    /// How many attempts in a row were split.
+    splits: u32,
 }
 
 impl NodeWait {
@@ -57,6 +65,7 @@ impl NodeWait {
             waking: NodeSet::default(),
             uncalled: NodeSet::default(),
             pause: BACKOFF.0,
+            splits: 0,
         }
     }
 
@@ -66,10 +75,10 @@ impl NodeWait {
         Self { keys: self.keys.clone(), positions, wakeups: Arc::clone(&self.wakeups), ..*self }
     }
 
-    /// Another caller has the turn now. It begins with the slot that nodes reserve for this process, if they do.
-    pub(super) fn continue_for(&mut self, keys: &LockKeys, terms: HandoverTerms) {
+    /// Another caller has the turn now. It begins with a slot that nodes let this process take, if they do.
+    pub(super) fn continue_for(&mut self, keys: &LockKeys, terms: HandoverTerms, nodes: usize) {
         (self.keys, self.terms) = (keys.clone(), terms);
-        self.try_reserved();
+        self.try_offered(nodes);
     }
 
     /// The next attempt is to try this slot.
@@ -77,10 +86,10 @@ impl NodeWait {
         self.keys = self.keys.with_slot(slot);
     }
 
-    /// The next attempt is to try the slot that most nodes reserve for this process, if any does.
-    pub(super) fn try_reserved(&mut self) {
-        if let Some(slot) = self.wakeups.best(self.terms).slot {
-            self.try_slot(slot);
+    /// The next attempt is to try the best of the slots that nodes let this process take, if they do.
+    pub(super) fn try_offered(&mut self, nodes: usize) {
+        if let Some(choice) = self.wakeups.state(self.terms).offers.best(nodes) {
+            self.try_slot(choice.slot);
         }
     }
 
@@ -89,7 +98,7 @@ impl NodeWait {
     ///
     /// It takes no positions while it is not known if the nodes can wake this process, or what the cluster clock is.
     pub(super) fn begin_attempt(&mut self, engine: &Engine, listening: &Listening) -> &mut QueuePositions {
-        self.wakeups.clear(self.keys.slot());
+        self.wakeups.clear();
         let could_call = std::mem::replace(&mut self.waking, engine.cluster.waking_nodes());
         self.uncalled = self.waking.intersection(could_call).without(self.wakeups.take_called());
         // Kept over all attempts of a wait: a position that was lost is taken again at its old place.
@@ -100,8 +109,8 @@ impl NodeWait {
 
     /// The caller took the lock. The next one has waited for another time.
     pub(super) fn end(&mut self) {
-        self.wakeups.clear(None);
-        (self.since, self.positions.since, self.pause) = (None, None, BACKOFF.0);
+        self.wakeups.clear();
+        (self.since, self.positions.since, self.pause, self.splits) = (None, None, BACKOFF.0, 0);
     }
 
     /// Whether nodes may have a position for this manager.
@@ -109,69 +118,53 @@ impl NodeWait {
         !self.positions.nodes.is_empty()
     }
 
-    /// Gives up the positions in the nodes' queues, and the slots that nodes reserve: until they have passed, nobody else can have
-    /// them there.
+    /// Gives up the positions in the nodes' queues.
     pub(super) fn leave(&mut self, engine: &Arc<Engine>) {
-        self.leave_other_slots(engine);
         let positions = std::mem::take(&mut self.positions);
         engine.leave_queues(&self.keys, positions.nodes);
-    }
-
-    /// Leaves the slots that nodes reserve for this process to other processes, but for the one that was tried last.
-    pub(super) fn leave_other_slots(&self, engine: &Arc<Engine>) {
-        self.leave_slots(engine, |slot| self.keys.slot() != Some(slot));
-    }
-
-    /// Leaves the slots that nodes reserve for this process, and that satisfy a condition, to other processes. Returns whether there
-    /// are any: the nodes have this process in their queues no more.
-    fn leave_slots(&self, engine: &Arc<Engine>, condition: impl Fn(u32) -> bool) -> bool {
-        let reserved = self.wakeups.take_reserved(condition);
-        for (slot, nodes) in &reserved {
-            engine.leave_queues(&self.keys.with_slot(*slot), *nodes);
-        }
-        reserved.iter().any(|(_, nodes)| !nodes.is_empty())
     }
 
     /// Waits until the next attempt is due, and until `until` at most. A caller's last attempt is made at that time, not before.
     ///
     /// An attempt costs every node a request, so there is to be none that cannot succeed. It is due when a majority reserves the key
-    /// for this process. Whatever keeps such wake-ups from arriving, a timer covers for.
+    /// for this process, or lets it take a slot. Whatever keeps such wake-ups from arriving, a timer covers for.
     pub(super) async fn wait(
         &mut self,
         engine: &Arc<Engine>,
         listening: &Listening,
-        queue: QueueReport,
+        failed: &FailedAttempt,
         free_in: Option<Duration>,
         until: Instant,
     ) {
         listening.start();
         // Their reservation passed, and no wake-up told of it.
-        listening.not_heard(queue.passed.intersection(self.uncalled).without(self.wakeups.called()));
+        listening.not_heard(failed.queue.passed.intersection(self.uncalled).without(self.wakeups.called()));
+        self.wakeups.add_replies(&failed.offers);
+        self.pause_after_splits(engine, failed, until).await;
         let (cluster, random, now) = (&engine.cluster, &engine.random, Instant::now());
-        let mut again = now + self.pause_for(engine, queue, free_in);
-        let after_minority = random.jitter(RESERVATION_TTL / 2);
+        let mut again = now + self.pause_for(engine, failed.queue, free_in);
+        let (after_minority, after_majority) = (random.jitter(RESERVATION_TTL / 2), random.jitter(AGREEMENT));
         let after_change = now + random.jitter(RESERVATION_TTL / 2);
         self.pause = (self.pause * 2).min(BACKOFF.1);
         loop {
             // Asked for before the state is read, so that no change in between is missed.
             let changed = self.wakeups.changed();
-            if self.leave_slots(engine, |slot| !self.terms.has_slot(Some(slot))) {
-                // The caller may not have these slots, because others ask for more permits. The attempt takes its position again.
-                again = again.min(after_change);
-            }
-            let state = self.wakeups.best(self.terms);
-            let is_reserved = state.reserved.len() >= majority(cluster.size());
-            if is_reserved || self.positions.since.is_none() && self.may_enter(listening) {
+            let state = self.wakeups.state(self.terms);
+            let (is_ready, choice) = (state.ready.len() >= majority(cluster.size()), state.offers.best(cluster.size()));
+            let is_agreed = choice.is_none_or(|choice| choice.is_proposed);
+            if is_ready && is_agreed || self.positions.since.is_none() && self.may_enter(listening) {
                 return;
             }
             if cluster.waking_nodes() != self.waking {
                 // An attempt tells each node whether it can wake us. Not at once, because other nodes may follow.
                 again = again.min(after_change);
             }
-            if let Some(reserved_at) = state.reserved_at {
-                // A wake-up was lost, or a minority is free while the majority is not. Within the reservation, but not at once: the
-                // other wake-ups are probably on their way.
-                again = again.min(reserved_at + after_minority);
+            if let Some(ready_at) = state.ready_at {
+                let is_free = is_ready && choice.is_some_and(|choice| choice.is_free);
+                // A majority lets this process take a slot, and the nodes propose different ones. Otherwise a wake-up was lost, or a
+                // minority is free while the majority is not: within the time for the attempt, but not at once, as the other wake-ups are
+                // probably on their way.
+                again = again.min(ready_at + if is_free { after_majority } else { after_minority });
             }
             if let Some(next_at) = state.next_at {
                 again = again.min(next_at + random.jitter(JITTER));
@@ -181,6 +174,15 @@ impl NodeWait {
                 () = changed => {}
                 () = sleep_until(again.min(until)) => return,
             }
+        }
+    }
+
+    /// Callers that try for the same slots at the same time, and split the votes again and again, spread out.
+    async fn pause_after_splits(&mut self, engine: &Engine, failed: &FailedAttempt, until: Instant) {
+        self.splits = if self.keys.slot().is_some() && failed.is_split() { self.splits.saturating_add(1) } else { 0 };
+        if let Some(doubled) = self.splits.checked_sub(MAX_SPLITS) {
+            let pause = SPLIT_PAUSE.0.saturating_mul(1_u32.checked_shl(doubled).unwrap_or(u32::MAX)).min(SPLIT_PAUSE.1);
+            sleep_until((Instant::now() + engine.random.jitter(pause)).min(until)).await;
         }
     }
 

@@ -7,95 +7,104 @@ use tokio::time::Instant;
 
 use super::handover::HandoverTerms;
 use crate::cluster::NodeSet;
-use crate::node::RESERVATION_TTL;
+use crate::engine::SlotOffers;
+use crate::node::{RESERVATION_TTL, SlotOffer};
 
-/// The wake-ups that arrived for one lock since the last attempt began; or for each slot of a resource, since the last attempt to
-/// take that one.
+/// What the nodes said of one lock, or of all slots of a resource, since the last attempt began: the newest word of each.
 ///
-/// They are kept from the moment a local queue exists, and not only while its first caller sleeps: a node may wake this process while
+/// Wake-ups are kept from the moment a local queue exists, and not only while its first caller sleeps: a node may wake this process while
 /// the replies to the attempt that entered its queue are still on their way. That wake-up is the only one, and if it were dropped the
 /// caller would sleep until its timer.
 #[derive(Default)]
 pub(super) struct PendingWakeups {
-    /// By slot: at most as many as there may be permits.
-    states: Mutex<BTreeMap<Option<u32>, WakeupState>>,
-    /// The nodes that woke this process for any of them, since the last attempt began.
-    called: Mutex<NodeSet>,
+    words: Mutex<Words>,
     changed: Notify,
 }
 
-#[derive(Clone, Copy, Default)]
-pub(super) struct WakeupState {
-    /// Which slot it is, if the lock has slots.
-    pub(super) slot: Option<u32>,
-    /// The nodes that reserve the key for us, and since when the first of them does.
-    pub(super) reserved: NodeSet,
-    pub(super) reserved_at: Option<Instant>,
-    /// When they reserve it for us if nobody before us takes the lock.
-    pub(super) next_at: Option<Instant>,
+#[derive(Default)]
+struct Words {
+    by_node: BTreeMap<usize, Word>,
+    /// The nodes that woke this process since the last attempt began.
+    called: NodeSet,
 }
 
-impl WakeupState {
-    /// Whether the reservation of a slot has passed. Without slots, the next attempt clears the only state there is; an attempt at one
-    /// slot says nothing about the others.
-    fn has_passed(&self, now: Instant) -> bool {
-        self.slot.is_some() && self.reserved_at.max(self.next_at).is_none_or(|at| at + RESERVATION_TTL <= now)
-    }
+/// What a node said.
+#[derive(Clone, Copy)]
+struct Word {
+    at: Instant,
+    /// How many [`RESERVATION_TTL`]s pass before it is this process's turn.
+    before: u32,
+    /// The slots that it may take, if the lock has slots.
+    offer: Option<SlotOffer>,
+}
+
+/// Whether it is this process's turn, by the words of the nodes.
+#[derive(Clone, Default)]
+pub(super) struct WakeupState {
+    /// The nodes that reserve the lock for this process, or let it take a slot; and since when the first of them does.
+    pub(super) ready: NodeSet,
+    pub(super) ready_at: Option<Instant>,
+    /// The slots that they let it take.
+    pub(super) offers: SlotOffers,
+    /// When they do so if nobody before it takes the lock.
+    pub(super) next_at: Option<Instant>,
 }
 
 impl PendingWakeups {
     /// Adds the wake-up of a node. `before` is how many reservations come before ours.
-    pub(super) fn add(&self, slot: Option<u32>, node: usize, before: u32) {
-        self.lock_called().insert(node);
+    pub(super) fn add(&self, node: usize, before: u32, offer: Option<SlotOffer>) {
         {
-            let mut states = self.lock();
-            let state = states.entry(slot).or_default();
-            state.slot = slot;
-            match before {
-                0 => {
-                    state.reserved.insert(node);
-                    state.reserved_at.get_or_insert_with(Instant::now);
-                }
-                _ => state.next_at = Some(Instant::now() + before * RESERVATION_TTL),
-            }
+            let mut words = self.lock();
+            words.called.insert(node);
+            words.by_node.insert(node, Word { at: Instant::now(), before, offer });
         }
         self.notify();
     }
 
-    /// Forgets the wake-ups for one slot, or for the lock.
-    pub(super) fn clear(&self, slot: Option<u32>) {
-        self.lock().remove(&slot);
+    /// Adds what nodes replied to an attempt. A wake-up that arrived since the attempt began may be newer, and stays: if it is not, that
+    /// costs an attempt, and to lose it would cost more.
+    pub(super) fn add_replies(&self, offers: &SlotOffers) {
+        let (mut words, at) = (self.lock(), Instant::now());
+        for (node, offer) in offers.iter() {
+            words.by_node.entry(node).or_insert(Word { at, before: 0, offer: Some(offer) });
+        }
     }
 
-    /// The slot that most nodes reserve, of those that the caller may have; or the lock.
-    pub(super) fn best(&self, terms: HandoverTerms) -> WakeupState {
-        let (mut states, now) = (self.lock(), Instant::now());
-        states.retain(|_, state| !state.has_passed(now));
-        let fitting = states.values().filter(|state| terms.has_slot(state.slot));
-        fitting.max_by_key(|state| state.reserved.len()).copied().unwrap_or_default()
+    /// Forgets all of them.
+    pub(super) fn clear(&self) {
+        self.lock().by_node.clear();
     }
 
-    /// Takes the slots that nodes reserve, and that satisfy a condition.
-    pub(super) fn take_reserved(&self, condition: impl Fn(u32) -> bool) -> Vec<(u32, NodeSet)> {
-        let mut taken = Vec::new();
-        self.lock().retain(|slot, state| match slot {
-            Some(slot) if condition(*slot) => {
-                taken.push((*slot, state.reserved));
-                false
+    /// What they say to a caller that asks for this.
+    pub(super) fn state(&self, terms: HandoverTerms) -> WakeupState {
+        let mut state = WakeupState::default();
+        for (node, word) in &self.lock().by_node {
+            match word.offer {
+                _ if word.before > 0 => {
+                    let next_at = word.at + word.before * RESERVATION_TTL;
+                    state.next_at = Some(state.next_at.map_or(next_at, |other| other.min(next_at)));
+                    continue;
+                }
+                Some(offer) => match terms.limit(offer) {
+                    Some(offer) => state.offers.add(*node, offer),
+                    None => continue,
+                },
+                None => {}
             }
-            _ => true,
-        });
-        taken
+            state.ready.insert(*node);
+            state.ready_at = Some(state.ready_at.map_or(word.at, |other| other.min(word.at)));
+        }
+        state
     }
 
     /// The nodes from which a wake-up arrived since the last attempt began.
     pub(super) fn called(&self) -> NodeSet {
-        *self.lock_called()
+        self.lock().called
     }
 
     /// The same, as an attempt begins.
     pub(super) fn take_called(&self) -> NodeSet {
-        std::mem::take(&mut *self.lock_called())
+        std::mem::take(&mut self.lock().called)
     }
 
     /// Resolves when something changes after this call.
@@ -108,11 +117,7 @@ impl PendingWakeups {
         self.changed.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<u32>, WakeupState>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_called(&self) -> MutexGuard<'_, NodeSet> {
-        self.called.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Words> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -69,7 +69,7 @@ impl Turn {
 
     /// Another caller has the turn now, which asks for this.
     pub(super) fn pass_to(mut self, keys: &LockKeys, terms: HandoverTerms) -> Self {
-        self.at_nodes.continue_for(keys, terms);
+        self.at_nodes.continue_for(keys, terms, self.turns.engine.cluster.size());
         self
     }
 
@@ -104,8 +104,7 @@ impl Turn {
         });
     }
 
-    /// A slot was taken. The turn goes to the next caller, which may wait for another one; so do the positions. A slot that nodes
-    /// reserve for this process beside the one that was taken is left to other processes.
+    /// A slot was taken. The turn goes to the next caller, which may wait for another one; so do the positions.
     pub(crate) fn slot_taken(mut self, grant: &mut Grant) {
         // They stay with the turn: when this slot is released, they are another caller's.
         grant.give_up_position();
@@ -113,7 +112,6 @@ impl Turn {
         let last_attempt =
             LastAttempt { ours: grant.nodes(), free_at: Some(grant.sent() + grant.ttl()), ..LastAttempt::default() };
         self.queue(|queue| (queue.front_waits, queue.last_attempt) = (false, last_attempt));
-        self.at_nodes.leave_other_slots(&self.turns.engine);
     }
 
     /// No majority of the nodes replied, and the caller tries again. The callers behind it learn of it when their time is over.
@@ -136,8 +134,8 @@ impl Turn {
         }
     }
 
-    /// Another process holds the lock: waits until the next attempt is due, or a slot is handed over. The next attempt tries the slot
-    /// that is reserved for this process, if one is. `free_in` is when the holder's key expires, if that is known;
+    /// Another process holds the lock: waits until the next attempt is due, or a slot is handed over. The next attempt tries a slot
+    /// that nodes let this process take, if they do. `free_in` is when the holder's key expires, if that is known;
     /// `until` is when the caller gives up. The last attempt is made at that time, not before.
     ///
     /// # Cancel safety
@@ -163,13 +161,13 @@ impl Turn {
             // First: a slot in hand is better than an attempt, and one that nobody takes has to be released.
             Ok(Handover::Slot(grant)) = &mut handed => return Woken::Slot(grant),
             () = closing.cancelled() => Woken::Closed,
-            () = self.at_nodes.wait(engine, listening, failed.queue, free_in, until) => Woken::TryAgain,
+            () = self.at_nodes.wait(engine, listening, failed, free_in, until) => Woken::TryAgain,
         };
         if !waits_for_slot {
             return woken;
         }
         drop(self.queue(|queue| queue.set_front_waiter(None)));
-        self.at_nodes.try_reserved();
+        self.at_nodes.try_offered(self.turns.engine.cluster.size());
         // One may have been handed over meanwhile.
         match handed.try_recv() {
             Ok(Handover::Slot(grant)) => Woken::Slot(grant),

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::error::NodeError;
 use crate::limits::MAX_PERMITS;
-use crate::node::Wakeup;
+use crate::node::{SlotOffer, Wakeup};
 
 /// The first and the longest pause before listening to a node again; pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -87,18 +87,22 @@ impl Listener {
 
     /// Passes a wake-up on. A lock that nobody waits for is left to other processes at once: until its reservation passes, nobody
     /// else can have it from this node.
-    fn receive(&self, node: usize, Wakeup { lock_key, before }: Wakeup) {
+    fn receive(&self, node: usize, Wakeup { lock_key, before, mut free }: Wakeup) {
         let Some(turns) = self.turns.upgrade() else { return };
         if before == 0 {
             self.listening.heard(node);
         }
         let keys = self.cluster.keyspace.keys_of(&lock_key);
-        // A node is not trusted to name a slot that there may be: the wake-ups are kept by slot.
+        // A node is not trusted to name a slot that there may be.
         if keys.slot().is_some_and(|slot| slot >= MAX_PERMITS) {
             return;
         }
+        let offer = keys.slot().map(|proposed| {
+            free.insert(proposed);
+            SlotOffer { proposed, free }
+        });
         match turns.queues.with(keys.queue(), |queue| Arc::clone(&queue.wakeups)) {
-            Some(pending) => pending.add(keys.slot(), node, before),
+            Some(pending) => pending.add(node, before, offer),
             None => turns.engine.leave_queues(&keys, [node].into_iter().collect()),
         }
     }

@@ -142,9 +142,10 @@ impl Tap {
 }
 
 /// For how many waiters the key is reserved before the one that is woken by this line: `<number> <lock key>`, the payload of a
-/// message. No other line is like that.
+/// message. Of a slot, the free ones follow the number. No other line is like that.
 fn reservations_before(line: &[u8]) -> Option<u32> {
-    let (before, lock_key) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    let (numbers, lock_key) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    let before = numbers.split(',').next()?;
     lock_key.starts_with(PREFIX).then(|| before.parse().ok())?
 }
 
@@ -186,12 +187,13 @@ mod tests {
         let counters = Arc::default();
         let tap = Tap::new(Store::Postgres, &counters);
         tap.observe_request(b"Q\0\0\0\x31LISTEN \"locks_7\"; SELECT pg_advisory_lock_shared(7)\0");
-        for payload in ["0 lock:account-0", "2 lock:account-0", "what others say"] {
+        for payload in ["0 lock:account-0 7.5", "2 lock:account-0 7.5", "0,1 lock:account-1{1} 7.5", "what others say"]
+        {
             let length = u32::try_from(4 + 4 + 8 + payload.len() + 1).unwrap().to_be_bytes();
             let notification = [b"A", &length[..], b"\0\0\x12\x0a", b"locks_7\0", payload.as_bytes(), b"\0"].concat();
             tap.observe_reply(&notification, Mode::Pass);
         }
-        assert_eq!((counters.read().reserved, counters.read().next), (1, 1));
+        assert_eq!((counters.read().reserved, counters.read().next), (2, 1));
     }
 
     #[test]

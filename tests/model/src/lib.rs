@@ -89,8 +89,7 @@ pub use self::membership::{
 pub use self::model::LockModel;
 pub use self::nodes::Nodes;
 pub use self::permits::{
-    AT_MOST_PERMITS, NO_IDLE_SLOT, ONE_OFFER_EACH, PERMITS, PermitsModel, PermitsMutant, PermitsSetting,
-    VALID_CLAIMS_ACCEPTED,
+    AT_MOST_PERMITS, NO_IDLE_SLOT, PERMITS, PermitsModel, PermitsMutant, PermitsSetting, VALID_CLAIMS_ACCEPTED,
 };
 pub use self::properties::{
     EVICTED_CANNOT_RENEW, EVICTED_JOINED_BY_NOBODY, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK,

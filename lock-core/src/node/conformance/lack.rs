@@ -80,11 +80,21 @@ fn without_wait(mut operation: Operation) -> Operation {
 }
 
 /// The operation of one that does not read.
-pub(super) fn as_writer(mut operation: Operation) -> Operation {
+pub(super) fn as_writer(operation: Operation) -> Operation {
+    with_mode(operation, |mode| if mode.is_read() { Mode::Write } else { mode })
+}
+
+/// The operation of one that wants a slot of so many.
+pub(super) fn as_permit(operation: Operation, of: u32) -> Operation {
+    with_mode(operation, |_| Mode::Permit { of })
+}
+
+/// The operation in another mode, in which nobody reads: a downgrade is an extend.
+fn with_mode(mut operation: Operation, change: impl Fn(Mode) -> Mode) -> Operation {
     match &mut operation {
         Operation::Acquire { mode, .. }
         | Operation::Replace { mode, .. }
-        | Operation::Release { position: QueuePosition::Keep { mode, .. }, .. } => *mode = Mode::Write,
+        | Operation::Release { position: QueuePosition::Keep { mode, .. }, .. } => *mode = change(*mode),
         Operation::Downgrade { owner, ttl } => return Operation::Extend { owner: *owner, ttl: *ttl },
         _ => {}
     }

@@ -54,8 +54,8 @@ impl Times {
 
     pub(super) fn reply(self, reply: Reply) -> Reply {
         match reply {
-            Reply::Held { remaining, stranger, position } => {
-                Reply::Held { remaining: self.of(remaining), stranger, position }
+            Reply::Held { remaining, stranger, position, offer } => {
+                Reply::Held { remaining: self.of(remaining), stranger, position, offer }
             }
             reply => reply,
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::lack::{Lack, Lacks, as_writer};
+use super::lack::{Lack, Lacks, as_permit};
 use super::step::{Epochs, FIRST_SLOT, LOCKS, RecordChange, Step, WAITERS, acquire, owner};
 use crate::node::{Mode, Operation, OwnerId, QueuePosition};
 use crate::random::Random;
@@ -42,9 +42,11 @@ impl Sequence {
     pub(super) fn always(ttl: Duration) -> Vec<Self> {
         let holders_and_ended = [(11, 0), (11, 1), (11, 2), (11, 4), (11, 9), (11, 11), (3, 0), (3, 2), (1, 5)];
         let queues = holders_and_ended.into_iter().map(|(holder, ended)| offers_to_a_long_queue(ttl, holder, ended));
-        let evicted = [(0, Mode::Write), (1, Mode::Read), (FIRST_SLOT, Mode::Write)];
+        let evicted = [(0, Mode::Write), (1, Mode::Read), (FIRST_SLOT, Mode::Permit { of: 1 })];
         let evicted = evicted.into_iter().map(|(lock, mode)| nothing_moves_an_evicted_lock(ttl, lock, mode));
-        [readers_join_while_the_lock_is_kept(ttl)].into_iter().chain(queues).chain(evicted).collect()
+        let slots =
+            [2, 3, 12].into_iter().flat_map(|permits| [0, 1, 2, 5].map(|ended| slots_for_a_queue(ttl, permits, ended)));
+        [readers_join_while_the_lock_is_kept(ttl)].into_iter().chain(queues).chain(evicted).chain(slots).collect()
     }
 }
 
@@ -85,7 +87,15 @@ impl Draw {
 
     fn about_a_lock(&self) -> (usize, Operation) {
         let (lock, operation) = (self.index(LOCKS.len()), self.operation());
-        (lock, if lock < FIRST_SLOT { operation } else { as_writer(operation) })
+        let Some(slot) = lock.checked_sub(FIRST_SLOT) else { return (lock, operation) };
+        let least = 1 + u32::try_from(slot).unwrap_or_default();
+        let permits = match self.below(8) {
+            0 => 12,
+            1 => 3,
+            2 | 3 => least,
+            _ => 2,
+        };
+        (lock, as_permit(operation, permits))
     }
 
     fn operation(&self) -> Operation {
@@ -191,4 +201,43 @@ fn nothing_moves_an_evicted_lock(ttl: Duration, lock: usize, mode: Mode) -> Sequ
     let evict = Step::Evict { lock, epoch: Epochs::Present, owners: vec![owner(1)], token: 50 };
     let before = [request(acquire(1, mode)), evict];
     Sequence::new(before.into_iter().chain(operations.map(request)).chain([Step::Look(Epochs::Present)]))
+}
+/// Two slots are released one after the other while six processes wait, of which one has ended and one counts with a single permit. Those
+/// that are called take a slot that is proposed to another one, put it back, leave, and wait again.
+fn slots_for_a_queue(ttl: Duration, permits: u32, ended: u64) -> Sequence {
+    let (listening, holder, few) = (6, 7, 4);
+    let (first, second) = (FIRST_SLOT, FIRST_SLOT + 1);
+    let mode = |waiter| Mode::Permit { of: if waiter == few { 1 } else { permits } };
+    let acquire = |waiter: u64, number: u64, waits: bool| {
+        let since = NonZeroU64::new(waiter).filter(|_| waits);
+        acquire(u128::from(number), since, 10 * number, mode(waiter), ttl)
+    };
+    let release = |number, position| Operation::Release { owner: owner(number), position };
+    let keep = |waiter| QueuePosition::Keep { since: NonZeroU64::MIN.saturating_add(waiter), mode: mode(waiter) };
+    // The eighth process does not listen.
+    let waiter = |place| if place == ended { 8 } else { place };
+    let begin = [(holder, first, acquire(holder, 1, false)), (holder, second, acquire(holder, 2, false))];
+    let waiting = (1..=listening).map(|place| {
+        let slot = if place == few { first } else { second };
+        (waiter(place), slot, acquire(place, 10 + place, true))
+    });
+    let then = [
+        (holder, second, release(2, QueuePosition::Leave)),
+        (holder, first, acquire(holder, 3, false)),
+        (holder, first, release(1, QueuePosition::Leave)),
+        (3, second, acquire(3, 23, true)),
+        (2, first, acquire(2, 22, true)),
+        (1, second, acquire(1, 21, true)),
+        (2, first, release(22, keep(2))),
+        (few, first, acquire(few, 24, true)),
+        (1, second, release(21, QueuePosition::None)),
+        (6, second, Operation::Replace { owner: owner(26), ttl, token: 0, mode: mode(6) }),
+        (5, second, Operation::LeaveQueue),
+        (6, second, release(26, QueuePosition::Leave)),
+        (holder, first, release(24, QueuePosition::None)),
+    ];
+    let requests = begin.into_iter().chain(waiting).chain(then);
+    let steps = requests
+        .flat_map(|(waiter, lock, operation)| [Step::request(waiter, lock, operation), Step::Look(Epochs::Present)]);
+    Sequence { steps: steps.collect(), listening }
 }

@@ -47,8 +47,8 @@ impl Keys {
         let (first, third) = (fence("one"), (0_u64..).map(|suffix| format!("three-{suffix}")));
         let third = third.into_iter().find(|third| fence(third) == first).unwrap_or_default();
         let [one, two, third] = ["one", "two", &third].map(|resource| LockKeys::new(&keyspace, resource));
-        let [first_slot, last_slot] = [0, 99].map(|slot| LockKeys::of_slot(&keyspace, "slots", slot));
-        Self { keyspace, locks: [one, two, third, first_slot, last_slot] }
+        let [first_slot, second_slot] = [0, 1].map(|slot| LockKeys::of_slot(&keyspace, "slots", slot));
+        Self { keyspace, locks: [one, two, third, first_slot, second_slot] }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use crate::node::{Mode, Operation, OwnerId};
 
 /// The locks of a sequence, by name. The first and the third share a fence; the last two are slots of one resource, and share a queue.
-pub(super) const LOCKS: [&str; 5] = ["one", "two", "three", "slots{0}", "slots{99}"];
+pub(super) const LOCKS: [&str; 5] = ["one", "two", "three", "slots{0}", "slots{1}"];
 
 /// Which of them is the first that is a slot. Nobody reads slots.
 pub(super) const FIRST_SLOT: usize = 3;

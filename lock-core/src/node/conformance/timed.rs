@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How often it is tried what this machine may be too slow for.
 const TRIES: usize = 20;
 
-const HELD: Reply = Reply::Held { remaining: None, stranger: false, position: None };
+const HELD: Reply = Reply::Held { remaining: None, stranger: false, position: None, offer: None };
 
 /// Returns how many of these took too long to tell anything.
 pub(super) async fn check(runner: &Runner<'_>) -> Result<usize, Divergence> {
@@ -33,6 +33,7 @@ pub(super) async fn check(runner: &Runner<'_>) -> Result<usize, Divergence> {
     if !runner.lacks.listens() {
         return Ok(0);
     }
+    a_waiter_that_was_called_for_a_slot_is_passed(Trial::begin(runner).await?).await?;
     for _ in 0..TRIES {
         if a_reservation_passes(Trial::begin(runner).await?).await? {
             return Ok(0);
@@ -160,6 +161,25 @@ async fn a_reservation_passes(mut trial: Trial<'_>) -> Result<bool, Divergence> 
     }
     match (first, second) {
         (Reply::Held { .. }, Reply::Granted { .. }) => Ok(true),
+        replies => Err(differ(&trial.steps, &"Held for the first, and Granted for the second", &replies)),
+    }
+}
+
+/// A slot is free, and the waiter that is called does not come: the next takes it.
+async fn a_waiter_that_was_called_for_a_slot_is_passed(mut trial: Trial<'_>) -> Result<(), Divergence> {
+    let (lock, ttl) = (FIRST_SLOT, trial.ttl);
+    let acquire = |number, since| acquire(number, NonZeroU64::new(since), 0, Mode::Permit { of: 1 }, ttl);
+    let release = Operation::Release { owner: owner(9), position: QueuePosition::Leave };
+    trial.ask(3, lock, acquire(9, 0)).await?;
+    for waiter in [1, 2] {
+        trial.ask(waiter, lock, acquire(1, waiter)).await?;
+    }
+    trial.ask(3, lock, release).await?;
+    sleep_until(Instant::now() + RESERVATION_TTL + Duration::from_millis(5)).await;
+    let second = trial.ask(2, lock, acquire(8, 2)).await?;
+    let first = trial.ask(1, lock, acquire(7, 1)).await?;
+    match (first, second) {
+        (Reply::Held { .. }, Reply::Granted { .. }) => Ok(()),
         replies => Err(differ(&trial.steps, &"Held for the first, and Granted for the second", &replies)),
     }
 }

@@ -22,7 +22,7 @@ enum Holder {
 impl Lock {
     pub(super) fn new(mode: Mode, owner: OwnerId, expires: Duration) -> Self {
         let holder = match mode {
-            Mode::Write => Holder::Writer(owner),
+            Mode::Write | Mode::Permit { .. } => Holder::Writer(owner),
             Mode::Read => Holder::Readers(HashMap::from([(owner, expires)])),
         };
         Self { holder, expires }

@@ -15,6 +15,7 @@ mod store;
 mod tests;
 mod waiting;
 mod waiting_queue;
+mod waiting_slots;
 
 pub use self::faults::MemoryBackup;
 pub use self::node::MemoryNode;

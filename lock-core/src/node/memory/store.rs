@@ -60,15 +60,20 @@ impl Store {
                 Ok(self.extend(keys, owner, ttl, now))
             }
             Operation::Replace { owner, ttl, token, mode } => {
-                self.ledger.replace(keys, Claim { owner, mode, ttl }, token, now)
+                let was_free = self.ledger.held(keys, now).is_none();
+                let reply = self.ledger.replace(keys, Claim { owner, mode, ttl }, token, now)?;
+                if was_free && keys.slot().is_some() && reply == Reply::Kept {
+                    self.changed(keys, (caller, QueuePosition::None), now);
+                }
+                Ok(reply)
             }
             Operation::Release { owner, position } => {
                 let was_held = self.ledger.release(keys, owner, now);
-                self.waiting.released(keys, self.ledger.held(keys, now), (caller, position), now);
+                self.changed(keys, (caller, position), now);
                 Ok(if was_held { Reply::Released } else { Reply::NotOwner })
             }
             Operation::LeaveQueue => {
-                self.waiting.released(keys, self.ledger.held(keys, now), (caller, QueuePosition::Leave), now);
+                self.changed(keys, (caller, QueuePosition::Leave), now);
                 Ok(Reply::QueueLeft)
             }
         }
@@ -89,19 +94,39 @@ impl Store {
         }
         let held = self.ledger.held(keys, now);
         let refusal = self.ledger.refusal(keys, held, (owner, mode), now);
-        let wait = self.waiting.must_wait(keys, held, refusal, attempt, now);
-        let refused = |remaining| Reply::Held { remaining: Some(remaining), stranger: false, position: None };
+        let wait = match keys.slot() {
+            Some(slot) => {
+                let holds = |slot| self.ledger.held(&keys.with_slot(slot), now);
+                self.waiting.must_wait_for_slot((keys, slot), &holds, refusal.is_some(), attempt, now)
+            }
+            None => self.waiting.must_wait(keys, held, refusal, attempt, now),
+        };
+        let refused =
+            |remaining| Reply::Held { remaining: Some(remaining), stranger: false, position: None, offer: None };
         if let Some(reply) = wait.or_else(|| refusal.map(refused)) {
             return Ok(reply);
         }
         let granted = self.ledger.acquire(keys, claim, tokens, now)?;
-        if attempt.since.is_some() {
+        if attempt.since.is_some() && keys.slot().is_some() {
+            self.changed(keys, (attempt.caller, QueuePosition::Leave), now);
+        } else if attempt.since.is_some() {
             self.waiting.acquired(keys, attempt.caller.waiter, now);
         }
         if mode.is_read() && held.is_none() {
             self.waiting.let_readers_in(keys, now);
         }
         Ok(granted)
+    }
+
+    /// Tells the waiting room that a lock was released, or a slot taken, or that the caller left the queue.
+    fn changed(&mut self, keys: &LockKeys, caller: (Caller, QueuePosition), now: Duration) {
+        match keys.slot() {
+            Some(slot) => {
+                let holds = |slot| self.ledger.held(&keys.with_slot(slot), now);
+                self.waiting.slot_changed((keys, slot), &holds, caller, now);
+            }
+            None => self.waiting.released(keys, self.ledger.held(keys, now), caller, now),
+        }
     }
 
     fn extend(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) -> Reply {
@@ -126,7 +151,14 @@ impl Store {
         self.ledger.records.check_epoch(evict.keys.keyspace(), evict.epoch)?;
         let evicted = self.ledger.evict(evict, now)?;
         if matches!(evicted, Eviction::Evicted { .. }) {
-            self.waiting.evicted(&evict.keys, self.ledger.held(&evict.keys, now), now);
+            let keys = &evict.keys;
+            match keys.slot() {
+                Some(slot) => {
+                    let holds = |slot| self.ledger.held(&keys.with_slot(slot), now);
+                    self.waiting.slot_evicted((keys, slot), &holds, now);
+                }
+                None => self.waiting.evicted(keys, self.ledger.held(keys, now), now),
+            }
         }
         Ok(evicted)
     }

@@ -1,4 +1,4 @@
-//! The waiting room: who waits for a lock, for whom a free one is kept, and who is woken.
+//! The waiting room: who waits for a lock, for whom a free one is kept, and who is woken. `waiting_slots` has what differs for slots.
 //!
 //! It may be wrong, lose everything, or be absent: that costs turns and time, never exclusion. It is told what became of a request, and
 //! may only keep a lock from a caller to whom the ledger would give it.
@@ -12,15 +12,15 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::ledger::Held;
 use super::waiting_queue::{Caller, NodeQueue};
-use crate::node::{LockKeys, Mode, Position, QueuePosition, Reply, Wakeup};
+use crate::node::{LockKeys, Mode, Position, QueuePosition, Reply, Slots, Wakeup};
 use crate::random::WaiterId;
 
 #[derive(Clone, Default)]
 pub(super) struct WaitingRoom {
     /// By [`LockKeys::queue`].
-    queues: HashMap<String, NodeQueue>,
+    pub(super) queues: HashMap<String, NodeQueue>,
     /// Where each waiter listens. Those that do not any more are swept.
-    listeners: Listeners,
+    pub(super) listeners: Listeners,
 }
 
 /// Who makes an attempt, and since when it waits, if it does.
@@ -31,7 +31,7 @@ pub(super) struct Attempt {
     pub(super) mode: Mode,
 }
 
-type Listeners = HashMap<WaiterId, mpsc::Sender<Wakeup>>;
+pub(super) type Listeners = HashMap<WaiterId, mpsc::Sender<Wakeup>>;
 
 /// How many wake-ups for a waiter are kept.
 const UNHEARD: usize = 256;
@@ -63,7 +63,7 @@ impl WaitingRoom {
         if position.is_some() && mode == Mode::Write && held.is_some_and(|held| held.by_readers) {
             self.queue(keys).hear(waiter, now);
         }
-        Some(Reply::Held { remaining: Some(remaining), stranger: false, position })
+        Some(Reply::Held { remaining: Some(remaining), stranger: false, position, offer: None })
     }
 
     /// For how long a free lock is kept for others, and the position of the caller if it was needed to find that out. `None` if it is
@@ -75,27 +75,27 @@ impl WaitingRoom {
         now: Duration,
     ) -> Option<(Duration, Option<Position>)> {
         let Attempt { caller: Caller { waiter, .. }, since, .. } = attempt;
-        let (slot, is_caller) = (keys.slot(), |other: WaiterId| since.is_some() && other == waiter);
+        let is_caller = |other: WaiterId| since.is_some() && other == waiter;
         let mut position = None;
-        if self.queue(keys).reservation(slot, now).is_none() {
+        if self.queue(keys).reservation(now).is_none() {
             if self.queue(keys).first().is_none_or(is_caller) {
                 return None;
             }
             position = self.enter(keys, attempt, now);
             self.offer(keys, since.map(|_| waiter), now);
         }
-        let (first, remaining) = self.queue(keys).reservation(slot, now)?;
+        let (first, remaining) = self.queue(keys).reservation(now)?;
         if is_caller(first) {
             return None;
         }
-        let until = since.and_then(|_| self.queue(keys).until_reserved(slot, waiter, now));
+        let until = since.and_then(|_| self.queue(keys).until_reserved(waiter, now));
         Some((until.unwrap_or(remaining), position))
     }
 
     /// A caller that waited has the lock.
     pub(super) fn acquired(&mut self, keys: &LockKeys, waiter: WaiterId, now: Duration) {
         if let Some(queue) = self.queues.get_mut(keys.queue()) {
-            queue.acquired(keys.slot(), waiter, now);
+            queue.acquired(waiter, now);
         }
     }
 
@@ -107,23 +107,23 @@ impl WaitingRoom {
         (caller, position): (Caller, QueuePosition),
         now: Duration,
     ) {
-        let (slot, is_known) = (keys.slot(), self.expire(keys, now));
+        let is_known = self.expire(keys, now);
         if !is_known && !matches!(position, QueuePosition::Keep { .. }) {
             return;
         }
         let queue = self.queue(keys);
         match position {
-            QueuePosition::Keep { since, mode } => _ = queue.enter(slot, caller, since, mode, now),
+            QueuePosition::Keep { since, mode } => _ = queue.enter(caller, since, mode, now),
             QueuePosition::Leave => {
                 let makes_way = queue.has_writer(caller.waiter) && held.is_some_and(|held| held.by_readers);
-                queue.leave(slot, caller.waiter, now);
+                queue.leave(caller.waiter, now);
                 if makes_way {
                     self.let_readers_in(keys, now);
                 }
             }
             QueuePosition::None => {}
         }
-        if held.is_none() && self.queue(keys).reservation(slot, now).is_none() {
+        if held.is_none() && self.queue(keys).reservation(now).is_none() {
             // The process may have released for a caller that does not wait.
             let caller = (position != QueuePosition::None).then_some(caller.waiter);
             self.offer(keys, caller, now);
@@ -135,11 +135,11 @@ impl WaitingRoom {
         if !self.expire(keys, now) {
             return;
         }
-        if self.queue(keys).reservation(keys.slot(), now).is_none() {
+        if self.queue(keys).reservation(now).is_none() {
             self.offer(keys, None, now);
         }
         if held.is_some() {
-            self.queue(keys).end_reservations(keys.slot());
+            self.queue(keys).end_reservations();
         }
     }
 
@@ -185,31 +185,34 @@ impl WaitingRoom {
     }
 
     /// Drops what has expired of a lock's queue. Returns whether anything is left.
-    fn expire(&mut self, keys: &LockKeys, now: Duration) -> bool {
-        self.queues.get_mut(keys.queue()).is_some_and(|queue| queue.expire(keys.slot(), now))
+    pub(super) fn expire(&mut self, keys: &LockKeys, now: Duration) -> bool {
+        self.queues.get_mut(keys.queue()).is_some_and(|queue| queue.expire(now))
     }
 
-    fn queue(&mut self, keys: &LockKeys) -> &mut NodeQueue {
+    pub(super) fn queue(&mut self, keys: &LockKeys) -> &mut NodeQueue {
         self.queues.entry(keys.queue().to_owned()).or_default()
     }
 
-    fn enter(&mut self, keys: &LockKeys, attempt: Attempt, now: Duration) -> Option<Position> {
+    pub(super) fn enter(&mut self, keys: &LockKeys, attempt: Attempt, now: Duration) -> Option<Position> {
         let Attempt { caller, since, mode } = attempt;
-        self.queue(keys).enter(keys.slot(), caller, since?, mode, now)
+        self.queue(keys).enter(caller, since?, mode, now)
     }
 
     /// Offers the free lock to the first waiters. If this is a request of one of them, it need not be woken.
     fn offer(&mut self, keys: &LockKeys, caller: Option<WaiterId>, now: Duration) {
         let (queue, listeners) = (self.queues.entry(keys.queue().to_owned()).or_default(), &self.listeners);
-        queue.offer(keys.slot(), caller, now, |waiter, before| {
+        queue.offer(caller, now, |waiter, before| {
             wake(listeners, keys, waiter, u32::try_from(before).unwrap_or(u32::MAX))
         });
     }
 }
 
-/// Sends a wake-up. Returns false if the waiter does not listen.
 fn wake(listeners: &Listeners, keys: &LockKeys, waiter: WaiterId, before: u32) -> bool {
-    let wakeup = Wakeup { lock_key: keys.lock_key().to_owned(), before };
+    send(listeners, waiter, Wakeup { lock_key: keys.lock_key().to_owned(), before, free: Slots::default() })
+}
+
+/// Sends a wake-up. Returns false if the waiter does not listen.
+pub(super) fn send(listeners: &Listeners, waiter: WaiterId, wakeup: Wakeup) -> bool {
     let sent = listeners.get(&waiter).map(|listener| listener.try_send(wakeup));
     matches!(sent, Some(Ok(()) | Err(TrySendError::Full(_))))
 }

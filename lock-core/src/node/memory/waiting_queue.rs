@@ -1,33 +1,56 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::node::limits::{
     MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD, is_woken,
 };
-use crate::node::{Mode, Position, RESERVATION_TTL};
+use crate::node::{Mode, Position, RESERVATION_TTL, SlotOffer};
 use crate::random::WaiterId;
 
-/// The queue of a lock, and its reservations; or the one queue of all slots of a resource, and the reservations of each. A part of the
-/// waiting room.
+/// The queue of a lock, and its reservations; or the one queue of all slots of a resource. A part of the waiting room.
 #[derive(Clone, Default)]
 pub(super) struct NodeQueue {
     /// In their order.
-    waiters: Vec<Entry>,
+    pub(super) waiters: Vec<Entry>,
     /// When the waiters are forgotten, if none enters until then.
     expires: Duration,
-    reserved: BTreeMap<Slot, Reserved>,
+    reserved: Option<Reserved>,
     /// While readers hold the lock: when each writer that waits was last heard of.
     heard: HashMap<WaiterId, Duration>,
 }
 
 /// A waiter in the queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
     since: NonZeroU64,
-    reads: bool,
-    polls: bool,
-    waiter: WaiterId,
+    mode: Mode,
+    pub(super) polls: bool,
+    pub(super) waiter: WaiterId,
+    /// If it may take a slot.
+    pub(super) called: Option<Called>,
+}
+
+/// Since when a waiter may take a slot, and what it was told.
+#[derive(Clone, Copy)]
+pub(super) struct Called {
+    pub(super) at: Duration,
+    pub(super) offer: SlotOffer,
+}
+
+impl Entry {
+    /// What the queue is ordered by.
+    fn rank(&self) -> (NonZeroU64, bool, bool, WaiterId) {
+        (self.since, self.mode.is_read(), self.polls, self.waiter)
+    }
+
+    /// Of how many slots it may have one.
+    pub(super) fn permits(&self) -> u32 {
+        match self.mode {
+            Mode::Write | Mode::Read => 0,
+            Mode::Permit { of } => of,
+        }
+    }
 }
 
 /// Who makes a request, and whether it polls.
@@ -36,9 +59,6 @@ pub(super) struct Caller {
     pub(super) waiter: WaiterId,
     pub(super) polls: bool,
 }
-
-/// Which slot; `None` for a lock without slots.
-type Slot = Option<u32>;
 
 /// The waiters for which the free key is reserved, one after another, and whether each knows of it.
 #[derive(Clone)]
@@ -72,35 +92,34 @@ impl NodeQueue {
     /// Whether anything is left that has not expired.
     pub(super) fn is_known(&self, now: Duration) -> bool {
         let waits = now < self.expires && !self.waiters.is_empty();
-        waits || self.reserved.values().any(|reserved| !reserved.is_forgotten(now))
+        waits || self.reserved.as_ref().is_some_and(|reserved| !reserved.is_forgotten(now))
     }
 
-    /// Drops what has expired, and those that let their reservation of the slot pass. False if nothing is left.
-    pub(super) fn expire(&mut self, slot: Slot, now: Duration) -> bool {
+    /// Drops what has expired, and those that let their reservation pass. False if nothing is left.
+    pub(super) fn expire(&mut self, now: Duration) -> bool {
         if self.expires <= now {
             self.waiters.clear();
         }
-        let is_over = |reserved: &Reserved| reserved.index(now) >= reserved.waiters.len();
-        if self.reserved.get(&slot).is_some_and(|reserved| reserved.is_forgotten(now) || is_over(reserved))
-            && let Some(reserved) = self.reserved.remove(&slot).filter(|reserved| !reserved.is_forgotten(now))
-        {
+        let is_over =
+            |reserved: &mut Reserved| reserved.is_forgotten(now) || reserved.index(now) >= reserved.waiters.len();
+        if let Some(reserved) = self.reserved.take_if(is_over).filter(|reserved| !reserved.is_forgotten(now)) {
             reserved.passed(now).for_each(|waiter| _ = self.remove(waiter));
         }
-        !self.reserved.is_empty() || !self.waiters.is_empty()
+        self.reserved.is_some() || !self.waiters.is_empty()
     }
 
     /// For which waiter the key is reserved, and how much longer it is for this one and those behind it.
-    pub(super) fn reservation(&self, slot: Slot, now: Duration) -> Option<(WaiterId, Duration)> {
-        let reserved = self.reserved.get(&slot)?;
+    pub(super) fn reservation(&self, now: Duration) -> Option<(WaiterId, Duration)> {
+        let reserved = self.reserved.as_ref()?;
         let (waiter, _) = reserved.waiters.get(reserved.index(now))?;
         let all = u32::try_from(reserved.waiters.len()).unwrap_or(u32::MAX) * RESERVATION_TTL;
         Some((*waiter, reserved.began + all - now))
     }
 
     /// How much longer the key is reserved before it is for this waiter; or before it is free, if it never is.
-    pub(super) fn until_reserved(&self, slot: Slot, waiter: WaiterId, now: Duration) -> Option<Duration> {
-        let (_, remaining) = self.reservation(slot, now)?;
-        let reserved = self.reserved.get(&slot)?;
+    pub(super) fn until_reserved(&self, waiter: WaiterId, now: Duration) -> Option<Duration> {
+        let (_, remaining) = self.reservation(now)?;
+        let reserved = self.reserved.as_ref()?;
         let behind =
             reserved.waiters.iter().skip(reserved.index(now) + 1).rev().position(|(other, _)| *other == waiter);
         let from_then_on = behind.map_or(0, |behind| u32::try_from(behind + 1).unwrap_or(u32::MAX));
@@ -120,14 +139,14 @@ impl NodeQueue {
     /// Enters the queue; `None` if there is no room.
     pub(super) fn enter(
         &mut self,
-        slot: Slot,
         Caller { waiter, polls }: Caller,
         since: NonZeroU64,
         mode: Mode,
         now: Duration,
     ) -> Option<Position> {
-        let mut anew = !self.remove(waiter);
-        if let Some(reserved) = self.reserved.get_mut(&slot) {
+        let before = self.remove(waiter);
+        let mut anew = before.is_none();
+        if let Some(reserved) = &mut self.reserved {
             let mut passed = reserved.waiters.iter().take(reserved.index(now));
             if passed.any(|(other, _)| *other == waiter) && !reserved.late.contains(&waiter) {
                 reserved.late.push(waiter);
@@ -135,8 +154,8 @@ impl NodeQueue {
             }
         }
         self.expires = now + QUEUE_TTL;
-        let entry = Entry { since, reads: mode.is_read(), polls, waiter };
-        let ahead = self.waiters.partition_point(|other| *other < entry);
+        let entry = Entry { since, mode, polls, waiter, called: before.and_then(|before| before.called) };
+        let ahead = self.waiters.partition_point(|other| other.rank() < entry.rank());
         self.waiters.insert(ahead, entry);
         self.waiters.truncate(MAX_WAITERS);
         let behind = self.waiters.len().checked_sub(ahead + 1)?;
@@ -145,18 +164,18 @@ impl NodeQueue {
     }
 
     /// Gives up the position and the reservation.
-    pub(super) fn leave(&mut self, slot: Slot, waiter: WaiterId, now: Duration) {
+    pub(super) fn leave(&mut self, waiter: WaiterId, now: Duration) {
         self.remove(waiter);
-        if self.reservation(slot, now).is_some_and(|(first, _)| first == waiter) {
-            self.reserved.remove(&slot);
+        if self.reservation(now).is_some_and(|(first, _)| first == waiter) {
+            self.reserved = None;
         }
     }
 
     /// A waiter takes the lock: it needs no position any longer, and those that let their reservation pass
     /// lose theirs.
-    pub(super) fn acquired(&mut self, slot: Slot, waiter: WaiterId, now: Duration) {
+    pub(super) fn acquired(&mut self, waiter: WaiterId, now: Duration) {
         self.remove(waiter);
-        if let Some(reserved) = self.reserved.remove(&slot) {
+        if let Some(reserved) = self.reserved.take() {
             reserved.passed(now).for_each(|waiter| _ = self.remove(waiter));
         }
     }
@@ -165,46 +184,30 @@ impl NodeQueue {
     /// Those that nobody listens for are removed. Not woken are those that poll, and `caller`, whose request this is.
     pub(super) fn offer(
         &mut self,
-        slot: Slot,
         caller: Option<WaiterId>,
         now: Duration,
         mut wake: impl FnMut(WaiterId, usize) -> bool,
     ) {
-        let leading = self.leaders(slot, now);
         let (mut waiters, mut gone) = (Vec::new(), 0);
-        let most = |queued: usize| (queued - leading).min(MAX_RESERVATIONS as usize);
+        let most = |queued: usize| queued.min(MAX_RESERVATIONS as usize);
         while waiters.len() < most(self.waiters.len()) && gone < MAX_GONE {
             let before = waiters.len();
-            let Entry { polls, waiter, .. } = self.waiters[leading + before];
+            let Entry { polls, waiter, .. } = self.waiters[before];
             let is_last = before + 1 == most(self.waiters.len());
             let is_woken = is_woken(before, is_last);
             if is_woken && Some(waiter) != caller && !polls && !wake(waiter, before) {
-                self.waiters.remove(leading + before);
+                self.waiters.remove(before);
                 gone += 1;
             } else {
                 waiters.push((waiter, is_woken || polls));
             }
         }
-        self.reserved.remove(&slot);
-        if !waiters.is_empty() {
-            self.reserved.insert(slot, Reserved { waiters, began: now, late: Vec::new() });
-        }
+        self.reserved = (!waiters.is_empty()).then_some(Reserved { waiters, began: now, late: Vec::new() });
     }
 
-    /// The slot is reserved for nobody any more.
-    pub(super) fn end_reservations(&mut self, slot: Slot) {
-        self.reserved.remove(&slot);
-    }
-
-    /// How many waiters lead the queue that have another slot reserved now.
-    fn leaders(&mut self, slot: Slot, now: Duration) -> usize {
-        let others: Vec<Slot> = self.reserved.keys().copied().filter(|other| *other != slot).collect();
-        for other in &others {
-            self.expire(*other, now);
-        }
-        let has_slot: Vec<WaiterId> =
-            others.iter().filter_map(|other| self.reservation(*other, now)).map(|(waiter, _)| waiter).collect();
-        self.waiters.iter().take_while(|entry| has_slot.contains(&entry.waiter)).count()
+    /// The key is reserved for nobody any more.
+    pub(super) fn end_reservations(&mut self) {
+        self.reserved = None;
     }
 
     /// A writer waits, and readers hold the lock.
@@ -219,18 +222,18 @@ impl NodeQueue {
         let is_before = |entry: &Entry| {
             before.is_none_or(|(reader, since)| entry.since < since || entry.since == since && entry.waiter != reader)
         };
-        self.waiters.iter().any(|entry| !entry.reads && was_heard(entry.waiter) && is_before(entry))
+        self.waiters.iter().any(|entry| !entry.mode.is_read() && was_heard(entry.waiter) && is_before(entry))
     }
 
     /// Whether a manager waits to write.
     pub(super) fn has_writer(&self, waiter: WaiterId) -> bool {
-        self.waiters.iter().any(|entry| !entry.reads && entry.waiter == waiter)
+        self.waiters.iter().any(|entry| !entry.mode.is_read() && entry.waiter == waiter)
     }
 
     /// Readers hold the lock: wakes those at the head of the queue, to join them. Returns the writer behind them.
     pub(super) fn wake_readers(&mut self, mut wake: impl FnMut(WaiterId) -> bool) -> Option<WaiterId> {
-        let readers = self.waiters.iter().take(MAX_WOKEN_READERS).take_while(|entry| entry.reads).count();
-        let behind = self.waiters.get(readers).filter(|entry| !entry.reads).map(|entry| entry.waiter);
+        let readers = self.waiters.iter().take(MAX_WOKEN_READERS).take_while(|entry| entry.mode.is_read()).count();
+        let behind = self.waiters.get(readers).filter(|entry| !entry.mode.is_read()).map(|entry| entry.waiter);
         let mut at = 0;
         self.waiters.retain(|entry| {
             at += 1;
@@ -239,10 +242,9 @@ impl NodeQueue {
         behind.filter(|_| readers < MAX_WOKEN_READERS)
     }
 
-    /// Whether it had a position.
-    fn remove(&mut self, waiter: WaiterId) -> bool {
-        let before = self.waiters.len();
-        self.waiters.retain(|entry| entry.waiter != waiter);
-        self.waiters.len() < before
+    /// Removes a waiter; `None` if it had no position.
+    pub(super) fn remove(&mut self, waiter: WaiterId) -> Option<Entry> {
+        let at = self.waiters.iter().position(|entry| entry.waiter == waiter)?;
+        Some(self.waiters.remove(at))
     }
 }

@@ -10,7 +10,8 @@ use tokio_postgres::types::{FromSql, ToSql};
 use crate::node::limits::used_up;
 use crate::node::submission::Message;
 use crate::node::{
-    Holder, LockKeys, LockState, NodeError, Operation, OwnerId, Position, QueuePosition, Reader, Reply, Request,
+    Holder, LockKeys, LockState, Mode, NodeError, Operation, OwnerId, Position, QueuePosition, Reader, Reply, Request,
+    SlotOffer,
 };
 
 /// A parameter of a call.
@@ -24,7 +25,7 @@ struct Arguments {
     number: u64,
     tokens: u32,
     since: u64,
-    reads: bool,
+    mode: Mode,
 }
 
 /// The parameters of the call for requests that agree in keyspace, epoch and waiter; `None` if there are none. Those that differ from
@@ -56,9 +57,10 @@ pub(super) fn encode(messages: &[Message]) -> Option<Vec<Parameter>> {
         column(&requests, |_, of| number(of.number)),
         column(&requests, |_, of| i32::try_from(of.tokens).unwrap_or(i32::MAX)),
         column(&requests, |_, of| number(of.since)),
-        column(&requests, |_, of| of.reads),
+        column(&requests, |_, of| of.mode.is_read()),
         // Which requests share no fence with another one: see `lock_usual`.
         column(&requests, |request, _| fences(&request.keys).all(|fence| uses[&fence] == 1)),
+        column(&requests, |request, of| permits(&request.keys, of.mode)),
     ])
 }
 
@@ -82,23 +84,25 @@ fn fences(keys: &LockKeys) -> impl Iterator<Item = i32> {
     iter::once(fence).chain((queue_fence != fence).then_some(queue_fence)).map(i32::from)
 }
 
+fn permits(keys: &LockKeys, mode: Mode) -> i32 {
+    keys.slot().map_or(0, |slot| i32::try_from(mode.permits(slot)).unwrap_or(i32::MAX))
+}
+
 fn arguments(operation: Operation) -> Arguments {
     let none = Arguments::default();
     match operation {
         Operation::Acquire { ttl, hint, tokens, since, mode, .. } => {
             let since = since.map_or(0, Into::into);
-            Arguments { kind: "acquire", ttl, number: hint, tokens, since, reads: mode.is_read() }
+            Arguments { kind: "acquire", ttl, number: hint, tokens, since, mode }
         }
         Operation::Confirm { token, .. } => Arguments { kind: "confirm", number: token, ..none },
         Operation::Extend { ttl, .. } => Arguments { kind: "extend", ttl, ..none },
         Operation::Downgrade { ttl, .. } => Arguments { kind: "downgrade", ttl, ..none },
-        Operation::Replace { ttl, token, mode, .. } => {
-            Arguments { kind: "replace", ttl, number: token, reads: mode.is_read(), ..none }
-        }
+        Operation::Replace { ttl, token, mode, .. } => Arguments { kind: "replace", ttl, number: token, mode, ..none },
         Operation::Release { position: QueuePosition::None, .. } => Arguments { kind: "release", ..none },
         Operation::Release { position: QueuePosition::Leave, .. } => Arguments { kind: "leave", ..none },
         Operation::Release { position: QueuePosition::Keep { since, mode }, .. } => {
-            Arguments { kind: "keep", since: since.into(), reads: mode.is_read(), ..none }
+            Arguments { kind: "keep", since: since.into(), mode, ..none }
         }
         Operation::LeaveQueue => Arguments { kind: "leave_queue", ..none },
     }
@@ -118,7 +122,11 @@ fn read(row: &Row) -> Option<Result<Reply, NodeError>> {
         "granted" => Reply::Granted { token: number()? },
         "held" | "held_anew" => {
             let remaining = Some(Duration::from_micros(number()?));
-            Reply::Held { remaining, stranger: false, position: position() }
+            let offer = match row.try_get::<_, Option<&str>>(4).ok()? {
+                Some(offer) => Some(SlotOffer::parse(offer)?),
+                None => None,
+            };
+            Reply::Held { remaining, stranger: false, position: position(), offer }
         }
         "confirmed" => Reply::Confirmed,
         "refused" => Reply::Refused { fence: number()? },

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use crate::node::limits::{
-    MAX_EVICTED, MAX_GONE, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL,
-    RESERVED_TTL, WRITER_HEARD,
+    MAX_EVICTED, MAX_GONE, MAX_PAIRED, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, MAX_WOKEN_READERS,
+    QUEUE_TTL, RESERVED_TTL, WRITER_HEARD,
 };
 use crate::node::{EVICTION_GAP, OwnerId, RESERVATION_TTL};
 
@@ -20,8 +20,8 @@ pub(super) const CHECK: &str = "
       FROM locks.node LIMIT 0;
     SELECT keyspace, fence, token FROM locks.fence LIMIT 0; SELECT key, owner, expires FROM locks.lock LIMIT 0;
     SELECT key, owner, expires FROM locks.reader LIMIT 0; SELECT key, owners, until FROM locks.evicted LIMIT 0;
-    SELECT key, expires FROM locks.queue LIMIT 0; SELECT key, since, reads, polls, waiter FROM locks.waiter LIMIT 0;
-    SELECT queue, key, began, waiters, knows, late FROM locks.reservation LIMIT 0;
+    SELECT key, expires FROM locks.queue LIMIT 0; SELECT key, since, reads, polls, waiter, permits, called, offer FROM locks.waiter LIMIT 0;
+    SELECT key, began, waiters, knows, late FROM locks.reservation LIMIT 0;
     SELECT key, waiter, at FROM locks.heard LIMIT 0; SELECT one, id FROM locks.run LIMIT 0";
 
 /// What else a user needs who did not create the tables.
@@ -40,8 +40,12 @@ const LEDGER: [&str; 4] = [
     include_str!("sql/evict.sql"),
 ];
 /// May be wrong, or lose everything: that costs turns and time.
-const WAITING: [&str; 3] =
-    [include_str!("sql/waiting.sql"), include_str!("sql/waiting_queue.sql"), include_str!("sql/wakeups.sql")];
+const WAITING: [&str; 4] = [
+    include_str!("sql/waiting.sql"),
+    include_str!("sql/waiting_queue.sql"),
+    include_str!("sql/waiting_slots.sql"),
+    include_str!("sql/wakeups.sql"),
+];
 const OTHERS: [&str; 4] = [
     include_str!("sql/session.sql"),
     include_str!("sql/record.sql"),
@@ -53,13 +57,14 @@ const OTHERS: [&str; 4] = [
 /// different versions use one database side by side.
 pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
     let sources = [&OTHERS[..], &LEDGER, &WAITING].concat();
-    let constants: [(&str, i128); 14] = [
+    let constants: [(&str, i128); 15] = [
         ("LOCKS", LOCKS.into()),
         ("RECORDS", RECORDS.into()),
         ("MAX_TOKEN", MAX_TOKEN.into()),
         ("MAX_WAITERS", MAX_WAITERS as i128),
         ("MAX_RESERVATIONS", MAX_RESERVATIONS.into()),
         ("MAX_GONE", MAX_GONE as i128),
+        ("MAX_PAIRED", MAX_PAIRED as i128),
         ("MAX_EVICTED", MAX_EVICTED as i128),
         ("MAX_READERS_SEEN", MAX_READERS_SEEN as i128),
         ("MAX_WOKEN_READERS", MAX_WOKEN_READERS as i128),

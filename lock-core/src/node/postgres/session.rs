@@ -50,7 +50,7 @@ impl Session {
             batch(&FUNCTIONS),
             batch(&memory_marker),
             prepare(
-                "lock_votes($1, $2, $3, $4::text::uuid, $5, $6, $7, $8, $9, $10, $11::text[]::uuid[], $12, $13, $14, $15, $16, $17)",
+                "lock_votes($1, $2, $3, $4::text::uuid, $5, $6, $7, $8, $9, $10, $11::text[]::uuid[], $12, $13, $14, $15, $16, $17, $18)",
             ),
             prepare("lock_inspect($1, $2)"),
             prepare("lock_write_record($1, $2, $3, $4, $5, $6, $7, $8, $9)"),

@@ -62,9 +62,8 @@ async fn lost(client: Client) {
     }
 }
 
-/// For how many waiters the lock is reserved before this one, and the lock key.
 fn parse(message: &AsyncMessage) -> Option<Wakeup> {
     let AsyncMessage::Notification(notification) = message else { return None };
-    let (before, lock_key) = notification.payload().split_once(' ')?;
-    Some(Wakeup { lock_key: lock_key.to_owned(), before: before.parse().ok()? })
+    let (wakeup, _time) = notification.payload().rsplit_once(' ')?;
+    Wakeup::parse(wakeup)
 }

@@ -54,7 +54,7 @@ impl<T: AsRef<Request>> Batch<T> {
         let keys = &request.keys;
         let mut releases = self.releases.iter().map(|release| &release.as_ref().keys);
         let mut not_releases = self.acquires.iter().chain(&self.others).map(|other| &other.as_ref().keys);
-        matches!(request.operation, Operation::Acquire { mode: Mode::Write, .. })
+        matches!(request.operation, Operation::Acquire { mode: Mode::Write | Mode::Permit { .. }, .. })
             && not_releases.all(|other| !other.touches(keys))
             && releases.all(|other| other.fence() == keys.fence() || !other.touches(keys))
     }
@@ -68,7 +68,7 @@ impl<T: AsRef<Request>> Batch<T> {
         }
         let messages = match operation {
             Operation::Release { .. } => &mut self.releases,
-            Operation::Acquire { mode: Mode::Write, .. } => &mut self.acquires,
+            Operation::Acquire { mode: Mode::Write | Mode::Permit { .. }, .. } => &mut self.acquires,
             Operation::Acquire { mode: Mode::Read, .. }
             | Operation::Confirm { .. }
             | Operation::Extend { .. }

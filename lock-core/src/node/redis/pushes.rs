@@ -122,11 +122,10 @@ impl Inbox {
     }
 }
 
-/// A channel and a message on it, as `waiting.lua` writes it: for how many waiters the key is reserved before this one, and the lock key.
+/// A channel and a message on it, as `waiting.lua` and `waiting_slots.lua` write it.
 fn parse(data: Vec<Value>) -> Option<(String, Wakeup)> {
     let (channel, message): (String, String) = redis::from_redis_value(Value::Array(data)).ok()?;
-    let (before, lock_key) = message.split_once(' ')?;
-    Some((channel, Wakeup { lock_key: lock_key.to_owned(), before: before.parse().ok()? }))
+    Some((channel, Wakeup::parse(&message)?))
 }
 
 #[cfg(test)]
@@ -173,11 +172,13 @@ mod tests {
     #[test]
     fn a_message_is_read_whole_or_not_at_all() {
         let message = |message: &str| parse(vec![text("lock:{node}:wakeups:1f"), text(message)]);
-        assert_eq!(
-            message("2 lock:a b"),
-            Some(("lock:{node}:wakeups:1f".into(), Wakeup { lock_key: "lock:a b".into(), before: 2 }))
-        );
-        for other in ["", "2", "x lock:a", "-1 lock:a"] {
+        let read = |lock_key: &str, before, free: &[u32]| {
+            let (lock_key, free) = (lock_key.to_owned(), free.iter().copied().collect());
+            Some(("lock:{node}:wakeups:1f".to_owned(), Wakeup { lock_key, before, free }))
+        };
+        assert_eq!(message("2 lock:a b"), read("lock:a b", 2, &[]));
+        assert_eq!(message("0,1,3 lock:a{1}"), read("lock:a{1}", 0, &[1, 3]));
+        for other in ["", "2", "x lock:a", "-1 lock:a", "0, lock:a{1}", ",1 lock:a{1}"] {
             assert_eq!(message(other), None, "{other}");
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use redis::Cmd;
 
 use crate::node::limits::{
-    MAX_EVICTED, MAX_GONE, MAX_HEARD, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, MAX_WOKEN_READERS,
-    QUEUE_TTL, RESERVED_TTL, WRITER_HEARD,
+    MAX_EVICTED, MAX_GONE, MAX_HEARD, MAX_PAIRED, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS,
+    MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD,
 };
 use crate::node::wakeup::RESERVATION_TTL;
 use crate::node::{EVICTION_GAP, Keyspace};
@@ -26,18 +26,19 @@ pub(super) static RECORD: LazyLock<Script> = LazyLock::new(|| Script::new(includ
 ///
 /// Most are the body of a function that few batches call, and stand inside the function that calls it: a server creates functions for
 /// each command anew, which takes about as long as running one.
-const INCLUDED: [(&str, &str); 6] = [
+const INCLUDED: [(&str, &str); 7] = [
     ("ledger_beside.lua", include_str!("scripts/ledger_beside.lua")),
     ("ledger_readers.lua", include_str!("scripts/ledger_readers.lua")),
     ("lone.lua", include_str!("scripts/lone.lua")),
     ("waiting.lua", include_str!("scripts/waiting.lua")),
     ("waiting_positions.lua", include_str!("scripts/waiting_positions.lua")),
     ("waiting_readers.lua", include_str!("scripts/waiting_readers.lua")),
+    ("waiting_slots.lua", include_str!("scripts/waiting_slots.lua")),
 ];
 
 /// The names in the scripts that stand for values which are the same for every store. They are replaced before a server gets the script:
 /// a variable that a function uses from outside would have to be bound each time that the function is created.
-fn values() -> [(&'static str, String); 17] {
+fn values() -> [(&'static str, String); 18] {
     let millis = |duration: Duration| duration.as_millis().to_string();
     [
         ("EVICTION_GAP", millis(EVICTION_GAP)),
@@ -45,6 +46,7 @@ fn values() -> [(&'static str, String); 17] {
         ("MAX_EVICTED", MAX_EVICTED.to_string()),
         ("MAX_GONE", MAX_GONE.to_string()),
         ("MAX_HEARD", MAX_HEARD.to_string()),
+        ("MAX_PAIRED", MAX_PAIRED.to_string()),
         ("MAX_READERS_SEEN", MAX_READERS_SEEN.to_string()),
         ("MAX_RESERVATIONS", MAX_RESERVATIONS.to_string()),
         ("MAX_TOKEN", MAX_TOKEN.to_string()),

@@ -39,8 +39,8 @@ impl Session {
         self.admission(*epoch)?;
         let claim = |owner| Claim::new(self.paths(keys.keyspace()), keys, *epoch, owner);
         match *operation {
-            Operation::Acquire { owner, ttl, hint, tokens, since, .. } => {
-                let caller = Caller { keys, waiter: *waiter, since };
+            Operation::Acquire { owner, ttl, hint, tokens, since, mode } => {
+                let caller = Caller { keys, waiter: *waiter, since, mode };
                 self.acquire(&claim(owner), &Wanted { ttl, hint, tokens }, &caller).await
             }
             Operation::Confirm { owner, token } => self.confirm(&claim(owner), token).await,
@@ -70,7 +70,7 @@ impl Session {
     async fn acquire(&self, claim: &Claim, wanted: &Wanted, caller: &Caller<'_>) -> Result<Reply, NodeError> {
         let (keys, paths) = (caller.keys, &claim.paths);
         let queue = paths.queue(keys);
-        let held = |remaining, position| Ok(Reply::Held { remaining, stranger: false, position });
+        let held = |remaining, (position, offer)| Ok(Reply::Held { remaining, stranger: false, position, offer });
         // A caller that waits already has no chance without a look at the queue.
         let is_known = self.known().places.has(keys.queue());
         let mut view = if is_known { self.view_queue(paths, caller).await? } else { QueueView::empty() };
@@ -78,8 +78,8 @@ impl Session {
         for _ in 0..3 {
             match view.turn {
                 Turn::Now => {}
-                Turn::In(pause) => return held(Some(pause), view.position),
-                Turn::Held => return held(None, view.position),
+                Turn::In(pause) => return held(Some(pause), (view.position, view.offer)),
+                Turn::Held => return held(None, (view.position, view.offer)),
             }
             let taken = self.take(claim, wanted, &view.parts(&queue)).await?;
             match taken {
@@ -98,6 +98,6 @@ impl Session {
                 }
             }
         }
-        held(Some(Duration::ZERO), view.position)
+        held(Some(Duration::ZERO), (view.position, view.offer))
     }
 }

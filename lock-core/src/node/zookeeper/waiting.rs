@@ -15,12 +15,12 @@ use zookeeper_client::{CreateMode, Error};
 
 use super::classify::node_error;
 use super::paths::{self, Paths};
-use super::session::Session;
+use super::session::{Session, data};
 use super::transaction::Part;
 use super::waiting_places::Watched;
 use super::wakeups::AT_HEAD;
 use crate::node::limits::MAX_WAITERS;
-use crate::node::{LockKeys, MAX_RESERVATIONS, NodeError, Position, RESERVATION_TTL};
+use crate::node::{LockKeys, MAX_RESERVATIONS, Mode, NodeError, Position, RESERVATION_TTL, SlotOffer, Slots};
 use crate::random::WaiterId;
 
 /// How often a queue is created that somebody deletes before it can be entered. A busy lock is taken between the two.
@@ -31,13 +31,14 @@ pub(super) struct Caller<'a> {
     pub(super) keys: &'a LockKeys,
     pub(super) waiter: WaiterId,
     pub(super) since: Option<NonZeroU64>,
+    pub(super) mode: Mode,
 }
 
 /// The queue of a lock, as a caller sees it.
 ///
 /// A key is offered to those that wait, one after another: who is `k`-th in the queue may take one that has been free for
 /// longer than `k` [`RESERVATION_TTL`]s. So a process that is dead or stopped costs those behind it one of these for each lock, and not
-/// its whole session.
+/// its whole session. Of several slots that are free, the first in the queue, as many as there are such slots, may each take any.
 pub(super) struct QueueView {
     /// Whether nobody waits, as far as is known: the transaction finds out.
     is_empty: bool,
@@ -45,6 +46,8 @@ pub(super) struct QueueView {
     own: Option<String>,
     pub(super) position: Option<Position>,
     pub(super) turn: Turn,
+    /// The slots that the caller may take, if the lock is a slot.
+    pub(super) offer: Option<SlotOffer>,
     /// The znodes of those before the caller that did not come in their turn.
     passed: Vec<String>,
 }
@@ -60,7 +63,7 @@ pub(super) enum Turn {
 
 impl QueueView {
     pub(super) fn empty() -> Self {
-        Self { is_empty: true, own: None, position: None, turn: Turn::Now, passed: Vec::new() }
+        Self { is_empty: true, own: None, position: None, turn: Turn::Now, offer: None, passed: Vec::new() }
     }
 
     /// What is carried out with the transaction that takes the lock: the caller leaves the queue, or there is none.
@@ -75,12 +78,35 @@ impl QueueView {
 }
 
 impl Session {
-    /// The lock cannot be had. Returns the caller's position in the queue, which it enters if it waits.
-    pub(super) async fn wait(&self, paths: &Paths, caller: &Caller<'_>) -> Result<Option<Position>, NodeError> {
+    /// The lock cannot be had. Returns the caller's position in the queue, which it enters if it waits, and what else it may take.
+    pub(super) async fn wait(
+        &self,
+        paths: &Paths,
+        caller: &Caller<'_>,
+    ) -> Result<(Option<Position>, Option<SlotOffer>), NodeError> {
         if caller.since.is_none() {
-            return Ok(None);
+            // Those who wait, if any do, are found by the transaction.
+            return Ok((None, SlotOffer::of(self.free_slots(paths, caller).await?)));
         }
-        Ok(self.view_queue(paths, caller).await?.position)
+        let QueueView { position, offer, .. } = self.view_queue(paths, caller).await?;
+        Ok((position, offer))
+    }
+
+    /// The slots that nobody holds, of those that the caller may have. As far as this server knows.
+    async fn free_slots(&self, paths: &Paths, caller: &Caller<'_>) -> Result<Slots, NodeError> {
+        let Some(slot) = caller.keys.slot() else { return Ok(Slots::default()) };
+        let (mut reader, permits) = (self.client.new_multi_reader(), caller.mode.permits(slot));
+        for slot in 0..permits {
+            let lock = paths.lock(&caller.keys.with_slot(slot));
+            reader.add_get_data(&lock).map_err(|error| node_error(&error))?;
+        }
+        let results = reader.commit().await.map_err(|error| node_error(&error))?;
+        let free = (0..permits).zip(&results).filter_map(|(slot, read)| match data(read) {
+            Ok(None) => Some(Ok(slot)),
+            Ok(Some(_)) => None,
+            Err(error) => Some(Err(error)),
+        });
+        free.collect()
     }
 
     /// Looks at the queue, and enters it if the caller waits.
@@ -135,20 +161,25 @@ impl Session {
         if own.is_some() && position.is_none() {
             self.known().places.leave(keys.queue());
         }
+        let free_slots = self.free_slots(paths, caller).await?;
+        let proposed = free_slots.iter().nth(ahead).filter(|_| own.is_some());
+        let offer = proposed.map(|proposed| SlotOffer { proposed, free: free_slots });
+        // The first come, as many as there are slots.
+        let before = count(ahead).saturating_sub(free_slots.count().saturating_sub(1));
         let mut known = self.known();
         let (turn, passed) = if is_held {
             known.places.seen_held(keys.lock_key());
             (Turn::Held, 0)
         } else {
             let free = known.places.seen_free(keys.lock_key(), fence_version);
-            match (RESERVATION_TTL * count(ahead).min(MAX_RESERVATIONS)).saturating_sub(free) {
+            match (RESERVATION_TTL * before.min(MAX_RESERVATIONS)).saturating_sub(free) {
                 Duration::ZERO => (Turn::Now, turns_in(free)),
                 left => (Turn::In(left), 0),
             }
         };
         names.truncate(ahead.min(passed));
         let passed = names.into_iter().map(|name| format!("{queue}/{name}")).collect();
-        Ok(Some(QueueView { is_empty: false, own, position, turn, passed }))
+        Ok(Some(QueueView { is_empty: false, own, position, turn, offer, passed }))
     }
 
     /// Enters the queue of a lock, unless the manager is in it since that time. Returns its znode.

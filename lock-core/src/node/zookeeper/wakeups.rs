@@ -12,7 +12,7 @@ use zookeeper_client::{Error, EventType};
 
 use super::session::Session;
 use super::waiting_places::Watched;
-use crate::node::{Wakeup, Wakeups};
+use crate::node::{Slots, Wakeup, Wakeups};
 
 /// How many of those at the head of a queue watch the lock itself. Each of the others watches the one before it, so that a release
 /// wakes few. If the first is stopped, the others come after it.
@@ -115,7 +115,7 @@ impl Session {
         let before = u32::try_from(ahead).unwrap_or(u32::MAX);
         if let Some(listener) = &known.listener {
             // With so many that were not heard, this one is not missed either: it only saves time.
-            _ = listener.try_send(Wakeup { lock_key, before });
+            _ = listener.try_send(Wakeup { lock_key, before, free: Slots::default() });
         }
     }
 }

@@ -19,14 +19,14 @@ pub struct PermitsModel {
 /// A step of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermitsAction {
-    /// A client tries a slot: any at first, one that is free when it has looked, or one that was offered to it.
+    /// A client tries a slot: any at first, and then one that a majority of the nodes lets it take.
     Try { client: ClientId, slot: usize },
     /// A node executes the acquire of a client.
     Acquire { client: ClientId, node: usize },
     /// A client gives its attempt up.
     Fail { client: ClientId },
-    /// A client that looks finds no slot free.
-    FindNone { client: ClientId },
+    /// A node executes the release of a client.
+    Release { client: ClientId, node: usize },
     /// A holder presents its token to the resource.
     Claim { client: ClientId },
     /// A holder releases, or one that waits leaves.
@@ -68,8 +68,7 @@ impl PermitsModel {
             // Their tokens do not matter here: they agree.
             return AcquireVote::Granted { token: 1 };
         }
-        let reserved = state.offered[slot].is_some_and(|offered| offered != client);
-        if state.nodes[node][slot].key.is_none() && reserved {
+        if state.is_free(node, slot) && !self.may_take(state, client, node, slot) {
             return HELD;
         }
         let lock = &mut state.nodes[node][slot];
@@ -92,79 +91,57 @@ impl PermitsModel {
                 state.unordered_token |= token <= floor && !self.is(PermitsMutant::Counted);
                 state.granted[slot] = state.granted[slot].max(token);
                 state.clients[client].phase = PermitsPhase::Holding { slot, token };
-                state.queue.retain(|(waiter, _)| *waiter != client);
-                state.offered[slot] = state.offered[slot].filter(|offered| *offered != client);
-                self.leave_offers(state, client);
+                Self::leave(state, client);
             }
-            Step::Failed(_) => self.fail(state, client),
+            Step::Failed(_) => Self::fail(state, client),
         }
     }
 
     /// Undoes an attempt. The client waits, unless it has no attempts left.
-    fn fail(&self, state: &mut PermitsState, client: ClientId) {
+    fn fail(state: &mut PermitsState, client: ClientId) {
         let PermitsPhase::Trying(attempt) = &state.clients[client].phase else { return };
         let slot = attempt.slot;
         let is_last = state.clients[client].left == 0;
-        state.clients[client].phase = match is_last {
-            true => PermitsPhase::Gone,
-            false if self.is(PermitsMutant::LooksBeforeQueueing) => PermitsPhase::Looking,
-            false => PermitsPhase::Waiting { looked: false },
-        };
+        state.clients[client].phase = if is_last { PermitsPhase::Gone } else { PermitsPhase::Waiting };
         if is_last {
-            self.leave(state, client);
-        } else if !self.is(PermitsMutant::LooksBeforeQueueing)
-            && !state.queue.iter().any(|(waiter, _)| *waiter == client)
-        {
+            Self::leave(state, client);
+        } else if !state.queue.iter().any(|(waiter, _)| *waiter == client) {
             state.queue.push((client, slot));
         }
-        self.release(state, client, slot);
+        (0..NODES).for_each(|node| Self::release(state, client, node, slot));
     }
 
-    /// Takes what the nodes have of a client for a slot.
-    fn release(&self, state: &mut PermitsState, client: ClientId, slot: usize) {
-        for node in 0..NODES {
-            state.counted[node].retain(|counted| *counted != client);
-            let lock = &mut state.nodes[node][slot];
-            lock.key = lock.key.filter(|key| key.owner != client);
-        }
-        self.offer(state, slot);
+    /// Takes what a node has of a client for a slot.
+    fn release(state: &mut PermitsState, client: ClientId, node: usize, slot: usize) {
+        state.counted[node].retain(|counted| *counted != client);
+        let lock = &mut state.nodes[node][slot];
+        lock.key = lock.key.filter(|key| key.owner != client);
     }
 
-    /// Leaves the queue, and what was offered.
-    fn leave(&self, state: &mut PermitsState, client: ClientId) {
+    /// Leaves the queue.
+    fn leave(state: &mut PermitsState, client: ClientId) {
         state.queue.retain(|(waiter, _)| *waiter != client);
-        self.leave_offers(state, client);
     }
 
-    fn leave_offers(&self, state: &mut PermitsState, client: ClientId) {
-        for slot in 0..PERMITS {
-            if state.offered[slot] == Some(client) {
-                state.offered[slot] = None;
-                self.offer(state, slot);
-            }
+    /// Whether a node lets a client take a slot that is free there.
+    fn may_take(&self, state: &PermitsState, client: ClientId, node: usize, slot: usize) -> bool {
+        if self.is(PermitsMutant::QueuePerSlot) {
+            return state.queue.iter().find(|(_, of)| *of == slot).is_none_or(|(first, _)| *first == client);
         }
-    }
-
-    /// Offers a slot that is free to the first in the queue that has no other offer.
-    fn offer(&self, state: &mut PermitsState, slot: usize) {
-        if !state.is_free(slot) || state.offered[slot].is_some() {
-            return;
-        }
-        let has_offer = |waiter| state.offered.contains(&Some(waiter)) && !self.is(PermitsMutant::OffersTwice);
-        let fits = |of: usize| of == slot || !self.is(PermitsMutant::QueuePerSlot);
-        let first = state.queue.iter().find(|(waiter, of)| fits(*of) && !has_offer(*waiter));
-        state.offered[slot] = first.map(|(waiter, _)| *waiter);
+        state.is_called(node, client)
     }
 
     /// The slots that a client may try now.
-    fn slots_to_try(&self, state: &PermitsState, client: ClientId) -> Vec<usize> {
-        let free = || (0..PERMITS).filter(|slot| state.is_free(*slot) && state.offered[*slot].is_none()).collect();
+    pub(super) fn slots_to_try(&self, state: &PermitsState, client: ClientId) -> Vec<usize> {
         match &state.clients[client].phase {
             PermitsPhase::Idle if self.is(PermitsMutant::Counted) => vec![0],
             PermitsPhase::Idle => (0..PERMITS).collect(),
-            PermitsPhase::Looking | PermitsPhase::Waiting { looked: false } => free(),
-            PermitsPhase::Waiting { looked: true } => {
-                (0..PERMITS).filter(|slot| state.offered[*slot] == Some(client)).collect()
+            PermitsPhase::Waiting => {
+                let lets = |node: usize, slot| state.is_free(node, slot) && self.may_take(state, client, node, slot);
+                let by_majority = |slot: &usize| (0..NODES).filter(|node| lets(*node, *slot)).count() > NODES / 2;
+                let is_other =
+                    |slot: &usize| self.is(PermitsMutant::QueuePerSlot) && !state.queue.contains(&(client, *slot));
+                (0..PERMITS).filter(|slot| !is_other(slot) && by_majority(slot)).collect()
             }
             _ => Vec::new(),
         }
@@ -190,7 +167,6 @@ impl Model for PermitsModel {
         for client in 0..CLIENTS {
             let may_try = state.clients[client].left > 0;
             let slots = if may_try { self.slots_to_try(state, client) } else { Vec::new() };
-            let finds_none = slots.is_empty();
             actions.extend(slots.into_iter().map(|slot| PermitsAction::Try { client, slot }));
             match &state.clients[client].phase {
                 PermitsPhase::Trying(attempt) => {
@@ -198,14 +174,14 @@ impl Model for PermitsModel {
                     actions.extend(unasked.map(|node| PermitsAction::Acquire { client, node }));
                     actions.push(PermitsAction::Fail { client });
                 }
-                PermitsPhase::Looking | PermitsPhase::Entering | PermitsPhase::Waiting { looked: false } => {
-                    actions.extend(finds_none.then_some(PermitsAction::FindNone { client }));
-                    actions.push(PermitsAction::End { client });
-                }
                 PermitsPhase::Holding { .. } => {
                     actions.extend([PermitsAction::Claim { client }, PermitsAction::End { client }]);
                 }
-                PermitsPhase::Waiting { looked: true } => actions.push(PermitsAction::End { client }),
+                PermitsPhase::Waiting => actions.push(PermitsAction::End { client }),
+                PermitsPhase::Releasing { nodes, .. } => {
+                    let nodes = (0..NODES).filter(|node| nodes.contains(*node));
+                    actions.extend(nodes.map(|node| PermitsAction::Release { client, node }));
+                }
                 PermitsPhase::Idle | PermitsPhase::Gone => {}
             }
         }
@@ -222,17 +198,17 @@ impl Model for PermitsModel {
                 let vote = self.vote(&mut state, client, node, slot);
                 self.receive(&mut state, client, node, Vote::Acquire(vote));
             }
-            PermitsAction::Fail { client } => self.fail(&mut state, client),
-            PermitsAction::FindNone { client } => {
-                let waiting = PermitsPhase::Waiting { looked: true };
-                state.clients[client].phase = match state.clients[client].phase {
-                    PermitsPhase::Looking => PermitsPhase::Entering,
-                    PermitsPhase::Entering => {
-                        state.queue.push((client, 0));
-                        waiting
-                    }
-                    _ => waiting,
-                };
+            PermitsAction::Fail { client } => Self::fail(&mut state, client),
+            PermitsAction::Release { client, node } => {
+                let PermitsPhase::Releasing { slot, nodes } = &mut state.clients[client].phase else { return None };
+                let slot = *slot;
+                nodes.remove(node);
+                let is_done = *nodes == Nodes::default();
+                Self::release(&mut state, client, node, slot);
+                if is_done {
+                    let is_last = state.clients[client].left == 0;
+                    state.clients[client].phase = if is_last { PermitsPhase::Gone } else { PermitsPhase::Idle };
+                }
             }
             PermitsAction::Claim { client } => {
                 let PermitsPhase::Holding { slot, token } = state.clients[client].phase else { return None };
@@ -242,16 +218,12 @@ impl Model for PermitsModel {
                 state.claimed[slot] = state.claimed[slot].max(token);
             }
             PermitsAction::End { client } => {
-                let held = match state.clients[client].phase {
-                    PermitsPhase::Holding { slot, .. } => Some(slot),
-                    _ => None,
+                let next = match state.clients[client].phase {
+                    PermitsPhase::Holding { slot, .. } => PermitsPhase::Releasing { slot, nodes: Nodes::all() },
+                    _ => PermitsPhase::Gone,
                 };
-                let is_last = state.clients[client].left == 0 || held.is_none();
-                state.clients[client].phase = if is_last { PermitsPhase::Gone } else { PermitsPhase::Idle };
-                self.leave(&mut state, client);
-                if let Some(slot) = held {
-                    self.release(&mut state, client, slot);
-                }
+                state.clients[client].phase = next;
+                Self::leave(&mut state, client);
             }
         }
         let state = state.representative();

@@ -14,10 +14,6 @@ pub enum PermitsMutant {
     OneFence,
     /// Each slot has a queue of its own.
     QueuePerSlot,
-    /// A client looks at the slots before it enters the queue, not after.
-    LooksBeforeQueueing,
-    /// A slot is offered to the first in the queue, also if that one has another offer.
-    OffersTwice,
 }
 
 /// The bounds of the model of permits.

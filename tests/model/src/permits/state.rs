@@ -20,8 +20,6 @@ pub struct PermitsState {
     pub(super) clients: [PermitsClient; CLIENTS],
     /// The waiting clients, in the order in which they began to wait, and the slot for which.
     pub(super) queue: Vec<(ClientId, usize)>,
-    /// To which client each slot is offered.
-    pub(super) offered: [Option<ClientId>; PERMITS],
     /// The largest token of each slot that a resource has seen.
     pub(super) claimed: [u64; PERMITS],
     /// The largest token of each slot that was granted.
@@ -43,7 +41,7 @@ impl PermitsClient {
     pub(super) fn slot(&self) -> Option<(usize, bool)> {
         match &self.phase {
             PermitsPhase::Trying(attempt) => Some((attempt.slot, true)),
-            PermitsPhase::Holding { slot, .. } => Some((*slot, false)),
+            PermitsPhase::Holding { slot, .. } | PermitsPhase::Releasing { slot, .. } => Some((*slot, false)),
             _ => None,
         }
     }
@@ -55,17 +53,16 @@ pub(super) enum PermitsPhase {
     #[default]
     Idle,
     Trying(Box<PermitsAttempt>),
-    /// An attempt failed, and it looks at the slots before it enters the queue. Only of a mutant.
-    Looking,
-    /// It has looked, and is about to enter. Only of that mutant.
-    Entering,
-    /// It is in the queue. It looks at the slots once.
-    Waiting {
-        looked: bool,
-    },
+    /// It is in the queue.
+    Waiting,
     Holding {
         slot: usize,
         token: u64,
+    },
+    /// It released its slot, and these nodes do not know yet.
+    Releasing {
+        slot: usize,
+        nodes: Nodes,
     },
     Gone,
 }
@@ -82,14 +79,15 @@ pub(super) struct PermitsAttempt {
 }
 
 impl PermitsState {
-    /// Whether no node has a holder for the slot.
-    pub(super) fn is_free(&self, slot: usize) -> bool {
-        self.nodes.iter().all(|node| node[slot].key.is_none())
+    /// Whether a node has no holder for the slot.
+    pub(super) fn is_free(&self, node: usize, slot: usize) -> bool {
+        self.nodes[node][slot].key.is_none()
     }
 
-    /// Whether a client waits, has looked, and nothing is offered to it.
-    pub(super) fn has_nothing_to_do(&self, index: ClientId, client: &PermitsClient) -> bool {
-        client.phase == PermitsPhase::Waiting { looked: true } && !self.offered.contains(&Some(index))
+    /// Whether a client is among the first in the queue, as many as there are free slots on a node.
+    pub(super) fn is_called(&self, node: usize, client: ClientId) -> bool {
+        let free = (0..PERMITS).filter(|slot| self.is_free(node, *slot)).count();
+        self.queue.iter().take_while(|(waiter, _)| *waiter != client).count() < free
     }
 }
 
@@ -99,7 +97,7 @@ impl fmt::Display for PermitsState {
             let owners = node.map(|slot| slot.key.map(|key| key.owner));
             write!(f, "node {index} {owners:?} {:?}; ", self.counted[index])?;
         }
-        write!(f, "queue {:?}, offered {:?}; ", self.queue, self.offered)?;
+        write!(f, "queue {:?}; ", self.queue)?;
         self.clients.iter().try_for_each(|client| match &client.phase {
             PermitsPhase::Trying(attempt) => write!(f, "tries {}; ", attempt.slot),
             phase => write!(f, "{phase:?}; "),

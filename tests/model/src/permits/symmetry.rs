@@ -25,7 +25,7 @@ impl PermitsState {
     /// A hash of what is known of a slot, whoever the clients and the nodes are.
     fn key_of_slot(&self, slot: usize) -> u64 {
         let mut hasher = Mix::default();
-        (self.granted[slot], self.claimed[slot], self.offered[slot].is_some()).hash(&mut hasher);
+        (self.granted[slot], self.claimed[slot]).hash(&mut hasher);
         let taken: u8 = self.nodes.iter().map(|node| u8::from(node[slot].key.is_some())).sum();
         let fences: u8 = self.nodes.iter().map(|node| node[slot].fence).sum();
         let busy = |tries| self.clients.iter().filter(|client| client.slot() == Some((slot, tries))).count();
@@ -43,12 +43,13 @@ impl PermitsState {
                 let unasked = (0..NODES).filter(|node| attempt.unasked.contains(*node)).count();
                 (attempt.floor, unasked).hash(&mut hasher);
             }
-            PermitsPhase::Waiting { looked } => looked.hash(&mut hasher),
             PermitsPhase::Holding { token, .. } => token.hash(&mut hasher),
+            PermitsPhase::Releasing { nodes, .. } => {
+                (0..NODES).filter(|node| nodes.contains(*node)).count().hash(&mut hasher);
+            }
             _ => {}
         }
         self.queue.iter().position(|(waiter, _)| *waiter == index).hash(&mut hasher);
-        self.offered.map(|offered| offered == Some(index)).hash(&mut hasher);
         let keys = |slot: usize| self.nodes.iter().filter(|node| node[slot].is_held_by(index)).count();
         std::array::from_fn::<_, PERMITS, _>(keys).hash(&mut hasher);
         self.counted.iter().filter(|counted| counted.contains(&index)).count().hash(&mut hasher);
@@ -60,8 +61,12 @@ impl PermitsState {
         let mut hasher = Mix::default();
         (&self.nodes[node], &self.counted[node]).hash(&mut hasher);
         for client in &self.clients {
-            if let PermitsPhase::Trying(attempt) = &client.phase {
-                (attempt.unasked.contains(node), attempt.decider.last_of(node)).hash(&mut hasher);
+            match &client.phase {
+                PermitsPhase::Trying(attempt) => {
+                    (attempt.unasked.contains(node), attempt.decider.last_of(node)).hash(&mut hasher);
+                }
+                PermitsPhase::Releasing { nodes, .. } => nodes.contains(node).hash(&mut hasher),
+                _ => {}
             }
         }
         hasher.finish()
@@ -71,14 +76,13 @@ impl PermitsState {
     fn rename_slots(&mut self, order: [usize; PERMITS]) {
         let renamed = |slot: usize| order.iter().position(|old| *old == slot).unwrap_or(slot);
         self.nodes = self.nodes.map(|node| order.map(|slot| node[slot]));
-        self.offered = order.map(|slot| self.offered[slot]);
         self.claimed = order.map(|slot| self.claimed[slot]);
         self.granted = order.map(|slot| self.granted[slot]);
         self.queue.iter_mut().for_each(|(_, slot)| *slot = renamed(*slot));
         for client in &mut self.clients {
             match &mut client.phase {
                 PermitsPhase::Trying(attempt) => attempt.slot = renamed(attempt.slot),
-                PermitsPhase::Holding { slot, .. } => *slot = renamed(*slot),
+                PermitsPhase::Holding { slot, .. } | PermitsPhase::Releasing { slot, .. } => *slot = renamed(*slot),
                 _ => {}
             }
         }
@@ -88,7 +92,6 @@ impl PermitsState {
         let renamed = |client: ClientId| order.iter().position(|old| *old == client).unwrap_or(client);
         let keys = self.nodes.iter_mut().flatten().filter_map(|slot| slot.key.as_mut());
         keys.for_each(|key| key.owner = renamed(key.owner));
-        self.offered = self.offered.map(|offered| offered.map(renamed));
         self.queue.iter_mut().for_each(|(waiter, _)| *waiter = renamed(*waiter));
         for counted in &mut self.counted {
             counted.iter_mut().for_each(|client| *client = renamed(*client));
@@ -103,9 +106,13 @@ impl PermitsState {
         let mut old = std::mem::take(&mut self.counted);
         self.counted = order.map(|node| std::mem::take(&mut old[node]));
         for client in &mut self.clients {
-            if let PermitsPhase::Trying(attempt) = &mut client.phase {
-                attempt.unasked = attempt.unasked.renamed(order);
-                attempt.decider = attempt.decider.renamed(order);
+            match &mut client.phase {
+                PermitsPhase::Trying(attempt) => {
+                    attempt.unasked = attempt.unasked.renamed(order);
+                    attempt.decider = attempt.decider.renamed(order);
+                }
+                PermitsPhase::Releasing { nodes, .. } => *nodes = nodes.renamed(order),
+                _ => {}
             }
         }
     }

@@ -15,6 +15,7 @@ pub(crate) struct Lock {
     pub(crate) keys: LockKeys,
     pub(crate) lock: String,
     pub(crate) queue: String,
+    /// For whom the key is reserved; of a slot, which of the waiters may take one.
     pub(crate) reserved: String,
     /// The fields of the node's record.
     pub(crate) fence: String,
@@ -34,7 +35,11 @@ pub(crate) static LOCKS: LazyLock<[Lock; 6]> = LazyLock::new(|| {
         [("r{0}", 0), ("r{1}", 1)].map(|(name, slot)| (name, "r{}", LockKeys::of_slot(&KEYSPACE, "r", slot)));
     [r, s, u, neighbor, one, other].map(|(name, queue, keys)| {
         let lock = keys.lock_key().to_owned();
-        let (reserved, fence) = (format!("lock:{{{name}}}:reserved"), keys.fence().to_string());
+        let reserved = match keys.slot() {
+            Some(_) => format!("lock:{{{queue}}}:waiters"),
+            None => format!("lock:{{{name}}}:reserved"),
+        };
+        let fence = keys.fence().to_string();
         let queue_field = format!("q{}", LockKeys::new(&KEYSPACE, queue).fence());
         Lock { keys, lock, queue: format!("lock:{{{queue}}}:queue"), reserved, fence, queue_field }
     })

@@ -140,6 +140,8 @@ fn on_lock(lock: usize, common: Common) -> impl Strategy<Value = Vec<(usize, Ope
         let release = Operation::Release { owner, position };
         // A reader whose time to live is zero may or may not expire between two requests.
         let ttl = if mode == Mode::Read { ttl.max(Duration::from_millis(1)) } else { ttl };
+        let permits = if tokens == 1 { 2 } else { LOCKS[lock].keys.slot().unwrap_or_default() + 1 };
+        let mode = if LOCKS[lock].keys.slot().is_some() { Mode::Permit { of: permits } } else { mode };
         let acquire = |owner, since| Operation::Acquire { owner, ttl, hint, tokens, since, mode };
         let operations = match kind {
             0 | 1 => vec![acquire(owner, None)],

@@ -6,11 +6,21 @@ use redis::RedisResult;
 use super::commands::{LOCKS, words};
 use super::servers::Pair;
 
-/// For whom each key is reserved, and for how much longer this is known.
-const READ: &str = "local all = {} \
-    for n, key in ipairs(KEYS) do \
-      local waiters = redis.pcall('GET', key) \
-      all[n] = {type(waiters) == 'string' and waiters or '', redis.call('PTTL', key)} \
+/// For whom each key is reserved, and for how much longer this is known; of a slot, what each of the waiters was told that may take it, and
+/// for how much longer it may.
+const READ: &str = "local all, time = {}, redis.call('TIME') \
+    for _, key in ipairs(KEYS) do \
+      local waiters, fields = redis.pcall('GET', key), redis.pcall('HGETALL', key) \
+      if type(waiters) == 'string' then all[#all + 1] = {waiters, redis.call('PTTL', key)} end \
+      local called = {} \
+      for n = 2, #fields, 2 do \
+        local at, told = string.match(fields[n], ' (%d+) (.+)$') \
+        if at then called[#called + 1] = {'called ' .. fields[n - 1] .. ' ' .. told, at} end \
+      end \
+      table.sort(called, function(one, other) return one[1] < other[1] end) \
+      for _, waiter in ipairs(called) do \
+        all[#all + 1] = {waiter[1], waiter[2] + 100 - time[1] * 1000 - math.floor(time[2] / 1000)} \
+      end \
     end \
     return all";
 /// How long it is known for whom a key was reserved.
@@ -18,8 +28,8 @@ const RESERVED_TTL: Duration = Duration::from_secs(10);
 /// The servers' clocks show whole milliseconds.
 const SLACK: Duration = Duration::from_millis(3);
 
-/// When the reservations of the locks pass, at the earliest and at the latest: on the two servers they began at slightly different
-/// times.
+/// When the reservations of the locks pass, and the times of those that may take a slot, at the earliest and at the latest: on the two
+/// servers they began at slightly different times.
 #[derive(Default)]
 pub(crate) struct Reservations(Vec<(Instant, Instant)>);
 
@@ -33,12 +43,20 @@ impl Reservations {
         let (real, fake) = pair.ask(&read).await;
         let latest = Instant::now();
         let reserved = |answer: RedisResult<_>| redis::from_redis_value::<Vec<(String, i64)>>(answer.unwrap()).unwrap();
+        let (real, fake) = (reserved(real), reserved(fake));
+        if real.len() != fake.len() {
+            return Err(format!("the real server has {real:?}, the simulated one {fake:?}"));
+        }
         let mut passing = Vec::new();
-        for ((real, real_left), (fake, fake_left)) in reserved(real).into_iter().zip(reserved(fake)) {
+        for ((real, real_left), (fake, fake_left)) in real.into_iter().zip(fake) {
             if real != fake {
                 return Err(format!("the real server reserves a key for {real:?}, the simulated one for {fake:?}"));
             }
             let [one, other] = [real_left, fake_left].map(|left| Duration::from_millis(left.try_into().unwrap_or(0)));
+            if real.starts_with("called ") {
+                passing.push((earliest + one.min(other).saturating_sub(SLACK), latest + one.max(other) + SLACK));
+                continue;
+            }
             for n in 1..=u32::try_from(real.split_whitespace().count()).unwrap() {
                 // The n-th passes when this much is left.
                 let then = RESERVED_TTL.saturating_sub(RESERVATION_TTL * n);

@@ -71,8 +71,8 @@ impl LockNode for Exaggerating {
                 _ if !node.in_replies.load(Ordering::Relaxed) => reply,
                 Reply::Granted { .. } => Reply::Granted { token: node.number },
                 Reply::Refused { .. } => Reply::Refused { fence: node.number },
-                Reply::Held { stranger, position, .. } => {
-                    Reply::Held { remaining: Some(Duration::MAX), stranger, position }
+                Reply::Held { stranger, position, offer, .. } => {
+                    Reply::Held { remaining: Some(Duration::MAX), stranger, position, offer }
                 }
                 other => other,
             });

@@ -25,6 +25,7 @@ mod observers;
 mod other_runtimes;
 mod outages;
 mod permits;
+mod permits_pace;
 mod readers;
 mod roster_changes;
 mod scopes;

@@ -49,7 +49,7 @@ impl Side {
         let reply =
             ask(&self.node, Request { keys, epoch, waiter: WaiterId::from_bits(1), polls: false, operation }).await;
         Ok(match reply? {
-            Reply::Held { .. } => Reply::Held { remaining: None, stranger: false, position: None },
+            Reply::Held { .. } => Reply::Held { remaining: None, stranger: false, position: None, offer: None },
             reply => reply,
         })
     }

@@ -17,7 +17,10 @@ fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
     let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None, mode: Mode::Write };
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }));
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }), "the same attempt again");
-    assert_eq!(node.execute(acquire(B)), Ok(Reply::Held { remaining: Some(TTL), stranger: false, position: None }));
+    assert_eq!(
+        node.execute(acquire(B)),
+        Ok(Reply::Held { remaining: Some(TTL), stranger: false, position: None, offer: None })
+    );
     node.now = TTL;
     assert_eq!(node.execute(acquire(B)), Ok(Reply::Granted { token: 11 }), "expired, and the token is larger");
     assert_eq!(node.execute(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::NotOwner));
@@ -121,7 +124,7 @@ fn an_evicted_owner_neither_acquires_nor_replaces_before_its_tombstone_expires()
     fixture.acquire(A);
     assert_eq!(fixture.evict(&[A], 10), Eviction::Evicted { deleted: true });
     fixture.now = EVICTION_GAP;
-    let late = Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position: None };
+    let late = Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position: None, offer: None };
     let replace = Operation::Replace { owner: A, ttl: TTL, token: 1, mode: Mode::Write };
     assert_eq!((fixture.acquire(A), fixture.execute(replace)), (late, Ok(Reply::Gone)));
     assert_eq!(fixture.look().evicted, [A]);
@@ -157,7 +160,7 @@ fn an_evicted_lock_is_granted_to_nobody_for_a_moment_however_often_it_is_evicted
     assert_eq!(fixture.evict(&[A], 10), Eviction::Evicted { deleted: true });
     fixture.now = EVICTION_GAP / 2;
     assert_eq!(fixture.evict(&[], 20), Eviction::Evicted { deleted: false });
-    let held = Reply::Held { remaining: Some(EVICTION_GAP / 2), stranger: false, position: None };
+    let held = Reply::Held { remaining: Some(EVICTION_GAP / 2), stranger: false, position: None, offer: None };
     assert_eq!(fixture.acquire(B), held);
     fixture.now = EVICTION_GAP;
     assert_eq!(fixture.acquire(B), Reply::Granted { token: 21 });

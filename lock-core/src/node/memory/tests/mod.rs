@@ -1,6 +1,7 @@
 //! The rules of the halves, and what ties them.
 
 mod ledger;
+mod slots;
 mod waiting;
 
 use std::sync::Arc;

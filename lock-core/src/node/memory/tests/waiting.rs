@@ -95,9 +95,9 @@ fn of_those_that_let_their_reservation_pass_only_the_silent_ones_lose_their_posi
     assert!(matches!(attempt(&mut node, 7), Reply::Granted { .. }));
     node.execute(Operation::Release { owner: B, position: QueuePosition::None }).unwrap();
     let queue = node.store.waiting.queue_of(&node.keys);
-    assert_eq!(queue.reservation(None, node.now).map(|(first, _)| first), Some(WaiterId::from_bits(5)));
+    assert_eq!(queue.reservation(node.now).map(|(first, _)| first), Some(WaiterId::from_bits(5)));
     node.now += Duration::from_millis(10);
     assert!(matches!(attempt(&mut node, 5), Reply::Granted { .. }));
     node.execute(Operation::Release { owner: B, position: QueuePosition::None }).unwrap();
-    assert!(!node.store.waiting.queue_of(&node.keys).expire(None, node.now), "6 never came");
+    assert!(!node.store.waiting.queue_of(&node.keys).expire(node.now), "6 never came");
 }

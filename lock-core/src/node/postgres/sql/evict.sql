@@ -41,7 +41,11 @@ BEGIN
     UPDATE locks.lock x SET owner = '@NOBODY@', expires = moment + interval '@EVICTION_GAP@ ms' WHERE x.key = lock_key;
     DELETE FROM locks.reader r WHERE r.key = lock_key;
   END IF;
-  PERFORM pg_temp.lock_evicted(space, of_queue, lock_key, is_held, moment);
+  IF of_queue = lock_key THEN
+    PERFORM pg_temp.lock_evicted(space, lock_key, is_held, moment);
+  ELSE
+    PERFORM pg_temp.lock_slot_evicted(space, of_queue, lock_key, is_held, moment);
+  END IF;
   reply := CASE WHEN had_holder THEN 'deleted' ELSE 'free' END;
   PERFORM pg_temp.lock_check_ledger(memory);
   PERFORM pg_temp.lock_sync();

@@ -15,13 +15,14 @@ END $$;
 
 -- Executes a batch of requests, in order, and replies to each of them with a row, by the rules of `Operation`. It is one function, because
 -- all kinds of requests read the same rows first, and each further call takes time for each request. Of a request,
--- `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait; `alone` is whether no other one
+-- `number` is the hint of an acquire, and otherwise a token; `since` is 0 for a caller that does not wait; `permits` is, of a slot, how many
+-- the caller may choose from, and otherwise 0; `alone` is whether no other one
 -- has its fences: see `lock_usual`.
 CREATE FUNCTION pg_temp.lock_votes(
   session text, space text, of_epoch text, caller uuid, polling boolean, all_fences integer[],
   kinds text[], keys text[], queues text[], fences integer[], owners uuid[], ttls bigint[], numbers bigint[], tokens integer[],
-  sinces bigint[], reading boolean[], alone boolean[]
-) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer) LANGUAGE plpgsql AS $$
+  sinces bigint[], reading boolean[], alone boolean[], permits integer[]
+) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer, offer text) LANGUAGE plpgsql AS $$
 DECLARE
   moment timestamptz; least_token bigint; memory text; is_durable boolean := false;
   kind text; lock_key text; of_queue text; fence_id integer; owner_id uuid; new_end timestamptz; since_us bigint; is_reader boolean;
@@ -32,7 +33,7 @@ BEGIN
   PERFORM pg_temp.lock_fences(all_fences);
   SELECT n.floor, n.run_id INTO least_token, memory FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
   IF NOT FOUND THEN
-    RETURN QUERY SELECT 'unadmitted', NULL::bigint, NULL::integer, NULL::integer FROM unnest(kinds);
+    RETURN QUERY SELECT 'unadmitted', NULL::bigint, NULL::integer, NULL::integer, NULL::text FROM unnest(kinds);
     RETURN;
   END IF;
   moment := clock_timestamp();
@@ -40,7 +41,7 @@ BEGIN
     space, least_token, moment, alone, kinds, keys, queues, fences, owners, ttls, numbers, tokens, reading);
 
   FOR i IN 1 .. cardinality(kinds) LOOP
-    reply := NULL; number := NULL; ahead := NULL; behind := NULL;
+    reply := NULL; number := NULL; ahead := NULL; behind := NULL; offer := NULL;
     IF usual.replies[i] IS NOT NULL THEN
       reply := usual.replies[i]; number := usual.numbers[i]; is_durable := is_durable OR reply <> 'released';
       RETURN NEXT;
@@ -66,15 +67,19 @@ BEGIN
       -- A reader is never granted the lock to write, even if a request from before it was downgraded arrives late.
       IF is_ours AND (is_reader OR NOT is_shared) THEN
         reply := 'granted'; number := last_token;
+      ELSIF permits[i] > 0 AND (is_barred OR held_until IS NOT NULL OR has_queue) THEN
+        SELECT t.reply, t.number, t.ahead, t.behind, t.offer INTO reply, number, ahead, behind, offer FROM
+          pg_temp.lock_slot_turn(space, of_queue, pg_temp.lock_slot_of(lock_key), is_barred OR held_until IS NOT NULL, caller, polling,
+            since_us, permits[i], moment) t;
       ELSIF is_barred OR held_until IS NOT NULL AND NOT (is_shared AND is_reader) THEN
         reply := 'held'; number := coalesce(pg_temp.lock_micros(held_until - moment), 0);
         IF has_queue OR since_us > 0 THEN
           SELECT w.reply, w.ahead, w.behind INTO reply, ahead, behind FROM
-            pg_temp.lock_wait(of_queue, lock_key, is_shared, caller, polling, since_us, is_reader, moment) w;
+            pg_temp.lock_wait(lock_key, is_shared, caller, polling, since_us, is_reader, moment) w;
         END IF;
       ELSIF has_queue THEN
         SELECT t.reply, t.number, t.ahead, t.behind INTO reply, number, ahead, behind FROM
-          pg_temp.lock_turn(space, of_queue, lock_key, held_until, caller, polling, since_us, is_reader, moment) t;
+          pg_temp.lock_turn(space, lock_key, held_until, caller, polling, since_us, is_reader, moment) t;
       END IF;
       IF reply IS NULL THEN
         number := last_token;
@@ -85,7 +90,11 @@ BEGIN
         ELSE
           reply := 'granted'; is_durable := true;
           PERFORM pg_temp.lock_hold(space, fence_id, number, lock_key, owner_id, new_end, is_reader, is_shared, moment);
-          IF has_queue AND since_us > 0 THEN PERFORM pg_temp.lock_acquired(of_queue, lock_key, caller, moment); END IF;
+          IF has_queue AND since_us > 0 AND permits[i] > 0 THEN
+            PERFORM pg_temp.lock_slot_changed(space, of_queue, 'leave', caller, polling, since_us, permits[i], moment);
+          ELSIF has_queue AND since_us > 0 THEN
+            PERFORM pg_temp.lock_acquired(lock_key, caller, moment);
+          END IF;
           IF is_reader AND NOT is_shared AND has_queue THEN PERFORM pg_temp.lock_let_readers_in(space, lock_key, moment); END IF;
         END IF;
       END IF;
@@ -126,6 +135,9 @@ BEGIN
         ELSE
           reply := 'kept'; is_durable := true;
           PERFORM pg_temp.lock_hold(space, fence_id, last_token, lock_key, owner_id, new_end, is_reader, is_shared, moment);
+          IF has_queue AND permits[i] > 0 THEN
+            PERFORM pg_temp.lock_slot_changed(space, of_queue, 'release', caller, polling, since_us, permits[i], moment);
+          END IF;
         END IF;
       END IF;
 
@@ -140,8 +152,10 @@ BEGIN
           held_until := NULL;
         END IF;
       END IF;
-      IF has_queue OR kind = 'keep' THEN
-        PERFORM pg_temp.lock_released(space, of_queue, lock_key, held_until IS NOT NULL, held_until IS NOT NULL AND is_shared, kind,
+      IF permits[i] > 0 AND (has_queue OR kind = 'keep') THEN
+        PERFORM pg_temp.lock_slot_changed(space, of_queue, kind, caller, polling, since_us, permits[i], moment);
+      ELSIF has_queue OR kind = 'keep' THEN
+        PERFORM pg_temp.lock_released(space, lock_key, held_until IS NOT NULL, held_until IS NOT NULL AND is_shared, kind,
           caller, polling, since_us, is_reader, moment);
       END IF;
     END IF;

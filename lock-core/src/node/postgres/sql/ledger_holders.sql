@@ -64,3 +64,13 @@ BEGIN
   UPDATE locks.lock l SET expires = longest WHERE l.key = lock_key AND l.expires > longest;
   RETURN true;
 END $$;
+
+-- The slots of a resource below a number that nobody holds, and for how many microseconds the first of the others is held. The key of their
+-- queue is that of a slot without its number.
+CREATE FUNCTION pg_temp.lock_slots(of_queue text, most integer, moment timestamptz, OUT free integer[], OUT held_for bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT coalesce(array_agg(s.slot ORDER BY s.slot) FILTER (WHERE l.key IS NULL), '{}'), pg_temp.lock_micros(min(l.expires) - moment)
+    INTO free, held_for FROM generate_series(0, most - 1) s (slot)
+    LEFT JOIN locks.lock l ON l.key = left(of_queue, -1) || s.slot || '}' AND l.expires > moment;
+END $$;

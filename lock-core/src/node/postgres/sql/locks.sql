@@ -43,21 +43,22 @@ CREATE TABLE IF NOT EXISTS locks.evicted (
 );
 
 -- The queues. They and the reservations decide for whom a free lock is kept, never who holds it. The key of a queue is that of its
--- lock; all slots of a resource have one queue, and each has reservations of its own.
+-- lock; all slots of a resource have one queue. Of those that wait for a slot: from how many of them they choose; and of those that may take
+-- one, since when, and what they were told.
 CREATE UNLOGGED TABLE IF NOT EXISTS locks.queue (
   key text COLLATE "C" PRIMARY KEY, expires timestamptz NOT NULL
 ) WITH (fillfactor = 50, vacuum_truncate = false);
 CREATE UNLOGGED TABLE IF NOT EXISTS locks.waiter (
   key text COLLATE "C", since bigint NOT NULL, reads boolean NOT NULL, polls boolean NOT NULL, waiter uuid,
+  permits integer NOT NULL DEFAULT 0, called timestamptz, offer text,
   PRIMARY KEY (key, waiter)
 ) WITH (fillfactor = 50, vacuum_truncate = false);
 CREATE INDEX IF NOT EXISTS waiter_order ON locks.waiter (key, since, reads, polls, waiter);
 -- The waiters for which a free lock is reserved, one after another; whether each knows of it; and those
 -- that let theirs pass, but were heard of later.
 CREATE UNLOGGED TABLE IF NOT EXISTS locks.reservation (
-  queue text COLLATE "C", key text COLLATE "C", began timestamptz NOT NULL, waiters uuid[] NOT NULL, knows boolean[] NOT NULL,
-  late uuid[] NOT NULL DEFAULT '{}',
-  PRIMARY KEY (queue, key)
+  key text COLLATE "C" PRIMARY KEY, began timestamptz NOT NULL, waiters uuid[] NOT NULL, knows boolean[] NOT NULL,
+  late uuid[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50, vacuum_truncate = false);
 -- While readers hold a lock: when each writer that waits was last heard of.
 CREATE UNLOGGED TABLE IF NOT EXISTS locks.heard (

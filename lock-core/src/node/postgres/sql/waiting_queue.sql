@@ -13,49 +13,49 @@ $$;
 
 -- Ends the reservations of a lock, of which `count` have passed. Removes those who knew of theirs and did not come: they are frozen, or
 -- do not want the lock.
-CREATE FUNCTION pg_temp.lock_end_reservations(of_queue text, lock_key text, count integer) RETURNS void
+CREATE FUNCTION pg_temp.lock_end_reservations(lock_key text, count integer) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  WITH ended AS (DELETE FROM locks.reservation r WHERE r.queue = of_queue AND r.key = lock_key RETURNING r.*)
+  WITH ended AS (DELETE FROM locks.reservation r WHERE r.key = lock_key RETURNING r.*)
   DELETE FROM locks.waiter w USING ended e, unnest(e.waiters[:count], e.knows[:count]) AS passed (waiter, knew)
-    WHERE w.key = of_queue AND w.waiter = passed.waiter AND passed.knew AND w.waiter <> ALL (e.late);
+    WHERE w.key = lock_key AND w.waiter = passed.waiter AND passed.knew AND w.waiter <> ALL (e.late);
 END $$;
 
 -- A queue in which nobody waits would be looked at in vain.
-CREATE FUNCTION pg_temp.lock_drop_queue(of_queue text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION pg_temp.lock_drop_queue(lock_key text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM locks.queue q WHERE q.key = of_queue AND NOT EXISTS (SELECT FROM locks.waiter w WHERE w.key = of_queue)
-    AND NOT EXISTS (SELECT FROM locks.reservation r WHERE r.queue = of_queue);
+  DELETE FROM locks.queue q WHERE q.key = lock_key AND NOT EXISTS (SELECT FROM locks.waiter w WHERE w.key = lock_key)
+    AND NOT EXISTS (SELECT FROM locks.reservation r WHERE r.key = lock_key);
 END $$;
 
 -- Drops what has expired, and those that let their reservation of this lock pass. False if nothing is left.
-CREATE FUNCTION pg_temp.lock_expire_queue(of_queue text, lock_key text, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION pg_temp.lock_expire_queue(lock_key text, moment timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE until timestamptz; r locks.reservation; count integer := 0;
 BEGIN
-  SELECT q.expires INTO until FROM locks.queue q WHERE q.key = of_queue;
+  SELECT q.expires INTO until FROM locks.queue q WHERE q.key = lock_key;
   IF NOT FOUND THEN RETURN false; END IF;
-  IF until <= moment THEN DELETE FROM locks.waiter w WHERE w.key = of_queue; END IF;
-  SELECT * INTO r FROM locks.reservation WHERE queue = of_queue AND key = lock_key;
+  IF until <= moment THEN DELETE FROM locks.waiter w WHERE w.key = lock_key; END IF;
+  SELECT * INTO r FROM locks.reservation WHERE key = lock_key;
   IF FOUND THEN
     IF moment < r.began + interval '@RESERVED_TTL@ ms' THEN
       count := cardinality(r.waiters);
       IF pg_temp.lock_passed(r.began, moment) < count THEN RETURN true; END IF;
     END IF;
-    PERFORM pg_temp.lock_end_reservations(of_queue, lock_key, count);
+    PERFORM pg_temp.lock_end_reservations(lock_key, count);
   END IF;
-  RETURN EXISTS (SELECT FROM locks.waiter w WHERE w.key = of_queue)
-    OR EXISTS (SELECT FROM locks.reservation WHERE queue = of_queue);
+  RETURN EXISTS (SELECT FROM locks.waiter w WHERE w.key = lock_key)
+    OR EXISTS (SELECT FROM locks.reservation WHERE key = lock_key);
 END $$;
 
 -- For which waiter the lock is reserved, if it is; for how many microseconds it is for any; for how many before it is for the caller,
 -- or for nobody, if it never is for the caller; and how many reservations have passed.
 CREATE FUNCTION pg_temp.lock_reservation(
-  of_queue text, lock_key text, caller uuid, moment timestamptz,
+  lock_key text, caller uuid, moment timestamptz,
   OUT waiter uuid, OUT remaining bigint, OUT until_caller bigint, OUT passed integer
 ) LANGUAGE plpgsql AS $$
 DECLARE r locks.reservation; place integer;
 BEGIN
-  SELECT * INTO r FROM locks.reservation WHERE queue = of_queue AND key = lock_key;
+  SELECT * INTO r FROM locks.reservation WHERE key = lock_key;
   IF NOT FOUND THEN RETURN; END IF;
   passed := pg_temp.lock_passed(r.began, moment);
   waiter := r.waiters[passed + 1];
@@ -69,78 +69,60 @@ END $$;
 -- Enters the queue. Returns how many are ahead and how many behind, and whether the caller had no position or let its reservation pass;
 -- or nothing if there is no room.
 CREATE FUNCTION pg_temp.lock_enter(
-  of_queue text, lock_key text, caller uuid, polling boolean, since_us bigint, is_reader boolean, moment timestamptz,
+  lock_key text, caller uuid, polling boolean, since_us bigint, is_reader boolean, moment timestamptz,
   OUT ahead integer, OUT behind integer, OUT anew boolean
 ) LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO locks.queue VALUES (of_queue, moment + interval '@QUEUE_TTL@ ms')
+  INSERT INTO locks.queue VALUES (lock_key, moment + interval '@QUEUE_TTL@ ms')
     ON CONFLICT (key) DO UPDATE SET expires = excluded.expires;
   -- A waiter that is heard of after its reservation has passed is alive, and keeps its position.
   UPDATE locks.reservation r SET late = r.late || caller
-    WHERE r.queue = of_queue AND r.key = lock_key AND caller = ANY (r.waiters[:pg_temp.lock_passed(r.began, moment)])
+    WHERE r.key = lock_key AND caller = ANY (r.waiters[:pg_temp.lock_passed(r.began, moment)])
       AND caller <> ALL (r.late);
-  anew := FOUND OR NOT EXISTS (SELECT FROM locks.waiter w WHERE w.key = of_queue AND w.waiter = caller);
-  INSERT INTO locks.waiter AS w VALUES (of_queue, since_us, is_reader, polling, caller)
+  anew := FOUND OR NOT EXISTS (SELECT FROM locks.waiter w WHERE w.key = lock_key AND w.waiter = caller);
+  INSERT INTO locks.waiter AS w VALUES (lock_key, since_us, is_reader, polling, caller)
     ON CONFLICT (key, waiter) DO UPDATE SET since = excluded.since, reads = excluded.reads, polls = excluded.polls
       WHERE (w.since, w.reads, w.polls) <> (excluded.since, excluded.reads, excluded.polls);
   SELECT count(*) FILTER (WHERE (w.since, w.reads, w.polls, w.waiter) < (since_us, is_reader, polling, caller)), count(*)
-    INTO ahead, behind FROM locks.waiter w WHERE w.key = of_queue;
+    INTO ahead, behind FROM locks.waiter w WHERE w.key = lock_key;
   IF behind > @MAX_WAITERS@ THEN
     DELETE FROM locks.waiter w USING (
-      SELECT y.waiter FROM locks.waiter y WHERE y.key = of_queue
+      SELECT y.waiter FROM locks.waiter y WHERE y.key = lock_key
         ORDER BY y.since DESC, y.reads DESC, y.polls DESC, y.waiter DESC LIMIT 1
-    ) AS youngest WHERE w.key = of_queue AND w.waiter = youngest.waiter;
+    ) AS youngest WHERE w.key = lock_key AND w.waiter = youngest.waiter;
     behind := behind - 1;
   END IF;
   behind := behind - ahead - 1;
   IF behind < 0 THEN ahead := NULL; behind := NULL; END IF;
 END $$;
 
--- How many waiters lead the queue of a slot that have another slot reserved now.
-CREATE FUNCTION pg_temp.lock_leaders(of_queue text, lock_key text, moment timestamptz) RETURNS integer LANGUAGE plpgsql AS $$
-DECLARE has_slot uuid[]; leader uuid; count integer := 0;
-BEGIN
-  IF of_queue = lock_key THEN RETURN 0; END IF;
-  PERFORM pg_temp.lock_expire_queue(of_queue, r.key, moment) FROM locks.reservation r WHERE r.queue = of_queue AND r.key <> lock_key;
-  has_slot := ARRAY(SELECT r.waiters[pg_temp.lock_passed(r.began, moment) + 1] FROM locks.reservation r
-    WHERE r.queue = of_queue AND r.key <> lock_key);
-  FOR leader IN
-    SELECT w.waiter FROM locks.waiter w WHERE w.key = of_queue ORDER BY w.since, w.reads, w.polls, w.waiter
-  LOOP
-    EXIT WHEN leader <> ALL (has_slot);
-    count := count + 1;
-  END LOOP;
-  RETURN count;
-END $$;
-
 -- Reserves the free lock for the first waiters, and wakes some of them. Those that nobody listens for are removed. The caller, if it
 -- waits, need not be woken: this is its request.
-CREATE FUNCTION pg_temp.lock_offer(space text, of_queue text, lock_key text, caller uuid, moment timestamptz) RETURNS void
+CREATE FUNCTION pg_temp.lock_offer(space text, lock_key text, caller uuid, moment timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  leaders integer := pg_temp.lock_leaders(of_queue, lock_key, moment);
   entry record; is_woken boolean; total integer; gone integer := 0; now_reserved uuid[] := '{}'; now_knows boolean[] := '{}';
 BEGIN
-  SELECT count(*) - leaders INTO total FROM locks.waiter w WHERE w.key = of_queue;
+  SELECT count(*) INTO total FROM locks.waiter w WHERE w.key = lock_key;
   FOR entry IN
-    SELECT w.waiter, w.polls FROM locks.waiter w WHERE w.key = of_queue
-      ORDER BY w.since, w.reads, w.polls, w.waiter OFFSET leaders LIMIT @MAX_RESERVATIONS@ + @MAX_GONE@
+    SELECT w.waiter, w.polls FROM locks.waiter w WHERE w.key = lock_key
+      ORDER BY w.since, w.reads, w.polls, w.waiter LIMIT @MAX_RESERVATIONS@ + @MAX_GONE@
   LOOP
     EXIT WHEN cardinality(now_reserved) >= least(total, @MAX_RESERVATIONS@) OR gone >= @MAX_GONE@;
     is_woken := pg_temp.lock_is_woken(cardinality(now_reserved), cardinality(now_reserved) + 1 = least(total, @MAX_RESERVATIONS@));
     IF is_woken AND NOT entry.polls AND entry.waiter IS DISTINCT FROM caller
-      AND NOT pg_temp.lock_wake(space, entry.waiter, lock_key, cardinality(now_reserved)) THEN
-      DELETE FROM locks.waiter w WHERE w.key = of_queue AND w.waiter = entry.waiter;
+      AND NOT pg_temp.lock_wake(space, entry.waiter, lock_key, cardinality(now_reserved)::text) THEN
+      DELETE FROM locks.waiter w WHERE w.key = lock_key AND w.waiter = entry.waiter;
       total := total - 1; gone := gone + 1;
     ELSE
       now_reserved := now_reserved || entry.waiter; now_knows := now_knows || (is_woken OR entry.polls);
     END IF;
   END LOOP;
   IF now_reserved <> '{}' THEN
-    INSERT INTO locks.reservation VALUES (of_queue, lock_key, moment, now_reserved, now_knows)
-      ON CONFLICT (queue, key) DO UPDATE SET began = excluded.began, waiters = excluded.waiters, knows = excluded.knows, late = '{}';
+    INSERT INTO locks.reservation VALUES (lock_key, moment, now_reserved, now_knows)
+      ON CONFLICT (key) DO UPDATE SET began = excluded.began, waiters = excluded.waiters, knows = excluded.knows, late = '{}';
   ELSE
-    PERFORM pg_temp.lock_end_reservations(of_queue, lock_key, 0);
-    PERFORM pg_temp.lock_drop_queue(of_queue);
+    PERFORM pg_temp.lock_end_reservations(lock_key, 0);
+    PERFORM pg_temp.lock_drop_queue(lock_key);
   END IF;
 END $$;

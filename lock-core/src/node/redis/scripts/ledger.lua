@@ -18,7 +18,8 @@
 -- ARGV   epoch; waiter, with a 'p' before it if it polls; how many releases, how many acquires
 --        for each acquire   its fence: the name of a field of the record
 --        for each release, and then for each acquire, its mark: the name of a field of the record (see ledger_beside.lua)
---        for each release   'owner' gives up the position in the queue, 'owner since' keeps it, 'owner none' leaves it alone
+--        for each release   'owner' gives up the position in the queue, 'owner since' keeps it, 'owner none' leaves it alone. Of a slot,
+--                           each since is followed by a 'k' and how many of the slots the caller may have
 --        if any acquire     the ttl and the number of tokens of most acquires
 --        for each acquire   owner; 'last', the last token that it asks for, or 'last ttl tokens'; since, or 0 if it does not wait
 --        for each other     C owner token fence, E owner ttl, P owner ttl token fence mark, or L mark: see the functions below; and for
@@ -30,7 +31,8 @@
 --
 -- The reply is one string, which clients parse faster than an array, with a line for each request in the order of KEYS:
 --   acquire           the last of the granted tokens; H and for how many ms the lock is held or kept for another, followed by how
---                     many waiters are before the caller and how many behind, if it is in the queue; A instead of H if it had no
+--                     many waiters are before the caller and how many behind, if it is in the queue; of a slot, also an
+--                     's', the slot that is proposed to the caller, and those that it may take; A instead of H if it had no
 --                     position there, or let its reservation pass, and S if the holder is a stranger; T if the key is of another type, and so no lock
 --   release           D deleted, N not the owner
 --   confirm           C confirmed, R and the fence: refused
@@ -243,6 +245,7 @@ if arg_index <= #ARGV then
     -- NX: a key of another type is nobody's lock, and not ours to overwrite.
     if type(written) ~= 'table' then written = try('SET', KEYS[i], owner, 'NX', 'PX', ttl) end
     if written and written.err then return 'E' .. written.err end
+    if written and mark then beside.waiting.released(KEYS[i], owner, 'none') end
     return written and 'K' or 'G'
   end
 

@@ -1,9 +1,9 @@
 -- Waiting room: the queue of a lock, and its reservations.
 --
 -- The waiting room may be wrong, lose everything, or be absent: that costs turns and time, never exclusion. Its files are this one,
--- waiting_positions.lua and waiting_readers.lua. It must guarantee only that what it keeps expires, and that it writes no lock key, no
--- fence and no tombstone. It decides for whom a free lock is kept, and whom to wake. A write that fails only costs time, because waiters
--- try again every second.
+-- waiting_positions.lua, waiting_readers.lua and waiting_slots.lua. It must guarantee only that what it keeps expires, and that it writes
+-- no lock key, no fence and no tombstone. It decides for whom a free lock is kept, and whom to wake. A write that fails only costs time,
+-- because waiters try again every second.
 --
 -- The queue has the waiters of all processes, ordered by when they began to wait. When the key is free, it is reserved for the first of
 -- them for a moment, then for the second, and so on.
@@ -14,19 +14,13 @@
 --                           written, and passes by itself. They stay in the queue until one of them takes the lock. A waiter
 --                           that let its own pass and came later is replaced by '-'.
 --
--- The slots of a resource, with the lock keys prefix + lock{0}, lock{1}, ..., have one queue, and each has reservations of its own.
--- A slot is not reserved for a waiter that leads the queue and has another one reserved already.
---
---   prefix{lock{}}:queue    the queue of all slots
---   prefix{lock{}}:offered  the lock keys of the slots that may have reservations: a sorted set, for its order
---
 -- A waiter is woken by a message on the channel prefix{node}:wakeups:WAITER: for how many waiters the key is reserved before it, and
 -- the lock key. Nobody listens for a waiter whose process ended, and it is removed. One that is only reconnecting comes back to its
 -- position, because it says again since when it waits. A caller that may not publish cannot know who listens, and removes nobody for
 -- that. Those whose turn it is are not told, and come when their timers fire; a waiter that has missed its turn polls from then on.
 --
 -- This is the body of the function `load_waiting`, which ledger_beside.lua calls. What most batches do not need is in
--- waiting_positions.lua and waiting_readers.lua.
+-- waiting_positions.lua, waiting_readers.lua and waiting_slots.lua.
 -- Arguments: the waiter that sent the batch; the key of the node's record; and the functions of ledger_beside.lua. Returns the functions
 -- that the other scripts use.
 
@@ -47,12 +41,15 @@ local function queue_key(lock_key)
   return key(is_slot(lock_key) and string.gsub(lock_key, '{%d+}$', '{}') or lock_key, 'queue')
 end
 
-local positions, readers
+local positions, readers, slots
 local function load_positions(...)
   -- include waiting_positions.lua
 end
 local function load_waiting_readers(...)
   -- include waiting_readers.lua
+end
+local function load_slots(...)
+  -- include waiting_slots.lua
 end
 local function of_positions()
   positions = positions or load_positions(WAITER, WOKEN, beside, waiting)
@@ -61,6 +58,11 @@ end
 local function of_readers()
   readers = readers or load_waiting_readers(WOKEN, beside, waiting)
   return readers
+end
+
+local function of_slots()
+  slots = slots or load_slots(WOKEN, beside, waiting, of_positions(), waited)
+  return slots
 end
 
 local function is_caller(waiter)
@@ -83,9 +85,9 @@ end
 
 local reservations = {}
 local function end_reservations(lock_key)
+  if is_slot(lock_key) then return of_slots().forget_called(lock_key) end
   reservations[lock_key] = false
   try('DEL', key(lock_key, 'reserved'))
-  if is_slot(lock_key) then of_positions().forget_offer(lock_key) end
 end
 
 -- The waiters for which the key is reserved, which of them it is now (`now`), and for how many ms it is for any; or false.
@@ -106,10 +108,12 @@ local function reserved_for(lock_key)
   return reservations[lock_key]
 end
 
+local function channel(waiter) return WAKEUPS .. string.gsub(waiter, '^r', '') end
+
 -- Whether a waiter hears that it comes after `before` others, or may: if the caller may not publish, nobody knows.
 local function hears(waiter, before, lock_key, caller_waits)
   if string.find(waiter, '^[ps]') or caller_waits and is_caller(waiter) then return true end
-  local heard = try('PUBLISH', WAKEUPS .. string.gsub(waiter, '^r', ''), before .. ' ' .. lock_key)
+  local heard = try('PUBLISH', channel(waiter), before .. ' ' .. lock_key)
   return type(heard) ~= 'number' or heard > 0
 end
 
@@ -118,15 +122,14 @@ end
 -- first waiters may be woken already.
 local function offer(lock_key, caller_waits, woken)
   local queued, reserved, gone, count = queue_key(lock_key), woken or {}, 0, nil
-  local leading = is_slot(lock_key) and of_positions().leaders(lock_key) or 0
   repeat
-    local waiters, removed = try('ZRANGE', queued, leading + #reserved, leading + MAX_RESERVATIONS - 1), {}
+    local waiters, removed = try('ZRANGE', queued, #reserved, MAX_RESERVATIONS - 1), {}
     if waiters.err then return false end
     -- How many wait, if that makes a difference.
     count = #reserved + #waiters
     if count == MAX_RESERVATIONS then
       local all = try('ZCARD', queued)
-      count = type(all) == 'number' and all - leading or count
+      count = type(all) == 'number' and all or count
     end
     for _, waiter in ipairs(waiters) do
       if gone == MAX_GONE then break end
@@ -144,7 +147,6 @@ local function offer(lock_key, caller_waits, woken)
   reservations[lock_key] = reserved[1] and reserved or false
   if reserved[1] then
     try('SET', key(lock_key, 'reserved'), table.concat(reserved, ' '), 'PX', RESERVED_TTL)
-    if is_slot(lock_key) then of_positions().note_offer(lock_key) end
   elseif marks[lock_key] then
     beside.set_mark(lock_key)
   end
@@ -154,6 +156,7 @@ end
 -- A release: `holder` is what holds the lock afterwards, `position` is 'leave', 'none', or since when the position is kept, with an
 -- 'r' for one that reads. Those are woken already, if any is.
 local function released(lock_key, holder, position, woken)
+  if is_slot(lock_key) then return of_slots().released(lock_key, holder, position) end
   if position == 'leave' then
     if not marks[lock_key] then return end
     local queued = queue_key(lock_key)
@@ -174,6 +177,7 @@ end
 -- The reply to an acquire that has to wait: for how many ms the lock is refused by the ledger, or kept for those before the caller, and
 -- which position the caller has in the queue. Nothing if it is the caller's turn. A caller that waits, and has to, enters the queue.
 local function must_wait(lock_key, holder, refusal, since, reads)
+  if is_slot(lock_key) then return of_slots().must_wait(lock_key, holder, refusal, since) end
   if not refusal and not marks[lock_key] then return end
   local waits, remaining, ahead, behind, anew = since ~= '0', refusal, nil, nil, nil
   local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
@@ -203,6 +207,7 @@ end
 
 -- The lock is acquired. A caller that waited needs no position any longer, and those that let their reservation pass lose theirs.
 local function acquired(lock_key)
+  if is_slot(lock_key) then return of_slots().acquired(lock_key) end
   if not waited[lock_key] or not marks[lock_key] then return end
   local reserved = reserved_for(lock_key)
   local passed = reserved and reserved.now > 1 and passed_of(reserved, reserved.now - 1) or {}
@@ -212,6 +217,6 @@ end
 
 waiting = {
   released = released, must_wait = must_wait, acquired = acquired, of_readers = of_readers, queue_key = queue_key, is_caller = is_caller,
-  reserved_for = reserved_for, hears = hears, end_reservations = end_reservations,
+  reserved_for = reserved_for, hears = hears, end_reservations = end_reservations, channel = channel,
 }
 return waiting

@@ -1,4 +1,4 @@
--- Waiting room: how a waiter enters the queue of a lock, and how many lead the queue of slots.
+-- Waiting room: how a waiter enters the queue of a lock, or of all slots of a resource.
 --
 -- This is the body of the function `load_positions`, which waiting.lua calls when a waiter enters the queue, or the lock is a slot.
 -- Arguments: the waiter that sent the batch, and as it is written if the node can wake it; the functions of ledger_beside.lua; and those
@@ -55,35 +55,4 @@ local function until_reserved(reserved)
   return reserved.remaining
 end
 
--- The slots of a resource that may have reservations.
-local function offered_key(lock_key) return (string.gsub(waiting.queue_key(lock_key), 'queue$', 'offered')) end
-
-local function note_offer(slot)
-  local offered = offered_key(slot)
-  try('ZADD', offered, 0, slot)
-  try('PEXPIRE', offered, RESERVED_TTL)
-end
-
-local function forget_offer(slot) try('ZREM', offered_key(slot), slot) end
-
--- How many waiters lead the queue of a slot that have another slot reserved now.
-local function leaders(slot)
-  local has_slot = {}
-  for _, other in ipairs(try('ZRANGE', offered_key(slot), 0, -1)) do
-    marks[other] = marks[slot]
-    local reserved = other ~= slot and waiting.reserved_for(other)
-    if reserved then has_slot[string.gsub(reserved[reserved.now], '^[prs]', '')] = true end
-  end
-  local count = 0
-  while next(has_slot) do
-    local first = try('ZRANGE', waiting.queue_key(slot), count, count)[1]
-    if not first or not has_slot[string.gsub(first, '^[prs]', '')] then break end
-    count = count + 1
-  end
-  return count
-end
-
-return {
-  enter = enter, until_reserved = until_reserved, note_offer = note_offer, forget_offer = forget_offer,
-  leaders = leaders,
-}
+return {enter = enter, until_reserved = until_reserved}

@@ -1,0 +1,163 @@
+//! The waiting room of permits: who of those that wait may take a slot.
+//!
+//! No slot is kept for anybody. The first waiters, as many as there are free slots, may each take any of them, and another one is proposed
+//! to each. So nodes to which releases come in different orders let the same waiters in.
+
+use std::time::Duration;
+
+use super::ledger::Held;
+use super::waiting::{Attempt, WaitingRoom, send};
+use super::waiting_queue::{Called, Caller, Entry};
+use crate::node::limits::{MAX_PAIRED, is_woken};
+use crate::node::{LockKeys, Mode, QueuePosition, RESERVATION_TTL, Reply, SlotOffer, Slots, Wakeup};
+use crate::random::WaiterId;
+
+/// What holds each slot of a resource, by its number.
+pub(super) type Holds<'a> = &'a dyn Fn(u32) -> Option<Held>;
+
+/// Who may take a slot.
+struct Pair {
+    waiter: WaiterId,
+    permits: u32,
+    offer: SlotOffer,
+}
+
+impl WaitingRoom {
+    /// The reply to an attempt that has to wait, because the ledger refuses the slot, or others come before. `None` if it may be granted.
+    pub(super) fn must_wait_for_slot(
+        &mut self,
+        (keys, slot): (&LockKeys, u32),
+        holds: Holds<'_>,
+        is_refused: bool,
+        attempt: Attempt,
+        now: Duration,
+    ) -> Option<Reply> {
+        let Attempt { caller: Caller { waiter, .. }, since, mode } = attempt;
+        let (is_known, permits) = (self.expire(keys, now), mode.permits(slot));
+        let free: Slots = (0..permits).filter(|slot| holds(*slot).is_none()).collect();
+        let (position, offer) = if since.is_none() {
+            // It passes nobody.
+            if !is_refused && !is_known {
+                return None;
+            }
+            (None, SlotOffer::of(free).filter(|_| !is_known))
+        } else {
+            if !is_refused && !self.queue(keys).waiters.iter().any(|entry| entry.waiter != waiter) {
+                return None;
+            }
+            let position = self.enter(keys, Attempt { mode: Mode::Permit { of: permits }, ..attempt }, now);
+            let pairs = self.pair(keys, &|slot| holds(slot).is_none(), Some(waiter), now);
+            let own = pairs.iter().find(|pair| pair.waiter == waiter).map(|pair| pair.offer);
+            let is_left = |own: SlotOffer| {
+                let other = pairs.iter().find(|pair| pair.offer.proposed == slot && pair.waiter != waiter);
+                other.is_none_or(|other| own.proposed < other.permits)
+            };
+            if !is_refused && own.is_some_and(is_left) {
+                return None;
+            }
+            (position, own)
+        };
+        let remaining = if free.count() == 0 {
+            (0..permits).filter_map(holds).map(|held| held.remaining).min()
+        } else {
+            let ahead = position.map_or(0, |position| position.ahead);
+            Some(RESERVATION_TTL * (ahead / free.count()).max(1))
+        };
+        Some(Reply::Held { remaining, stranger: false, position, offer })
+    }
+
+    /// What taking a slot, putting one back, a release, or leaving the queue does to the queue.
+    pub(super) fn slot_changed(
+        &mut self,
+        (keys, slot): (&LockKeys, u32),
+        holds: Holds<'_>,
+        (caller, position): (Caller, QueuePosition),
+        now: Duration,
+    ) {
+        if !self.expire(keys, now) && !matches!(position, QueuePosition::Keep { .. }) {
+            return;
+        }
+        match position {
+            QueuePosition::Keep { since, mode } => {
+                let queue = self.queue(keys);
+                // It did not read what the node replied, and is told anew.
+                queue
+                    .waiters
+                    .iter_mut()
+                    .filter(|entry| entry.waiter == caller.waiter)
+                    .for_each(|entry| entry.called = None);
+                _ = queue.enter(caller, since, Mode::Permit { of: mode.permits(slot) }, now);
+            }
+            QueuePosition::Leave => _ = self.queue(keys).remove(caller.waiter),
+            QueuePosition::None => {}
+        }
+        self.pair(keys, &|slot| holds(slot).is_none(), None, now);
+    }
+
+    /// The holder of a slot was evicted: tells the first waiters. Until the slot is free, none of them may take it.
+    pub(super) fn slot_evicted(&mut self, (keys, slot): (&LockKeys, u32), holds: Holds<'_>, now: Duration) {
+        if !self.expire(keys, now) {
+            return;
+        }
+        self.pair(keys, &|other| other == slot || holds(other).is_none(), None, now);
+        if holds(slot).is_some() {
+            self.queue(keys).waiters.iter_mut().for_each(|entry| entry.called = None);
+        }
+    }
+
+    /// Pairs the first waiters with the free slots, and tells those for which something has changed. `caller` makes an attempt, and hears
+    /// of it by the reply.
+    fn pair(
+        &mut self,
+        keys: &LockKeys,
+        is_free: &dyn Fn(u32) -> bool,
+        caller: Option<WaiterId>,
+        now: Duration,
+    ) -> Vec<Pair> {
+        let listeners = &self.listeners;
+        let Some(queue) = self.queues.get_mut(keys.queue()) else { return Vec::new() };
+        let tell = |waiter: WaiterId, before: u32, slot: u32, free: Slots| {
+            let lock_key = keys.with_slot(slot).lock_key().to_owned();
+            send(listeners, waiter, Wakeup { lock_key, before, free })
+        };
+        let first: Vec<Entry> = queue.waiters.iter().take(MAX_PAIRED).copied().collect();
+        let permits = first.iter().map(Entry::permits).max().unwrap_or_default();
+        let free: Slots = (0..permits).filter(|slot| is_free(*slot)).collect();
+        let (mut left, mut pairs, mut followers, mut has_news) = (free, Vec::new(), Vec::new(), false);
+        for entry in first {
+            let Entry { waiter, polls, called, .. } = entry;
+            let (is_caller, permits) = (caller == Some(waiter), entry.permits());
+            let next = left.below(permits).first().map(|proposed| SlotOffer { proposed, free: free.below(permits) });
+            let Some(offer) = next else {
+                set_called(queue.waiters.iter_mut(), waiter, None);
+                if !polls && !is_caller {
+                    followers.push(waiter);
+                }
+                continue;
+            };
+            let is_told = is_caller || polls || called.is_some_and(|called| called.offer == offer);
+            let has_passed = called.is_some_and(|called| !is_caller && now - called.at >= RESERVATION_TTL);
+            if has_passed || !is_told && !tell(waiter, 0, offer.proposed, offer.free) {
+                queue.remove(waiter);
+                continue;
+            }
+            has_news |= called.is_none();
+            let at = called.filter(|_| !is_caller).map_or(now, |called| called.at);
+            set_called(queue.waiters.iter_mut(), waiter, Some(Called { at, offer }));
+            left.remove(offer.proposed);
+            pairs.push(Pair { waiter, permits, offer });
+        }
+        if has_news {
+            for (number, follower) in (1..).zip(followers).filter(|(number, _)| is_woken(*number, false)) {
+                tell(follower, 1 + (u32::try_from(number - 1).unwrap_or(u32::MAX)) / free.count(), 0, Slots::default());
+            }
+        }
+        pairs
+    }
+}
+
+fn set_called<'a>(mut waiters: impl Iterator<Item = &'a mut Entry>, waiter: WaiterId, called: Option<Called>) {
+    if let Some(entry) = waiters.find(|entry| entry.waiter == waiter) {
+        entry.called = called;
+    }
+}
