@@ -58,20 +58,39 @@ pub(super) fn refusal(error: &rustls::Error) -> NodeError {
     Refusal::Tls { detail: format!("{error}{remedy}") }.into()
 }
 
-/// Secures a connection to the server of this name.
-pub(super) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
-    connector: &TlsConnector,
+/// How to secure the connections to a server.
+#[derive(Clone)]
+pub(super) struct Tls {
+    connector: TlsConnector,
     name: ServerName<'static>,
-    stream: S,
-) -> Result<TlsStream<S>, NodeError> {
-    match timeout(HANDSHAKE_TIMEOUT, connector.connect(name, stream)).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(match cause_in(&error) {
-            Some(cause) => refusal(cause),
-            None => NodeError::Unreachable { reason: format!("TLS handshake: {error}") },
-        }),
-        Err(_) => {
-            Err(NodeError::Unreachable { reason: "no answer to the TLS handshake; is it a port for TLS?".into() })
+}
+
+impl Tls {
+    pub(super) fn new(host: &str, config: Arc<ClientConfig>) -> Result<Self, String> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+        Ok(Self { connector: TlsConnector::from(config), name })
+    }
+
+    /// The same trust, for another host.
+    #[cfg(feature = "redis")]
+    pub(super) fn at(&self, host: &str) -> Result<Self, String> {
+        Self::new(host, Arc::clone(self.connector.config()))
+    }
+
+    /// Secures a connection to the server.
+    pub(super) async fn shake_hands<S>(&self, stream: S) -> Result<TlsStream<S>, NodeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        match timeout(HANDSHAKE_TIMEOUT, self.connector.connect(self.name.clone(), stream)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => Err(match cause_in(&error) {
+                Some(cause) => refusal(cause),
+                None => NodeError::Unreachable { reason: format!("TLS handshake: {error}") },
+            }),
+            Err(_) => {
+                Err(NodeError::Unreachable { reason: "no answer to the TLS handshake; is it a port for TLS?".into() })
+            }
         }
     }
 }

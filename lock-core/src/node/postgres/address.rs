@@ -1,9 +1,9 @@
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 
-#[cfg(feature = "tls")]
-use super::tls::Tls;
 use crate::node::InvalidUrl;
+#[cfg(feature = "tls")]
+use crate::node::tls::Tls;
 
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;

@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 use super::address::Address;
 use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
 use super::settings::SessionId;
+#[cfg(feature = "tls")]
+use super::tls::secure;
 use crate::node::NodeError;
 
 /// How long connecting may take, and how long an inspection.
@@ -109,7 +111,7 @@ pub(super) async fn reach(address: &Address) -> Result<Box<dyn Io>, NodeError> {
     let stream = stream(&address.host, address.port).await.map_err(|error| io_error(&error))?;
     #[cfg(feature = "tls")]
     if let Some(tls) = &address.tls {
-        return Ok(Box::new(tls.secure(stream).await?));
+        return Ok(Box::new(secure(tls, stream).await?));
     }
     Ok(stream)
 }

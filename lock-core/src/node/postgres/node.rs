@@ -3,6 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "tls")]
+use tokio_postgres::config::Host;
+#[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
@@ -10,13 +12,11 @@ use super::last_words::LastWords;
 use super::link::open;
 use super::schema::SCHEMA;
 use super::session::Session;
-#[cfg(feature = "tls")]
-use super::tls::Tls;
 use super::wakeups::listen;
 use crate::forward_to_node;
 use crate::node::link::PresentLink;
 #[cfg(feature = "tls")]
-use crate::node::tls::default_config;
+use crate::node::tls::{Tls, default_config};
 use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups};
 use crate::random::WaiterId;
 
@@ -138,7 +138,10 @@ impl PostgresNode {
 
     #[cfg(feature = "tls")]
     fn over_tls(url: &str, address: Address, config: Arc<ClientConfig>) -> Result<Self, InvalidUrl> {
-        let tls = Tls::new(&address.host, config).map_err(|reason| InvalidUrl::new(url, reason))?;
+        let Host::Tcp(host) = &address.host else {
+            return Err(InvalidUrl::new(url, "TLS is not for sockets; leave sslmode out"));
+        };
+        let tls = Tls::new(host, config).map_err(|reason| InvalidUrl::new(url, reason))?;
         Ok(Self::new(Address { tls: Some(tls), ..address }, true))
     }
 

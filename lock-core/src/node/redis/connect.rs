@@ -1,5 +1,8 @@
 //! Opens connections.
 
+use std::io;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -12,15 +15,15 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::classify::{connect_error, login_error};
 use super::query::read;
 #[cfg(feature = "tls")]
-use super::tls::TlsServer;
-#[cfg(feature = "tls")]
-use crate::node::tls::default_config;
-use crate::node::{InvalidUrl, NodeError, Refusal};
+use crate::node::tls::{Tls, default_config};
+use crate::node::{InvalidUrl, NodeError, NodeFuture, Refusal};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -61,12 +64,15 @@ impl Connected {
     }
 }
 
-/// A server of a URL: where it is, and how to log in, with or without TLS.
+/// Opens a connection by a configuration, which is for this one.
+pub(super) type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<Result<Connected, NodeError>> + Send + Sync;
+
+/// A server of a URL: where it is, how to log in, and how to secure the connection if it is to be.
 #[derive(Clone)]
-pub(super) enum Server {
-    Plain(ConnectionInfo),
+pub(super) struct Server {
+    pub(super) info: ConnectionInfo,
     #[cfg(feature = "tls")]
-    Tls(TlsServer),
+    tls: Option<Tls>,
 }
 
 impl Server {
@@ -74,38 +80,95 @@ impl Server {
     pub(super) fn new(address: Address, url: &str) -> Result<Self, InvalidUrl> {
         #[cfg(feature = "tls")]
         if address.uses_tls {
-            let server = default_config().and_then(|config| TlsServer::new(address.info, config));
-            return server.map(Self::Tls).map_err(|reason| InvalidUrl::new(url, reason));
+            let server = default_config().and_then(|config| Self::over_tls(address.info, config));
+            return server.map_err(|reason| InvalidUrl::new(url, reason));
         }
         _ = url;
-        Ok(Self::Plain(address.info))
+        Ok(Self {
+            info: address.info,
+            #[cfg(feature = "tls")]
+            tls: None,
+        })
     }
 
-    /// The same login and database, on another host.
+    #[cfg(feature = "tls")]
+    pub(super) fn over_tls(info: ConnectionInfo, config: Arc<ClientConfig>) -> Result<Self, String> {
+        let ConnectionAddr::Tcp(host, _) = info.addr() else { return Err("expected a host".into()) };
+        let tls = Tls::new(host, config)?;
+        Ok(Self { info, tls: Some(tls) })
+    }
+
+    /// The same login, database and trust, on another host.
     pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, NodeError> {
-        match self {
-            Self::Plain(info) => Ok(Self::Plain(info.clone().set_addr(ConnectionAddr::Tcp(host.to_owned(), port)))),
-            #[cfg(feature = "tls")]
-            Self::Tls(server) => {
-                server.at(host, port).map(Self::Tls).map_err(|reason| NodeError::Unreachable { reason })
+        let mut server = self.clone();
+        server.info = server.info.set_addr(ConnectionAddr::Tcp(host.to_owned(), port));
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            server.tls = Some(tls.at(host).map_err(|reason| NodeError::Unreachable { reason })?);
+        }
+        Ok(server)
+    }
+
+    /// Connects and logs in, by a configuration that is for one connection: in RESP3, if the server speaks that.
+    pub(super) async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
+        let login = self.info.redis_settings();
+        let connected = match self.connect_by(login, config).await? {
+            Err(error) if lacks_resp3(&error) => {
+                // Messages do not arrive then.
+                let older = login.clone().set_protocol(ProtocolVersion::RESP2);
+                self.connect_by(&older, settings()).await?
             }
+            connected => connected,
+        };
+        match connected {
+            Err(error) if error.is_connection_dropped() && self.expects_tls().await => {
+                let detail = "the server expects TLS at this port; write rediss:// for redis://".into();
+                Err(Refusal::Tls { detail }.into())
+            }
+            connected => connected.map_err(|error| login_error(&error)),
         }
     }
 
-    /// Connects and logs in, by a configuration that is for one connection.
-    pub(super) async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
-        match self {
-            Self::Plain(info) => match connect(info, config).await {
-                Ok(connected) => Ok(connected),
-                Err(error) if error.is_connection_dropped() && expects_tls(info).await => {
-                    let detail = "the server expects TLS at this port; write rediss:// for redis://".into();
-                    Err(Refusal::Tls { detail }.into())
+    /// Connects, and begins to talk to the server: with the error of the login inside.
+    async fn connect_by(
+        &self,
+        login: &RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<RedisResult<Connected>, NodeError> {
+        let failed = |error: io::Error| connect_error(&error.into());
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => {
+                let stream = tcp(host, *port).await.map_err(failed)?;
+                #[cfg(feature = "tls")]
+                if let Some(tls) = &self.tls {
+                    return Ok(over(tls.shake_hands(stream).await?, login, config).await);
                 }
-                Err(error) => Err(login_error(&error)),
-            },
-            #[cfg(feature = "tls")]
-            Self::Tls(server) => server.connect(config).await,
+                Ok(over(stream, login, config).await)
+            }
+            #[cfg(unix)]
+            ConnectionAddr::Unix(path) => {
+                Ok(over(tokio::net::UnixStream::connect(path).await.map_err(failed)?, login, config).await)
+            }
+            // Never parsed from a URL.
+            _ => Ok(Err((ErrorKind::InvalidClientConfig, "neither TCP nor a Unix socket").into())),
         }
+    }
+
+    /// Whether the server, which hung up during a login without TLS, speaks TLS.
+    async fn expects_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return false;
+        }
+        let ConnectionAddr::Tcp(host, port) = self.info.addr() else { return false };
+        let asking = async {
+            let mut stream = tcp(host, *port).await?;
+            stream.write_all(&CLIENT_HELLO.concat()).await?;
+            let mut answer = [0; 2];
+            stream.read_exact(&mut answer).await?;
+            io::Result::Ok(matches!(answer, [TLS_ALERT | TLS_HANDSHAKE, 3]))
+        };
+        timeout(TLS_TIMEOUT, asking).await.is_ok_and(|answer| answer.unwrap_or(false))
     }
 }
 
@@ -115,36 +178,13 @@ pub(super) fn settings() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(PIPELINE_BUFFER)
 }
 
-/// Connects to a server: in RESP3, if it speaks that.
-async fn connect(info: &ConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Connected> {
-    match connect_by(info, info.redis_settings(), config).await {
-        Err(error) if lacks_resp3(&error) => connect_by(info, &older(info.redis_settings()), settings()).await,
-        connected => connected,
-    }
-}
-
-async fn connect_by(
-    info: &ConnectionInfo,
-    login: &RedisConnectionInfo,
-    config: AsyncConnectionConfig,
-) -> RedisResult<Connected> {
-    match info.addr() {
-        ConnectionAddr::Tcp(host, port) => over(tcp(host, *port).await?, login, config).await,
-        #[cfg(unix)]
-        ConnectionAddr::Unix(path) => over(tokio::net::UnixStream::connect(path).await?, login, config).await,
-        // Never parsed from a URL.
-        _ => Err((ErrorKind::InvalidClientConfig, "neither TCP nor a Unix socket").into()),
-    }
-}
-
-/// Opens a TCP connection.
-pub(super) async fn tcp(host: &str, port: u16) -> std::io::Result<TcpStream> {
+async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
     configure(&stream)?;
     Ok(stream)
 }
 
-fn configure(stream: &TcpStream) -> std::io::Result<()> {
+fn configure(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     #[cfg(target_os = "linux")]
@@ -152,26 +192,8 @@ fn configure(stream: &TcpStream) -> std::io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))
 }
 
-/// Whether a server that hung up during a login without TLS speaks TLS.
-async fn expects_tls(info: &ConnectionInfo) -> bool {
-    let ConnectionAddr::Tcp(host, port) = info.addr() else { return false };
-    let asking = async {
-        let mut stream = tcp(host, *port).await?;
-        stream.write_all(&CLIENT_HELLO.concat()).await?;
-        let mut answer = [0; 2];
-        stream.read_exact(&mut answer).await?;
-        std::io::Result::Ok(matches!(answer, [TLS_ALERT | TLS_HANDSHAKE, 3]))
-    };
-    timeout(TLS_TIMEOUT, asking).await.is_ok_and(|answer| answer.unwrap_or(false))
-}
-
-/// The same login, in RESP2. Messages do not arrive then.
-pub(super) fn older(login: &RedisConnectionInfo) -> RedisConnectionInfo {
-    login.clone().set_protocol(ProtocolVersion::RESP2)
-}
-
 /// Whether a login failed because the server, or a proxy in front of it, does not speak RESP3.
-pub(super) fn lacks_resp3(error: &RedisError) -> bool {
+fn lacks_resp3(error: &RedisError) -> bool {
     let is_unknown = |detail: &str| detail.starts_with("unknown command") && detail.to_lowercase().contains("hello");
     error.kind() == ErrorKind::RESP3NotSupported
         || error.code() == Some("NOPROTO")
@@ -179,11 +201,7 @@ pub(super) fn lacks_resp3(error: &RedisError) -> bool {
 }
 
 /// Begins to talk to a server over a stream.
-pub(super) async fn over<S>(
-    stream: S,
-    login: &RedisConnectionInfo,
-    config: AsyncConnectionConfig,
-) -> RedisResult<Connected>
+async fn over<S>(stream: S, login: &RedisConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Connected>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

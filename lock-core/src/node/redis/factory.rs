@@ -14,15 +14,10 @@ use super::classify::factory_error;
 use super::connect::{Connected, Server};
 use super::node::RedisNode;
 use super::sentinel::Sentinels;
-#[cfg(feature = "tls")]
-use super::tls::TlsServer;
-use crate::node::{InvalidUrl, NodeError, NodeFuture};
+use crate::node::InvalidUrl;
 
 /// A response timeout that never fires.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// Opens a connection by a configuration, which is for this one.
-pub(super) type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<Result<Connected, NodeError>> + Send + Sync;
 
 impl RedisNode {
     /// Creates a node for the server at a URL: `redis://[user:password@]host[:port][/database]`, the same with `rediss://`, or
@@ -88,8 +83,8 @@ impl RedisNode {
         if !address.uses_tls {
             return Err(InvalidUrl::new(url, "expected rediss://, for TLS"));
         }
-        let server = TlsServer::new(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        Ok(Self::of_server(address.name, Server::Tls(server)))
+        let server = Server::over_tls(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
+        Ok(Self::of_server(address.name, server))
     }
 
     /// Creates a node for the master that Redis Sentinel watches over under this name. The sentinels are asked for its address at
@@ -165,12 +160,5 @@ impl RedisNode {
                 Ok(Connected { connection, driver: Box::pin(pending()) })
             }
         })
-    }
-
-    fn new<Fut>(name: String, connect: impl Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static) -> Self
-    where
-        Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
-    {
-        Self::with_factory(name, Box::new(move |config| -> NodeFuture<_> { Box::pin(connect(config)) }))
     }
 }

@@ -2,10 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::AsyncConnectionConfig;
 use tokio_util::sync::CancellationToken;
 
-use super::connect::CONNECT_TIMEOUT;
-use super::factory::Factory;
+use super::connect::{CONNECT_TIMEOUT, Connected, Factory};
 use super::link::{Link, Session, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
@@ -77,7 +77,11 @@ struct Shared {
 }
 
 impl RedisNode {
-    pub(super) fn with_factory(name: String, factory: Box<Factory>) -> Self {
+    pub(super) fn new<Fut>(name: String, connect: impl Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static) -> Self
+    where
+        Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
+    {
+        let factory: Box<Factory> = Box::new(move |config| Box::pin(connect(config)));
         let warnings = Arc::new(Warnings::new(name.clone()));
         let shared = Shared { name, factory, link: PresentLink::default(), warnings };
         Self { shared: Arc::new(shared), replication: None, is_elected: false }

@@ -154,7 +154,7 @@ mod tests {
         let names: Vec<&str> = sentinels.sentinels.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["10.0.0.1:7000", "10.0.0.2:26379", "10.0.0.3:26379"]);
         assert_eq!(sentinels.master, "My_Master.1");
-        let Ok(Server::Plain(info)) = sentinels.login.at("10.0.0.9", 7001) else { panic!("TLS") };
+        let info = sentinels.login.at("10.0.0.9", 7001).unwrap().info;
         assert_eq!(info.addr().to_string(), "10.0.0.9:7001");
         assert_eq!((info.redis_settings().username(), info.redis_settings().db()), (Some("app"), 3));
         let alone = Sentinels::new(["10.0.0.1"], "mymaster").unwrap_or_else(|error| panic!("{error}"));
