@@ -16,13 +16,6 @@ pub(super) struct Message {
     pub(super) reply_to: ReplySender,
 }
 
-#[cfg(feature = "redis")]
-impl AsRef<Request> for Message {
-    fn as_ref(&self) -> &Request {
-        &self.request
-    }
-}
-
 /// What has one place in the order of requests: one request, or several that were submitted at once and are written together.
 pub(super) struct Submission {
     first: Message,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::node::submission::Message;
 use crate::node::{LockKeys, Mode, Operation, Request};
 
 /// The requests of one command, in the order in which the script takes them.
@@ -10,21 +11,18 @@ use crate::node::{LockKeys, Mode, Operation, Request};
 /// the same queue, which slots share. There is one exception: a release may be followed by an acquire of its lock, and the script
 /// executes releases first. If that acquire needed a batch of its own, a contended lock would take up to 85 % more commands and have
 /// 5 to 15 % fewer cycles.
-pub(super) struct Batch<T> {
-    pub(super) releases: Vec<T>,
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) releases: Vec<Message>,
     /// Of writers.
-    pub(super) acquires: Vec<T>,
-    pub(super) others: Vec<T>,
+    pub(super) acquires: Vec<Message>,
+    pub(super) others: Vec<Message>,
     /// Of all requests, those of queues included: next to each other, they are searched fast.
     fences: Vec<u16>,
 }
 
-impl<T: AsRef<Request>> Batch<T> {
-    fn new() -> Self {
-        Self { releases: Vec::new(), acquires: Vec::new(), others: Vec::new(), fences: Vec::new() }
-    }
-
-    pub(super) fn messages(&self) -> impl Iterator<Item = &T> {
+impl Batch {
+    pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {
         self.releases.iter().chain(&self.acquires).chain(&self.others)
     }
 
@@ -32,13 +30,13 @@ impl<T: AsRef<Request>> Batch<T> {
         self.releases.len() + self.acquires.len() + self.others.len()
     }
 
-    pub(super) fn into_messages(self) -> impl Iterator<Item = T> {
+    pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
         self.releases.into_iter().chain(self.acquires).chain(self.others)
     }
 
     /// Whether a reply to one of them may count as a vote for its caller. A release does not.
     pub(super) fn has_votes(&self) -> bool {
-        let mut others = self.others.iter().map(|message| message.as_ref().operation);
+        let mut others = self.others.iter().map(|message| message.request.operation);
         !self.acquires.is_empty() || others.any(|operation| !matches!(operation, Operation::LeaveQueue))
     }
 
@@ -52,16 +50,16 @@ impl<T: AsRef<Request>> Batch<T> {
     /// of the same fence.
     fn admits_behind(&self, request: &Request) -> bool {
         let keys = &request.keys;
-        let mut releases = self.releases.iter().map(|release| &release.as_ref().keys);
-        let mut not_releases = self.acquires.iter().chain(&self.others).map(|other| &other.as_ref().keys);
+        let mut releases = self.releases.iter().map(|release| &release.request.keys);
+        let mut not_releases = self.acquires.iter().chain(&self.others).map(|other| &other.request.keys);
         matches!(request.operation, Operation::Acquire { mode: Mode::Write | Mode::Permit { .. }, .. })
             && not_releases.all(|other| !other.touches(keys))
             && releases.all(|other| other.fence() == keys.fence() || !other.touches(keys))
     }
 
     /// Adds a message, after which at most `left` more come.
-    fn add(&mut self, message: T, left: usize) {
-        let Request { keys, operation, .. } = message.as_ref();
+    fn add(&mut self, message: Message, left: usize) {
+        let Request { keys, operation, .. } = &message.request;
         self.fences.push(keys.fence());
         if keys.queue_fence() != keys.fence() {
             self.fences.push(keys.queue_fence());
@@ -85,14 +83,14 @@ impl<T: AsRef<Request>> Batch<T> {
 
 /// Divides messages into batches, which are to be sent in this order: the requests for one lock stay in the order in which they
 /// came.
-pub(super) fn into_batches<T: AsRef<Request>>(messages: impl ExactSizeIterator<Item = T>) -> Vec<Batch<T>> {
-    let (mut batches, mut left): (Vec<Batch<T>>, _) = (Vec::with_capacity(1), messages.len());
+pub(super) fn into_batches(messages: impl ExactSizeIterator<Item = Message>) -> Vec<Batch> {
+    let (mut batches, mut left): (Vec<Batch>, _) = (Vec::with_capacity(1), messages.len());
     // The batches before this one have another keyspace, epoch or waiter.
     let mut from = 0;
     for message in messages {
         left -= 1;
-        let request = message.as_ref();
-        let same = |batch: &Batch<T>| batch.messages().next().is_none_or(|first| same_head(first.as_ref(), request));
+        let request = &message.request;
+        let same = |batch: &Batch| batch.messages().next().is_none_or(|first| same_head(&first.request, request));
         if !batches.last().is_none_or(same) {
             from = batches.len();
         }
@@ -103,7 +101,7 @@ pub(super) fn into_batches<T: AsRef<Request>>(messages: impl ExactSizeIterator<I
             None => from,
         };
         if earliest == batches.len() {
-            batches.push(Batch::new());
+            batches.push(Batch::default());
         }
         batches[earliest].add(message, left);
     }
@@ -122,16 +120,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::node::{Keyspace, QueuePosition};
+    use crate::node::{Keyspace, QueuePosition, ReplySender};
     use crate::random::{Epoch, OwnerId, WaiterId};
-
-    struct Message(&'static str, Request);
-
-    impl AsRef<Request> for Message {
-        fn as_ref(&self) -> &Request {
-            &self.1
-        }
-    }
 
     const A: Operation = Operation::Acquire {
         owner: OwnerId::from_bits(1),
@@ -144,18 +134,18 @@ mod tests {
     const R: Operation = Operation::Release { owner: OwnerId::from_bits(1), position: QueuePosition::None };
     const E: Operation = Operation::Extend { owner: OwnerId::from_bits(1), ttl: Duration::ZERO };
 
-    /// The batches that requests make: resource, request, epoch.
-    fn batches_of(requests: &[(&'static str, Operation, u128)]) -> Vec<Vec<&'static str>> {
+    /// The resources of the batches that requests make: resource, request, epoch.
+    fn batches_of(requests: &[(&str, Operation, u128)]) -> Vec<Vec<String>> {
         let keyspace = Arc::new(Keyspace::new(""));
-        let message = |(resource, operation, epoch): &(&'static str, Operation, u128)| {
+        let message = |(resource, operation, epoch): &(&str, Operation, u128)| {
             let (epoch, waiter) = (Epoch::from_bits(*epoch), WaiterId::from_bits(1));
-            Message(
-                resource,
-                Request { keys: keyspace.keys_of(resource), epoch, waiter, polls: false, operation: *operation },
-            )
+            let request =
+                Request { keys: keyspace.keys_of(resource), epoch, waiter, polls: false, operation: *operation };
+            Message { request, reply_to: ReplySender::unwanted() }
         };
+        let resource = |message: Message| message.request.keys.lock_key().to_owned();
         let batches = into_batches(requests.iter().map(message));
-        batches.into_iter().map(|batch| batch.into_messages().map(|message| message.0).collect()).collect()
+        batches.into_iter().map(|batch| batch.into_messages().map(resource).collect()).collect()
     }
 
     #[test]

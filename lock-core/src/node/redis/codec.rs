@@ -12,8 +12,8 @@ use crate::node::limits::parse_number;
 use crate::node::{LockKeys, Mode, NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request, SlotOffer};
 
 /// The command that carries a batch. Its arguments are documented in `ledger.lua`.
-pub(super) fn encode<T: AsRef<Request>>(batch: &Batch<T>, script: ScriptRef) -> Cmd {
-    let requests = || batch.messages().map(AsRef::as_ref);
+pub(super) fn encode(batch: &Batch, script: ScriptRef) -> Cmd {
+    let requests = || batch.messages().map(|message| &message.request);
     let Some(first) = requests().next() else { return Cmd::new() };
     let (count, keyspace) = (requests().count(), first.keys.keyspace());
     let mut command = LEDGER.command(script, 12 + 7 * count, 256 + 160 * count);
@@ -29,24 +29,24 @@ pub(super) fn encode<T: AsRef<Request>>(batch: &Batch<T>, script: ScriptRef) -> 
     };
     command.arg(batch.releases.len()).arg(batch.acquires.len());
     for message in &batch.acquires {
-        command.arg(message.as_ref().keys.fence());
+        command.arg(message.request.keys.fence());
     }
     for message in batch.releases.iter().chain(&batch.acquires) {
-        command.arg(message.as_ref().keys.queue_field());
+        command.arg(message.request.keys.queue_field());
     }
     for message in &batch.releases {
-        let Request { keys, operation, .. } = message.as_ref();
+        let Request { keys, operation, .. } = &message.request;
         if let Operation::Release { owner, position } = *operation {
             encode_release(&mut command, keys, owner, position);
         }
     }
-    let mut acquires = batch.acquires.iter().filter_map(|message| Acquire::of(message.as_ref())).peekable();
+    let mut acquires = batch.acquires.iter().filter_map(|message| Acquire::of(&message.request)).peekable();
     if let Some(&Acquire { ttl, tokens, .. }) = acquires.peek() {
         command.arg(ttl).arg(tokens);
         acquires.for_each(|acquire| acquire.encode(&mut command, (ttl, tokens)));
     }
     for message in &batch.others {
-        encode_other(&mut command, message.as_ref());
+        encode_other(&mut command, &message.request);
     }
     command
 }

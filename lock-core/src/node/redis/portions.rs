@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::batch::Batch;
 use super::worker::Worker;
-use crate::node::submission::Message;
 use crate::node::{NodeError, Reply};
 use crate::task::let_others_run;
 
@@ -30,7 +29,7 @@ impl Worker {
     /// Gives each message of a batch its reply. While the replies are fresh, what is submitted meanwhile is written after each portion.
     pub(super) async fn reply_in_portions(
         &mut self,
-        batch: Batch<Message>,
+        batch: Batch,
         replies: impl Iterator<Item = Result<Reply, NodeError>>,
         portion: usize,
         due_since: Instant,

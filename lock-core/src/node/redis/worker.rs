@@ -63,7 +63,7 @@ pub(super) struct Worker {
     messages: Vec<Message>,
     /// What there was no room for, to be written before anything else. At most the messages of [`MAX_BATCH`] submissions, and
     /// those that are sent again to a server that lost the script.
-    batches: VecDeque<(Batch<Message>, ScriptRef)>,
+    batches: VecDeque<(Batch, ScriptRef)>,
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
     /// How often the worker may spin until the next reply: not at all if the last one was not that of an only node, and soon.
@@ -72,7 +72,7 @@ pub(super) struct Worker {
 
 /// What came back for one write.
 struct BatchReply {
-    batch: Batch<Message>,
+    batch: Batch,
     by: ScriptRef,
     /// With whether enough replicas have it.
     result: RedisResult<(Value, Result<(), NodeError>)>,
@@ -177,7 +177,7 @@ impl Worker {
     }
 
     /// Sends the messages of a batch again that may be, with the source of the script.
-    fn send_again(&mut self, batch: Batch<Message>, no_script: &Value) {
+    fn send_again(&mut self, batch: Batch, no_script: &Value) {
         let (again, never): (Vec<_>, Vec<_>) = batch.into_messages().partition(may_be_sent_again);
         let replies = decode(no_script, never.len());
         never.into_iter().zip(replies).for_each(|(message, reply)| message.reply_to.send(reply));
@@ -231,7 +231,7 @@ impl Worker {
         }
     }
 
-    async fn send(&mut self, batch: Batch<Message>, by: ScriptRef) {
+    async fn send(&mut self, batch: Batch, by: ScriptRef) {
         let (mut connection, command) = (self.connection.clone(), encode(&batch, by));
         let replication = self.replication.filter(|_| batch.has_votes());
         let now = Instant::now();
@@ -284,6 +284,6 @@ fn fits(next: &Submission, messages: usize) -> bool {
 
 /// Whether the requests of a batch are sent to no other node, so that its reply decides. A guess for test votes, which ask each node by
 /// itself; nothing but speed depends on it.
-fn is_of_only_node(batch: &Batch<Message>) -> bool {
+fn is_of_only_node(batch: &Batch) -> bool {
     batch.messages().find_map(|message| message.reply_to.nodes()) == Some(1)
 }
