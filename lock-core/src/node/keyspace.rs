@@ -44,7 +44,8 @@ impl Keyspace {
     ///
     /// Nothing stands between the braces, so that a Redis Cluster takes the whole key for its slot, as it does of any lock key.
     pub(crate) fn test_keys(self: &Arc<Self>, owner: OwnerId) -> LockKeys {
-        LockKeys::with_fence(self, &format!("{{}}:test:{owner}"), |_| Self::TEST_FENCE)
+        let lock_key = format!("{}{{}}:test:{owner}", self.prefix);
+        LockKeys::with(self, lock_key.into(), Self::TEST_FENCE, None)
     }
 
     /// The keys of the lock with this lock key.
@@ -102,23 +103,9 @@ impl LockKeys {
     /// The keys of the lock on `resource`, whose name is not checked here.
     #[must_use]
     pub fn new(keyspace: &Arc<Keyspace>, resource: &str) -> Self {
-        Self::with_fence(keyspace, resource, fence_of)
-    }
-
-    fn with_fence(keyspace: &Arc<Keyspace>, resource: &str, fence_of: impl FnOnce(&str) -> u16) -> Self {
-        let lock_key: Arc<str> = [&keyspace.prefix, resource].concat().into();
+        let lock_key = [&keyspace.prefix, resource].concat();
         let fence = fence_of(&lock_key);
-        Self(Arc::new(Names {
-            keyspace: Arc::clone(keyspace),
-            queue: Arc::clone(&lock_key),
-            lock_key,
-            fence,
-            #[cfg(any(feature = "redis", feature = "postgres"))]
-            queue_fence: fence,
-            #[cfg(feature = "redis")]
-            queue_field: format!("q{fence}"),
-            slot: None,
-        }))
+        Self::with(keyspace, lock_key.into(), fence, None)
     }
 
     /// The keys of one slot of `resource`, whose name is not checked here: a lock with a key and a fence of its own. All slots of a
@@ -140,27 +127,32 @@ impl LockKeys {
         let lock_key = format!("{}{}", keyspace.prefix, slot_name(resource, slot));
         let queue = format!("{}{resource}{{}}", keyspace.prefix);
         let fence = fence_of(&lock_key);
+        Self::with(keyspace, lock_key.into(), fence, Some((slot, queue.into())))
+    }
+
+    /// The keys of a lock, or of a slot with the queue of all slots.
+    fn with(keyspace: &Arc<Keyspace>, lock_key: Arc<str>, fence: u16, slot: Option<(u32, Arc<str>)>) -> Self {
+        let (slot, queue) = slot.unzip();
         #[cfg(any(feature = "redis", feature = "postgres"))]
-        let queue_fence = fence_of(&queue);
+        let queue_fence = queue.as_deref().map_or(fence, fence_of);
         Self(Arc::new(Names {
             keyspace: Arc::clone(keyspace),
-            lock_key: lock_key.into(),
+            queue: queue.unwrap_or_else(|| Arc::clone(&lock_key)),
+            lock_key,
             fence,
-            queue: queue.into(),
             #[cfg(any(feature = "redis", feature = "postgres"))]
             queue_fence,
             #[cfg(feature = "redis")]
             queue_field: format!("q{queue_fence}"),
-            slot: Some(slot),
+            slot,
         }))
     }
 
     /// The keys of another slot of the same resource; of the same lock, if it has no slots.
     pub(crate) fn with_slot(&self, slot: u32) -> Self {
-        match self.0.queue.strip_suffix("{}").and_then(|name| name.strip_prefix(self.0.keyspace.prefix.as_str())) {
-            Some(resource) if self.0.slot.is_some_and(|present| present != slot) => {
-                Self::of_slot(&self.0.keyspace, resource, slot)
-            }
+        let keyspace = self.keyspace();
+        match self.slot() {
+            Some(present) if present != slot => Self::of_slot(keyspace, keyspace.resource_of_queue(self.queue()), slot),
             _ => self.clone(),
         }
     }
