@@ -21,15 +21,14 @@ const CAPACITY: usize = 1024;
 /// What arrived over one connection. Clones are about the same one.
 #[derive(Clone)]
 pub(super) struct Pushes {
-    gone: CancellationToken,
-    lost_data: Arc<AtomicBool>,
-    /// Owned by the connection that was made with the configuration, if one was: then messages arrive.
-    inbox: Weak<Inbox>,
+    inbox: Arc<Inbox>,
+    /// Alive while there is a connection that was made with the configuration: then messages arrive.
+    arrive: Weak<()>,
 }
 
 struct Inbox {
     gone: CancellationToken,
-    lost_data: Arc<AtomicBool>,
+    lost_data: AtomicBool,
     /// Who listens, by channel: one, as a manager is one waiter.
     listeners: Mutex<BTreeMap<String, mpsc::Sender<Wakeup>>>,
 }
@@ -38,12 +37,12 @@ impl Pushes {
     /// What will arrive over the one connection that is made with this configuration. `gone` is cancelled when the connection is lost,
     /// or the server lost its data.
     pub(super) fn new(gone: CancellationToken) -> (Self, AsyncConnectionConfig) {
-        let lost_data = Arc::<AtomicBool>::default();
-        let inbox =
-            Arc::new(Inbox { gone: gone.clone(), lost_data: Arc::clone(&lost_data), listeners: Mutex::default() });
-        let pushes = Self { gone, lost_data, inbox: Arc::downgrade(&inbox) };
+        let inbox = Arc::new(Inbox { gone, lost_data: AtomicBool::default(), listeners: Mutex::default() });
+        let (sender, arriving) = (Arc::clone(&inbox), Arc::new(()));
+        let pushes = Self { inbox, arrive: Arc::downgrade(&arriving) };
         let sender = move |push| {
-            inbox.receive(push);
+            _ = &arriving;
+            sender.receive(push);
             Ok::<(), Infallible>(())
         };
         (pushes, settings().set_push_sender(sender))
@@ -51,15 +50,15 @@ impl Pushes {
 
     /// Cancelled when the connection must not be used any more.
     pub(super) fn gone(&self) -> &CancellationToken {
-        &self.gone
+        &self.inbox.gone
     }
 
     /// Why no messages arrive, unless they do.
     pub(super) fn must_arrive(&self) -> Result<(), NodeError> {
-        if self.inbox.strong_count() > 0 {
+        if self.arrive.strong_count() > 0 {
             return Ok(());
         }
-        if self.gone.is_cancelled() {
+        if self.gone().is_cancelled() {
             return Err(NodeError::Unreachable { reason: "connection lost".into() });
         }
         let reason = "no messages arrive over the connection: the server or a proxy in front of it does not speak RESP3, or the \
@@ -70,7 +69,7 @@ impl Pushes {
     /// An error if the server said that it lost its data. To be called when a reply was read: such a reply may be that of a server
     /// with other data.
     pub(super) fn check(&self) -> Result<(), NodeError> {
-        if self.lost_data.load(Ordering::Acquire) {
+        if self.inbox.lost_data.load(Ordering::Acquire) {
             return Err(NodeError::ConnectionLost {
                 reason: "the server lost its data, and is inspected again".into(),
             });
@@ -88,11 +87,9 @@ impl Pushes {
     pub(super) fn wakeups(&self, channel: &str) -> Result<mpsc::Receiver<Wakeup>, NodeError> {
         self.must_arrive()?;
         let (sender, receiver) = mpsc::channel(CAPACITY);
-        if let Some(inbox) = self.inbox.upgrade() {
-            let mut listeners = inbox.listeners();
-            listeners.retain(|_, listener| !listener.is_closed());
-            listeners.insert(channel.to_owned(), sender);
-        }
+        let mut listeners = self.inbox.listeners();
+        listeners.retain(|_, listener| !listener.is_closed());
+        listeners.insert(channel.to_owned(), sender);
         Ok(receiver)
     }
 }
@@ -136,10 +133,10 @@ mod tests {
         Value::BulkString(text.as_bytes().to_vec())
     }
 
-    fn inbox() -> (Pushes, Inbox) {
+    fn inbox() -> (Pushes, Arc<Inbox>) {
         let (pushes, _) = Pushes::new(CancellationToken::new());
-        let (gone, lost_data) = (pushes.gone.clone(), Arc::clone(&pushes.lost_data));
-        (pushes, Inbox { gone, lost_data, listeners: Mutex::default() })
+        let inbox = Arc::clone(&pushes.inbox);
+        (pushes, inbox)
     }
 
     #[test]
