@@ -5,18 +5,9 @@ use super::{Ballot, FoundRecord, MemberId, NodeError, NodeRecord, Quarantine, Re
 use crate::random::Epoch;
 
 /// The names of the fields, in their order.
+#[rustfmt::skip]
 pub(super) const FIELDS: [&str; 11] = [
-    "member",
-    "version",
-    "run_id",
-    "format",
-    "was",
-    "roster",
-    "previous",
-    "promised",
-    "accepted",
-    "quarantines",
-    "epoch",
+    "member", "version", "run_id", "format", "was", "roster", "previous", "promised", "accepted", "quarantines", "epoch",
 ];
 
 /// The fields of the record that is to be written. A new member id ends before the time, which the node adds, and the quarantines

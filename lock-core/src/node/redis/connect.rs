@@ -23,7 +23,7 @@ use super::classify::{connect_error, login_error};
 use super::query::read;
 #[cfg(feature = "tls")]
 use crate::node::tls::{Tls, default_config};
-use crate::node::{InvalidUrl, NodeError, NodeFuture, Refusal};
+use crate::node::{InvalidUrl, NodeError, Refusal};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -63,9 +63,6 @@ impl Connected {
         read(answer)
     }
 }
-
-/// Opens a connection by a configuration, which is for this one.
-pub(super) type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<Result<Connected, NodeError>> + Send + Sync;
 
 /// A server of a URL: where it is, how to log in, and how to secure the connection if it is to be.
 #[derive(Clone)]

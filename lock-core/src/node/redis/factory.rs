@@ -1,8 +1,8 @@
 //! How a node is created: from the URL of a server, from its sentinels, or from a factory of connections.
 
-use std::future::{Future, pending};
+use std::future::Future;
+#[cfg(feature = "tls")]
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
@@ -10,14 +10,10 @@ use redis::{AsyncConnectionConfig, RedisResult};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
-use super::classify::factory_error;
-use super::connect::{Connected, Server};
-use super::node::RedisNode;
+use super::connect::Server;
+use super::node::{RedisNode, Source};
 use super::sentinel::Sentinels;
 use crate::node::InvalidUrl;
-
-/// A response timeout that never fires.
-const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl RedisNode {
     /// Creates a node for the server at a URL: `redis://[user:password@]host[:port][/database]`, the same with `rediss://`, or
@@ -43,7 +39,7 @@ impl RedisNode {
     /// certificates.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
         let address = Address::parse(url)?;
-        Ok(Self::of_server(address.name.clone(), Server::new(address, url)?))
+        Ok(Self::new(address.name.clone(), Source::Server(Server::new(address, url)?)))
     }
 
     /// Creates a node for the server at a URL with `rediss://`, and connects to it with this configuration of TLS: for roots that
@@ -84,7 +80,7 @@ impl RedisNode {
             return Err(InvalidUrl::new(url, "expected rediss://, for TLS"));
         }
         let server = Server::over_tls(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        Ok(Self::of_server(address.name, server))
+        Ok(Self::new(address.name, Source::Server(server)))
     }
 
     /// Creates a node for the master that Redis Sentinel watches over under this name. The sentinels are asked for its address at
@@ -99,20 +95,8 @@ impl RedisNode {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let sentinels = Arc::new(Sentinels::new(sentinels, master)?);
-        let node = Self::new(format!("sentinel:{}", sentinels.master), move |config| {
-            let sentinels = Arc::clone(&sentinels);
-            async move { sentinels.connect(config).await }
-        });
-        Ok(node.elected())
-    }
-
-    fn of_server(name: String, server: Server) -> Self {
-        let server = Arc::new(server);
-        Self::new(name, move |config| {
-            let server = Arc::clone(&server);
-            async move { server.connect(config).await }
-        })
+        let sentinels = Sentinels::new(sentinels, master)?;
+        Ok(Self::new(format!("sentinel:{}", sentinels.master), Source::Sentinels(sentinels)))
     }
 
     /// Creates a node for a server that `factory` connects to: through a proxy, or a simulated network. `name` is the
@@ -150,15 +134,6 @@ impl RedisNode {
         F: Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
-        Self::new(name.into(), move |config| {
-            let connecting = factory(config);
-            async {
-                let mut connection = connecting.await.map_err(|error| factory_error(&error))?;
-                // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
-                connection.set_response_timeout(NEVER);
-                // redis-rs has spawned its driver already.
-                Ok(Connected { connection, driver: Box::pin(pending()) })
-            }
-        })
+        Self::new(name.into(), Source::Factory(Box::new(move |config| Box::pin(factory(config)))))
     }
 }

@@ -1,19 +1,26 @@
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisResult};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{CONNECT_TIMEOUT, Connected, Factory};
+use super::classify::factory_error;
+use super::connect::{CONNECT_TIMEOUT, Connected, Server};
 use super::link::{Link, Session, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
+use super::sentinel::Sentinels;
 use super::warnings::Warnings;
 use crate::forward_to_node;
 use crate::node::link::PresentLink;
 use crate::node::{Inspection, Keyspace, LockNode, NodeError, NodeFuture, Wakeups, in_memory_timeout};
 use crate::random::WaiterId;
+
+/// A response timeout that never fires.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `rediss://`, `unix://`) or from a factory of connections.
 ///
@@ -65,31 +72,30 @@ use crate::random::WaiterId;
 pub struct RedisNode {
     shared: Arc<Shared>,
     replication: Option<Replication>,
-    /// Whether another server may take its place, which lacks what did not reach it.
-    is_elected: bool,
 }
+
+/// What the connections of a node come from.
+pub(super) enum Source {
+    Server(Server),
+    Sentinels(Sentinels),
+    Factory(Box<Factory>),
+}
+
+/// Opens a connection by a configuration, which is for this one.
+type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<RedisResult<MultiplexedConnection>> + Send + Sync;
 
 struct Shared {
     name: String,
-    factory: Box<Factory>,
+    source: Source,
     link: PresentLink<Session>,
     warnings: Arc<Warnings>,
 }
 
 impl RedisNode {
-    pub(super) fn new<Fut>(name: String, connect: impl Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static) -> Self
-    where
-        Fut: Future<Output = Result<Connected, NodeError>> + Send + 'static,
-    {
-        let factory: Box<Factory> = Box::new(move |config| Box::pin(connect(config)));
+    pub(super) fn new(name: String, source: Source) -> Self {
         let warnings = Arc::new(Warnings::new(name.clone()));
-        let shared = Shared { name, factory, link: PresentLink::default(), warnings };
-        Self { shared: Arc::new(shared), replication: None, is_elected: false }
-    }
-
-    /// Another server may take the place of this one.
-    pub(super) fn elected(self) -> Self {
-        Self { is_elected: true, ..self }
+        let shared = Shared { name, source, link: PresentLink::default(), warnings };
+        Self { shared: Arc::new(shared), replication: None }
     }
 
     /// Lets a vote of this master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that
@@ -121,12 +127,33 @@ impl RedisNode {
     }
 }
 
+impl Source {
+    async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
+        match self {
+            Self::Server(server) => server.connect(config).await,
+            Self::Sentinels(sentinels) => sentinels.connect(config).await,
+            Self::Factory(factory) => {
+                let mut connection = factory(config).await.map_err(|error| factory_error(&error))?;
+                // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
+                connection.set_response_timeout(NEVER);
+                // redis-rs has spawned its driver already.
+                Ok(Connected { connection, driver: Box::pin(pending()) })
+            }
+        }
+    }
+
+    /// Whether another server may take the place of this one, which lacks what did not reach it.
+    fn is_elected(&self) -> bool {
+        matches!(self, Self::Sentinels(_))
+    }
+}
+
 impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
     async fn open(&self, replication: Option<Replication>) -> Result<Link, NodeError> {
         let opening = async {
             let (pushes, config) = Pushes::new(CancellationToken::new());
-            let connected = tokio::time::timeout(CONNECT_TIMEOUT, (self.factory)(config)).await;
+            let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.source.connect(config)).await;
             let no_answer = || Err(NodeError::Unreachable { reason: "no answer while connecting".into() });
             open(connected.unwrap_or_else(|_| no_answer())?, pushes, replication, &self.warnings).await
         };
@@ -141,7 +168,7 @@ impl LockNode for RedisNode {
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.shared), Arc::clone(keyspace));
-        let (replication, is_elected) = (self.replication, self.is_elected);
+        let (replication, is_elected) = (self.replication, self.shared.source.is_elected());
         Box::pin(async move {
             let link = node.open(replication).await?;
             let inspection = link.inspect(&keyspace).await;
