@@ -51,7 +51,7 @@ impl Member {
     pub(super) fn new(index: usize, node: Arc<dyn LockNode>, reporter: &Arc<Reporter>) -> Self {
         let state = OrderedWatch::new(MemberState::Joining);
         Self {
-            votes: VoteReporter::new(reporter, &node),
+            votes: VoteReporter::new(reporter, node.name()),
             node,
             state,
             last_inspection: Mutex::default(),

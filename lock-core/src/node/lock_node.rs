@@ -1,11 +1,10 @@
 use std::future::pending;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord, RecordWrite,
-    ReplySender, Request, Wakeups,
+    Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
+    RecordWrite, ReplySender, Request, Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -13,9 +12,6 @@ use crate::random::WaiterId;
 pub(crate) fn in_memory_timeout(ttl: Duration) -> Duration {
     (ttl / 20).clamp(Duration::from_millis(5), Duration::from_millis(50))
 }
-
-/// The future of a node's reply.
-pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// One independent master: it carries out operations on locks and knows nothing of the other masters.
 ///

@@ -1,6 +1,10 @@
+use std::pin::Pin;
 use std::time::Duration;
 
 use super::{MAX_TOKEN, NodeError, SlotOffer};
+
+/// The future of a node's reply.
+pub type NodeFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A node's reply to an [`Operation`](super::Operation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Keyspace, LockNode, NodeError, Operation, Reply, Request};
+use super::{Keyspace, NodeError, Operation, Reply, Request};
 use crate::observer::{NodeVoted, Reporter, VoteOutcome};
 
 /// Tells the observers how long a node takes to vote.
 pub(crate) struct VoteReporter {
     reporter: Arc<Reporter>,
-    node: Arc<dyn LockNode>,
+    node: String,
 }
 
 /// Measures one vote. It goes with the request, so that votes count for which nobody waits any more: else the slowest nodes would
@@ -19,8 +19,8 @@ pub(super) struct VoteTimer {
 }
 
 impl VoteReporter {
-    pub(crate) fn new(reporter: &Arc<Reporter>, node: &Arc<dyn LockNode>) -> Arc<Self> {
-        Arc::new(Self { reporter: Arc::clone(reporter), node: Arc::clone(node) })
+    pub(crate) fn new(reporter: &Arc<Reporter>, node: &str) -> Arc<Self> {
+        Arc::new(Self { reporter: Arc::clone(reporter), node: node.to_owned() })
     }
 
     /// Starts when a request is submitted. `None` if nobody wants to know.
@@ -36,7 +36,7 @@ impl VoteTimer {
     /// The node replied.
     pub(super) fn stop(self, reply: &Result<Reply, NodeError>) {
         let VoteReporter { reporter, node } = &*self.reporter;
-        let (node, duration) = (node.name(), self.sent.elapsed());
+        let duration = self.sent.elapsed();
         let outcome = match reply {
             Ok(Reply::Granted { .. }) => VoteOutcome::Granted,
             Ok(_) => VoteOutcome::Held,
