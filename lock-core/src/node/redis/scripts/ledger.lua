@@ -234,19 +234,30 @@ if arg_index <= #ARGV then
     return 'K'
   end
 
-  local function replace(i)
-    local owner, ttl, token, field, mark_field = next_arg(), next_arg(), next_arg(), next_arg(), next_arg()
-    if holders[i] then return holders[i] == owner and 'K' or 'G' end
+  local function replace(i, reads)
+    local owner, ttl, token, field, mark_field = next_arg(), next_arg(), tonumber(next_arg()), next_arg(), next_arg()
+    local lock_key, holder = KEYS[i], holders[i]
+    if holder == owner or reads and is_held_by(i, owner) then return 'K' end
+    if holder and not (reads and holder == SHARED) then return 'G' end
     local fence, mark = unpack(call('HMGET', RECORD, field, mark_field))
-    if mark and load_beside_of(i, mark_field, mark).refused(KEYS[i], false, owner) then return 'G' end
+    if mark and load_beside_of(i, mark_field, mark).refused(lock_key, holder, owner, reads) then return 'G' end
     fence = tonumber(fence or 0)
     if not fence then return 'Ethe fence is not a number' end
-    local written = fence < tonumber(token) and try('HSET', RECORD, field, token)
+    -- Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
+    if reads and not holder and fence > token then token = fence + 1 end
+    if token > MAX_TOKEN then return 'Ethe fence is used up' end
+    -- The fence before the lock, as for an acquire.
+    local written = fence < token and try('HSET', RECORD, field, string.format('%.0f', token))
+    if type(written) == 'table' then return 'E' .. written.err end
+    if reads then
+      local failed = load_beside_of(i).of_readers()[holder and 'join' or 'begin'](lock_key, owner, tonumber(ttl))
+      return failed == 'T' and 'G' or failed or 'K'
+    end
     -- NX: a key of another type is nobody's lock, and not ours to overwrite.
-    if type(written) ~= 'table' then written = try('SET', KEYS[i], owner, 'NX', 'PX', ttl) end
-    if written and written.err then return 'E' .. written.err end
-    if written and mark then beside.waiting.released(KEYS[i], owner, 'none') end
-    return written and 'K' or 'G'
+    local set = try('SET', lock_key, owner, 'NX', 'PX', ttl)
+    if set and set.err then return 'E' .. set.err end
+    if set and mark then beside.waiting.released(lock_key, owner, 'none') end
+    return set and 'K' or 'G'
   end
 
   local function leave_queue(i)
@@ -255,15 +266,15 @@ if arg_index <= #ARGV then
     return 'L'
   end
 
-  local operations = {C = confirm, E = extend, P = replace, L = leave_queue}
-  local operations_of_readers = {R = 'acquire', Q = 'replace', W = 'downgrade'}
+  local operations = {C = confirm, E = extend, P = replace, Q = replace, L = leave_queue}
+  local operations_of_readers = {R = 'acquire', W = 'downgrade'}
   for i = RELEASES + ACQUIRES + 1, REQUESTS do
     local letter = next_arg()
     local of_readers = operations_of_readers[letter]
     if of_readers then
       replies[i] = load_beside_of(i).of_readers()[of_readers](KEYS[i], holders[i], next_arg)
     else
-      replies[i] = operations[letter](i)
+      replies[i] = operations[letter](i, letter == 'Q')
     end
   end
 end

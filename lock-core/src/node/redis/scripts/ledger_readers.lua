@@ -106,24 +106,6 @@ local function extend(lock_key, owner, ttl)
   return failed or waiting.of_readers().writer_waits(lock_key) and 'B' or 'K'
 end
 
-local function replace(lock_key, holder, next_arg)
-  local owner, ttl, token, field, mark_field = next_arg(), tonumber(next_arg()), next_arg(), next_arg(), next_arg()
-  if holder == owner or holder == SHARED and reads_until(lock_key, owner) then return 'K' end
-  local fence, mark = unpack(call('HMGET', RECORD, field, mark_field))
-  fields[lock_key], marks[lock_key] = mark_field, mark or nil
-  if beside.refused(lock_key, holder, owner, true) then return 'G' end
-  fence, token = tonumber(fence or 0), tonumber(token)
-  if not fence then return 'Ethe fence is not a number' end
-  -- Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
-  if not holder and fence > token then token = fence + 1 end
-  if token > MAX_TOKEN then return 'Ethe fence is used up' end
-  local written = fence < token and try('HSET', RECORD, field, string.format('%.0f', token))
-  if type(written) == 'table' then return 'E' .. written.err end
-  local failed
-  if holder then failed = join(lock_key, owner, ttl) else failed = begin(lock_key, owner, ttl) end
-  return failed == 'T' and 'G' or failed or 'K'
-end
-
 -- The writer becomes the first reader, in one step.
 local function downgrade(lock_key, holder, next_arg)
   local owner, ttl, mark_field = next_arg(), tonumber(next_arg()), next_arg()
@@ -157,5 +139,5 @@ local function release(lock_key, owner)
 end
 
 return {
-  acquire = acquire, extend = extend, replace = replace, downgrade = downgrade, release = release, reads_until = reads_until,
+  acquire = acquire, extend = extend, downgrade = downgrade, release = release, reads_until = reads_until, join = join, begin = begin,
 }
