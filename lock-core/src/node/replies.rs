@@ -78,7 +78,9 @@ impl ReplySender {
     /// As [`written`](Self::written), for requests that are written together.
     pub(crate) fn written_at(&self, now: Instant) {
         if let Some(to) = &self.to {
-            lock(to).set_written(self.node, now);
+            if let Slot::Pending(written) = &mut lock(to).slots[self.node] {
+                *written = Some(now);
+            }
         }
     }
 
@@ -238,19 +240,15 @@ impl State {
     }
 
     fn is_awaited(&self, node: usize) -> bool {
-        self.wanted && self.slots.get(node).is_some_and(|slot| matches!(slot, Slot::Pending(_)))
-    }
-
-    fn set_written(&mut self, node: usize, at: Instant) {
-        if let Some(Slot::Pending(written)) = self.slots.get_mut(node) {
-            *written = Some(at);
-        }
+        self.wanted && matches!(self.slots[node], Slot::Pending(_))
     }
 
     /// Stores a reply if it is pending. Returns the receiver's waker if it is to be woken.
     fn receive(&mut self, node: usize, reply: Result<Reply, NodeError>) -> Option<Waker> {
-        let slot = self.slots.get_mut(node).filter(|slot| matches!(slot, Slot::Pending(_)))?;
-        *slot = Slot::Received(reply);
+        if !matches!(self.slots[node], Slot::Pending(_)) {
+            return None;
+        }
+        self.slots[node] = Slot::Received(reply);
         self.pending -= 1;
         self.received += 1;
         if self.received >= self.wake_after || self.pending == 0 { self.waker.take() } else { None }

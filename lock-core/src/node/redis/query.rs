@@ -15,6 +15,14 @@ pub(super) async fn query(
     connection.send_packed_commands(pipeline, 0, pipeline.len()).await.map_err(|error| connect_error(&error))
 }
 
+/// Sends one command, and reads its answer.
+pub(super) async fn ask<T: FromRedisValue>(
+    connection: &mut MultiplexedConnection,
+    command: Cmd,
+) -> Result<T, NodeError> {
+    read(connection.send_packed_command(&command).await.map_err(|error| connect_error(&error))?)
+}
+
 /// Runs a script by its hash; if the server does not have it, by its source.
 pub(super) async fn run(
     connection: &mut MultiplexedConnection,

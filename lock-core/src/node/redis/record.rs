@@ -1,10 +1,10 @@
 //! The record of a node: a hash, which the script `record.lua` writes.
 
+use redis::Cmd;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, Value};
 
 use super::codec::millis;
-use super::query::{query, read};
+use super::query::ask;
 use super::script::{RECORD, ScriptRef};
 use crate::node::limits::parse_number;
 use crate::node::record_fields::{FIELDS, decode_record, encode_fields, text, written};
@@ -21,10 +21,7 @@ pub(super) async fn write_record(
     keyspace: &Keyspace,
     write: &RecordWrite,
 ) -> Result<Option<NodeRecord>, NodeError> {
-    let mut pipeline = Pipeline::new();
-    pipeline.add_command(encode_write(keyspace, write));
-    let answer = query(connection, &pipeline).await?.pop().unwrap_or(Value::Nil);
-    let words: Vec<String> = read(answer)?;
+    let words: Vec<String> = ask(connection, encode_write(keyspace, write)).await?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let unexpected = || NodeError::Protocol { reply: format!("{words:?}") };
     match words[..] {
@@ -41,10 +38,8 @@ pub(super) async fn read_fences(
     keyspace: &Keyspace,
     run_id: &str,
 ) -> Result<Option<FenceReading>, NodeError> {
-    let mut pipeline = Pipeline::new();
-    pipeline.cmd("HGETALL").arg(keyspace.record());
-    let answer = query(connection, &pipeline).await?.pop().unwrap_or(Value::Nil);
-    decode_fences(&read::<Vec<(String, String)>>(answer)?, run_id)
+    let fields: Vec<(String, String)> = ask(connection, redis::cmd("HGETALL").arg(keyspace.record()).take()).await?;
+    decode_fences(&fields, run_id)
 }
 
 /// The command that writes a record. Its arguments are documented in `record.lua`.
