@@ -41,7 +41,7 @@ pub(super) trait Session: Send + Sync + 'static {
         write: &RecordWrite,
     ) -> impl Future<Output = Result<Option<NodeRecord>, NodeError>> + Send;
 
-    /// Reads the highest fence, if the record is that of the memory with this run id.
+    /// Reads the highest fence, if the record was written for the memory with this run id.
     fn read_fences(
         &self,
         keyspace: &Keyspace,

@@ -17,7 +17,7 @@ pub(super) struct Batch {
     /// Of writers.
     pub(super) acquires: Vec<Message>,
     pub(super) others: Vec<Message>,
-    /// Of all requests, those of queues included: next to each other, they are searched fast.
+    /// Of all requests and their queues: next to each other, they are searched fast.
     fences: Vec<u16>,
 }
 
@@ -46,8 +46,8 @@ impl Batch {
         self.fences.contains(&fence) || queue != fence && self.fences.contains(&queue)
     }
 
-    /// Whether a request can follow those of this batch that have its fence or its queue: an acquire of a writer can follow a release
-    /// of the same fence.
+    /// Whether a request can follow the requests of this batch that share its fence or its queue: an acquire of a writer can follow a
+    /// release of the same fence.
     fn admits_behind(&self, request: &Request) -> bool {
         let keys = &request.keys;
         let mut releases = self.releases.iter().map(|release| &release.request.keys);

@@ -60,7 +60,7 @@ fn run_id(info: &str) -> Result<String, NodeError> {
     Ok(format!("{}/{}", field(info, "run_id")?, field(info, "master_replid")?))
 }
 
-/// Whether two run ids are those of one process with different histories of its data.
+/// Whether two run ids name one process with different histories of its data.
 pub(super) fn is_other_data_of_same_process(one: &str, other: &str) -> bool {
     let process = |run_id: &str| run_id.split_once('/').map(|(process, _)| process.to_owned());
     one != other && process(one).is_some_and(|of_one| process(other) == Some(of_one))

@@ -1,7 +1,7 @@
 //! What a server sends over a connection without having been asked (RESP3): wake-ups, and that it lost its data.
 //!
 //! redis-rs hands each message to the push sender of the connection, before it resolves any reply that the server sent later. So what
-//! is noted here is seen by whoever reads such a reply.
+//! is noted here is seen by the reader of such a reply.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -66,8 +66,8 @@ impl Pushes {
         Err(Refusal::Unusable { reason: reason.into() }.into())
     }
 
-    /// An error if the server said that it lost its data. To be called when a reply was read: such a reply may be that of a server
-    /// with other data.
+    /// An error if the server said that it lost its data. To be called when a reply was read: the server may have replied with
+    /// other data.
     pub(super) fn check(&self) -> Result<(), NodeError> {
         if self.inbox.lost_data.load(Ordering::Acquire) {
             return Err(NodeError::ConnectionLost {

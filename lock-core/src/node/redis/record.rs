@@ -31,8 +31,8 @@ pub(super) async fn write_record(
     }
 }
 
-/// Reads the whole record, with the fences, if it was written for this run of the server. One command, so that the fences are
-/// those of the id.
+/// Reads the whole record, with the fences, if it was written for this run of the server. One command, so that the fences
+/// and the id are in the same memory.
 pub(super) async fn read_fences(
     connection: &mut MultiplexedConnection,
     keyspace: &Keyspace,

@@ -25,7 +25,7 @@ pub(super) struct Sentinels {
 }
 
 impl Sentinels {
-    /// Sentinels by address or URL, and a master by its name, or by a URL with the name in place of the host.
+    /// Sentinels by address or URL, and a master by its name, or by a URL with the name instead of the host.
     pub(super) fn new<I>(sentinels: I, master: &str) -> Result<Self, InvalidUrl>
     where
         I: IntoIterator,

@@ -26,8 +26,8 @@ use crate::task::let_others_run;
 
 /// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
 const MAX_BATCH: usize = 128;
-/// The most writes without a reply. What comes while there are so many travels together, a little later. It is far below the
-/// pipeline buffer, so that a write never waits for room in the buffer.
+/// The most writes without a reply. Requests that come while this many are in flight travel together, a little later. It is far below
+/// the pipeline buffer, so that a write never waits for room in the buffer.
 const MAX_IN_FLIGHT: usize = 8;
 /// An only node that replies within this time of the write, or of its last reply, is near: for as long, the worker spins before it
 /// sleeps. To fall asleep and be woken would take longer, and make client and server take turns again.
@@ -55,7 +55,7 @@ pub(super) struct Worker {
     pushes: Pushes,
     /// Cancels `gone` also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
-    /// In the order in which they were written, which is that of the replies.
+    /// In the order in which they were written, and in which the replies come.
     in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
     /// How many requests they have.
     requests_in_flight: usize,
@@ -221,8 +221,8 @@ impl Worker {
         if self.replication.is_some() { 1 } else { MAX_IN_FLIGHT }
     }
 
-    /// Writes batches while there is room. When this returns, their bytes are in the connection's buffer, before those of any
-    /// later batch.
+    /// Writes batches while there is room. When this returns, their bytes are in the connection's buffer, before the bytes
+    /// of any later batch.
     async fn write_batches(&mut self) {
         while self.in_flight.len() < self.max_in_flight()
             && let Some((batch, by)) = self.batches.pop_front()
@@ -277,7 +277,7 @@ fn may_be_sent_again(message: &Message) -> bool {
     }
 }
 
-/// Whether a submission can be part of a write that has so many messages.
+/// Whether a submission fits into a write that already has this many messages.
 fn fits(next: &Submission, messages: usize) -> bool {
     messages == 0 || messages + next.len() <= MAX_BATCH
 }

@@ -1,5 +1,5 @@
--- Ledger: evicts holders of a lock. Its key is that of NOBODY for a moment, if nobody else has it, and their owners are barred from it.
--- That value begins as those of owners do, so the other scripts take it for a lock that another owner holds.
+-- Ledger: evicts holders of a lock. Unless somebody else holds it, its key has the value NOBODY for a moment, and the owners are barred
+-- from it. NOBODY begins as owner ids do, so the other scripts take it for a lock that another owner holds.
 --
 -- KEYS   the lock key; the record of the node
 -- ARGV   epoch; its fence and its mark: the names of fields of the record; the token, which the fence becomes; for how many ms the
