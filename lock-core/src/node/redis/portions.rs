@@ -1,8 +1,9 @@
-//! How many requests travel together when many callers wait for replies.
+//! How many requests travel together when many callers wait for replies of an only node.
 //!
 //! A caller submits its next request as soon as it has a reply. If all callers got theirs at once, all requests would travel together
 //! again, and client and server would take turns. So the worker writes what was submitted after each portion of the replies, and the
-//! server executes one portion while the callers of another run.
+//! server executes one portion while the callers of another run. Of several nodes, only the last one of a majority to reply wakes the
+//! callers, and the others have work until then: portions would only cost processor time.
 
 use futures_util::poll;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use crate::task::let_others_run;
 
 /// What is in flight is divided into this many portions.
 const PORTIONS: usize = 4;
-/// The fewest requests of a portion: the more travel together, the less processor time each takes.
+/// The fewest requests of a portion, unless half of what is in flight is less: the more travel together, the less processor time each
+/// takes, but an idle server waits for the first of them.
 const MIN_PORTION: usize = 12;
-/// The same for an only node, where half of what is in flight may be a portion: its server is idle until the first requests arrive. Of
-/// several nodes, only the last one of a majority to reply wakes the callers, and the servers of the others have work until then.
-const MIN_PORTION_OF_ONLY_NODE: usize = 2;
+/// The fewest in any case.
+const LEAST_PORTION: usize = 2;
 
-/// Replies that come later than this are distributed at once: a caller that ran in between could find that its time is over, although
-/// the reply is there. It is far below the shortest node timeout.
-const FRESH: Duration = Duration::from_millis(2);
+/// Replies that come later than this are distributed at once. The server is busy or on another machine, so that nothing is gained, and a
+/// caller that ran in between could find that its time is over, although the reply is there.
+const FRESH: Duration = Duration::from_micros(500);
 
 impl Worker {
     /// Gives each message of a batch its reply. While the replies are fresh, what is submitted meanwhile is written after each portion.
@@ -43,7 +44,7 @@ impl Worker {
                 replied = 0;
                 let_others_run().await;
                 // Locks of a set are one submission, and count as one.
-                if self.submissions.len() * 2 >= portion && self.may_write_in_portions() {
+                if self.submissions.len() >= portion.div_ceil(2) && self.may_write_in_portions() {
                     self.write_waiting().await;
                     // The bytes, too: before the other callers run.
                     if poll!(&mut self.driver).is_ready() {
@@ -62,13 +63,12 @@ impl Worker {
 
 /// How many requests are a portion while so many are in flight.
 pub(super) fn portion(in_flight: usize, is_only_node: bool) -> usize {
-    let least = if is_only_node { MIN_PORTION.min(in_flight / 2).max(MIN_PORTION_OF_ONLY_NODE) } else { MIN_PORTION };
-    least.max(in_flight / PORTIONS)
+    if is_only_node { MIN_PORTION.min(in_flight / 2).max(LEAST_PORTION).max(in_flight / PORTIONS) } else { usize::MAX }
 }
 
 /// Whether the last replies of a batch are worth a write of what their callers submit, although they are no whole portion.
 fn is_worth_a_write(replies: usize, portion: usize) -> bool {
-    replies > 1 && replies * 2 >= portion
+    replies > 1 && replies >= portion.div_ceil(2)
 }
 
 #[cfg(test)]
@@ -82,9 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn requests_to_several_nodes_travel_together_unless_they_are_many() {
-        let portions = [1, 2, 4, 8, 16, 24, 32, 64, 128].map(|in_flight| portion(in_flight, false));
-        assert_eq!(portions, [12, 12, 12, 12, 12, 12, 12, 16, 32]);
+    fn requests_to_several_nodes_travel_together() {
+        assert!([1, 12, 128, 10_000].iter().all(|in_flight| portion(*in_flight, false) > *in_flight));
     }
 
     #[test]
