@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_secs(120);
 pub enum Contender {
     /// This engine with its defaults, but for a longer `wait`, and the node timeout of the peer.
     Ours,
-    /// This engine with all of its defaults.
+    /// This engine with all of its defaults, but for a longer `wait`.
     OursByDefault,
     /// This engine without renewal, and so without handover: a caller that does not renew requires the full time to
     /// live.
@@ -70,7 +70,7 @@ impl Contender {
                 let builder = LockManager::builder().redis(masters).ttl(TTL).wait(WAIT).node_timeout(NODE_TIMEOUT);
                 Locks::Ours(builder.max_waiters(100_000).renew(self == Self::Ours).connect().await?)
             }
-            Self::OursByDefault => Locks::Ours(LockManager::builder().redis(masters).connect().await?),
+            Self::OursByDefault => Locks::Ours(LockManager::builder().redis(masters).wait(WAIT).connect().await?),
             Self::Rslock => peer(None),
             Self::Rslock50ms => peer(Some(Duration::from_millis(50))),
             // A shorter delay makes it panic.

@@ -8,7 +8,7 @@
 //! | `load`, `commands` | many tasks that lock and unlock; the commands that the servers count meanwhile |
 //! | `link` | a proxy that makes a master distant |
 //! | `roles`, `child` | child processes that play a role in a part |
-//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `readers`, `permits`, `stores`, `hung`, `memory`, `layer`, `held`, `metrics` | the parts: one question each |
+//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `readers`, `permits`, `stores`, `hung`, `overload`, `polling`, `memory`, `layer`, `held`, `metrics` | the parts: one question each |
 //! | `scaling`, `plots` | how the cost scales, and its plots |
 //! | `spread`, `row`, `table`, `machine`, `run` | figures, their targets, and a run from end to end |
 //!
@@ -37,8 +37,10 @@ mod machine;
 mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod overload;
 mod permits;
 mod plots;
+mod polling;
 mod processes;
 mod raw_quorum;
 mod readers;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lock_core::LockError;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -47,6 +48,8 @@ pub(super) struct LoadResult {
     /// The longest time that a task waited for a lock, including waits that the end of the load cut short.
     pub(super) longest_wait: f64,
     pub(super) failures: u64,
+    /// How many of the failures were callers that were told that there is no quorum.
+    pub(super) no_quorum: u64,
 }
 
 impl Load {
@@ -74,6 +77,7 @@ impl LoadResult {
     pub(super) fn add(&mut self, other: &Self) {
         self.cycles += other.cycles;
         self.failures += other.failures;
+        self.no_quorum += other.no_quorum;
         self.longest_wait = self.longest_wait.max(other.longest_wait);
     }
 }
@@ -99,13 +103,17 @@ async fn work(locks: Locks, load: Load, task: usize, until: Instant) -> LoadResu
         let released = match held {
             // The time is over.
             Err(_) => break,
-            Ok(Err(error)) => Err(error),
+            Ok(Err(error)) => {
+                let error = error.downcast_ref::<LockError>();
+                done.no_quorum += u64::from(matches!(error, Some(LockError::NoQuorum { .. })));
+                Err(())
+            }
             Ok(Ok(held)) => {
                 if !load.inside.is_zero() {
                     sleep(load.inside).await;
                 }
                 match load.release {
-                    Release::Awaited => held.release().await,
+                    Release::Awaited => held.release().await.map_err(drop),
                     Release::Background => {
                         held.release_in_background();
                         Ok(())

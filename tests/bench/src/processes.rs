@@ -110,6 +110,11 @@ impl Crowd {
         self.each.iter().map(of).fold(0.0, f64::max) * self.per_second() / tasks
     }
 
+    /// How many callers were told that there is no quorum.
+    pub(super) fn no_quorum(&self) -> f64 {
+        self.each.iter().map(|done| done.no_quorum as f64).sum()
+    }
+
     /// How many instances had no cycle.
     pub(super) fn without_a_turn(&self) -> f64 {
         self.each.iter().filter(|done| done.cycles == 0).count() as f64
@@ -135,7 +140,20 @@ pub(super) async fn crowd(
     masters: &[String],
     meter: &Meter,
     contender: Contender,
+    size: Size,
+) -> Result<Crowd, BoxError> {
+    crowd_beside(plan, masters, meter, contender, size, || ()).await
+}
+
+/// Lets processes of one contender compete for one resource, beside what `disturb` begins when all are connected. It ends when what is
+/// returned is dropped.
+pub(super) async fn crowd_beside<T>(
+    plan: &Plan,
+    masters: &[String],
+    meter: &Meter,
+    contender: Contender,
     Size { processes, instances, tasks, millis, inside }: Size,
+    disturb: impl FnOnce() -> T,
 ) -> Result<Crowd, BoxError> {
     let resource = fresh("crowd");
     let more =
@@ -147,6 +165,7 @@ pub(super) async fn crowd(
         children.push(ChildProcess::start(plan, &args).await?);
     }
     let before = meter.read().await?;
+    let disturbance = disturb();
     for process in &mut children {
         process.begin().await?;
     }
@@ -154,6 +173,7 @@ pub(super) async fn crowd(
     for process in &mut children {
         each.extend(process.reply::<Vec<LoadResult>>().await?);
     }
+    drop(disturbance);
     let sent = meter.since(&before, contender != Contender::Ours).await?.sent;
     for process in children {
         process.end().await?;

@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use super::metrics;
 use super::{BoxError, Curve, Machine, Plan, Row};
 use super::{
-    burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, permits, processes, readers,
-    scaling, stores, uncontended, waiters, wakeup,
+    burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, overload, permits, polling,
+    processes, readers, scaling, stores, uncontended, waiters, wakeup,
 };
 
 /// A part of the benchmarks: one question.
@@ -45,6 +45,10 @@ pub enum Part {
     Stores,
     /// One of five masters hangs.
     Hung,
+    /// One key, many instances, and too little processor time.
+    Overload,
+    /// One key, and instances that the masters cannot wake.
+    Polling,
     /// The engine without Redis.
     Memory,
     /// `LockLayer` beyond the lock.
@@ -126,6 +130,8 @@ impl Part {
             Self::Permits => permits::measure(plan).await?,
             Self::Stores => stores::measure(plan).await?,
             Self::Hung => hung::measure(plan).await?,
+            Self::Overload => overload::measure(plan).await?,
+            Self::Polling => polling::measure(plan).await?,
             Self::Memory => memory::measure(plan).await?,
             Self::Layer => layer::measure(plan).await?,
             Self::Held => held::measure(plan).await?,
