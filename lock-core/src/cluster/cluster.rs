@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::member::NotAsked;
-use super::{Member, MemberState, NodeSet};
+use super::{Answers, Member, MemberState, NodeSet};
 use crate::error::{NodeError, Refusal};
 use crate::mutex::Mutex;
 use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetId};
@@ -35,10 +35,9 @@ pub(crate) struct Cluster {
     /// Notified when the states of nodes were set.
     pub(super) published: Notify,
     pub(super) noted: Mutex<NotedRoster>,
-    outage: Mutex<Outage>,
+    pub(crate) answers: Arc<Answers>,
     /// Notified when a majority votes again.
     pub(super) quorum_back: Notify,
-    created: Instant,
     pub(crate) random: Arc<Random>,
     pub(crate) reporter: Arc<Reporter>,
     /// The id under which this manager waits in the queues of the nodes.
@@ -72,9 +71,8 @@ impl Cluster {
             changed: Notify::new(),
             published: Notify::new(),
             noted: Mutex::default(),
-            outage: Mutex::default(),
+            answers: Arc::new(Answers::new()),
             quorum_back: Notify::new(),
-            created: Instant::now(),
             waiter: random.waiter(),
             random,
             reporter,
@@ -93,12 +91,18 @@ impl Cluster {
 
     /// Since when no majority could be used.
     pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
-        self.outage.lock()
+        self.answers.outage()
+    }
+
+    /// For how long no majority could be used.
+    pub(crate) fn lost_for(&self) -> Duration {
+        let now = self.now();
+        now.saturating_sub(self.outage().lost_since(now).unwrap_or(now))
     }
 
     /// The time since this manager was built.
     pub(crate) fn now(&self) -> Duration {
-        self.created.elapsed()
+        self.answers.now()
     }
 
     /// Begins on a runtime: gives up the connections that are left from another one, and forgets what was found out over them.
@@ -241,6 +245,17 @@ impl Cluster {
     /// How long the nodes are given to reply if the user does not say: what the slowest of them needs.
     pub(crate) fn default_node_timeout(&self, ttl: Duration) -> Duration {
         self.members.iter().map(|member| member.node.node_timeout(ttl)).max().unwrap_or_default()
+    }
+
+    /// How long a majority takes to reply, lately.
+    pub(crate) fn expected_reply_time(&self) -> Duration {
+        self.answers.reply_time().expected()
+    }
+
+    /// How long the nodes are given to reply, for a lock of this time to live: as configured, or longer if they have taken longer
+    /// lately.
+    pub(crate) fn node_timeout(&self, configured: Duration, ttl: Duration) -> Duration {
+        self.answers.reply_time().node_timeout(configured, ttl)
     }
 
     /// How long replies to requests that are submitted now are awaited.

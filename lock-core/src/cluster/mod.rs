@@ -1,5 +1,6 @@
 //! The nodes of one set: who they are, the state of each, and their clock.
 
+mod answers;
 mod cluster;
 mod complaint;
 mod events;
@@ -10,6 +11,7 @@ mod node_set;
 mod ordered_watch;
 mod test_vote;
 
+use self::answers::Answers;
 pub(crate) use self::cluster::{Cluster, SHUT_DOWN};
 use self::complaint::Complaint;
 pub(crate) use self::look::{Epochs, LOOK_TIMEOUT};

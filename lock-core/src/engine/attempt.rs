@@ -11,7 +11,11 @@ use crate::error::{NodeError, NotMember};
 use crate::node::{LockKeys, Operation, Reply};
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
-use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
+use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, OUTAGE_GRACE, Step, Terms, validity};
+
+/// How much longer the attempt of a caller that waits is given if a majority is late. It is then undone, because a reply may have been
+/// lost, and the second attempt still ends in the second that callers ride out.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What an attempt asks for.
 #[derive(Clone, Copy)]
@@ -20,6 +24,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) options: &'a LockOptions,
     /// How many tokens to reserve.
     pub(crate) tokens: u32,
+    /// When the caller gives up.
+    pub(crate) until: Instant,
     pub(crate) acquiring: &'a Acquiring<'a>,
 }
 
@@ -93,7 +99,7 @@ impl Engine {
             Err(_) if is_overtaken => None,
             outcome => {
                 // Not of an attempt that is made again: a change of members is no outage.
-                self.lines.note_attempt(&outcome, self.node_timeout(ttl), began);
+                self.lines.note_attempt(&outcome, self.configured_timeout(ttl), began);
                 Some(outcome)
             }
         }
@@ -126,14 +132,14 @@ struct Proposal {
 impl<'a> Attempt<'a> {
     /// An attempt before its first request.
     fn begin(engine: &'a Arc<Engine>, wanted: Wanted<'a>, positions: Option<&'a mut QueuePositions>) -> Self {
-        let Wanted { keys, options, tokens, acquiring } = wanted;
+        let Wanted { keys, options, tokens, acquiring, .. } = wanted;
         let (cluster, &LockOptions { ttl, min_validity, .. }) = (&engine.cluster, options);
         let began = cluster.now();
         acquiring.attempt_began();
         // Before the first request: the validity counts from here, and whatever ends the attempt from now on releases.
         let record = AttemptRecord::new(engine, keys, options, positions);
         let timeout = engine.node_timeout(ttl);
-        let acquires = Round::until(cluster, keys, cluster.deadline(timeout)).time_from_write(timeout);
+        let acquires = Round::until(cluster, keys, cluster.deadline(timeout)).time_from_write(timeout).timed();
         // Fewer replies decide nothing, and waking the task for each of them costs processor time.
         acquires.await_majority_but(0);
         let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity, tokens });
@@ -174,7 +180,7 @@ impl<'a> Attempt<'a> {
         loop {
             let step = tokio::select! {
                 biased;
-                Some(reply) = self.acquires.next() => self.count(reply),
+                Some(reply) = self.acquires.next_or_late(|| late_until(self.engine, self.wanted, self.record.grant().sent())) => self.count(reply),
                 // The others may hang: there is no need to wait for them.
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
                 // Not reached: the last vote always decides.
@@ -193,8 +199,9 @@ impl<'a> Attempt<'a> {
         let (cluster, keys, owner) = (&self.engine.cluster, self.wanted.keys, self.record.grant().owner());
         let timeout = self.engine.node_timeout(self.wanted.options.ttl);
         // By the same roster: nodes that vote by another one may belong to another majority.
-        let new_round =
-            |acquires: &Round| Round::new(cluster, keys, timeout).time_from_write(timeout).by_roster_of(acquires);
+        let new_round = |acquires: &Round| {
+            Round::new(cluster, keys, timeout).time_from_write(timeout).timed().by_roster_of(acquires)
+        };
         let (mut round, mut confirms) = (proposal.round, new_round(&self.acquires));
         let mut step = Step::from(proposal);
         loop {
@@ -214,7 +221,7 @@ impl<'a> Attempt<'a> {
             step = tokio::select! {
                 biased;
                 Some(reply) = self.acquires.next() => self.count(reply),
-                Some(NodeReply { node, reply }) = confirms.next() => {
+                Some(NodeReply { node, reply }) = confirms.next_or_late(|| late_until(self.engine, self.wanted, self.record.grant().sent())) => {
                     self.notice_roster(reply.as_ref().err());
                     let elapsed = self.record.grant().sent().elapsed();
                     self.acquisition.confirm_vote(node, round, confirm_vote(&reply), elapsed)
@@ -279,6 +286,14 @@ impl<'a> Attempt<'a> {
 
 /// How an attempt without a majority ends.
 const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
+
+/// Until when an attempt waits for a majority that is late. Its work is not undone while it may still count: not if the caller does not
+/// wait, not beyond the validity that it asks for, and not beyond the second in which an outage is ridden out.
+fn late_until(engine: &Engine, Wanted { options, until, .. }: Wanted<'_>, sent: Instant) -> Instant {
+    let lost_for = engine.cluster.lost_for().max(sent.elapsed());
+    let valid = validity(options.ttl, options.min_validity).unwrap_or_default();
+    until.min(sent + valid).min(Instant::now() + PATIENCE.min(OUTAGE_GRACE.saturating_sub(lost_for)))
+}
 
 /// Waits until a majority votes by this roster, or a newer one.
 async fn overtaken(engine: &Engine, roster: Option<u64>) {

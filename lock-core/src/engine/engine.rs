@@ -72,7 +72,7 @@ impl Engine {
         }
     }
 
-    /// Waits in line for an attempt: until a time, and at least for the node timeout of this time to live. See
+    /// Waits in line for an attempt: until a time, and at least for the configured node timeout of this time to live. See
     /// [`AttemptLines::enter`].
     pub(crate) async fn enter_line(
         &self,
@@ -80,7 +80,7 @@ impl Engine {
         until: Instant,
         ttl: Duration,
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
-        self.lines.enter(kind, until, self.node_timeout(ttl)).await
+        self.lines.enter(kind, until, self.configured_timeout(ttl)).await
     }
 
     /// Ends the wait of everybody in line, and lets nobody in any more.
@@ -93,8 +93,13 @@ impl Engine {
         self.lines.outage_lasts()
     }
 
-    /// How long a node is given to reply, for a lock of this time to live.
+    /// How long a node is given to reply, for a lock of this time to live: longer than configured if the nodes have been slow lately.
     pub(crate) fn node_timeout(&self, ttl: Duration) -> Duration {
+        self.cluster.node_timeout(self.configured_timeout(ttl), ttl)
+    }
+
+    /// How long a node is given to reply at least. By this, callers are told apart that give the nodes more time than others do.
+    pub(crate) fn configured_timeout(&self, ttl: Duration) -> Duration {
         self.node_timeout.unwrap_or_else(|| self.cluster.default_node_timeout(ttl))
     }
 }

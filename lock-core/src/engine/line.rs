@@ -116,11 +116,11 @@ impl AttemptLines {
         self.cluster.outage().is_lasting(self.cluster.now())
     }
 
-    /// Notes whether a majority replied to an attempt that began at this time, by the time of the cluster.
+    /// Notes an attempt that began at this time, by the time of the cluster, if it ended without a majority.
     pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, node_timeout: Duration, began: Duration) {
         let failed = outcome.as_ref().err().filter(|failed| failed.failure == Failure::NoQuorum);
-        self.cluster.outage().attempt_ended(failed.is_none(), began, self.cluster.now());
         if let Some(failed) = failed {
+            self.cluster.outage().attempt_failed(began, self.cluster.now());
             let next_probe = Instant::now() + self.random.jitter(PROBE_PAUSE);
             let votes = failed.votes.clone();
             *self.last_failure() = Some(LastFailure { votes, node_timeout, next_probe });

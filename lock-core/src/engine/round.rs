@@ -31,6 +31,8 @@ pub(crate) struct Round {
     deadline: Instant,
     /// How much the deadline may be moved by requests that are written before it.
     time_from_write: Option<TimeFromWrite>,
+    /// Whether the deadline was moved because the nodes are late.
+    is_late: bool,
     /// Created when a reply has to be waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -66,6 +68,7 @@ impl Round {
             waiting: Vec::new(),
             deadline,
             time_from_write: None,
+            is_late: false,
             timer: None,
         }
     }
@@ -76,6 +79,12 @@ impl Round {
     /// deadline is given up then: for all that time, the node has not replied to what was written before.
     pub(crate) fn time_from_write(self, timeout: Duration) -> Self {
         Self { time_from_write: Some(TimeFromWrite { timeout, written_by: self.deadline }), ..self }
+    }
+
+    /// Takes part in finding out how long a majority takes to reply.
+    pub(crate) fn timed(self) -> Self {
+        self.replies.time_majority(majority(self.cluster.size()), Arc::clone(&self.cluster.answers) as _);
+        self
     }
 
     /// Also sends to nodes that vote by another roster than the first.
@@ -190,6 +199,23 @@ impl Round {
             Poll::Ready(self.give_up_one())
         })
         .await
+    }
+
+    /// As [`next`](Self::next). But if fewer than a majority have replied by the deadline, the replies are awaited for longer, once:
+    /// until `late`.
+    ///
+    /// # Cancel safety
+    ///
+    /// No reply is lost if the future is dropped.
+    pub(crate) async fn next_or_late(&mut self, late: impl FnOnce() -> Instant) -> Option<NodeReply> {
+        if let Some(reply) = self.next_in_time().await {
+            return Some(reply);
+        }
+        if !self.is_late && self.replies.answered() < majority(self.cluster.size()) {
+            self.is_late = true;
+            (self.deadline, self.timer) = (self.deadline.max(late()), None);
+        }
+        self.next().await
     }
 
     /// Takes a reply that has arrived.

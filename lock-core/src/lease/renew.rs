@@ -144,7 +144,7 @@ impl Extension {
     ) -> Self {
         let (cluster, sent) = (&engine.cluster, Instant::now());
         let deadline = sent + timeout;
-        let (mut round, tally) = (Round::until(cluster, &grant.keys, deadline), Tally::new(cluster.size()));
+        let (mut round, tally) = (Round::until(cluster, &grant.keys, deadline).timed(), Tally::new(cluster.size()));
         round.await_majority_but(0);
         for node in 0..cluster.size() {
             round.send(node, operation);

@@ -34,7 +34,7 @@ impl<'a> Caller<'a> {
             Kind::Read => 1,
             Kind::Write | Kind::Permit { .. } => tokens,
         };
-        Wanted { keys, options: self.options, tokens, acquiring: self.acquiring }
+        Wanted { keys, options: self.options, tokens, until: self.until(), acquiring: self.acquiring }
     }
 
     /// Shares the lease in whose scope the caller is, when that has the validity that the caller asks for.

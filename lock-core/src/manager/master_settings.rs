@@ -94,6 +94,9 @@ impl LockManagerBuilder {
 
     /// Sets how long a node is given to reply, from when the request is written to the connection.
     ///
+    /// While a majority takes longer, all nodes are given as long as it takes, up to a quarter of the time to live and a second: nodes that
+    /// are late are not away, and to undo their work and repeat it would make them later still.
+    ///
     /// From 1 ms to 10 s. Defaults to what the slowest kind of node in the set needs: for Redis, a twentieth of the time to live, but
     /// at least 5 ms and at most 50 ms; for PostgreSQL, a fifth, but at least 50 ms and at most 2 s; for ZooKeeper, 2 s.
     ///

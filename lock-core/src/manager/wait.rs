@@ -122,8 +122,8 @@ impl Inner {
     /// Pauses before another attempt after one without a majority, and waits until a majority votes: not beyond the caller's time,
     /// and not when the quorum has been lost for a second.
     async fn ride_out(&self, _place: Option<AttemptPlace<'_>>, pause: Duration, until: Instant) {
-        let (cluster, now) = (&self.engine.cluster, self.engine.cluster.now());
-        let lost_for = now.saturating_sub(cluster.outage().lost_since(now).unwrap_or(now));
+        let cluster = &self.engine.cluster;
+        let lost_for = cluster.lost_for();
         let pause = self.engine.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
         let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
         let quorum_is_back = async {

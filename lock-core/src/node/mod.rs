@@ -65,8 +65,8 @@ pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
 pub use self::redis::script_sources;
 #[cfg(feature = "redis")]
 pub use self::redis::{InvalidReplication, RedisNode};
-pub(crate) use self::replies::Replies;
 pub use self::replies::ReplySender;
+pub(crate) use self::replies::{MajorityTimer, Replies};
 pub use self::reply::{NodeFuture, Position, Reply};
 pub use self::request::{Operation, QueuePosition, Request};
 pub use self::roster::{Ballot, MemberId, Roster, Seat, SetId};

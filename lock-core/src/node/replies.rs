@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -77,10 +78,10 @@ impl ReplySender {
 
     /// As [`written`](Self::written), for requests that are written together.
     pub(crate) fn written_at(&self, now: Instant) {
-        if let Some(to) = &self.to {
-            if let Slot::Pending(written) = &mut lock(to).slots[self.node] {
-                *written = Some(now);
-            }
+        if let Some(to) = &self.to
+            && let Slot::Pending(written) = &mut lock(to).slots[self.node]
+        {
+            *written = Some(now);
         }
     }
 
@@ -101,7 +102,10 @@ impl ReplySender {
         if let Some(timer) = self.timer.take() {
             timer.stop(&reply);
         }
-        let waker = lock(&to).receive(self.node, reply);
+        let (waker, timed) = lock(&to).receive(self.node, reply);
+        if let Some((timer, after)) = timed {
+            timer.majority_replied(after);
+        }
         // Woken after the lock is free: the receiver takes it at once.
         if let Some(waker) = waker {
             waker.wake();
@@ -127,6 +131,12 @@ fn connection_lost() -> NodeError {
     NodeError::ConnectionLost { reason: "it was closed or stalled".into() }
 }
 
+/// Is told how long it took until a majority had replied to a round.
+pub(crate) trait MajorityTimer: Send + Sync {
+    /// It replied this long after the requests were written, in time or when nobody waited any longer.
+    fn majority_replied(&self, after: Duration);
+}
+
 /// The replies of several nodes to one round of requests.
 ///
 /// They share one buffer, instead of a channel each, so that the receiver is woken when there are enough replies for a verdict
@@ -145,20 +155,45 @@ struct State {
     /// False once the receiver was dropped.
     wanted: bool,
     waker: Option<Waker>,
+    /// How many nodes have replied without an error, in time or late.
+    answered: usize,
+    majority: Option<Majority>,
 }
 
-/// The reply of a node: not asked for, pending, or received.
+/// Who is told when a majority has replied.
+struct Majority {
+    timer: Arc<dyn MajorityTimer>,
+    of: usize,
+    /// When the round began.
+    since: Instant,
+}
+
+/// Who is to be told, and how long it took.
+type Timed = (Arc<dyn MajorityTimer>, Duration);
+
+/// The reply of a node: not asked for, pending, given up, or received.
 enum Slot {
     Empty,
     /// With when the request was written, if that is known.
     Pending(Option<Instant>),
+    /// The same. If a reply comes all the same, it only shows how long the node took.
+    GivenUp(Option<Instant>),
     Received(Result<Reply, NodeError>),
 }
 
 impl Replies {
     pub(crate) fn new(nodes: usize) -> Self {
         let slots = (0..nodes).map(|_| Slot::Empty).collect();
-        Self(Arc::new(Mutex::new(State { slots, pending: 0, received: 0, wake_after: 1, wanted: true, waker: None })))
+        Self(Arc::new(Mutex::new(State {
+            slots,
+            pending: 0,
+            received: 0,
+            wake_after: 1,
+            wanted: true,
+            waker: None,
+            answered: 0,
+            majority: None,
+        })))
     }
 
     /// The sender for a node's reply. A node has one pending reply at a time.
@@ -169,6 +204,17 @@ impl Replies {
         }
         state.slots[node] = Slot::Pending(None);
         ReplySender { to: Some(Arc::clone(&self.0)), node, timer: None }
+    }
+
+    /// Tells how long it takes until this many nodes have replied, counted from when the last of them was written to, or else from
+    /// now on.
+    pub(crate) fn time_majority(&self, of: usize, timer: Arc<dyn MajorityTimer>) {
+        lock(&self.0).majority = Some(Majority { timer, of, since: Instant::now() });
+    }
+
+    /// How many nodes have replied without an error.
+    pub(crate) fn answered(&self) -> usize {
+        lock(&self.0).answered
     }
 
     /// Wakes the receiver only when this many replies were received in all, or none is pending.
@@ -199,7 +245,7 @@ impl Replies {
 
     /// Whether no reply is pending and every received one was taken.
     pub(crate) fn is_done(&self) -> bool {
-        lock(&self.0).slots.iter().all(|slot| matches!(slot, Slot::Empty))
+        lock(&self.0).slots.iter().all(|slot| matches!(slot, Slot::Empty | Slot::GivenUp(_)))
     }
 
     /// When the last of the requests was written whose replies are pending, of those that were written by a time.
@@ -212,8 +258,10 @@ impl Replies {
     pub(crate) fn give_up_one(&self) -> Option<usize> {
         let mut state = lock(&self.0);
         let node = state.slots.iter().rposition(|slot| matches!(slot, Slot::Pending(_)))?;
-        state.slots[node] = Slot::Empty;
-        state.pending -= 1;
+        if let Slot::Pending(written) = state.slots[node] {
+            state.slots[node] = Slot::GivenUp(written);
+            state.pending -= 1;
+        }
         Some(node)
     }
 }
@@ -235,7 +283,7 @@ impl State {
         let node = self.slots.iter().position(|slot| matches!(slot, Slot::Received(_)))?;
         match std::mem::replace(&mut self.slots[node], Slot::Empty) {
             Slot::Received(reply) => Some((node, reply)),
-            Slot::Empty | Slot::Pending(_) => None,
+            Slot::Empty | Slot::Pending(_) | Slot::GivenUp(_) => None,
         }
     }
 
@@ -243,15 +291,30 @@ impl State {
         self.wanted && matches!(self.slots[node], Slot::Pending(_))
     }
 
-    /// Stores a reply if it is pending. Returns the receiver's waker if it is to be woken.
-    fn receive(&mut self, node: usize, reply: Result<Reply, NodeError>) -> Option<Waker> {
-        if !matches!(self.slots[node], Slot::Pending(_)) {
-            return None;
+    /// Stores a reply if it is pending. Returns the receiver's waker if it is to be woken, and who is to be told of a majority.
+    fn receive(&mut self, node: usize, reply: Result<Reply, NodeError>) -> (Option<Waker>, Option<Timed>) {
+        let slot = &mut self.slots[node];
+        let (written, is_pending) = match *slot {
+            Slot::Pending(written) => (written, true),
+            Slot::GivenUp(written) => (written, false),
+            Slot::Empty | Slot::Received(_) => return (None, None),
+        };
+        let is_answer = reply.is_ok();
+        *slot = if is_pending { Slot::Received(reply) } else { Slot::Empty };
+        let timed = if is_answer { self.count_answer(written) } else { None };
+        if !is_pending {
+            return (None, timed);
         }
-        self.slots[node] = Slot::Received(reply);
         self.pending -= 1;
         self.received += 1;
-        if self.received >= self.wake_after || self.pending == 0 { self.waker.take() } else { None }
+        (if self.received >= self.wake_after || self.pending == 0 { self.waker.take() } else { None }, timed)
+    }
+
+    /// Counts the reply to a request that was written then.
+    fn count_answer(&mut self, written: Option<Instant>) -> Option<Timed> {
+        self.answered += 1;
+        let Majority { timer, since, .. } = self.majority.take_if(|majority| self.answered == majority.of)?;
+        Some((timer, written.unwrap_or(since).elapsed()))
     }
 }
 
@@ -263,6 +326,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 mod tests {
     use futures_util::poll;
     use tokio::task::yield_now;
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -308,6 +372,35 @@ mod tests {
             Some((2, Err(NodeError::Overloaded))),
             "of those received, the first node's"
         );
+    }
+
+    #[derive(Default)]
+    struct Times(Mutex<Vec<Duration>>);
+
+    impl MajorityTimer for Times {
+        fn majority_replied(&self, after: Duration) {
+            self.0.lock().unwrap().push(after);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_majority_is_timed_although_nobody_waits_for_it() {
+        let (replies, times, second) = (Replies::new(5), Arc::new(Times::default()), Duration::from_secs(1));
+        replies.time_majority(3, Arc::clone(&times) as _);
+        let mut senders: Vec<_> = (0..5).map(|node| replies.sender_for(node)).collect();
+        let mut reply = |reply| senders.pop().unwrap().send(reply);
+        reply(Ok(Reply::Kept));
+        sleep(second).await;
+        // An error is no answer.
+        reply(Err(NodeError::Overloaded));
+        assert_eq!(replies.give_up_one(), Some(2));
+        reply(Ok(Reply::Kept));
+        assert_eq!((replies.answered(), times.0.lock().unwrap().clone()), (2, vec![]));
+        drop(replies);
+        sleep(second).await;
+        reply(Ok(Reply::Kept));
+        reply(Ok(Reply::Kept));
+        assert_eq!(*times.0.lock().unwrap(), [2 * second]);
     }
 
     #[tokio::test]

@@ -7,8 +7,8 @@ pub const OUTAGE_GRACE: Duration = Duration::from_secs(1);
 ///
 /// Two things show it: fewer than a majority of the nodes vote, by what inspections found out; or attempts end without a reply of
 /// a majority, which also happens where nodes hang that were in good order at their last inspection. Failed attempts show it only
-/// until a majority replies to any other attempt, because a node may just be slow. And they show it only for a while: what was
-/// true when the last one ended need not be true [a second](OUTAGE_GRACE) later.
+/// until a majority replies to anything, however late, because nodes that are slow are not away. And they show it only for a while:
+/// what was true when the last one ended need not be true [a second](OUTAGE_GRACE) later.
 ///
 /// Times are counted from any fixed moment.
 ///
@@ -21,11 +21,11 @@ pub const OUTAGE_GRACE: Duration = Duration::from_secs(1);
 ///
 /// let ms = Duration::from_millis;
 /// let mut outage = Outage::default();
-/// outage.attempt_ended(false, ms(0), ms(50));
+/// outage.attempt_failed(ms(0), ms(50));
 /// assert!(!outage.is_lasting(ms(50))); // worth another attempt
-/// outage.attempt_ended(false, ms(950), ms(1000));
+/// outage.attempt_failed(ms(950), ms(1000));
 /// assert!(outage.is_lasting(ms(1000)));
-/// outage.attempt_ended(true, ms(1010), ms(1020));
+/// outage.answered(ms(1020));
 /// assert!(!outage.is_lasting(ms(1020)));
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -33,11 +33,11 @@ pub struct Outage {
     /// Since when too few nodes vote; `None` while a majority does.
     too_few_since: Option<Duration>,
     failing: Option<Failing>,
-    /// When a majority could be used last.
-    used_at: Duration,
+    /// When a majority replied last.
+    answered_at: Duration,
 }
 
-/// The attempts that had no majority, since the last one that had.
+/// The attempts that had no majority, since one last replied.
 #[derive(Clone, Copy, Debug)]
 struct Failing {
     /// When the first one began.
@@ -47,14 +47,15 @@ struct Failing {
 }
 
 impl Outage {
-    /// An attempt that began at `began` has ended. `replied`: a majority replied, whatever it said.
-    pub fn attempt_ended(&mut self, replied: bool, began: Duration, now: Duration) {
-        if replied {
-            (self.failing, self.used_at) = (None, now);
-            return;
-        }
-        // What another attempt showed meanwhile counts for the time before.
-        let since = began.max(self.used_at);
+    /// A majority replied to something, in time or late, whatever it said.
+    pub fn answered(&mut self, now: Duration) {
+        (self.failing, self.answered_at) = (None, now);
+    }
+
+    /// An attempt that began at `began` has ended, and no majority had replied.
+    pub fn attempt_failed(&mut self, began: Duration, now: Duration) {
+        // A reply to another one meanwhile counts for the time before.
+        let since = began.max(self.answered_at);
         self.failing = Some(match self.failing {
             Some(before) if since <= before.last + OUTAGE_GRACE => {
                 Failing { since: before.since.min(since), last: now }
@@ -69,7 +70,7 @@ impl Outage {
             let since = self.lost_since(now).unwrap_or(now);
             self.too_few_since.get_or_insert(since);
         } else if self.too_few_since.take().is_some() {
-            (self.failing, self.used_at) = (None, now);
+            self.answered(now);
         }
     }
 
@@ -103,39 +104,39 @@ mod tests {
         let mut outage = Outage::default();
         assert_eq!(outage.lost_since(ms(100)), None);
         for began in (100..1000).step_by(50) {
-            outage.attempt_ended(false, ms(began), ms(began + 50));
+            outage.attempt_failed(ms(began), ms(began + 50));
             assert_eq!(outage.lost_since(ms(began + 50)), Some(ms(100)));
             assert!(!outage.is_lasting(ms(began + 50)));
         }
-        outage.attempt_ended(false, ms(1050), ms(1100));
+        outage.attempt_failed(ms(1050), ms(1100));
         assert!(outage.is_lasting(ms(1100)));
     }
 
     #[test]
     fn a_majority_that_replies_to_any_attempt_ends_it() {
         let mut outage = Outage::default();
-        outage.attempt_ended(false, ms(0), ms(900));
-        outage.attempt_ended(true, ms(950), ms(960));
+        outage.attempt_failed(ms(0), ms(900));
+        outage.answered(ms(960));
         assert_eq!(outage.lost_since(ms(960)), None);
         // It began before, and says nothing of the time before that reply.
-        outage.attempt_ended(false, ms(940), ms(990));
+        outage.attempt_failed(ms(940), ms(990));
         assert_eq!(outage.lost_since(ms(990)), Some(ms(960)));
     }
 
     #[test]
     fn failures_from_long_ago_do_not_count() {
         let mut outage = Outage::default();
-        outage.attempt_ended(false, ms(0), ms(50));
+        outage.attempt_failed(ms(0), ms(50));
         assert_eq!(outage.lost_since(ms(1050)), Some(ms(0)));
         assert_eq!(outage.lost_since(ms(1051)), None);
-        outage.attempt_ended(false, ms(60_000), ms(60_050));
+        outage.attempt_failed(ms(60_000), ms(60_050));
         assert_eq!(outage.lost_since(ms(60_050)), Some(ms(60_000)));
     }
 
     #[test]
     fn an_outage_goes_on_between_attempts_while_too_few_nodes_vote() {
         let mut outage = Outage::default();
-        outage.attempt_ended(false, ms(100), ms(150));
+        outage.attempt_failed(ms(100), ms(150));
         outage.inspected(false, ms(400));
         outage.inspected(false, ms(60_000));
         assert_eq!(outage.lost_since(ms(60_000)), Some(ms(100)));
@@ -143,14 +144,14 @@ mod tests {
         outage.inspected(true, ms(60_001));
         assert_eq!(outage.lost_since(ms(60_001)), None);
         // The next outage has a second of its own.
-        outage.attempt_ended(false, ms(60_000), ms(60_050));
+        outage.attempt_failed(ms(60_000), ms(60_050));
         assert!(!outage.is_lasting(ms(60_050)));
     }
 
     #[test]
     fn inspections_of_nodes_that_hang_do_not_end_it() {
         let mut outage = Outage::default();
-        outage.attempt_ended(false, ms(0), ms(50));
+        outage.attempt_failed(ms(0), ms(50));
         outage.inspected(true, ms(60));
         assert_eq!(outage.lost_since(ms(60)), Some(ms(0)));
     }

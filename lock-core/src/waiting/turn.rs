@@ -125,9 +125,9 @@ impl Turn {
     pub(crate) fn report_no_quorum(&self, votes: &[NodeVote], ttl: Duration) {
         let votes: Arc<[NodeVote]> = votes.into();
         let engine = &self.turns.engine;
-        let given = engine.node_timeout(ttl);
+        let given = engine.configured_timeout(ttl);
         // A waiter with a longer timeout might still find a majority, on nodes that are slow.
-        let waiters = self.queue(|queue| queue.drain_if(|terms| engine.node_timeout(terms.ttl) <= given));
+        let waiters = self.queue(|queue| queue.drain_if(|terms| engine.configured_timeout(terms.ttl) <= given));
         for waiter in waiters.into_iter().flatten() {
             // A waiter that has just given up needs no answer.
             drop(waiter.send(Handover::NoQuorum(Arc::clone(&votes))));

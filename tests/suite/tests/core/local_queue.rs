@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::poll;
 use lock_core::node::Operation;
-use lock_core::{LockError, LockManager, MemoryNode};
+use lock_core::{LockError, LockManager, LockNode, MemoryNode};
 use lock_support::{MemoryCluster, Recorder, eventually};
 use tokio::time::{Instant, sleep};
 
@@ -152,22 +152,34 @@ async fn a_missing_majority_is_reported_to_the_whole_local_queue() {
     assert!(started.elapsed() < outage + Duration::from_millis(200), "{:?}", started.elapsed());
 }
 
+/// A node that is given half of the time to live.
+struct Patient(MemoryNode);
+
+impl LockNode for Patient {
+    lock_core::forward_to_node!(self => self.0; name inspect write_record read_fences submit look evict);
+
+    fn node_timeout(&self, ttl: Duration) -> Duration {
+        ttl / 2
+    }
+}
+
 // promise: turns
 #[tokio::test(start_paused = true)]
 async fn a_caller_with_a_longer_node_timeout_makes_its_own_attempt() {
     let cluster = MemoryCluster::new(5);
-    let locks = cluster.builder().wait(WAIT).connect().await.unwrap();
+    let nodes = cluster.nodes.iter().cloned().map(Patient);
+    let locks = LockManager::builder().nodes(nodes).wait(WAIT).connect().await.unwrap();
+    // Longer than callers ride an outage out.
     for node in &cluster.nodes {
-        node.set_delay(Duration::from_millis(20));
+        node.set_delay(Duration::from_millis(1_500));
     }
-    // The node timeout is a twentieth of the ttl.
     let hasty = locks.lock("r").ttl(Duration::from_millis(200)).acquire();
-    let others = [300, 100, 1000].map(|ttl| locks.lock("r").ttl(Duration::from_millis(ttl)).acquire());
+    let others = [300, 100, 4_000].map(|ttl| locks.lock("r").ttl(Duration::from_millis(ttl)).acquire());
     let (hasty, others) = tokio::join!(hasty, join_all(others));
     assert!(matches!(hasty, Err(LockError::NoQuorum { .. })));
     let [longer, shorter, longest] = &others[..] else { panic!() };
     assert!(matches!(shorter, Err(LockError::NoQuorum { .. })));
-    assert!(matches!(longer, Err(LockError::NoQuorum { .. })), "its own attempt timed out after 15 ms");
+    assert!(matches!(longer, Err(LockError::NoQuorum { .. })), "its own attempt timed out after 150 ms");
     assert!(longest.is_ok());
 }
 

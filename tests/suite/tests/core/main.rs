@@ -38,6 +38,7 @@ mod seams_sets;
 mod sets;
 mod settings;
 mod shutdown;
+mod slow_nodes;
 mod test_votes;
 mod traces;
 mod two_addresses;

@@ -1,0 +1,44 @@
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::mutex::Mutex;
+use crate::node::MajorityTimer;
+use crate::quorum::{Outage, ReplyTime};
+
+/// What the replies of a majority show, in time or late: that there is a quorum, and how long its nodes take.
+pub(crate) struct Answers {
+    created: Instant,
+    outage: Mutex<Outage>,
+    reply_time: Mutex<ReplyTime>,
+}
+
+impl Answers {
+    pub(super) fn new() -> Self {
+        Self { created: Instant::now(), outage: Mutex::default(), reply_time: Mutex::default() }
+    }
+
+    /// The time since the manager was built.
+    pub(super) fn now(&self) -> Duration {
+        self.created.elapsed()
+    }
+
+    /// Since when no majority could be used.
+    pub(super) fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock()
+    }
+
+    /// How long a majority has taken to reply lately.
+    pub(super) fn reply_time(&self) -> ReplyTime {
+        *self.reply_time.lock()
+    }
+}
+
+impl MajorityTimer for Answers {
+    fn majority_replied(&self, after: Duration) {
+        self.reply_time.lock().replied(after);
+        let now = self.now();
+        self.outage().answered(now);
+    }
+}
