@@ -38,8 +38,6 @@ impl FailedAttempt {
 pub(crate) struct QueueReport {
     /// How many waiters are before it.
     pub(crate) ahead: u32,
-    /// How many others wait.
-    pub(crate) others: u32,
     /// Whether it is the first, and the holder is a stranger.
     pub(crate) first_behind_stranger: bool,
     /// The nodes on which it had a position, and took it anew: its reservation had passed.
@@ -49,7 +47,6 @@ pub(crate) struct QueueReport {
 impl QueueReport {
     pub(super) fn add(&mut self, stranger: bool, position: Position) {
         self.ahead = self.ahead.max(position.ahead);
-        self.others = self.others.max(position.ahead.saturating_add(position.behind));
         self.first_behind_stranger |= stranger && position.ahead == 0;
     }
 }

@@ -16,7 +16,12 @@ use crate::quorum::majority;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
 /// The longest pause, whatever the nodes reply. Nothing else covers for a wake-up that was lost while the holder renews.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause of a process that polls: no majority can wake it, that is not known yet, or their wake-ups do not arrive.
+/// The pause of a process that polls, if it is the first in line: no majority can wake it, that is not known yet, or their wake-ups do
+/// not arrive. It is longer for those behind, by their position, and doubles while that does not change: the holder takes its time.
+const POLL_PAUSE: Duration = Duration::from_millis(6);
+/// Its longest pause when it is the first in line: it comes before its reservation passes.
+const MAX_FIRST_POLL_PAUSE: Duration = Duration::from_millis(75);
+/// Its longest pause.
 const MAX_POLL_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause of the first in line behind a stranger.
 const MAX_STRANGER_PAUSE: Duration = Duration::from_millis(32);
@@ -52,6 +57,8 @@ pub(super) struct NodeWait {
     pause: Duration,
     /// How many attempts in a row were split.
     splits: u32,
+    /// If it polls: the pause of the first in line, and how many were ahead when it tried last.
+    polling: (Duration, Option<u32>),
 }
 
 impl NodeWait {
@@ -66,6 +73,7 @@ impl NodeWait {
             uncalled: NodeSet::default(),
             pause: BACKOFF.0,
             splits: 0,
+            polling: (POLL_PAUSE, None),
         }
     }
 
@@ -111,6 +119,7 @@ impl NodeWait {
     pub(super) fn end(&mut self) {
         self.wakeups.clear();
         (self.since, self.positions.since, self.pause, self.splits) = (None, None, BACKOFF.0, 0);
+        self.polling = (POLL_PAUSE, None);
     }
 
     /// Whether nodes may have a position for this manager.
@@ -194,7 +203,7 @@ impl NodeWait {
     }
 
     /// How long to wait for a wake-up before the next attempt.
-    fn pause_for(&self, engine: &Engine, queue: QueueReport, free_in: Option<Duration>) -> Duration {
+    fn pause_for(&mut self, engine: &Engine, queue: QueueReport, free_in: Option<Duration>) -> Duration {
         let Engine { random, cluster, .. } = engine;
         if queue.first_behind_stranger {
             // Its release wakes nobody. Other Redlocks pause for about as long.
@@ -202,11 +211,12 @@ impl NodeWait {
         }
         let is_woken = self.waking.intersection(cluster.heard_nodes()).len() >= majority(cluster.size());
         if !is_woken && self.has_positions() {
-            // Faster than a reservation passes, near the head of the queue: each reservation that nobody uses keeps the lock from
-            // those behind for that time.
-            let alone = RESERVATION_TTL * 3 / 4;
-            let pause = if queue.others == 0 { alone } else { RESERVATION_TTL / 2 * (1 + queue.ahead / 4) };
-            return random.jitter(pause).min(MAX_POLL_PAUSE);
+            let (pause, ahead) = self.polling;
+            let next = if ahead == Some(queue.ahead) { (pause * 2).min(MAX_FIRST_POLL_PAUSE) } else { POLL_PAUSE };
+            self.polling = (next, Some(queue.ahead));
+            let pause = (next * queue.ahead.saturating_add(1).min(100)).min(MAX_POLL_PAUSE);
+            // A node knows when it will be reserved for this process, if others let their reservations pass.
+            return random.jitter(pause).min(free_in.map_or(pause, |free_in| free_in.max(POLL_PAUSE)));
         }
         // If the holder does not release it, the first in line come when it expires, and the others one after another.
         let behind = if queue.ahead < MAX_RESERVATIONS { 0 } else { queue.ahead.min(100) };

@@ -26,6 +26,7 @@ mod other_runtimes;
 mod outages;
 mod permits;
 mod permits_pace;
+mod polling;
 mod readers;
 mod roster_changes;
 mod scopes;

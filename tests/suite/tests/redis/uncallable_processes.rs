@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use crate::waiter::{Waiter, eventually_queued};
 
 /// How many cycles are shared.
-const CYCLES: usize = 210;
+const CYCLES: usize = 630;
 const PROCESSES: usize = 3;
 
 // promise: turns
