@@ -24,6 +24,8 @@ const HOLDER_WAIT: Duration = Duration::from_millis(400);
 const RECOVERY: Duration = Duration::from_secs(30);
 /// How long a majority is unavailable: longer than the time to live of any lock.
 const OUTAGE: Duration = Duration::from_millis(1_800);
+/// For how long all servers are stopped in an overload, and then run.
+const STUTTER: (Duration, Duration) = (Duration::from_millis(80), Duration::from_millis(20));
 /// Within this time, each resource must be locked and written in a quiet phase.
 const PROGRESS_LIMIT: Duration = Duration::from_secs(20);
 
@@ -142,6 +144,23 @@ impl<'a, 'b> Nemesis<'a, 'b> {
             self.begin(fault).await;
         }
         sleep(OUTAGE).await;
+    }
+
+    /// Stops all servers for most of the time, for `length`: all replies and wake-ups are late, and no server is away.
+    pub(super) async fn overload(&mut self, length: Duration) {
+        self.phase("overload");
+        let stop = |server| Fault { kind: Kind::StopServer, server: Some(server), service: None, duration: STUTTER.0 };
+        let (began, stops): (_, Vec<_>) = (Instant::now(), (0..self.world.servers.len()).map(stop).collect());
+        while began.elapsed() < length {
+            for fault in &stops {
+                self.world.inject(fault).await;
+            }
+            sleep(STUTTER.0).await;
+            for fault in &stops {
+                self.world.heal(fault).await;
+            }
+            sleep(STUTTER.1).await;
+        }
     }
 
     /// Keeps wake-ups from all services for `length`: only their timers make them try again.

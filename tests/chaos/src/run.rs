@@ -30,6 +30,8 @@ const LONG_QUIET: Duration = Duration::from_millis(4_500);
 const NO_WAKEUPS_LENGTH: Duration = Duration::from_secs(3);
 /// How long one service gets no wake-ups, or sends none: twice as long as anybody may wait for the quick resource.
 const ONE_UNCALLED_LENGTH: Duration = Duration::from_secs(5);
+/// How long all servers are overloaded: longer than callers ride an outage out, and than any lock lives.
+const OVERLOAD_LENGTH: Duration = Duration::from_secs(4);
 /// How long a broken variant tampers with the queues or a resource.
 const TAMPERING: Duration = Duration::from_secs(5);
 /// After the last service ended, all locks must be gone within this time: they expire after their time to live.
@@ -77,7 +79,7 @@ pub async fn run(plan: &Plan) -> Report {
     report
 }
 
-/// Faults within the limits of the promises, recovery, a phase without wake-ups, an unavailable majority, a crowd; again
+/// Faults within the limits of the promises, recovery, a phase without wake-ups, an overload, an unavailable majority, a crowd; again
 /// and again.
 async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
     let began = Instant::now();
@@ -94,6 +96,7 @@ async fn all_phases(nemesis: &mut Nemesis<'_, '_>, length: Duration) {
             }
             nemesis.without_wakeups(NO_WAKEUPS_LENGTH).await;
         }
+        nemesis.overload(OVERLOAD_LENGTH).await;
         nemesis.outage().await;
         nemesis.recover().await;
         nemesis.crowd().await;
