@@ -87,10 +87,11 @@ impl Session {
         }
     }
 
+    /// The fence is read first: whoever takes the lock after that has raised it, and the transaction fails.
     async fn see(&self, paths: &Paths, evict: &Evict) -> Result<Seen, NodeError> {
         let keys = &evict.keys;
-        let lock = self.read(&paths.lock(keys)).await?.map(|(value, version)| (Holder::from_value(&value), version));
         let fence = self.read_fence(paths, keys.fence()).await?;
+        let lock = self.read(&paths.lock(keys)).await?.map(|(value, version)| (Holder::from_value(&value), version));
         let floor = self.read_admission(paths, evict.epoch).await?.floor;
         let mut owners = Vec::new();
         for owner in evict.holders.iter().filter_map(Holder::owner) {
@@ -130,7 +131,7 @@ impl Session {
             parts.push(Part::Create(owner, b"", CreateMode::Ephemeral));
             parts.push(Part::Create(lock, nobody.as_bytes(), CreateMode::Ephemeral));
         }
-        // If the lock was taken since it was read, its fence was raised, and this fails.
+        // If the lock was taken since it was seen, this fails.
         parts.extend(seen.fence.raise(&fence, &token));
         self.known().fences.remove(&keys.fence());
         self.commit_in(paths, evict.epoch, None, &parts).await.map(drop)

@@ -144,12 +144,13 @@ impl Session {
     /// The owner's znode exists: this attempt was carried out already, or the owner was evicted.
     async fn taken_before(&self, claim: &Claim, ttl: Duration) -> Result<Result<u64, Obstacle>, NodeError> {
         self.check_outlives(ttl)?;
+        // Before the holder: an eviction that comes between them has a token of its own.
+        let fence = self.read_fence(&claim.paths, claim.fence).await?.value;
         let holder = self.read_stat(&claim.lock_path).await?;
         let (owner, session) = (claim.owner.to_string(), self.client.session_id().0);
         if !holder.is_some_and(|(value, stat)| value == owner.as_bytes() && stat.ephemeral_owner == session) {
             return Ok(Err(Obstacle::Owner));
         }
-        let fence = self.read_fence(&claim.paths, claim.fence).await?.value;
         Ok(Ok(fence.max(self.admission(claim.epoch)?.floor)))
     }
 

@@ -9,6 +9,7 @@ use lock_core::node::{
 };
 use lock_core::{LockNode, NodeError};
 use lock_support::{ZooKeeperServer, ask, eventually_async};
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use crate::set::node;
@@ -134,6 +135,37 @@ async fn a_lock_is_granted_to_nobody_for_a_moment_after_an_eviction_and_then_to_
     let (evicted, succeeded) = tokio::join!(side.evict(0, EPOCH, OwnerId::from_bits(1), 50), succeeded);
     assert_eq!(evicted, Ok(Eviction::Evicted { deleted: true }));
     assert!((EVICTION_GAP..EVICTION_GAP * 8).contains(&succeeded), "{succeeded:?}");
+}
+
+// promise: forced-release, fencing
+#[tokio::test]
+async fn an_eviction_that_found_nobody_does_not_overlook_who_takes_the_lock_meanwhile() {
+    let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
+    for number in 0..400 {
+        let (keys, owner) = (LockKeys::new(&side.keyspace, &format!("race-{number}")), OwnerId::from_bits(1));
+        let token = number << 20;
+        // Some are before the eviction, some after it, and some between two of its requests.
+        let pause = Duration::from_micros(50) * u32::try_from(number % 80).unwrap();
+        let acquired = async {
+            let began = Instant::now();
+            while began.elapsed() < pause {
+                yield_now().await;
+            }
+            let operation = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+            let waiter = WaiterId::from_bits(1);
+            ask(&side.node, Request { keys: keys.clone(), epoch: EPOCH, waiter, polls: false, operation }).await
+        };
+        let evict = Evict { keys: keys.clone(), epoch: EPOCH, holders: Vec::new(), token, barred_for: TTL };
+        let (acquired, evicted) = tokio::join!(acquired, side.node.evict(evict));
+        let Ok(Reply::Granted { token: granted }) = acquired else { panic!("{acquired:?}") };
+        match evicted {
+            Ok(Eviction::Evicted { .. }) => {
+                assert!(granted > token, "{granted} was overlooked by {token}, after {pause:?}")
+            }
+            Ok(Eviction::Superseded | Eviction::Refused { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 // promise: zookeeper
