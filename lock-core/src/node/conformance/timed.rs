@@ -11,6 +11,7 @@ use super::outcome::{Outcome, Times};
 use super::run::Runner;
 use super::side::{Keys, Side};
 use super::step::{Epochs, FIRST_SLOT, Step, acquire, owner};
+use crate::node::limits::QUEUE_TTL;
 use crate::node::{EVICTION_GAP, Eviction, Mode, NodeError, Operation, QueuePosition, RESERVATION_TTL, Reply};
 
 /// How long a lock lives whose end is waited for.
@@ -34,6 +35,7 @@ pub(super) async fn check(runner: &Runner<'_>) -> Result<usize, Divergence> {
         return Ok(0);
     }
     a_waiter_that_was_called_for_a_slot_is_passed(Trial::begin(runner).await?).await?;
+    a_waiter_that_was_called_for_a_slot_keeps_nobody_out(Trial::begin(runner).await?).await?;
     for _ in 0..TRIES {
         if a_reservation_passes(Trial::begin(runner).await?).await? {
             return Ok(0);
@@ -182,4 +184,18 @@ async fn a_waiter_that_was_called_for_a_slot_is_passed(mut trial: Trial<'_>) -> 
         (Reply::Held { .. }, Reply::Granted { .. }) => Ok(()),
         replies => Err(differ(&trial.steps, &"Held for the first, and Granted for the second", &replies)),
     }
+}
+
+/// A slot is free, and the only waiter does not come: a caller that does not wait takes it.
+async fn a_waiter_that_was_called_for_a_slot_keeps_nobody_out(mut trial: Trial<'_>) -> Result<(), Divergence> {
+    let (lock, ttl) = (FIRST_SLOT, trial.ttl);
+    let acquire = |number, since| acquire(number, NonZeroU64::new(since), 0, Mode::Permit { of: 1 }, ttl);
+    let release = Operation::Release { owner: owner(9), position: QueuePosition::Leave };
+    trial.ask(3, lock, acquire(9, 0)).await?;
+    trial.ask(2, lock, acquire(1, 1)).await?;
+    trial.ask(3, lock, release).await?;
+    let released = Instant::now();
+    trial.until_granted(lock, acquire(7, 0), 2).await?;
+    let elapsed = released.elapsed();
+    if elapsed < QUEUE_TTL / 2 { Ok(()) } else { Err(differ(&trial.steps, &"before the queue is over", &elapsed)) }
 }

@@ -33,14 +33,17 @@ impl WaitingRoom {
         now: Duration,
     ) -> Option<Reply> {
         let Attempt { caller: Caller { waiter, .. }, since, mode } = attempt;
-        let (is_known, permits) = (self.expire(keys, now), mode.permits(slot));
+        self.expire(keys, now);
+        let permits = mode.permits(slot);
         let free: Slots = (0..permits).filter(|slot| holds(*slot).is_none()).collect();
         let (position, offer) = if since.is_none() {
-            // It passes nobody.
-            if !is_refused && !is_known {
+            // It passes nobody but those that are gone, or were told and did not come.
+            self.pair(keys, &|slot| holds(slot).is_none(), None, now);
+            let others_wait = self.expire(keys, now);
+            if !is_refused && !others_wait {
                 return None;
             }
-            (None, SlotOffer::of(free).filter(|_| !is_known))
+            (None, SlotOffer::of(free).filter(|_| !others_wait))
         } else {
             if !is_refused && !self.queue(keys).waiters.iter().any(|entry| entry.waiter != waiter) {
                 return None;

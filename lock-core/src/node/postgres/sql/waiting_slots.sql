@@ -90,6 +90,11 @@ DECLARE
   waits boolean := since_us > 0; is_known boolean := pg_temp.lock_expire_queue(of_queue, moment);
   anew boolean := false; all_free integer[]; held_for bigint; own text; place integer; room integer;
 BEGIN
+  IF is_known AND NOT waits THEN
+    -- It passes nobody but those that are gone, or were told and did not come.
+    PERFORM pg_temp.lock_pair(space, of_queue, NULL, NULL, moment);
+    is_known := EXISTS (SELECT FROM locks.waiter w WHERE w.key = of_queue);
+  END IF;
   IF NOT is_refused AND NOT (is_known AND
     (NOT waits OR EXISTS (SELECT FROM locks.waiter w WHERE w.key = of_queue AND w.waiter <> caller))) THEN RETURN; END IF;
   SELECT s.free, s.held_for INTO all_free, held_for FROM pg_temp.lock_slots(of_queue, most, moment) s;

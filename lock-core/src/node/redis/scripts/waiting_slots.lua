@@ -127,6 +127,8 @@ local function must_wait(lock_key, holder, refusal, since)
   local slot, since_us, permits = tonumber(string.match(lock_key, '(%d+)}$')), string.match(since, '^(%d+)k?(%d*)$')
   local waits, offer, ahead, behind, anew = since_us ~= '0', nil, nil, nil, nil
   permits, waited[lock_key] = tonumber(permits) or slot + 1, waits
+  -- Who does not wait passes nobody but those that are gone, or were told and did not come.
+  if not waits and marks[lock_key] then pair(lock_key) end
   local first = marks[lock_key] and try('ZRANGE', waiting.queue_key(lock_key), 0, 1) or {}
   if not refusal and not (waits and first[2] or first[1] and not (waits and waiting.is_caller(first[1]))) then return end
   if waits then
