@@ -39,8 +39,8 @@ fn a_home_that_runs_stays_however_fast_another_runtimes_clock_goes() {
             on_one_thread().block_on(async {
                 home.start();
                 started.send(()).unwrap();
-                _ = stopped.await;
-            });
+                longest_pause_until(stopped).await
+            })
         }
     });
     is_started.recv().unwrap();
@@ -49,9 +49,22 @@ fn a_home_that_runs_stays_however_fast_another_runtimes_clock_goes() {
         home.start();
         sleep(Duration::from_secs(3600)).await;
     });
-    assert_eq!(home.lock().tenure, 1);
+    let tenure = home.lock().tenure;
     stop.send(()).unwrap();
-    running.join().unwrap();
+    let pause = running.join().unwrap();
+    // A busy machine may have given the home no processor for that long.
+    assert!(tenure == 1 || pause > ASK_EVERY * 2, "tenure {tenure}, {pause:?}");
+}
+
+/// For how long in a row this runtime has not run, until it is stopped.
+async fn longest_pause_until(mut stopped: oneshot::Receiver<()>) -> Duration {
+    let (mut longest, mut before) = (Duration::ZERO, std::time::Instant::now());
+    while stopped.try_recv().is_err() {
+        sleep(Duration::from_millis(5)).await;
+        longest = longest.max(before.elapsed());
+        before = std::time::Instant::now();
+    }
+    longest
 }
 
 #[test]
