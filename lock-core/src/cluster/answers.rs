@@ -37,8 +37,8 @@ impl Answers {
 
 impl MajorityTimer for Answers {
     fn majority_replied(&self, after: Duration) {
-        self.reply_time.lock().replied(after);
         let now = self.now();
+        self.reply_time.lock().replied(after, now);
         self.outage().answered(now);
     }
 }

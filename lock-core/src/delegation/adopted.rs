@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::credential::{Claims, Credential};
@@ -75,7 +74,6 @@ pub(crate) struct Adopter<'a> {
     pub(crate) manager: u64,
     pub(crate) engine: &'a Arc<Engine>,
     pub(crate) registry: &'a Arc<LeaseRegistry>,
-    pub(crate) closing: &'a CancellationToken,
     pub(crate) audience: Option<&'a str>,
     /// The manager's defaults for locks.
     pub(crate) options: LockOptions,
@@ -104,8 +102,7 @@ impl Adopter<'_> {
         if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
             return Err(AdoptError::OtherSet { theirs: claims.set.to_string(), ours: ours.to_string() });
         }
-        let timeout = engine.node_timeout(self.options.ttl);
-        let (owner, sent, remaining) = match prove(engine, &keys, &credential, timeout).await {
+        let (owner, sent, remaining) = match prove(engine, &keys, &credential).await {
             Proof::Held { owner, sent, remaining } => (owner, sent, remaining),
             Proof::Refuted(votes) => return Err(AdoptError::Refused { resource: claims.resource.clone(), votes }),
             Proof::Unknown(votes) => return Err(AdoptError::NoQuorum { resource: claims.resource.clone(), votes }),
@@ -125,7 +122,7 @@ impl Adopter<'_> {
             tokio::select! {
                 biased;
                 () = ended.cancelled() => {}
-                () = watch(&engine, &lease, &credential, timeout, not_after) => {}
+                () = watch(&engine, &lease, &credential, not_after) => {}
             }
         });
         Ok(AdoptedLease(guard))
@@ -133,7 +130,7 @@ impl Adopter<'_> {
 
     fn check_open(&self, claims: &Claims) -> Result<(), AdoptError> {
         let closed = || AdoptError::ShuttingDown { resource: claims.resource.clone() };
-        if self.closing.is_cancelled() { Err(closed()) } else { Ok(()) }
+        if self.engine.closing.is_cancelled() { Err(closed()) } else { Ok(()) }
     }
 }
 
@@ -151,10 +148,10 @@ fn ends(claims: &Claims, cluster: &Cluster) -> Result<Instant, AdoptError> {
 }
 
 /// Looks at the lock again and again, and ends the lease when its holder does not have it any more.
-async fn watch(engine: &Engine, lease: &Lease, credential: &Credential, timeout: Duration, not_after: Instant) {
+async fn watch(engine: &Engine, lease: &Lease, credential: &Credential, not_after: Instant) {
     while lease.is_valid() {
         sleep((lease.remaining() / 3).max(MIN_PAUSE)).await;
-        match prove(engine, lease.keys(), credential, timeout).await {
+        match prove(engine, lease.keys(), credential).await {
             Proof::Held { sent, remaining, .. } => {
                 let ttl = remaining.min(not_after.saturating_duration_since(sent));
                 // No further than a grant of that time.

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::kind::Kind;
 use crate::node::{Holder, LockKeys, LockState, Look, MAX_READERS_SEEN};
-use crate::quorum::{ProofVote, Tally, Verdict};
+use crate::quorum::{OUTAGE_GRACE, ProofVote, Tally, Verdict};
 use crate::random::OwnerId;
 
 /// What a look at all nodes says about a delegated lock.
@@ -27,18 +27,18 @@ pub(super) enum Proof {
     Unknown(Vec<NodeVote>),
 }
 
-/// Looks at the lock on all nodes, for at most `timeout`.
+/// Looks at the lock on all nodes. They have as long as it takes until they count as away: a look leaves nothing behind on them.
 ///
 /// # Cancel safety
 ///
 /// Nothing is lost if the future is dropped.
-pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credential, timeout: Duration) -> Proof {
+pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credential) -> Proof {
     let cluster = &engine.cluster;
     let sent = Instant::now();
     let mut looks: FuturesUnordered<_> = (cluster.epochs().into_iter().zip(&cluster.members).enumerate())
         .map(|(node, (epoch, member))| {
             let look = async { member.node.look(Look { keys: vec![keys.clone()], epoch: Some(epoch?) }).await };
-            async move { (node, timeout_at(sent + timeout, look).await) }
+            async move { (node, timeout_at(sent + OUTAGE_GRACE, look).await) }
         })
         .collect();
     let mut tally = Tally::new(cluster.size());

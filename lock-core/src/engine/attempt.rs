@@ -180,7 +180,9 @@ impl<'a> Attempt<'a> {
         loop {
             let step = tokio::select! {
                 biased;
-                Some(reply) = self.acquires.next_or_late(|| late_until(self.engine, self.wanted, self.record.grant().sent())) => self.count(reply),
+                Some(reply) = self.acquires.next_or_late(&self.engine.closing, || {
+                    late_until(self.engine, self.wanted, self.record.grant().sent())
+                }) => self.count(reply),
                 // The others may hang: there is no need to wait for them.
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
                 // Not reached: the last vote always decides.
@@ -221,7 +223,9 @@ impl<'a> Attempt<'a> {
             step = tokio::select! {
                 biased;
                 Some(reply) = self.acquires.next() => self.count(reply),
-                Some(NodeReply { node, reply }) = confirms.next_or_late(|| late_until(self.engine, self.wanted, self.record.grant().sent())) => {
+                Some(NodeReply { node, reply }) = confirms.next_or_late(&self.engine.closing, || {
+                    late_until(self.engine, self.wanted, self.record.grant().sent())
+                }) => {
                     self.notice_roster(reply.as_ref().err());
                     let elapsed = self.record.grant().sent().elapsed();
                     self.acquisition.confirm_vote(node, round, confirm_vote(&reply), elapsed)

@@ -22,6 +22,8 @@ pub(crate) struct Engine {
     pub(crate) tracker: TaskTracker,
     /// Cancelled when releases must not be retried any more: the manager was shut down.
     pub(crate) finished: CancellationToken,
+    /// Cancelled when the manager was closed: nobody waits for a lock any more.
+    pub(crate) closing: CancellationToken,
     pub(super) lines: AttemptLines,
     /// Where the background work runs.
     pub(crate) home: Arc<Home>,
@@ -53,6 +55,7 @@ impl Engine {
             random,
             tracker: TaskTracker::new(),
             finished: CancellationToken::new(),
+            closing: CancellationToken::new(),
             home,
             node_timeout,
             _stop: stop.drop_guard(),
@@ -83,8 +86,9 @@ impl Engine {
         self.lines.enter(kind, until, self.configured_timeout(ttl)).await
     }
 
-    /// Ends the wait of everybody in line, and lets nobody in any more.
-    pub(crate) fn close_lines(&self) {
+    /// Ends the wait of everybody who wants a lock, and lets nobody in any more.
+    pub(crate) fn close(&self) {
+        self.closing.cancel();
         self.lines.close();
     }
 

@@ -10,7 +10,7 @@ use super::release::{Footprint, Release};
 use crate::cluster::NodeSet;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
-use crate::quorum::renewal_pause;
+use crate::quorum::{renewal_pause, word_is_good};
 use crate::random::OwnerId;
 
 /// When a slot is put on the nodes that refused it, after the attempt began: until then, they show it as free, and let others try it
@@ -79,8 +79,10 @@ impl Grant {
         self.footprint.nodes.is_empty()
     }
 
-    /// A majority granted the lock, with these tokens. It is bare if a node refused, or may have.
+    /// A majority granted the lock, with these tokens. It is bare if a node refused, or may have. It is renewed as early if the nodes'
+    /// word is old, because the lock may have been taken away since.
     pub(super) fn won(&mut self, tokens: Range<u64>, is_bare: bool) {
+        let is_bare = is_bare || !word_is_good(self.sent.elapsed());
         (self.tokens, self.granted_at, self.bare) = (tokens, Some(Instant::now()), is_bare.then_some(0));
     }
 

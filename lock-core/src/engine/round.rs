@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::outbox::Outbox;
 use crate::cluster::{Cluster, NodeSet};
@@ -202,19 +203,33 @@ impl Round {
     }
 
     /// As [`next`](Self::next). But if fewer than a majority have replied by the deadline, the replies are awaited for longer, once:
-    /// until `late`.
+    /// until `late`, or until nobody waits any more.
     ///
     /// # Cancel safety
     ///
     /// No reply is lost if the future is dropped.
-    pub(crate) async fn next_or_late(&mut self, late: impl FnOnce() -> Instant) -> Option<NodeReply> {
-        if let Some(reply) = self.next_in_time().await {
-            return Some(reply);
-        }
-        if !self.is_late && self.replies.answered() < majority(self.cluster.size()) {
+    pub(crate) async fn next_or_late(
+        &mut self,
+        closing: &CancellationToken,
+        late: impl FnOnce() -> Instant,
+    ) -> Option<NodeReply> {
+        if !self.is_late {
+            if let Some(reply) = self.next_in_time().await {
+                return Some(reply);
+            }
+            // An error is a reply: it does not get better by waiting.
+            if self.replies.received() >= majority(self.cluster.size()) {
+                return self.next().await;
+            }
             self.is_late = true;
             (self.deadline, self.timer) = (self.deadline.max(late()), None);
         }
+        tokio::select! {
+            biased;
+            reply = self.next() => return reply,
+            () = closing.cancelled() => {}
+        }
+        self.extend_until(Instant::now());
         self.next().await
     }
 

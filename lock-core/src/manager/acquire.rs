@@ -171,7 +171,7 @@ impl Inner {
     }
 
     pub(super) fn check_open(&self, caller: &Caller<'_>) -> Result<(), LockError> {
-        if self.closing.is_cancelled() {
+        if self.engine.closing.is_cancelled() {
             return Err(LockError::ShuttingDown {
                 resource: caller.resource.to_owned(),
                 waited: caller.started.elapsed(),

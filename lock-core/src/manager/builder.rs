@@ -3,8 +3,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::check::{check_nodes, check_options};
 use super::connect::check_masters;
 use super::manager::Inner;
@@ -186,8 +184,7 @@ impl LockManagerBuilder {
         let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
         let reporter = Arc::new(Reporter::new(self.observers, self.redact));
         let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random, reporter));
-        let closing = CancellationToken::new();
-        let turns = Turns::new(&engine, self.max_waiters, closing.clone());
+        let turns = Turns::new(&engine, self.max_waiters);
         let leases = Arc::new(LeaseRegistry::default());
         engine.home.add({
             let (engine, leases, stop) = (Arc::downgrade(&engine), Arc::clone(&leases), engine.stopped());
@@ -201,7 +198,6 @@ impl LockManagerBuilder {
             audience: self.audience,
             buffers: BufferBudget::new(self.max_buffered_bytes),
             turns,
-            closing,
             leases,
             warned_of_order: AtomicBool::new(false),
         }))

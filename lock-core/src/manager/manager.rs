@@ -3,8 +3,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::{LockManagerBuilder, LockRequest, SetRequest};
 use crate::buffered_bytes::{BufferBudget, BufferedBytes};
 use crate::delegation::{AdoptError, AdoptedLease, Adopter};
@@ -64,7 +62,6 @@ pub(super) struct Inner {
     pub(super) buffers: BufferBudget,
     pub(super) turns: Arc<Turns>,
     /// Cancelled when the manager is closed.
-    pub(super) closing: CancellationToken,
     pub(super) leases: Arc<LeaseRegistry>,
     /// Whether it was logged that locks are nested against the order of their names.
     pub(super) warned_of_order: AtomicBool,
@@ -75,7 +72,7 @@ pub(super) struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let held = self.leases.all().len();
-        if held > 0 && !self.closing.is_cancelled() {
+        if held > 0 && !self.engine.closing.is_cancelled() {
             tracing::warn!(name: "lock.manager_dropped", held,
                 "a lock manager was dropped while its locks are held; make one for the whole service, and keep it: locks of a manager in \
                 memory exclude nobody else");
@@ -230,7 +227,6 @@ impl LockManager {
             manager: inner.id,
             engine: &inner.engine,
             registry: &inner.leases,
-            closing: &inner.closing,
             audience: inner.audience.as_deref(),
             options: inner.defaults.clone(),
         };

@@ -58,7 +58,7 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn ready(&self) -> Result<(), NotReady> {
-        if self.0.closing.is_cancelled() {
+        if self.0.engine.closing.is_cancelled() {
             return Err(NotReady::Closed);
         }
         let Engine { home, cluster, .. } = &*self.0.engine;

@@ -57,8 +57,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn close(&self) {
-        self.0.closing.cancel();
-        self.0.engine.close_lines();
+        self.0.engine.close();
     }
 
     /// Waits for a signal, whatever its output, and then [closes](Self::close) the manager. For axum's
@@ -108,7 +107,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        self.0.closing.clone().cancelled_owned()
+        self.0.engine.closing.clone().cancelled_owned()
     }
 
     /// Shuts the manager down: closes it, waits up to `grace` for the holders, and revokes the leases that are left: they are

@@ -132,7 +132,7 @@ impl Inner {
         };
         tokio::select! {
             biased;
-            () = self.closing.cancelled() => {}
+            () = self.engine.closing.cancelled() => {}
             _ = timeout_at(until.min(answered_at), quorum_is_back) => {}
         }
     }

@@ -212,9 +212,9 @@ impl Replies {
         lock(&self.0).majority = Some(Majority { timer, of, since: Instant::now() });
     }
 
-    /// How many nodes have replied without an error.
-    pub(crate) fn answered(&self) -> usize {
-        lock(&self.0).answered
+    /// How many replies were received while they were awaited, errors among them.
+    pub(crate) fn received(&self) -> usize {
+        lock(&self.0).received
     }
 
     /// Wakes the receiver only when this many replies were received in all, or none is pending.
@@ -395,7 +395,7 @@ mod tests {
         reply(Err(NodeError::Overloaded));
         assert_eq!(replies.give_up_one(), Some(2));
         reply(Ok(Reply::Kept));
-        assert_eq!((replies.answered(), times.0.lock().unwrap().clone()), (2, vec![]));
+        assert_eq!((replies.received(), times.0.lock().unwrap().clone()), (2, vec![]));
         drop(replies);
         sleep(second).await;
         reply(Ok(Reply::Kept));

@@ -1,3 +1,4 @@
+use std::mem::take;
 use std::time::Duration;
 
 use super::OUTAGE_GRACE;
@@ -5,7 +6,9 @@ use super::OUTAGE_GRACE;
 /// How long a majority of the nodes takes to reply, lately: mean and mean deviation, smoothed as TCP does for round trips
 /// ([RFC 6298](https://www.rfc-editor.org/rfc/rfc6298)).
 ///
-/// Replies count whether they came in time or late. A node that hangs sends none, and so does not lengthen what the others are given.
+/// Replies count whether they came in time or late. A node that hangs sends none, and so does not lengthen what the others are given. Of
+/// the replies of a tenth of a second, the slowest counts, and one that took longer than expected counts at once: many fast ones must not
+/// make forgotten that the nodes stop now and then. Times are counted from any fixed moment.
 ///
 /// # Examples
 ///
@@ -18,20 +21,31 @@ use super::OUTAGE_GRACE;
 /// let (configured, ttl) = (ms(50), ms(10_000));
 /// let mut lately = ReplyTime::default();
 /// assert_eq!(lately.node_timeout(configured, ttl), configured);
-/// lately.replied(ms(200)); // too late, but it shows that the nodes are slow and not away
+/// lately.replied(ms(200), ms(1_000)); // too late, but it shows that the nodes are slow and not away
 /// assert!(lately.node_timeout(configured, ttl) > ms(200));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplyTime {
     /// With the mean deviation; `None` before the first reply.
     mean: Option<(Duration, Duration)>,
+    /// The slowest reply since one last counted, and when that was.
+    slowest: Duration,
+    counted: Duration,
 }
+
+/// Of the replies of so long a time, one counts.
+const PERIOD: Duration = Duration::from_millis(100);
 
 impl ReplyTime {
     /// A majority has replied to a round, this long after it was sent.
-    pub fn replied(&mut self, after: Duration) {
+    pub fn replied(&mut self, after: Duration, now: Duration) {
+        self.slowest = self.slowest.max(after);
+        if after <= self.expected() && now < self.counted + PERIOD {
+            return;
+        }
+        self.counted = now;
         // What takes longer is an outage, and must not be remembered for longer than that.
-        let after = after.min(OUTAGE_GRACE);
+        let after = take(&mut self.slowest).min(OUTAGE_GRACE);
         self.mean = Some(match self.mean {
             None => (after, after / 2),
             Some((mean, deviation)) => ((mean * 7 + after) / 8, (deviation * 3 + mean.abs_diff(after)) / 4),
@@ -63,9 +77,10 @@ mod tests {
         Duration::from_millis(millis)
     }
 
+    /// After replies that each count.
     fn after(replies: impl IntoIterator<Item = u64>) -> ReplyTime {
         let mut lately = ReplyTime::default();
-        replies.into_iter().for_each(|after| lately.replied(ms(after)));
+        (1..).zip(replies).for_each(|(now, after)| lately.replied(ms(after), PERIOD * now));
         lately
     }
 
@@ -94,6 +109,20 @@ mod tests {
     fn nodes_that_reply_fast_again_are_soon_given_what_is_configured() {
         let late = std::iter::repeat_n(900, 50);
         assert_eq!(after(late.chain(std::iter::repeat_n(1, 45))).node_timeout(CONFIGURED, TTL), CONFIGURED);
+    }
+
+    #[test]
+    fn nodes_that_stop_now_and_then_are_given_that_long_however_fast_they_are_in_between() {
+        let mut lately = ReplyTime::default();
+        for millis in 1..5_000 {
+            // Each stop of 80 ms is followed by a hundred fast replies.
+            let (after, of_a_period) = (if millis % 100 == 0 { 80 } else { 1 }, millis % 100 < 20);
+            for _ in 0..if of_a_period { 5 } else { 0 } {
+                lately.replied(ms(after), ms(millis));
+                let given = lately.node_timeout(CONFIGURED, TTL);
+                assert!(millis < 100 || given > ms(80), "{millis}: {given:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::handover::HandoverTerms;
 use super::last_slots::LastSlots;
@@ -39,7 +38,7 @@ pub(crate) enum NotEntered {
 }
 
 impl Turns {
-    pub(crate) fn new(engine: &Arc<Engine>, max_waiters: usize, closing: CancellationToken) -> Arc<Self> {
+    pub(crate) fn new(engine: &Arc<Engine>, max_waiters: usize) -> Arc<Self> {
         let listening = Arc::new(Listening::new(&engine.cluster));
         Arc::new_cyclic(|turns| {
             Listener::add_to(engine, &listening, turns);
@@ -48,7 +47,6 @@ impl Turns {
                 queues: LocalQueues::new(max_waiters),
                 listening,
                 last_slots: LastSlots::default(),
-                closing,
             }
         })
     }
@@ -85,7 +83,7 @@ impl Turns {
                 // Not reached: a turn that is dropped is passed on first.
                 Err(_) => Err(NotEntered::Closed),
             },
-            () = self.closing.cancelled() => Err(NotEntered::Closed),
+            () = self.engine.closing.cancelled() => Err(NotEntered::Closed),
             () = sleep_until(until) => Err(NotEntered::TimedOut(ticket.last_attempt())),
         }
     }

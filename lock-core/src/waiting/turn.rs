@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::handover::{HandoverTerms, MAX_HOLDERS, may_hand_over};
 use super::last_slots::LastSlots;
@@ -23,7 +22,6 @@ pub(crate) struct Turns {
     pub(super) queues: LocalQueues<Handover>,
     pub(super) listening: Arc<Listening>,
     pub(super) last_slots: LastSlots,
-    pub(super) closing: CancellationToken,
 }
 
 /// The right to try next. There is one for each lock in a manager, and one for all slots of a resource; dropped, it is passed to the
@@ -155,12 +153,12 @@ impl Turn {
             (queue.front_waits, queue.last_attempt) = (true, last_attempt);
             waits_for_slot.then(|| queue.set_front_waiter(Some((terms, sender))))
         }));
-        let Turns { engine, listening, closing, .. } = &*self.turns;
+        let Turns { engine, listening, .. } = &*self.turns;
         let woken = tokio::select! {
             biased;
             // First: a slot in hand is better than an attempt, and one that nobody takes has to be released.
             Ok(Handover::Slot(grant)) = &mut handed => return Woken::Slot(grant),
-            () = closing.cancelled() => Woken::Closed,
+            () = engine.closing.cancelled() => Woken::Closed,
             () = self.at_nodes.wait(engine, listening, failed, free_in, until) => Woken::TryAgain,
         };
         if !waits_for_slot {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_core::{LockError, LockManager, MemoryNode};
-use lock_support::{MemoryCluster, Recorder};
+use lock_core::node::{Operation, ReplySender, Request};
+use lock_core::{LockError, LockManager, LockNode, MemoryNode};
+use lock_support::{MemoryCluster, Recorder, ask};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -52,6 +53,7 @@ async fn nodes_are_given_as_long_as_they_took_lately() {
     // As soon as they are fast again, no longer than before.
     set_delay(&cluster.nodes, Duration::ZERO);
     for _ in 0..30 {
+        sleep(SECOND / 10).await;
         locks.lock("r").try_acquire().await.unwrap().release().await.unwrap();
     }
     set_delay(&cluster.nodes[..3], HANGS);
@@ -119,6 +121,121 @@ async fn a_shutdown_does_not_wait_longer_for_nodes_that_were_slow() {
     let started = Instant::now();
     locks.shutdown(Duration::ZERO).await;
     assert!(started.elapsed() <= 2 * SECOND, "{:?}", started.elapsed());
+}
+
+/// A node whose replies to some requests come late, although it carries them out at once.
+struct LateReplies {
+    node: MemoryNode,
+    is_late: fn(&Operation) -> bool,
+    by: Duration,
+}
+
+impl LockNode for LateReplies {
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences wakeups disconnected disconnect look evict);
+
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        if !(self.is_late)(&request.operation) {
+            return self.node.submit(request, reply_to);
+        }
+        let (reply, by) = (ask(&self.node, request), self.by);
+        tokio::spawn(async move {
+            let reply = reply.await;
+            sleep(by).await;
+            reply_to.send(reply);
+        });
+    }
+}
+
+impl LateReplies {
+    /// A manager whose requests of this kind are replied to late by the nodes of the cluster.
+    async fn manager(cluster: &MemoryCluster, by: Duration, is_late: fn(&Operation) -> bool) -> LockManager {
+        let nodes = cluster.nodes.iter().map(|node| Self { node: node.clone(), is_late, by });
+        let builder = LockManager::builder().nodes(nodes).wait(20 * SECOND).ttl(9 * SECOND);
+        builder.node_timeout(NODE_TIMEOUT * 8).connect().await.unwrap()
+    }
+}
+
+// promise: forced-release, overload
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_taken_away_before_its_late_grant_arrived_is_lost_at_once() {
+    let cluster = MemoryCluster::new(3);
+    let is_acquire = |operation: &Operation| matches!(operation, Operation::Acquire { .. });
+    let late = LateReplies::manager(&cluster, NODE_TIMEOUT * 6, is_acquire).await;
+    let others = cluster.manager();
+    let acquired = tokio::spawn(async move { late.lock("r").acquire().await });
+    sleep(NODE_TIMEOUT).await;
+    others.force_release("r").await.unwrap();
+    let successor = others.lock("r").try_acquire().await.unwrap();
+    let guard = acquired.await.unwrap().unwrap();
+    assert!(guard.token() < successor.token());
+    let granted = Instant::now();
+    guard.lost().await;
+    assert!(granted.elapsed() < NODE_TIMEOUT, "{:?}", granted.elapsed());
+}
+
+// promise: forced-release, several-locks
+#[tokio::test(start_paused = true)]
+async fn a_set_is_not_completed_by_a_late_reply_to_whether_its_locks_are_still_held() {
+    let cluster = MemoryCluster::new(3);
+    let is_extend = |operation: &Operation| matches!(operation, Operation::Extend { .. });
+    let late = LateReplies::manager(&cluster, NODE_TIMEOUT * 6, is_extend).await;
+    let others = cluster.manager();
+    let second = others.lock("b").acquire().await.unwrap();
+    let set = tokio::spawn(async move { late.lock_all(["a", "b"]).acquire().await.map(|_| Instant::now()) });
+    // It has the first, waits for the second, and asks about the first again.
+    sleep(SECOND / 2).await;
+    second.release().await.unwrap();
+    sleep(Duration::from_millis(10)).await;
+    others.force_release("a").await.unwrap();
+    let successor = others.lock("a").try_acquire().await.unwrap();
+    sleep(2 * SECOND).await;
+    let released = Instant::now();
+    successor.release().await.unwrap();
+    assert!(set.await.unwrap().unwrap() >= released);
+}
+
+// promise: delegation, overload
+#[tokio::test(start_paused = true)]
+async fn a_delegation_is_adopted_and_kept_although_the_nodes_became_slow() {
+    let (cluster, locks) = slow(Duration::ZERO).await;
+    let adopter = cluster.builder().connect().await.unwrap();
+    let guard = locks.lock("r").acquire().await.unwrap();
+    let delegation = guard.delegate().expires_in(60 * SECOND).create().unwrap();
+    set_delay(&cluster.nodes, NODE_TIMEOUT * 3);
+    let adopted = adopter.adopt(delegation.as_str()).await.unwrap();
+    sleep(30 * SECOND).await;
+    assert!(guard.is_valid() && adopted.is_valid());
+}
+
+// promise: minority-faults
+#[tokio::test(start_paused = true)]
+async fn an_attempt_waits_no_longer_for_a_node_that_hangs_when_another_one_is_down() {
+    let (cluster, locks) = slow(Duration::ZERO).await;
+    set_delay(&cluster.nodes[..2], HANGS);
+    cluster.nodes[2].set_down(true);
+    let waiting = tokio::spawn(async move { locks.lock("r").acquire().await });
+    sleep(NODE_TIMEOUT / 2).await;
+    assert_eq!(cluster.holding(), 2);
+    sleep(NODE_TIMEOUT).await;
+    assert_eq!(cluster.holding(), 0, "the attempt was undone at the node timeout");
+    waiting.abort();
+}
+
+// promise: no-leaks
+#[tokio::test(start_paused = true)]
+async fn a_close_ends_an_attempt_that_is_late() {
+    let (cluster, locks) = slow(Duration::ZERO).await;
+    set_delay(&cluster.nodes[..3], HANGS);
+    let waiting = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("r").acquire().await.map(drop) }
+    });
+    sleep(NODE_TIMEOUT * 2).await;
+    let closed = Instant::now();
+    locks.close();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    assert_eq!(closed.elapsed(), Duration::ZERO);
 }
 
 /// How many turns each of many managers has in some time, and how many callers were turned away.
