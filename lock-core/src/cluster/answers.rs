@@ -25,12 +25,18 @@ impl Answers {
     }
 
     /// Since when no majority could be used.
-    pub(super) fn outage(&self) -> MutexGuard<'_, Outage> {
+    pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
         self.outage.lock()
     }
 
+    /// For how long no majority could be used.
+    pub(crate) fn lost_for(&self) -> Duration {
+        let now = self.now();
+        now.saturating_sub(self.outage().lost_since(now).unwrap_or(now))
+    }
+
     /// How long a majority has taken to reply lately.
-    pub(super) fn reply_time(&self) -> ReplyTime {
+    pub(crate) fn reply_time(&self) -> ReplyTime {
         *self.reply_time.lock()
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{NodeError, Refusal};
 use crate::mutex::Mutex;
 use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetId};
 use crate::observer::Reporter;
-use crate::quorum::{Change, Membership, MembershipConfig, Outage, RollCall, cluster_clock, majority};
+use crate::quorum::{Change, Membership, MembershipConfig, RollCall, cluster_clock, majority};
 use crate::random::{Epoch, Random, WaiterId};
 
 /// How long callers wait for the first connections to be made.
@@ -87,17 +87,6 @@ impl Cluster {
 
     pub(crate) fn membership(&self) -> MutexGuard<'_, Membership> {
         self.membership.lock()
-    }
-
-    /// Since when no majority could be used.
-    pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
-        self.answers.outage()
-    }
-
-    /// For how long no majority could be used.
-    pub(crate) fn lost_for(&self) -> Duration {
-        let now = self.now();
-        now.saturating_sub(self.outage().lost_since(now).unwrap_or(now))
     }
 
     /// The time since this manager was built.
@@ -245,17 +234,6 @@ impl Cluster {
     /// How long the nodes are given to reply if the user does not say: what the slowest of them needs.
     pub(crate) fn default_node_timeout(&self, ttl: Duration) -> Duration {
         self.members.iter().map(|member| member.node.node_timeout(ttl)).max().unwrap_or_default()
-    }
-
-    /// How long a majority takes to reply, lately.
-    pub(crate) fn expected_reply_time(&self) -> Duration {
-        self.answers.reply_time().expected()
-    }
-
-    /// How long the nodes are given to reply, for a lock of this time to live: as configured, or longer if they have taken longer
-    /// lately.
-    pub(crate) fn node_timeout(&self, configured: Duration, ttl: Duration) -> Duration {
-        self.answers.reply_time().node_timeout(configured, ttl)
     }
 
     /// How long replies to requests that are submitted now are awaited.

@@ -98,7 +98,7 @@ impl Cluster {
             self.membership().pause(node, false);
             member.state.replace(MemberState::Joining);
         }
-        *self.outage() = Outage::default();
+        *self.answers.outage() = Outage::default();
         self.note_quorum();
     }
 
@@ -288,7 +288,7 @@ impl Cluster {
     /// Notes whether a majority votes.
     fn note_quorum(&self) {
         let has_quorum = self.has_quorum();
-        self.outage().inspected(has_quorum, self.now());
+        self.answers.outage().inspected(has_quorum, self.now());
         if has_quorum {
             self.quorum_back.notify_waiters();
         }

@@ -294,7 +294,7 @@ const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
 /// Until when an attempt waits for a majority that is late. Its work is not undone while it may still count: not if the caller does not
 /// wait, not beyond the validity that it asks for, and not beyond the second in which an outage is ridden out.
 fn late_until(engine: &Engine, Wanted { options, until, .. }: Wanted<'_>, sent: Instant) -> Instant {
-    let lost_for = engine.cluster.lost_for().max(sent.elapsed());
+    let lost_for = engine.cluster.answers.lost_for().max(sent.elapsed());
     let valid = validity(options.ttl, options.min_validity).unwrap_or_default();
     until.min(sent + valid).min(Instant::now() + PATIENCE.min(OUTAGE_GRACE.saturating_sub(lost_for)))
 }

@@ -99,7 +99,7 @@ impl Engine {
 
     /// How long a node is given to reply, for a lock of this time to live: longer than configured if the nodes have been slow lately.
     pub(crate) fn node_timeout(&self, ttl: Duration) -> Duration {
-        self.cluster.node_timeout(self.configured_timeout(ttl), ttl)
+        self.cluster.answers.reply_time().node_timeout(self.configured_timeout(ttl), ttl)
     }
 
     /// How long a node is given to reply at least. By this, callers are told apart that give the nodes more time than others do.

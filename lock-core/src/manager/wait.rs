@@ -123,7 +123,7 @@ impl Inner {
     /// and not when the quorum has been lost for a second.
     async fn ride_out(&self, _place: Option<AttemptPlace<'_>>, pause: Duration, until: Instant) {
         let cluster = &self.engine.cluster;
-        let lost_for = cluster.lost_for();
+        let lost_for = cluster.answers.lost_for();
         let pause = self.engine.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
         let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
         let quorum_is_back = async {

@@ -147,7 +147,7 @@ impl NodeWait {
     ) {
         listening.start();
         // Their reservation passed, and no wake-up told of it. While replies take that long, so may wake-ups.
-        if engine.cluster.expected_reply_time() < RESERVATION_TTL {
+        if engine.cluster.answers.reply_time().expected() < RESERVATION_TTL {
             listening.not_heard(failed.queue.passed.intersection(self.uncalled).without(self.wakeups.called()));
         }
         self.wakeups.add_replies(&failed.offers);
