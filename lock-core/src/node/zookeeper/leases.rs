@@ -82,6 +82,11 @@ impl Leases {
         self.0.remove(owner);
     }
 
+    /// When the last lock is over that was not released.
+    pub(super) fn last_end(&self) -> Option<Instant> {
+        self.0.values().filter(|lease| !lease.released).map(|lease| lease.ends).max()
+    }
+
     /// What has to be ended now: those whose time is over, and those whose release was lost.
     pub(super) fn take_ended(&mut self) -> Vec<Ended> {
         let now = Instant::now();

@@ -157,7 +157,7 @@ impl LockNode for ZooKeeperNode {
     forward_to_node!(self => self.shared.link; write_record read_fences submit submit_all look evict disconnected);
 }
 
-/// Nobody uses the node any more: its session is closed, and its locks with it.
+/// Nobody uses the node any more: its session is closed when all its locks are over.
 impl Drop for ZooKeeperNode {
     fn drop(&mut self) {
         self.disconnect();

@@ -1,8 +1,11 @@
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::sleep_until;
 use zookeeper_client::{Acls, Client, Error, MultiReadResult, SessionState, Stat};
 
 use super::classify::node_error;
@@ -21,6 +24,8 @@ const READ_AT_ONCE: usize = 512;
 /// A session with an ensemble, and what is known over it. When it is over, all of that is.
 pub(super) struct Session {
     pub(super) client: Client,
+    /// Where the client reads and writes.
+    runtime: Handle,
     acls: Acls<'static>,
     pub(super) root: String,
     known: Mutex<Known>,
@@ -63,7 +68,20 @@ impl Session {
             places: Places::default(),
             listener: None,
         };
-        Self { client, acls, root, known: Mutex::new(known) }
+        Self { client, runtime: Handle::current(), acls, root, known: Mutex::new(known) }
+    }
+
+    /// Keeps the session open while some work of its own lasts, also if nobody else uses it any more.
+    ///
+    /// On its own runtime, whichever gives it up: where that does not run, nothing closes the session either, and the servers end it when all
+    /// its locks are over.
+    pub(super) fn keep_open(&self, work: impl Future<Output = ()> + Send + 'static) {
+        // If the runtime is shut down meanwhile, it is never dropped: that could still close the session.
+        let client = ManuallyDrop::new(self.client.clone());
+        self.runtime.spawn(async move {
+            work.await;
+            drop(ManuallyDrop::into_inner(client));
+        });
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
@@ -179,6 +197,18 @@ impl Session {
         let seen = Fence { value: number(value)?, version: Some(version) };
         self.known().fences.insert(fence, seen);
         Ok(seen)
+    }
+}
+
+/// The last client that is dropped closes the session, and the servers delete its locks. Nobody extends those any more, but until they are over
+/// their holders are right to rely on them: the session may only have been left behind, on a runtime that did not run for a while.
+impl Drop for Session {
+    fn drop(&mut self) {
+        let last_end = self.known().leases.last_end();
+        if let Some(last_end) = last_end {
+            // In the future: a timer can only be made on a runtime, and this may be dropped elsewhere.
+            self.keep_open(async move { sleep_until(last_end).await });
+        }
     }
 }
 

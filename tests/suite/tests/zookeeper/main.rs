@@ -11,3 +11,4 @@ mod refusals;
 mod rules;
 mod sessions;
 mod set;
+mod side;

@@ -1,80 +1,18 @@
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::time::Duration;
 
+use lock_core::NodeError;
 use lock_core::node::conformance::{Conformance, Lack};
 use lock_core::node::{
-    EVICTION_GAP, Epoch, Evict, Eviction, Holder, Keyspace, LockKeys, LockState, Look, MemberId, Mode, NodeRecord,
-    Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId,
+    EVICTION_GAP, Evict, Eviction, Holder, LockKeys, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request,
+    WaiterId,
 };
-use lock_core::{LockNode, NodeError};
 use lock_support::{ZooKeeperServer, ask, eventually_async};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use crate::set::node;
-
-const TTL: Duration = Duration::from_secs(9);
-const EPOCH: Epoch = Epoch::from_bits(7);
-
-/// A node, as the only one of its set.
-struct Side {
-    node: Box<dyn LockNode>,
-    keyspace: Arc<Keyspace>,
-    locks: Vec<LockKeys>,
-}
-
-impl Side {
-    async fn new(node: impl LockNode) -> Self {
-        let keyspace = Arc::new(Keyspace::new("rules:"));
-        let locks = ["one", "two"].map(|resource| LockKeys::new(&keyspace, resource)).to_vec();
-        let record = NodeRecord {
-            run_id: node.inspect(&keyspace).await.unwrap().run_id,
-            member: MemberId { random: 1, micros: 1 },
-            version: 0,
-            was: None,
-            epoch: Some(EPOCH),
-            roster: None,
-            previous: Vec::new(),
-            promised: None,
-            accepted: None,
-            quarantines: Vec::new(),
-        };
-        let write = RecordWrite { expected: None, record, new_member: false, begin: Vec::new(), floor: None };
-        assert!(node.write_record(&keyspace, write).await.unwrap().is_some());
-        Self { node: Box::new(node), keyspace, locks }
-    }
-
-    async fn send(&self, lock: usize, epoch: Epoch, operation: Operation) -> Result<Reply, NodeError> {
-        let keys = self.locks[lock].clone();
-        let reply =
-            ask(&self.node, Request { keys, epoch, waiter: WaiterId::from_bits(1), polls: false, operation }).await;
-        Ok(match reply? {
-            Reply::Held { .. } => Reply::Held { remaining: None, stranger: false, position: None, offer: None },
-            reply => reply,
-        })
-    }
-
-    async fn look(&self, epoch: Option<Epoch>) -> Result<Vec<LockState>, NodeError> {
-        self.node.look(Look { keys: self.locks.clone(), epoch }).await
-    }
-
-    async fn evict(&self, lock: usize, epoch: Epoch, owner: OwnerId, token: u64) -> Result<Eviction, NodeError> {
-        self.evict_for(TTL * 100, lock, epoch, owner, token).await
-    }
-
-    async fn evict_for(
-        &self,
-        barred_for: Duration,
-        lock: usize,
-        epoch: Epoch,
-        owner: OwnerId,
-        token: u64,
-    ) -> Result<Eviction, NodeError> {
-        let (keys, holders) = (self.locks[lock].clone(), vec![Holder::Owner(owner)]);
-        self.node.evict(Evict { keys, epoch, holders, token, barred_for }).await
-    }
-}
+use crate::side::{EPOCH, Side, TTL, acquire, acquire_since};
 
 // promise: zookeeper
 #[tokio::test]
@@ -101,7 +39,7 @@ async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
 async fn a_late_attempt_of_an_evicted_owner_is_refused_until_its_tombstone_is_over() {
     let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
     let [owner, other] = [1, 2].map(OwnerId::from_bits);
-    let acquire = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    let acquire = acquire(owner, TTL);
     assert_eq!(side.send(0, EPOCH, acquire).await, Ok(Reply::Granted { token: 1 }));
     let evicted = side.evict_for(Duration::from_millis(300), 0, EPOCH, owner, 50).await;
     assert_eq!(evicted, Ok(Eviction::Evicted { deleted: true }));
@@ -121,10 +59,7 @@ async fn a_late_attempt_of_an_evicted_owner_is_refused_until_its_tombstone_is_ov
 #[tokio::test]
 async fn a_lock_is_granted_to_nobody_for_a_moment_after_an_eviction_and_then_to_anybody() {
     let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
-    let acquire = |owner| {
-        let owner = OwnerId::from_bits(owner);
-        Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write }
-    };
+    let acquire = |owner| acquire(OwnerId::from_bits(owner), TTL);
     assert_eq!(side.send(0, EPOCH, acquire(1)).await, Ok(Reply::Granted { token: 1 }));
     let began = Instant::now();
     let succeeded = async {
@@ -151,7 +86,7 @@ async fn an_eviction_that_found_nobody_does_not_overlook_who_takes_the_lock_mean
             while began.elapsed() < pause {
                 yield_now().await;
             }
-            let operation = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+            let operation = acquire(owner, TTL);
             let waiter = WaiterId::from_bits(1);
             ask(&side.node, Request { keys: keys.clone(), epoch: EPOCH, waiter, polls: false, operation }).await
         };
@@ -176,7 +111,7 @@ async fn requests_about_one_owner_take_effect_in_the_order_in_which_they_were_su
         let owner = OwnerId::from_bits(number);
         // The fence is not known yet in the first of them, so the acquire takes two round trips.
         let operations = [
-            Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write },
+            acquire(owner, TTL),
             Operation::Extend { owner, ttl: TTL },
             Operation::Release { owner, position: QueuePosition::None },
         ];
@@ -193,7 +128,6 @@ async fn a_release_that_was_lost_is_repeated_and_a_lock_that_nobody_renews_ends_
     let mut server = ZooKeeperServer::start().await;
     let side = Side::new(node(&server.address())).await;
     let [released, forgotten] = [1, 2].map(OwnerId::from_bits);
-    let acquire = |owner, ttl| Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since: None, mode: Mode::Write };
     let began = Instant::now();
     assert_eq!(side.send(0, EPOCH, acquire(released, TTL)).await, Ok(Reply::Granted { token: 1 }));
     let ttl = Duration::from_millis(300);
@@ -217,7 +151,7 @@ async fn a_lock_that_is_granted_when_nobody_waits_for_it_any_more_is_given_back(
     let server = ZooKeeperServer::start().await;
     let side = Side::new(node(&server.address())).await;
     let owner = OwnerId::from_bits(1);
-    let operation = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    let operation = acquire(owner, TTL);
     let (keys, waiter) = (side.locks[0].clone(), WaiterId::from_bits(1));
     let (reply_to, reply) = ReplySender::channel();
     server.pause();
@@ -235,10 +169,7 @@ async fn a_lock_that_is_granted_when_nobody_waits_for_it_any_more_is_given_back(
 async fn a_place_that_is_left_without_a_connection_is_deleted_when_there_is_one_again() {
     let mut server = ZooKeeperServer::start().await;
     let side = Side::new(node(&server.address())).await;
-    let acquire = |owner, since| {
-        let owner = OwnerId::from_bits(owner);
-        Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write }
-    };
+    let acquire = |owner, since| acquire_since(since, OwnerId::from_bits(owner), TTL);
     assert_eq!(side.send(0, EPOCH, acquire(1, None)).await, Ok(Reply::Granted { token: 1 }));
     assert!(matches!(side.send(0, EPOCH, acquire(2, NonZeroU64::new(1))).await, Ok(Reply::Held { .. })));
     let waiters = async || side.look(Some(EPOCH)).await.map(|states| states[0].waiters);
@@ -257,13 +188,8 @@ async fn a_place_that_is_left_without_a_connection_is_deleted_when_there_is_one_
 async fn a_waiter_whose_place_was_deleted_because_its_turn_passed_takes_the_same_place_again() {
     let address = ZooKeeperServer::shared().await;
     let first = Side::new(node(&address)).await;
-    let (keyspace, locks) = (Arc::clone(&first.keyspace), first.locks.clone());
-    let second = Side { node: Box::new(node(&address)), keyspace, locks };
-    second.node.inspect(&second.keyspace).await.unwrap();
-    let acquire = |owner, since| {
-        let owner = OwnerId::from_bits(owner);
-        Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write }
-    };
+    let second = first.beside(node(&address)).await;
+    let acquire = |owner, since| acquire_since(since, OwnerId::from_bits(owner), TTL);
     let (early, late) = (acquire(2, NonZeroU64::new(1)), acquire(3, NonZeroU64::new(2)));
     let waiters = async || first.look(Some(EPOCH)).await.unwrap()[0].waiters;
     assert_eq!(first.send(0, EPOCH, acquire(1, None)).await, Ok(Reply::Granted { token: 1 }));

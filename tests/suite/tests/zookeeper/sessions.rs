@@ -1,9 +1,15 @@
+use std::num::NonZeroU64;
 use std::time::Duration;
 
-use lock_support::{Fate, StalledRuntime, ZooKeeperServer, all_nodes_vote, eventually};
+use lock_core::node::{Operation, OwnerId, QueuePosition, Reply};
+use lock_support::{
+    Fate, StalledRuntime, ZooKeeperServer, all_nodes_vote, eventually, eventually_async, on_one_thread,
+    whatever_becomes_of_it,
+};
 use tokio::time::Instant;
 
-use crate::set::{MAX_TTL, connect};
+use crate::set::{MAX_TTL, builder, connect, node};
+use crate::side::{EPOCH, Side, TTL, acquire, acquire_since};
 
 // promise: zookeeper
 #[tokio::test]
@@ -96,4 +102,73 @@ fn a_holder_that_was_stopped_for_longer_than_its_session_finds_its_lease_lost() 
         eventually("it is valid", || again.is_valid()).await;
         assert!(others.lock("r").try_acquire().await.is_err());
     });
+}
+
+// promise: exclusion, any-runtime
+#[test]
+fn a_session_that_is_left_behind_on_a_runtime_takes_no_lock_from_its_holder() {
+    let address = on_one_thread().block_on(ZooKeeperServer::shared());
+    let ttl = MAX_TTL * 2;
+    whatever_becomes_of_it(|fate| {
+        let connect = async || {
+            let locks = builder(&address).max_ttl(ttl).prefix(format!("{fate:?}:")).connect_lazy().unwrap();
+            all_nodes_vote(&locks).await;
+            locks
+        };
+        let ((locks, guard), mut stalled) = StalledRuntime::after(fate, async {
+            let locks = connect().await;
+            let guard = locks.lock("r").ttl(ttl).renew(false).acquire().await.unwrap();
+            (locks, guard)
+        });
+        let here = on_one_thread();
+        // When this is granted, the manager has another session, which it has on this runtime.
+        drop(here.block_on(locks.lock("another").acquire()).unwrap());
+        assert!(guard.is_valid());
+        stalled.run_again(Duration::from_millis(300));
+        here.block_on(async {
+            let others = connect().await;
+            while guard.is_valid() {
+                let rival = others.lock("r").try_acquire().await;
+                assert!(rival.is_err() || !guard.is_valid(), "{fate:?}");
+                tokio::time::sleep(ttl / 200).await;
+            }
+            others.lock("r").acquire().await.unwrap().release().await.unwrap();
+        });
+    });
+}
+
+// promise: exclusion, no-leaks
+#[tokio::test]
+async fn a_session_that_is_given_up_is_closed_when_none_of_its_locks_can_be_valid() {
+    let (address, ttl) = (ZooKeeperServer::shared().await, Duration::from_secs(1));
+    let [owner, next] = [1, 2].map(OwnerId::from_bits);
+    for is_dropped in [false, true] {
+        for is_held in [false, true] {
+            let node = || node(&format!("{address}/{is_dropped}/{is_held}"));
+            let side = Side::new(node()).await;
+            let other = side.beside(node()).await;
+            let began = Instant::now();
+            assert_eq!(side.send(0, EPOCH, acquire(owner, ttl)).await, Ok(Reply::Granted { token: 1 }));
+            if !is_held {
+                let release = Operation::Release { owner, position: QueuePosition::None };
+                assert_eq!(side.send(0, EPOCH, release).await, Ok(Reply::Released));
+            }
+            // A place in a queue, which nothing ends but the session.
+            assert!(matches!(other.send(1, EPOCH, acquire(next, TTL)).await, Ok(Reply::Granted { .. })));
+            let waiting = acquire_since(NonZeroU64::new(1), owner, ttl);
+            assert!(matches!(side.send(1, EPOCH, waiting).await, Ok(Reply::Held { .. })));
+            assert_eq!(other.look(None).await.unwrap()[1].waiters, 1);
+
+            match is_dropped {
+                // Where there is no runtime.
+                true => std::thread::spawn(move || drop(side.node)).join().unwrap(),
+                false => side.node.disconnect(),
+            }
+            let is_closed = async || other.look(None).await.unwrap()[1].waiters == 0;
+            eventually_async("the session is closed", is_closed).await;
+            let lasted = began.elapsed();
+            assert!(lasted < TTL && (lasted >= ttl || !is_held), "{is_dropped} {is_held} {lasted:?}");
+            assert!(matches!(other.send(0, EPOCH, acquire(next, TTL)).await, Ok(Reply::Granted { .. })));
+        }
+    }
 }
