@@ -1,17 +1,15 @@
 //! A part of the ledger: evictions and tombstones. Must be right: an owner that was evicted never has the lock again.
 
 use futures_util::future::join_all;
-use tokio::time::sleep;
 use zookeeper_client::{CreateMode, Error};
 
 use super::classify::node_error;
-use super::leases::Ended;
-use super::link::LOOK_TIMEOUT;
+use super::gap::Gap;
 use super::paths::{Paths, entry};
 use super::session::{Session, number};
 use super::transaction::{Failed, Fence, Part};
 use crate::node::limits::{MAX_EVICTED, too_many_evicted};
-use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, NodeError};
+use crate::node::{Evict, Eviction, Holder, NodeError};
 use crate::random::OwnerId;
 
 /// How often an eviction is sent again that found something changed since it looked.
@@ -34,8 +32,7 @@ impl Session {
     /// The tombstone of an owner is its znode, with another version: a late attempt of the owner cannot create it, and neither a
     /// renewal nor a release takes it for a lock that is held.
     ///
-    /// If somebody had the lock, nobody has it for [`EVICTION_GAP`]: this session holds it under an owner id that no attempt has, and replies
-    /// when it has released it.
+    /// If somebody had the lock, nobody has it until its [`Gap`] is over, which this awaits.
     pub(super) async fn evict_holders(&self, evict: &Evict) -> Result<Eviction, NodeError> {
         self.check_connected()?;
         self.admission(evict.epoch)?;
@@ -52,17 +49,14 @@ impl Session {
             }
             let barred_for = u64::try_from(evict.barred_for.as_millis()).unwrap_or(u64::MAX);
             let held = seen.lock.as_ref().filter(|(holder, _)| *holder != nobody).map(|(_, version)| *version);
-            // No other eviction has this token, and no attempt has such a small id.
-            let owner = paths.owner(&evict.keys, OwnerId::from_bits(evict.token.into()));
-            let gap = held.map(|version| (version, Ended { owner, lock: paths.lock(&evict.keys) }));
-            if let Some((_, Ended { owner, lock })) = &gap {
-                // If this is dropped, the session ends it like a lock whose time is over.
-                let (leases, ttl) = (&mut self.known().leases, LOOK_TIMEOUT + EVICTION_GAP);
-                _ = leases.begins(owner, lock, ttl) && leases.begun(owner, ttl);
-            }
-            let buried = self.bury(&paths, evict, &seen, gap.as_ref(), now.saturating_add(barred_for)).await;
-            if let Some((_, gap)) = gap {
-                self.pass(gap, &buried).await;
+            let mut gap = held.map(|_| Gap::new(self, &paths, &evict.keys));
+            let until = now.saturating_add(barred_for);
+            let buried = self.bury(&paths, evict, &seen, held.zip(gap.as_ref()), until).await;
+            match (&buried, &mut gap) {
+                (Ok(()), Some(gap)) => gap.pass().await,
+                // It may have begun, and is passed when this is dropped.
+                (Err(Failed::Whole(_)), _) | (_, None) => {}
+                (Err(_), Some(gap)) => gap.never_began(),
             }
             match buried {
                 Ok(()) => return Ok(Eviction::Evicted { deleted: held.is_some() }),
@@ -72,19 +66,6 @@ impl Session {
             }
         }
         Err(NodeError::Overloaded)
-    }
-
-    /// Waits until the gap is over, if it began.
-    async fn pass(&self, gap: Ended, buried: &Result<(), Failed>) {
-        match buried {
-            Ok(()) => {
-                sleep(EVICTION_GAP).await;
-                self.end(gap).await;
-            }
-            // It is not known whether it began.
-            Err(Failed::Whole(_)) => {}
-            Err(_) => self.known().leases.gone(&gap.owner),
-        }
     }
 
     /// The fence is read first: whoever takes the lock after that has raised it, and the transaction fails.
@@ -108,7 +89,7 @@ impl Session {
         paths: &Paths,
         evict: &Evict,
         seen: &Seen,
-        gap: Option<&(i32, Ended)>,
+        gap: Option<(i32, &Gap<'_>)>,
         until: u64,
     ) -> Result<(), Failed> {
         let keys = &evict.keys;
@@ -126,10 +107,10 @@ impl Session {
             parts.push(Part::Set(owner, b"evicted", Some(0)));
             parts.push(Part::Create(evicted, until.as_bytes(), CreateMode::Persistent));
         }
-        if let Some((version, Ended { owner, lock })) = gap {
-            parts.push(Part::Delete(lock, Some(*version)));
-            parts.push(Part::Create(owner, b"", CreateMode::Ephemeral));
-            parts.push(Part::Create(lock, nobody.as_bytes(), CreateMode::Ephemeral));
+        if let Some((version, gap)) = gap {
+            parts.push(Part::Delete(&gap.lock, Some(version)));
+            parts.push(Part::Create(&gap.owner, b"", CreateMode::Ephemeral));
+            parts.push(Part::Create(&gap.lock, nobody.as_bytes(), CreateMode::Ephemeral));
         }
         // If the lock was taken since it was seen, this fails.
         parts.extend(seen.fence.raise(&fence, &token));

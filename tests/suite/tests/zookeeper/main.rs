@@ -5,6 +5,7 @@
 mod ensemble;
 mod every_kind;
 mod forgetting;
+mod gaps;
 mod locks;
 mod queue;
 mod refusals;
