@@ -4,7 +4,8 @@ use super::classify::node_error;
 use super::paths::evicted_from;
 use super::session::{Session, children, data, number};
 use super::transaction::Failed;
-use crate::node::{Holder, LockState, Look, NodeError};
+use crate::node::{EVICTION_GAP, Holder, LockState, Look, NodeError};
+use crate::random::OwnerId;
 
 /// How many znodes are read of a lock.
 const READ: usize = 3;
@@ -51,11 +52,14 @@ impl Session {
             let now = self.leader_millis(&paths).await?;
             barred.retain(|(_, until)| *until > now);
         }
+        let nobody = Holder::Owner(OwnerId::NOBODY);
         let state = |(keys, [lock, fence, queue]): (_, &[MultiReadResult; READ])| {
+            let holder = data(lock)?.map(Holder::from_value);
             Ok(LockState {
-                holder: data(lock)?.map(Holder::from_value),
-                // As long as its session, of which nothing is known but that it lives now.
-                remaining: None,
+                // As long as its session, of which nothing is known but that it lives now. A gap, as long as it is: when it began is not
+                // known either.
+                remaining: holder.as_ref().filter(|holder| **holder == nobody).map(|_| EVICTION_GAP),
+                holder,
                 fence: data(fence)?.map_or(Ok(0), number)?.max(floor),
                 waiters: u32::try_from(children(queue)?.len()).unwrap_or(u32::MAX),
                 readers: Vec::new(),

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
 
-use crate::set::node;
+use crate::set::{connect, node};
 use crate::side::{EPOCH, Side, TTL, acquire};
 
 const TOKEN: u64 = 50;
@@ -141,4 +141,19 @@ async fn of_two_evictions_with_one_token_one_that_fails_does_not_leave_the_lock_
     assert_eq!(failed, Ok(Eviction::Refused { fence: TOKEN }));
     sides.is_nobodys().await;
     sides.is_granted().await;
+}
+
+// promise: forced-release
+#[tokio::test]
+async fn a_forced_release_that_finds_another_ones_gap_waits_until_it_is_over() {
+    let address = ZooKeeperServer::shared().await;
+    let locks = connect(&address).await;
+    let (server, path) = address.split_once('/').unwrap();
+    let other = zookeeper_client::Client::connect(server).await.unwrap();
+    let (lock, nobody) = (format!("/{path}/lock:/locks/r"), OwnerId::NOBODY.to_string());
+    let ephemeral = zookeeper_client::CreateMode::Ephemeral.with_acls(zookeeper_client::Acls::anyone_all());
+    other.create(&lock, nobody.as_bytes(), &ephemeral).await.unwrap();
+    let began = Instant::now();
+    let forced = locks.force_release("r").await.unwrap();
+    assert!(forced.evicted.is_empty() && began.elapsed() >= EVICTION_GAP, "{:?} {forced:?}", began.elapsed());
 }
