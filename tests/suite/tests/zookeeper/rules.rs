@@ -95,7 +95,7 @@ async fn an_eviction_that_found_nobody_does_not_overlook_who_takes_the_lock_mean
         let Ok(Reply::Granted { token: granted }) = acquired else { panic!("{acquired:?}") };
         match evicted {
             Ok(Eviction::Evicted { .. }) => {
-                assert!(granted > token, "{granted} was overlooked by {token}, after {pause:?}")
+                assert!(granted > token, "{granted} was overlooked by {token}, after {pause:?}");
             }
             Ok(Eviction::Superseded | Eviction::Refused { .. }) => {}
             Err(error) => panic!("{error}"),
