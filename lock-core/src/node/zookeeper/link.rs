@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::{CreateMode, Error, SessionState};
+use zookeeper_client::{CreateMode, Error, SessionState, Stat};
 
 use super::address::Address;
 use super::classify::{inspection_error, node_error};
 use super::connect::{CONNECT_TIMEOUT, connect};
 use super::heard::Heard;
-use super::paths::{Paths, memory_id};
+use super::paths::{DIRECTORIES, Paths, is_of_a_memory, memory_id};
 use super::record::{Stored, decode, encode};
 use super::session::{Session, number};
 use super::transaction::{Failed, Part};
@@ -51,14 +51,15 @@ impl link::Session for Session {
     async fn inspect(&self, keyspace: &Keyspace, before: Option<&str>) -> Result<Inspection, NodeError> {
         let paths = self.paths(keyspace);
         let refused = |error: Error| inspection_error(&error, &self.root);
-        let inspection = match self.look_at_set(&paths).await {
-            Err(Error::NoNode) => {
-                self.create_set(&paths).await.map_err(refused)?;
-                self.look_at_set(&paths).await
-            }
-            inspection => inspection,
+        let mut set = self.look_at_set(&paths).await.map_err(refused)?;
+        if !set.is_whole() {
+            self.create_set(&paths, &set).await.map_err(refused)?;
+            set = self.look_at_set(&paths).await.map_err(refused)?;
+        }
+        let (Some(clock), Some(run_id), true) = (&set.clock, set.memory(), set.is_whole()) else {
+            return Err(refused(Error::NoNode));
         };
-        let (clock_micros, run_id, record) = inspection.map_err(refused)?;
+        let (clock_micros, run_id, record) = (micros(clock.mtime), run_id.to_owned(), set.record);
         let record = record.map_or(Ok(FoundRecord::None), |value| decode(&value).map(|stored| stored.found))?;
         let epoch = record.get().filter(|record| record.run_id == run_id).and_then(|record| record.epoch);
         self.admit(&paths, epoch, before != Some(&run_id)).await?;
@@ -82,7 +83,8 @@ impl link::Session for Session {
 
         let floor = floor.max(write.floor.unwrap_or_default());
         let (memory, value, floor) = (paths.memory(&record.run_id), encode(&record, write, floor), floor.to_string());
-        let former = found.get().and_then(|present| present.epoch);
+        // That of another memory is gone since this one was created.
+        let former = found.get().filter(|present| present.run_id == record.run_id).and_then(|present| present.epoch);
         let [former, new] = [former, record.epoch].map(|epoch| epoch.map(|epoch| paths.epoch(epoch)));
         let mut parts = vec![Part::Check(&memory, None)];
         parts.push(match version {
@@ -138,41 +140,72 @@ impl link::Session for Session {
     }
 }
 
+/// What there is of a set.
+struct FoundSet {
+    /// With the leader's time.
+    clock: Option<Stat>,
+    /// The names of the znodes directly below that of the set.
+    names: Vec<String>,
+    record: Option<Vec<u8>>,
+}
+
+impl FoundSet {
+    /// The id of the memory.
+    fn memory(&self) -> Option<&str> {
+        self.names.iter().find_map(|name| memory_id(name))
+    }
+
+    /// The directories that are missing.
+    fn missing(&self) -> impl Iterator<Item = &'static str> {
+        DIRECTORIES.into_iter().filter(|name| !self.names.iter().any(|found| found == name))
+    }
+
+    fn is_whole(&self) -> bool {
+        self.clock.is_some() && self.memory().is_some() && self.missing().next().is_none()
+    }
+}
+
+fn if_present<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(present) => Ok(Some(present)),
+        Err(Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 impl Session {
-    /// The leader's time, the id of the memory, and the record.
-    ///
-    /// The first of the three is a write. So the answers to the others have everything that was acknowledged before.
-    async fn look_at_set(&self, paths: &Paths) -> Result<(u64, String, Option<Vec<u8>>), Error> {
+    /// The first of the three requests is a write. So the answers to the others have everything that was acknowledged before.
+    async fn look_at_set(&self, paths: &Paths) -> Result<FoundSet, Error> {
         let clock = self.client.set_data(&paths.clock(), b"", None);
         let names = self.client.list_children(paths.set());
         let record = self.client.get_data(&paths.record());
-        let clock = clock.await?;
-        let names = names.await?;
-        let record = match record.await {
-            Ok((value, _)) => Some(value),
-            Err(Error::NoNode) => None,
-            Err(error) => return Err(error),
-        };
-        // Created with the clock.
-        let memory = names.iter().find_map(|name| memory_id(name)).ok_or(Error::NoNode)?;
-        Ok((micros(clock.mtime), memory.to_owned(), record))
+        let clock = if_present(clock.await)?;
+        let names = if_present(names.await)?.unwrap_or_default();
+        let record = if_present(record.await)?.map(|(value, _)| value);
+        Ok(FoundSet { clock, names, record })
     }
 
-    /// Creates the directories, and the memory with its id. Of several clients that do so, one succeeds.
-    async fn create_set(&self, paths: &Paths) -> Result<(), Error> {
-        let directory = CreateMode::Persistent.with_acls(self.acls());
-        self.client.mkdir(paths.set(), &directory).await?;
-        for path in paths.directories() {
-            match self.client.create(&path, b"", &directory).await {
-                Ok(_) | Err(Error::NodeExists) => {}
-                Err(error) => return Err(error),
-            }
-        }
+    /// Creates what is missing, and another memory: where something is missing, locks may be missing. Nobody is admitted to the former
+    /// memory any more.
+    ///
+    /// Of several clients that do so, one succeeds: each writes the clock, if it is as it was when the client found something missing.
+    async fn create_set(&self, paths: &Paths, found: &FoundSet) -> Result<(), Error> {
+        self.client.mkdir(paths.set(), &CreateMode::Persistent.with_acls(self.acls())).await?;
         let random = Random::from_system();
-        let memory = paths.memory(&format!("{:016x}{:016x}", random.number(), random.number()));
-        let create = |path| Part::Create(path, b"", CreateMode::Persistent);
-        match self.commit(&[create(&paths.clock()), create(&memory)]).await {
-            Ok(_) | Err(Failed::Part(_, Error::NodeExists)) => Ok(()),
+        let (clock, memory) =
+            (paths.clock(), paths.memory(&format!("{:016x}{:016x}", random.number(), random.number())));
+        let former: Vec<String> =
+            found.names.iter().filter(|name| is_of_a_memory(name)).map(|name| paths.in_set(name)).collect();
+        let created: Vec<String> = found.missing().map(|name| paths.in_set(name)).chain([memory]).collect();
+        let mut parts = vec![match &found.clock {
+            Some(then) => Part::Set(&clock, b"", Some(then.version)),
+            None => Part::Create(&clock, b"", CreateMode::Persistent),
+        }];
+        parts.extend(former.iter().map(|path| Part::Delete(path, None)));
+        parts.extend(created.iter().map(|path| Part::Create(path, b"", CreateMode::Persistent)));
+        match self.commit(&parts).await {
+            // Otherwise something changed since it was read.
+            Ok(_) | Err(Failed::Part(_, Error::NodeExists | Error::NoNode | Error::BadVersion)) => Ok(()),
             Err(Failed::Epoch(error) | Failed::Part(_, error) | Failed::Whole(error)) => Err(error),
         }
     }

@@ -21,9 +21,14 @@ use crate::random::{Epoch, OwnerId, WaiterId};
 /// | `PREFIX/queues/QUEUE/SINCE-WAITER` | ephemeral | a manager that waits |
 ///
 /// What is below `queues` is the waiting room's, and all else the ledger's.
+///
+/// Where `clock` or one of the directories is missing, the memory counts as gone: another one is created together with what is missing.
 pub(super) struct Paths {
     set: String,
 }
+
+/// The directories, below the znode of the set.
+pub(super) const DIRECTORIES: [&str; 5] = ["fences", "locks", "owners", "evicted", "queues"];
 
 impl Paths {
     pub(super) fn new(root: &str, keyspace: &Keyspace) -> Self {
@@ -36,9 +41,9 @@ impl Paths {
         &self.set
     }
 
-    /// The directories, after the one that they are in.
-    pub(super) fn directories(&self) -> [String; 5] {
-        ["fences", "locks", "owners", "evicted", "queues"].map(|name| format!("{}/{name}", self.set))
+    /// The znode of this name directly below that of the set.
+    pub(super) fn in_set(&self, name: &str) -> String {
+        format!("{}/{name}", self.set)
     }
 
     pub(super) fn memory(&self, id: &str) -> String {
@@ -111,6 +116,11 @@ pub(super) fn evicted_from(entry: &str, keys: &LockKeys) -> Option<OwnerId> {
 /// The id of the memory, if this is the name of a znode that has it.
 pub(super) fn memory_id(name: &str) -> Option<&str> {
     name.strip_prefix("memory-")
+}
+
+/// Whether the znode of this name directly below that of the set is there once for each memory.
+pub(super) fn is_of_a_memory(name: &str) -> bool {
+    memory_id(name).is_some() || name.starts_with("epoch-")
 }
 
 /// The name of a lock, without the prefix that all locks of the set have in common.

@@ -1,12 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::node::Keyspace;
-use lock_core::{LockError, LockNode as _};
-use lock_support::{ZooKeeperServer, eventually_async};
+use futures_util::future::join_all;
+use lock_core::node::{Keyspace, OwnerId};
+use lock_core::{LockError, LockNode as _, NodeError};
+use lock_support::{ZooKeeperServer, all_nodes_vote, eventually_async};
 use tokio::time::Instant;
+use zookeeper_client::Client;
 
 use crate::set::{MAX_TTL, connect, node};
+use crate::side::{EPOCH, Side, TTL, acquire};
 
 // promise: zookeeper
 #[tokio::test]
@@ -45,30 +48,94 @@ async fn a_server_that_lost_its_data_is_another_memory_and_its_tokens_go_on() {
     assert!(next.unwrap().token() > token);
 }
 
+// promise: zookeeper, exclusion
+#[tokio::test]
+async fn a_set_whose_memory_is_deleted_grants_nothing_until_its_locks_are_over() {
+    let address = ZooKeeperServer::shared().await;
+    let (ours, theirs) = (connect(&address).await, connect(&address).await);
+    let nodes: Vec<_> = (0..8).map(|_| node(&address)).collect();
+    let keyspace = Arc::new(Keyspace::new("lock:"));
+    let before = nodes[0].inspect(&keyspace).await.unwrap().run_id;
+    let guard = ours.lock("r").ttl(MAX_TTL).acquire().await.unwrap();
+    let (client, root) = client(&address).await;
+    let all = async |part: &str| {
+        let all = below(&client, &root).await;
+        all.into_iter().filter(|path| path.contains(part)).collect::<Vec<_>>()
+    };
+    let began = Instant::now();
+    for memory in all("/memory-").await {
+        client.delete(&memory, None).await.unwrap();
+    }
+    // Who comes too late to create another one looks again.
+    join_all(nodes.iter().map(|node| node.inspect(&keyspace))).await;
+    let after = nodes[0].inspect(&keyspace).await.unwrap().run_id;
+    assert_ne!(before, after);
+    assert_eq!(all("/memory-").await.len(), 1);
+    assert!(guard.is_valid());
+    while guard.is_valid() {
+        let rival = theirs.lock("r").try_acquire().await;
+        assert!(rival.is_err() || !guard.is_valid());
+    }
+    all_nodes_vote(&theirs).await;
+    let next = theirs.lock("r").acquire().await.unwrap();
+    assert!(began.elapsed() >= MAX_TTL && next.token() > guard.token(), "{:?}", began.elapsed());
+}
+
 // promise: zookeeper
 #[tokio::test]
-async fn a_set_whose_znodes_were_deleted_grants_nothing_under_its_former_epoch() {
+async fn a_set_of_which_a_part_is_deleted_is_another_memory_and_nobody_is_admitted_to_the_former() {
+    let address = ZooKeeperServer::shared().await;
+    let (client, root) = client(&address).await;
+    let keyspace = Arc::new(Keyspace::new("rules:"));
+    for part in ["fences", "locks", "owners", "evicted", "queues", "clock", "memory-"] {
+        let address = format!("{address}/{part}");
+        let side = Side::new(node(&address)).await;
+        let before = side.node.inspect(&keyspace).await.unwrap().run_id;
+        let set = format!("{root}/{part}/rules:");
+        let names = client.list_children(&set).await.unwrap();
+        let name = names.iter().find(|name| name.starts_with(part)).unwrap();
+        client.delete(&format!("{set}/{name}"), None).await.unwrap();
+        let after = node(&address).inspect(&keyspace).await.unwrap();
+        assert!(after.run_id != before && after.record.get().unwrap().run_id == before, "{part}");
+        let refused = side.send(0, EPOCH, acquire(OwnerId::from_bits(1), TTL)).await;
+        assert_eq!(refused, Err(NodeError::Unadmitted), "{part}");
+        let names = client.list_children(&set).await.unwrap();
+        // Five directories, clock, memory and record.
+        assert_eq!(names.len(), 8, "{part}: {names:?}");
+    }
+}
+
+// promise: zookeeper
+#[tokio::test]
+async fn a_set_whose_znodes_were_deleted_is_formed_again_and_its_tokens_go_on() {
     let address = ZooKeeperServer::shared().await;
     let (ours, theirs) = (connect(&address).await, connect(&address).await);
     let guard = ours.lock("r").ttl(MAX_TTL).acquire().await.unwrap();
-    let granted = Instant::now();
-    let (server, root) = address.split_once('/').unwrap();
-    delete_all(server, &format!("/{root}")).await;
+    let (client, root) = client(&address).await;
+    for path in below(&client, &root).await {
+        _ = client.delete(&path, None).await;
+        // What the services do about it comes between, and some of it is deleted as well.
+        _ = theirs.lock("another").try_acquire().await;
+    }
+    all_nodes_vote(&theirs).await;
     let next = theirs.lock("r").acquire().await.unwrap();
-    assert!(!guard.is_valid() && granted.elapsed() >= MAX_TTL, "{:?}", granted.elapsed());
     assert!(next.token() > guard.token());
 }
 
-/// Deletes a znode, and all that is below it.
-async fn delete_all(server: &str, path: &str) {
-    let client = zookeeper_client::Client::connect(server).await.unwrap();
+/// A client, and the path where everything is kept.
+async fn client(address: &str) -> (Client, String) {
+    let (server, path) = address.split_once('/').unwrap();
+    (Client::connect(server).await.unwrap(), format!("/{path}"))
+}
+
+/// A znode, and all that is below it: before each znode those that are below it.
+async fn below(client: &Client, path: &str) -> Vec<String> {
     let (mut paths, mut at) = (vec![path.to_owned()], 0);
     while at < paths.len() {
         let children = client.list_children(&paths[at]).await.unwrap();
         paths.extend(children.into_iter().map(|child| format!("{}/{child}", paths[at])).collect::<Vec<_>>());
         at += 1;
     }
-    for path in paths.iter().rev() {
-        _ = client.delete(path, None).await;
-    }
+    paths.reverse();
+    paths
 }
