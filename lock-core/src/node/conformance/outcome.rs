@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::step::{FIRST_SLOT, Step};
 use crate::node::{Eviction, LockState, MemberId, NodeError, NodeRecord, Quarantine, Reply, Roster, Seat, Wakeup};
 
 /// What one side replies to a step: without what differs between two clocks, and so comparable.
@@ -17,6 +18,21 @@ pub(super) enum Outcome {
     Inspected(Result<Option<NodeRecord>, Failure>),
     /// What each process heard.
     Heard(Vec<Vec<Wakeup>>),
+}
+
+impl Outcome {
+    /// The rules' replies to a step, beside those of a node without a waiting room: to who wants a slot that is held, it offers no other
+    /// one, and says when that one is free and not the first of all.
+    pub(super) fn of_each_slot(self, step: &Step, node: &Self) -> Self {
+        let (Self::Replied(rules), Self::Replied(node), Step::Requests { operations, .. }) = (&self, node, step) else {
+            return self;
+        };
+        let beside = operations.iter().zip(rules.iter().zip(node)).map(|((lock, _), both)| match both {
+            (Ok(Reply::Held { .. }), Ok(held @ Reply::Held { offer: None, .. })) if *lock >= FIRST_SLOT => Ok(*held),
+            (rules, _) => rules.clone(),
+        });
+        Self::Replied(beside.collect())
+    }
 }
 
 /// An error: the same as another one if it is of the same kind. Messages are the node's own.

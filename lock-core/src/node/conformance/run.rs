@@ -77,6 +77,8 @@ impl Runner<'_> {
             if had_gap && self.lacks.has(Lack::PromptEviction) {
                 memory.advance_clock(EVICTION_GAP);
             }
+            let of_rules =
+                if self.lacks.has(Lack::WaitingRoom) { of_rules.of_each_slot(step, &of_node) } else { of_rules };
             run.difference = difference(of_rules, of_node);
             if run.difference.is_some() {
                 return run;
