@@ -1,4 +1,5 @@
-//! One resource that many read and one writes now and then: how many reads are there, and how long does the writer wait?
+//! One resource that many read and one writes now and then: how many reads are there, and how long does the writer wait? And when does
+//! the last of those that share one hold learn that it is lost?
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,12 +21,17 @@ const WORK: Duration = Duration::from_millis(1);
 /// How long the writer pauses between its turns.
 const PAUSE: Duration = Duration::from_millis(100);
 const WAIT: Duration = Duration::from_secs(10);
+/// The readers that share one hold, and its time to live.
+const SHARING: usize = 400;
+const TTL: Duration = Duration::from_secs(3);
 
 pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
     let (rounds, length) = plan.pick((3, Duration::from_secs(4)), (1, Duration::from_secs(1)));
     let cluster = RedisCluster::start(MASTERS).await;
     let (mut alone, mut excluding, mut reads, mut waits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut told = Vec::new();
     for _ in 0..rounds {
+        told.push(until_all_are_told(&cluster).await?);
         alone.push(run(&cluster, length, Kind::Read, false).await?.reads);
         excluding.push(run(&cluster, length, Kind::Write, false).await?.reads);
         let ran = run(&cluster, length, Kind::Read, true).await?;
@@ -41,7 +47,35 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
         ),
         Row::new(PART, format!("{readers}, and a writer each 100 ms: reads"), Unit::PerSecond, &reads),
         Row::new(PART, format!("{readers}: longest wait of the writer"), Unit::Seconds, &waits),
+        Row::new(
+            PART,
+            format!("{SHARING} readers of one hold that is evicted: the last is told, of their ttl"),
+            Unit::Number,
+            &told,
+        )
+        .own_at_most(0.34),
     ])
+}
+
+/// After which part of their time to live the last of the readers that share one hold learns that they were evicted.
+async fn until_all_are_told(cluster: &RedisCluster) -> Result<f64, BoxError> {
+    let (masters, resource) = (child::urls(cluster), fresh("told"));
+    let locks = LockManager::builder().redis(masters.clone()).ttl(TTL).wait(WAIT).connect().await?;
+    let mut readers = JoinSet::new();
+    for _ in 0..SHARING {
+        let held = locks.read(&resource).acquire().await?;
+        readers.spawn(async move {
+            held.lost().await;
+            Instant::now()
+        });
+    }
+    let operator = LockManager::builder().redis(masters).connect().await?;
+    // Whenever in their rounds of renewal that is.
+    sleep(TTL / 2).await;
+    let evicted = Instant::now();
+    operator.force_release(&resource).await?;
+    let last = readers.join_all().await.into_iter().max().unwrap_or(evicted);
+    Ok((last - evicted).as_secs_f64() / TTL.as_secs_f64())
 }
 
 struct Ran {
