@@ -122,7 +122,7 @@ pub(crate) fn finish_response(
     }
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         if upgrade_not_held.is_first() {
-            tracing::warn!(name: "lock.upgrade_not_held",
+            lock_core::log_event!(warn: "lock.upgrade_not_held",
                 "a lock that is held until the end of the body is not held for the session after an upgrade (101): hold it for \
                  the session instead");
         }

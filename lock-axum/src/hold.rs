@@ -148,7 +148,7 @@ impl PendingSession {
     pub(crate) fn new(guard: &LockGuard, on_lost: OnLost) -> (Hold, Self) {
         let lease = guard.lease();
         if lease.is_adopted() {
-            tracing::error!(name: "lock.session_not_held", token = lease.token().get(),
+            lock_core::log_event!(error: "lock.session_not_held", token = lease.token().get(),
                 "a session cannot hold a lock that was adopted: it ends with the answer; take `adopt` from the outer layer or handler");
         }
         let guard = Arc::new(Mutex::new(Some(guard.share())));
@@ -192,7 +192,7 @@ impl Drop for PendingSession {
             let in_time = timeout(BEGINS_WITHIN, settled).await.is_ok();
             let late = guard.upgrade().and_then(|guard| take(&guard));
             if late.is_some() && !in_time {
-                tracing::warn!(name: "lock.session_not_begun",
+                lock_core::log_event!(warn: "lock.session_not_begun",
                     "the session of a handler has not begun within {BEGINS_WITHIN:?}: its lock is released");
             }
         });
@@ -214,7 +214,7 @@ pub struct MissingHold(());
 
 impl IntoResponse for MissingHold {
     fn into_response(self) -> Response {
-        tracing::error!(name: "lock.no_hold",
+        lock_core::log_event!(error: "lock.no_hold",
             "{self}; add .hold_until_session_end(..) to the layer, and extract one Hold; a handler with #[distributed_lock] takes \
              it as its own parameter, with hold = \"session\"");
         Problem::internal().into_response()

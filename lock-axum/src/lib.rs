@@ -164,7 +164,7 @@
 //!
 //! # Events
 //!
-//! `tracing` events with a target that begins with `lock_axum`:
+//! `tracing` events with a target that begins with `lock_axum`. Each has its name as the field `event`, too, which formatters print:
 //!
 //! | Name | Level | Meaning |
 //! |---|---|---|

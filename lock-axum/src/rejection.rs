@@ -164,7 +164,7 @@ impl IntoResponse for LockRejection {
             Cause::NotDelegated(reason) => Problem::delegation_refused(reason.to_string()).into_response(),
             Cause::Stopped { stopped, retry_after } => stopped.problem(retry_after).into_response(),
             Cause::NoManager => {
-                tracing::error!(name: "lock.no_manager",
+                lock_core::log_event!(error: "lock.no_manager",
                     "no LockManager in the request extensions; add .layer(Extension(locks)) to the router, or `state` to the \
                      attribute if the manager is in the router's state");
                 Problem::internal().into_response()
@@ -187,11 +187,11 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
         LockError::Lost { .. } => Problem::lost(),
         LockError::InvalidResource { reason, .. } => Problem::key_invalid(format!("invalid resource: {reason}")),
         LockError::NotALock { .. } => {
-            tracing::error!(name: "lock.not_a_lock", %error, "the key of a lock holds something else");
+            lock_core::log_event!(error: "lock.not_a_lock", %error, "the key of a lock holds something else");
             Problem::internal()
         }
         LockError::Upgrade { .. } => {
-            tracing::error!(name: "lock.upgrade", "a guarded handler that reads locks the same resource to write");
+            lock_core::log_event!(error: "lock.upgrade", "a guarded handler that reads locks the same resource to write");
             Problem::internal()
         }
         // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
@@ -203,7 +203,7 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
                 LockError::InvalidPermits { reason, .. } => reason,
                 error => error,
             };
-            tracing::error!(name: "lock.misconfigured", error = %reason, "a guarded handler has invalid lock options");
+            lock_core::log_event!(error: "lock.misconfigured", error = %reason, "a guarded handler has invalid lock options");
             Problem::internal()
         }
     }

@@ -36,7 +36,7 @@ impl MissingLease {
     fn new(wanted: &'static str, parts: &Parts) -> Self {
         let missing = Self { wanted, pending: is_pending(parts) };
         if missing.pending {
-            tracing::error!(name: "lock.not_guarded",
+            log_event!(error: "lock.not_guarded",
                 "{missing}; take the {wanted} as a parameter of the handler itself, or put a LockLayer around the handler, whose \
                  lease its extractors see; a request that the handler passes on carries the lease if its parameter is the \
                  Request or Parts itself");
@@ -53,7 +53,7 @@ fn is_pending(parts: &Parts) -> bool {
 impl IntoResponse for MissingLease {
     fn into_response(self) -> Response {
         if !self.pending {
-            tracing::error!(name: "lock.not_guarded",
+            log_event!(error: "lock.not_guarded",
                 "{self}; add .route_layer(LockLayer::new(..)), or #[distributed_lock] without `manager`; a function with \
                  `manager` has its lease in Lease::current()");
         }

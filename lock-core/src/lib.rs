@@ -42,7 +42,8 @@
 //!
 //! # Events
 //!
-//! Failures that no caller sees are `tracing` events under the target `lock_core`, with stable names:
+//! Failures that no caller sees are `tracing` events under the target `lock_core`, with stable names. Each also has its name as the field
+//! `event`, which formatters print. Durations, in events and spans, are numbers of milliseconds, in fields that end with `_ms`.
 //!
 //! | name | level | what happened |
 //! |---|---|---|
@@ -82,7 +83,7 @@
 //!
 //! | name | from | fields |
 //! |---|---|---|
-//! | `lock.acquire` | the call to its end | `template`, `resource`, `attempts`, the votes of the last one (`granted`, `held`, `failed`, `pending`), `waited`, `outcome` as in the metrics |
+//! | `lock.acquire` | the call to its end | `template`, `resource`, `attempts`, the votes of the last one (`granted`, `held`, `failed`, `pending`), `waited_ms`, `outcome` as in the metrics |
 //! | `lock.hold` | the grant to the end of the lease | `template`, `resource`, `token`, `renewals`, `end` as in the metrics |
 //!
 //! Each lock of a set has both. The attempts run in `lock.acquire`, except for those that a set makes for several locks at
@@ -117,6 +118,10 @@
 //! `lock_fence_rejections_total`, by `sink`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+// First: its macro is in scope below.
+#[macro_use]
+mod log_event;
 
 mod buffered_bytes;
 mod cluster;

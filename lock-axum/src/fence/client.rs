@@ -28,13 +28,13 @@ pub(super) fn refused(sink: &'static str, claimant: Claimant, seen: Option<i64>)
 
 /// The response to a claim whose database failed.
 pub(super) fn failed(error: &dyn Error) -> Response {
-    tracing::error!(name: "lock.claim_failed", %error, "the database failed");
+    lock_core::log_event!(error: "lock.claim_failed", %error, "the database failed");
     Problem::internal().into_response()
 }
 
 /// The response to a check at an isolation level where it cannot refuse.
 #[cfg(any(feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
 pub(super) fn cannot_check(error: &dyn Error) -> Response {
-    tracing::error!(name: "lock.claim_failed", %error, "a reader is checked where the check cannot refuse it");
+    lock_core::log_event!(error: "lock.claim_failed", %error, "a reader is checked where the check cannot refuse it");
     Problem::internal().into_response()
 }

@@ -58,7 +58,7 @@ impl StaleToken {
     #[must_use]
     pub fn report(sink: &'static str, claimant: impl Into<Claimant>, seen: Option<u64>) -> Self {
         let claimant = claimant.into();
-        tracing::warn!(name: "lock.stale_token", sink, token = claimant.token().get(), seen,
+        lock_core::log_event!(warn: "lock.stale_token", sink, token = claimant.token().get(), seen,
             "the resource refused a holder whose lock has passed to another");
         #[cfg(feature = "metrics")]
         count_rejection(sink);

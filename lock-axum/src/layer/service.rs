@@ -183,7 +183,7 @@ impl Config {
             ResourceError::Key(error) => LockRejection::from(error).into_response(),
             ResourceError::AmbiguousPathParameter(parameter) => {
                 if self.ambiguous_path_parameter.is_first() {
-                    tracing::error!(name: "lock.ambiguous_path_parameter", parameter,
+                    lock_core::log_event!(error: "lock.ambiguous_path_parameter", parameter,
                         "the template of a LockLayer names a path parameter that the route has more than once, as of nested routers, so \
                         every request is answered with 500; rename one of them");
                 }
@@ -191,7 +191,7 @@ impl Config {
             }
             ResourceError::NoPathParameter(parameter) => {
                 if self.no_path_parameter.is_first() {
-                    tracing::error!(name: "lock.no_path_parameter", parameter,
+                    lock_core::log_event!(error: "lock.no_path_parameter", parameter,
                         "the template of a LockLayer names a path parameter that the route does not have, so every request is \
                         answered with 500; apply the layer to routes with that parameter");
                 }

@@ -4,49 +4,51 @@ use tokio::time::Instant;
 
 use super::MemberState;
 use crate::error::{NodeError, NotMember};
+use crate::log_event::milliseconds;
 use crate::node::{NodeRecord, RecordWrite, Roster, SetId};
 
 /// A node is something else to this client than before.
 pub(super) fn state_changed(name: &str, state: &MemberState) {
     match state {
-        MemberState::Admitted { .. } => tracing::debug!(name: "lock.node_admitted", node = name, "a node votes"),
+        MemberState::Admitted { .. } => log_event!(debug: "lock.node_admitted", node = name, "a node votes"),
         MemberState::Quarantined(until) => {
-            let remaining = until.saturating_duration_since(Instant::now());
-            tracing::debug!(name: "lock.node_in_quarantine", node = name, ?remaining, "a node is in quarantine and grants no locks");
+            let remaining_ms = milliseconds(until.saturating_duration_since(Instant::now()));
+            log_event!(debug: "lock.node_in_quarantine", node = name, remaining_ms, "a node is in quarantine and grants no locks");
         }
         MemberState::Away(error) => {
-            tracing::warn!(name: "lock.node_away", node = name, %error, "a node is not reachable");
+            log_event!(warn: "lock.node_away", node = name, %error, "a node is not reachable");
         }
         MemberState::NotMember(NotMember::Behind) | MemberState::Joining => {}
         MemberState::NotMember(reason @ (NotMember::MajorityForgot { .. } | NotMember::Emptied { .. })) => {
-            tracing::error!(name: "lock.majority_forgot", node = name, "{reason}");
+            log_event!(error: "lock.majority_forgot", node = name, %reason, "a majority of the members lost their data");
         }
         MemberState::NotMember(reason @ NotMember::FormedOver { .. }) => {
-            tracing::error!(name: "lock.set_ended", node = name, "{reason}");
+            log_event!(error: "lock.set_ended", node = name, %reason, "another set was formed over this one");
         }
         MemberState::NotMember(reason) => {
-            tracing::warn!(name: "lock.not_a_member", node = name, %reason, "a node does not belong to the set");
+            log_event!(warn: "lock.not_a_member", node = name, %reason, "a node does not belong to the set");
         }
         MemberState::Refused(refusal) => {
-            tracing::error!(name: "lock.node_refused", node = name, %refusal, "a node was refused");
+            log_event!(error: "lock.node_refused", node = name, %refusal, "a node was refused");
         }
     }
 }
 
 /// The client counts by another roster. `chose`: it was there when the roster was chosen.
 pub(super) fn roster_changed(before: Option<(SetId, u64)>, roster: &Roster, chose: bool) {
-    let (Roster { set, generation, max_ttl, .. }, members) = (roster, roster.addresses());
+    let (Roster { set, generation, .. }, members) = (roster, roster.addresses());
+    let max_ttl_ms = milliseconds(roster.max_ttl);
     match before {
         None if chose && *generation == 1 => {
-            tracing::info!(name: "lock.set_formed", %set, generation, ?members, "a new set was formed");
+            log_event!(info: "lock.set_formed", %set, generation, ?members, "a new set was formed");
         }
         None if !chose => {
-            tracing::debug!(name: "lock.roster_changed", %set, generation, ?max_ttl, ?members, "the members are known");
+            log_event!(debug: "lock.roster_changed", %set, generation, max_ttl_ms, ?members, "the members are known");
         }
         Some((before, _)) if before == *set => {
-            tracing::info!(name: "lock.roster_changed", %set, generation, ?max_ttl, ?members, "the members changed");
+            log_event!(info: "lock.roster_changed", %set, generation, max_ttl_ms, ?members, "the members changed");
         }
-        _ => tracing::error!(name: "lock.set_formed", %set, generation, ?members,
+        _ => log_event!(error: "lock.set_formed", %set, generation, ?members,
             "the set was formed again, because nodes lost their data or are missing"),
     }
 }
@@ -55,21 +57,21 @@ pub(super) fn roster_changed(before: Option<(SetId, u64)>, roster: &Roster, chos
 pub(super) fn written(name: &str, write: &RecordWrite, record: &NodeRecord) {
     let (Some(floor), Some((member, quarantine))) = (write.floor, write.begin.first()) else { return };
     let generation = record.roster.as_ref().map(|roster| roster.generation);
-    tracing::warn!(name: "lock.member_replaced", node = name, %member, generation, floor, ?quarantine,
+    log_event!(warn: "lock.member_replaced", node = name, %member, generation, floor, quarantine_ms = milliseconds(*quarantine),
         "a node joined the set; it grants no lock until every lock has ended that was granted without it");
 }
 
 /// A node that is admitted would not grant or renew a lock.
 pub(super) fn cannot_vote(name: &str, error: &NodeError) {
-    tracing::error!(name: "lock.node_cannot_vote", node = name, %error, "a node is admitted, but cannot grant and renew locks");
+    log_event!(error: "lock.node_cannot_vote", node = name, %error, "a node is admitted, but cannot grant and renew locks");
 }
 
 /// The cause is gone for which a node would not grant or renew a lock.
 pub(super) fn votes_again(name: &str) {
-    tracing::info!(name: "lock.node_votes_again", node = name, "a node can grant and renew locks again");
+    log_event!(info: "lock.node_votes_again", node = name, "a node can grant and renew locks again");
 }
 
 /// A node refused what has to be done for the membership.
 pub(super) fn step_failed(name: &str, error: &NodeError) {
-    tracing::warn!(name: "lock.record_not_written", node = name, %error, "the record of a node could not be read or written");
+    log_event!(warn: "lock.record_not_written", node = name, %error, "the record of a node could not be read or written");
 }

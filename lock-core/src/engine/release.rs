@@ -170,7 +170,7 @@ impl Release {
     fn set_verdict(&mut self, verdict: Verdict) {
         if self.verdict.is_none() && verdict == Verdict::Unknown && self.was_granted {
             let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
-            tracing::warn!(name: "lock.release_failed", key, "no majority acknowledged a release within the node timeout");
+            log_event!(warn: "lock.release_failed", key, "no majority acknowledged a release within the node timeout");
         }
         self.verdict.get_or_insert(verdict);
     }
@@ -275,7 +275,7 @@ async fn when_reachable(
         () = again => Some(node),
         () = sleep_until(expires) => {
             let (name, key) = (cluster.members[node].node.name(), cluster.reporter.shown(key));
-            tracing::debug!(name: "lock.release_given_up", node = name, key, %error,
+            log_event!(debug: "lock.release_given_up", node = name, key, %error,
                 "could not deliver a release; the key was left to expire");
             None
         }

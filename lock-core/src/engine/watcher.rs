@@ -108,7 +108,7 @@ impl Watcher {
                     if home.answers.load(Ordering::Acquire) != answers {
                         silence = Silence::none();
                     } else if silence.goes_on() && home.move_to(&Handle::current(), tenure) {
-                        tracing::warn!(name: "lock.runtime_stalled", "the runtime that kept the connections and renewed \
+                        log_event!(warn: "lock.runtime_stalled", "the runtime that kept the connections and renewed \
                             the leases did not run; another one took over");
                     }
                 }

@@ -135,7 +135,7 @@ impl ForceRelease {
         let evicted: Vec<HolderTag> = holders.iter().map(Holder::tag).collect();
         let forced = ForcedRelease { token: FencingToken::new(token), evicted, freed_on: freed_on.collect() };
         let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
-        tracing::warn!(name: "lock.force_released", key, token, evicted = ?forced.evicted, freed_on = ?forced.freed_on,
+        log_event!(warn: "lock.force_released", key, token, evicted = ?forced.evicted, freed_on = ?forced.freed_on,
             "a lock was taken from its holder");
         forced
     }

@@ -90,7 +90,7 @@ impl Inner {
             && !self.warned_of_order.swap(true, Ordering::Relaxed)
         {
             let reporter = &self.engine.cluster.reporter;
-            tracing::warn!(name: "lock.nested_out_of_order",
+            log_event!(warn: "lock.nested_out_of_order",
                 resource = reporter.shown(resource.as_str()), held = reporter.shown(held.resource()),
                 "a lock is acquired inside the scope of one whose name comes after it: callers that nest the two in opposite \
                  orders wait for each other until their `wait` is over; acquire both with lock_all, or nest locks in the order \

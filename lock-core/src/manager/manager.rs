@@ -73,7 +73,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let held = self.leases.all().len();
         if held > 0 && !self.engine.closing.is_cancelled() {
-            tracing::warn!(name: "lock.manager_dropped", held,
+            log_event!(warn: "lock.manager_dropped", held,
                 "a lock manager was dropped while its locks are held; make one for the whole service, and keep it: locks of a manager in \
                 memory exclude nobody else");
         }

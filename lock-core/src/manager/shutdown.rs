@@ -156,7 +156,7 @@ impl LockManager {
         engine.finished.cancel();
         engine.home.end().await;
         if revoked > 0 {
-            tracing::warn!(name: "lock.shutdown_revoked", revoked, "leases were revoked at the end of the shutdown grace");
+            log_event!(warn: "lock.shutdown_revoked", revoked, "leases were revoked at the end of the shutdown grace");
         }
         ShutdownReport { released: holders.saturating_sub(revoked), revoked }
     }

@@ -4,6 +4,7 @@ use tracing::field::Empty;
 
 use super::{AcquireBegan, AcquireEnded, AcquireOutcome, AttemptBegan, Reporter};
 use crate::error::{LockError, Vote};
+use crate::log_event::milliseconds;
 use crate::mutex::Mutex;
 use crate::options::LockOptions;
 
@@ -45,7 +46,7 @@ impl<'a> Acquiring<'a> {
             held = Empty,
             failed = Empty,
             pending = Empty,
-            waited = Empty,
+            waited_ms = Empty,
             outcome = Empty
         );
         Self {
@@ -105,7 +106,7 @@ impl<'a> Acquiring<'a> {
         for (field, count) in votes.iter().flat_map(|counts| VOTES.iter().zip(counts)) {
             self.span.record(*field, count);
         }
-        self.span.record("waited", tracing::field::debug(self.started.elapsed()));
+        self.span.record("waited_ms", milliseconds(self.started.elapsed()));
         self.span.record("outcome", self.outcome.as_str());
     }
 }

@@ -7,6 +7,7 @@ use tracing::field::{Empty, display};
 
 use super::{HandedOver, HoldBegan, HoldEnd, HoldEnded, OTHER, RenewalEnded, RenewalOutcome, Reporter};
 use crate::error::{LossReason, NodeError};
+use crate::log_event::milliseconds;
 use crate::mutex::Mutex;
 use crate::options::LockOptions;
 use crate::resource::Resource;
@@ -66,8 +67,8 @@ impl Hold {
         let was_unanswered = self.is_unanswered.swap(false, Ordering::Relaxed);
         if late >= ttl / 3 && !was_unanswered {
             self.in_spans(|| {
-                tracing::warn!(name: "lock.renewal_late", resource = self.resource(), template = self.template(),
-                    token = self.token.get(), ?late,
+                log_event!(warn: "lock.renewal_late", resource = self.resource(), template = self.template(),
+                    token = self.token.get(), late_ms = milliseconds(late),
                     "a lease was renewed late, because this process or its runtime was held up");
             });
         }
@@ -81,8 +82,8 @@ impl Hold {
         if !remaining.is_zero() {
             let (node, error) = first_error.map(|(node, error)| (node, display(error))).unzip();
             self.in_spans(|| {
-                tracing::warn!(name: "lock.renewal_unknown", resource = self.resource(), template = self.template(),
-                    token = self.token.get(), ?remaining, node, error,
+                log_event!(warn: "lock.renewal_unknown", resource = self.resource(), template = self.template(),
+                    token = self.token.get(), remaining_ms = milliseconds(remaining), node, error,
                     "too few nodes took part in a renewal; the lease is still valid, and the renewal is retried");
             });
         }
@@ -104,7 +105,7 @@ impl Hold {
         self.reporter.report(|observer| observer.hold_ended(&HoldEnded { template, reason, held }));
         if reason != LossReason::Released {
             self.in_spans(|| {
-                tracing::error!(name: "lock.lost", resource = self.resource(), template, token = self.token.get(), %reason,
+                log_event!(error: "lock.lost", resource = self.resource(), template, token = self.token.get(), %reason,
                     "a lease was lost");
             });
         }

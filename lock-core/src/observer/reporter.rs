@@ -40,7 +40,7 @@ impl Reporter {
         for observer in &self.observers {
             let told = catch_unwind(AssertUnwindSafe(|| tell(&**observer)));
             if told.is_err() && !self.panicked.swap(true, Ordering::Relaxed) {
-                tracing::error!(name: "lock.observer_panicked",
+                log_event!(error: "lock.observer_panicked",
                     "an observer panicked; locks are not affected, and further panics are not logged");
             }
         }

@@ -64,7 +64,7 @@ impl Listening {
         if self.cluster.no_majority_wakes() && !self.logged_silent.swap(true, Ordering::Relaxed) {
             let silent = self.cluster.members.iter().filter(|member| member.is_silent());
             let nodes: Vec<&str> = silent.map(|member| member.node.name()).collect();
-            tracing::warn!(name: "lock.node_does_not_call", ?nodes, %error,
+            log_event!(warn: "lock.node_does_not_call", ?nodes, %error,
                 "nodes cannot wake this process when a lock is free; callers that wait poll it instead");
         }
     }
@@ -100,7 +100,7 @@ impl Listening {
         if !nodes.is_empty() && !self.majority_is_heard() && !self.logged_unheard.swap(true, Ordering::Relaxed) {
             let unheard = self.cluster.members.iter().filter(|member| !member.is_heard());
             let nodes: Vec<&str> = unheard.map(|member| member.node.name()).collect();
-            tracing::warn!(name: "lock.node_does_not_call", ?nodes, error = "their wake-ups do not arrive in time",
+            log_event!(warn: "lock.node_does_not_call", ?nodes, error = "their wake-ups do not arrive in time",
                 "nodes offered a lock that this process waits for, and it did not hear of that; callers that wait poll it instead");
         }
     }

@@ -43,11 +43,14 @@ impl Events {
         Self { recorded, _recording: recording }
     }
 
-    /// All events with this name so far.
+    /// All events with this name so far. Each has it as a field, too: that is what is seen of it in a log.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<Event> {
         let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
-        recorded.iter().filter(|event| event.name == name).cloned().collect()
+        let named: Vec<_> = recorded.iter().filter(|event| event.name == name).cloned().collect();
+        let has_field = |event: &Event| event.fields.contains(&format!(" event={name:?}"));
+        assert!(named.iter().all(has_field), "no field `event`: {named:?}");
+        named
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn sweep(session: Arc<Session>, gone: CancellationToken, node: 
         // Once is enough for a connection.
         if row.is_some_and(|row| column(&row, 1) == Ok(true)) && !has_warned {
             has_warned = true;
-            tracing::warn!(name: "lock.old_snapshot", node,
+            log_event!(warn: "lock.old_snapshot", node,
                 "a transaction of the database has been open for a minute; locks become slower until it ends, because rows of \
                  released ones cannot be removed. Find it in pg_stat_activity (backend_xmin); idle_in_transaction_session_timeout \
                  ends such transactions");

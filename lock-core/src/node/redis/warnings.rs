@@ -22,7 +22,7 @@ impl Warnings {
     pub(super) fn note_mute(&self, error: Option<&NodeError>) {
         let was_known = self.calls_nobody.swap(error.is_some(), Ordering::Relaxed);
         if let (Some(error), false) = (error, was_known) {
-            tracing::warn!(name: "lock.node_calls_nobody", node = self.node, %error,
+            log_event!(warn: "lock.node_calls_nobody", node = self.node, %error,
                 "a node wakes nobody when this process releases a lock, because the user may not PUBLISH; those who wait poll it");
         }
     }
@@ -32,7 +32,7 @@ impl Warnings {
         if let Err(error) = tells_loss
             && !self.tells_no_loss.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!(name: "lock.node_does_not_tell_losses", node = %self.node, %error,
+            log_event!(warn: "lock.node_does_not_tell_losses", node = %self.node, %error,
                 "the server does not say when it loses its data (CLIENT TRACKING); only inspections notice that");
         }
     }

@@ -17,6 +17,7 @@ mod force_release;
 mod inspections;
 mod lease_lifecycle;
 mod local_queue;
+mod logs;
 mod metrics;
 mod minority_faults;
 mod node_queues;

@@ -30,8 +30,8 @@ async fn an_acquisition_and_a_hold_are_spans_in_the_callers() {
     let guard = request.acquire().instrument(info_span!("request")).await.unwrap();
     let acquire = only(&traces, "lock.acquire");
     assert_eq!((acquire.level, acquire.parent, acquire.is_closed), (Level::DEBUG, Some("request"), true));
-    let names = ["template", "resource", "attempts", "granted", "held", "failed", "pending", "waited", "outcome"];
-    assert_eq!(fields(&acquire, names), ["stock:{sku}", "stock:42", "1", "4", "0", "0", "1", "0ns", "acquired"]);
+    let names = ["template", "resource", "attempts", "granted", "held", "failed", "pending", "waited_ms", "outcome"];
+    assert_eq!(fields(&acquire, names), ["stock:{sku}", "stock:42", "1", "4", "0", "0", "1", "0.0", "acquired"]);
 
     let hold = only(&traces, "lock.hold");
     assert_eq!((hold.level, hold.parent, hold.is_closed), (Level::DEBUG, Some("request"), false));
@@ -66,7 +66,7 @@ async fn an_acquisition_that_is_dropped_ends_its_span_as_cancelled() {
     let waiting = tokio::time::timeout(Duration::from_secs(1), locks.lock("r").acquire());
     assert!(waiting.await.is_err());
     let acquire = only(&traces, "lock.acquire");
-    assert_eq!(fields(&acquire, ["attempts", "waited", "outcome"]), ["0", "1s", "cancelled"]);
+    assert_eq!(fields(&acquire, ["attempts", "waited_ms", "outcome"]), ["0", "1000.0", "cancelled"]);
     assert!(acquire.is_closed);
 }
 

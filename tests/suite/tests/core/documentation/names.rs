@@ -34,16 +34,43 @@ fn quoted(sources: &[String], beginning: &str) -> BTreeSet<String> {
     literals.filter(|text| text.starts_with(beginning)).filter(is_name).map(str::to_owned).collect()
 }
 
+/// An event that a source logs.
+struct Logged<'a> {
+    level: &'a str,
+    name: &'a str,
+    message: String,
+}
+
+/// The events of a source: those that `log_event!` logs, which gives them their names.
+fn logged<'a>(source: &'a str) -> Vec<Logged<'a>> {
+    let parse = |call: &'a str| {
+        let (level, rest) = call.split_once(": \"")?;
+        let (name, rest) = rest.split_once('"')?;
+        // The message is the last argument. It goes on in the next line behind a backslash.
+        let arguments = rest.split_once("\")")?.0.replace("\\\"", "'");
+        let message = arguments.rsplit('"').next()?.split("\\\n").map(str::trim_start).collect();
+        Some(Logged { level, name, message })
+    };
+    source.split("log_event!(").skip(1).filter_map(parse).collect()
+}
+
+/// `log_event!` gives an event the field without which its name is in no log.
+#[test]
+fn every_event_is_logged_with_its_name() {
+    let levels = ["trace", "debug", "info", "warn", "error", "event"];
+    let others = sources().into_iter().flat_map(|source| {
+        let calls = levels.iter().filter(move |level| source.contains(&format!("tracing::{level}!(")));
+        calls.copied().collect::<Vec<_>>()
+    });
+    assert_eq!(others.collect::<Vec<_>>(), [""; 0]);
+}
+
 #[test]
 fn every_event_is_documented_with_its_levels() {
     let (sources, rows) = (sources(), rows("# Events"));
     let mut levels: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for source in &sources {
-        for logged in source.split("tracing::").skip(1) {
-            let Some((level, arguments)) = logged.split_once("!(") else { continue };
-            let Some(rest) = arguments.trim_start().strip_prefix("name: \"") else { continue };
-            levels.entry(rest.split('"').next().unwrap().to_owned()).or_default().insert(level);
-        }
+    for Logged { level, name, .. } in sources.iter().flat_map(|source| logged(source)) {
+        levels.entry(name.to_owned()).or_default().insert(level);
     }
     assert!(levels.len() > 30, "{levels:?}");
     assert_eq!(levels.keys().collect::<Vec<_>>(), rows.keys().collect::<Vec<_>>());
@@ -60,6 +87,32 @@ fn every_metric_is_documented() {
     let metrics = quoted(&with_metrics, "lock_");
     assert!(metrics.len() > 8, "{metrics:?}");
     assert_eq!(metrics, rows("# Metrics").into_keys().collect());
+}
+
+/// Who searches a log, or found a line in it, has the message of an event before the eyes.
+#[test]
+fn the_runbooks_show_the_messages_of_events() {
+    let (sources, runbooks) = (sources(), page("docs/operations.md"));
+    let all: Vec<Logged<'_>> = sources.iter().flat_map(|source| logged(source)).collect();
+    let rows = runbooks.lines().filter_map(|line| line.strip_prefix("| `lock."));
+    let rows: Vec<(String, &str)> = rows
+        .map(|row| {
+            let (name, rest) = row.split_once('`').unwrap();
+            let cell =
+                rest.split(" | ").find(|cell| cell.ends_with('”')).unwrap_or_else(|| panic!("no message in {row}"));
+            (format!("lock.{name}"), cell.trim_matches(['“', '”']))
+        })
+        .collect();
+    assert!(rows.len() > 15, "{rows:?}");
+    for (name, shown) in rows {
+        let messages = all.iter().filter(|event| event.name == name).map(|event| &event.message);
+        // A long message is shown from its beginning.
+        let fits = |message: &String| match shown.strip_suffix(" …") {
+            Some(beginning) => message.starts_with(beginning),
+            None => message == shown,
+        };
+        assert!(messages.clone().any(fits), "{name} says {:?}", messages.collect::<Vec<_>>());
+    }
 }
 
 #[test]
