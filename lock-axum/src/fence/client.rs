@@ -21,6 +21,15 @@ pub(super) fn has_a_snapshot(level: &str) -> bool {
     matches!(level, "repeatable read" | "serializable")
 }
 
+/// To be called before a claim or a check. The metric of its sink then begins at zero: if it began with the first refusal, that would be no
+/// increase.
+pub(super) fn may_be_refused(sink: &'static str) {
+    #[cfg(feature = "metrics")]
+    drop(super::stale_token::rejections(sink));
+    #[cfg(not(feature = "metrics"))]
+    let _ = sink;
+}
+
 /// Reports a claim that changed no row, with what [`SEEN`] returned.
 pub(super) fn refused(sink: &'static str, claimant: Claimant, seen: Option<i64>) -> StaleToken {
     StaleToken::report(sink, claimant, seen.and_then(|seen| u64::try_from(seen).ok()))

@@ -3,7 +3,7 @@
 use ::rusqlite::{OptionalExtension as _, Transaction, params};
 use lock_core::Lease;
 
-use super::client::{SEEN, refused};
+use super::client::{SEEN, may_be_refused, refused};
 use super::{CHECK, CLAIM, Claimant};
 
 /// Claims the resource of a lock for the holder of `lease`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
@@ -62,6 +62,7 @@ pub fn claim(transaction: &Transaction<'_>, lease: &Lease) -> Result<(), ClaimEr
 ///
 /// As [`claim`].
 pub fn claim_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(), ClaimError> {
+    may_be_refused("sqlite");
     if transaction.execute(CLAIM, params![claimant.resource(), claimant.token().as_i64()])? > 0 {
         return Ok(());
     }
@@ -113,6 +114,7 @@ pub fn check(transaction: &Transaction<'_>, lease: &Lease) -> Result<(), ClaimEr
 ///
 /// As [`check`].
 pub fn check_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(), ClaimError> {
+    may_be_refused("sqlite");
     let values = params![claimant.resource(), claimant.token().as_i64()];
     let seen: Option<i64> = transaction.query_row(CHECK, values, |row| row.get(0)).optional()?;
     if seen.is_none() { Ok(()) } else { Err(refused("sqlite", claimant.clone(), seen).into()) }

@@ -6,7 +6,7 @@ macro_rules! claims {
         use ::$sqlx::{Postgres, Row as _, Transaction, query, query_scalar};
         use lock_core::Lease;
 
-        use super::client::{CHECK_AND_LEVEL, SEEN, has_a_snapshot, refused};
+        use super::client::{CHECK_AND_LEVEL, SEEN, has_a_snapshot, may_be_refused, refused};
         use super::{CLAIM, Claimant};
 
         /// Claims the resource of a lock for the holder of `lease`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
@@ -50,6 +50,7 @@ macro_rules! claims {
             transaction: &mut Transaction<'_, Postgres>,
             claimant: &Claimant,
         ) -> Result<(), ClaimError> {
+            may_be_refused("postgres");
             let claim = query(CLAIM).bind(claimant.resource()).bind(claimant.token().as_i64());
             if claim.execute(&mut **transaction).await?.rows_affected() > 0 {
                 return Ok(());
@@ -90,6 +91,7 @@ macro_rules! claims {
             transaction: &mut Transaction<'_, Postgres>,
             claimant: &Claimant,
         ) -> Result<(), CheckError> {
+            may_be_refused("postgres");
             let check = query(CHECK_AND_LEVEL).bind(claimant.resource()).bind(claimant.token().as_i64());
             let row = check.fetch_one(&mut **transaction).await?;
             let (level, seen): (String, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);

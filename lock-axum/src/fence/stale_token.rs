@@ -61,7 +61,7 @@ impl StaleToken {
         lock_core::log_event!(warn: "lock.stale_token", sink, token = claimant.token().get(), seen,
             "the resource refused a holder whose lock has passed to another");
         #[cfg(feature = "metrics")]
-        count_rejection(sink);
+        rejections(sink).increment(1);
         Self { claimant, seen }
     }
 
@@ -91,10 +91,10 @@ impl IntoResponse for StaleToken {
 }
 
 #[cfg(feature = "metrics")]
-fn count_rejection(sink: &'static str) {
+pub(super) fn rejections(sink: &'static str) -> metrics::Counter {
     const REJECTIONS: &str = "lock_fence_rejections_total";
     metrics::describe_counter!(REJECTIONS, metrics::Unit::Count, "Claims that were refused, by what refused them");
-    metrics::counter!(REJECTIONS, "sink" => sink).increment(1);
+    metrics::counter!(REJECTIONS, "sink" => sink)
 }
 
 struct Seen(Option<u64>);

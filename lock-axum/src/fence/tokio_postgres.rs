@@ -4,7 +4,7 @@ use ::tokio_postgres::Transaction;
 use ::tokio_postgres::types::Type;
 use lock_core::Lease;
 
-use super::client::{CHECK_AND_LEVEL, SEEN, has_a_snapshot, refused};
+use super::client::{CHECK_AND_LEVEL, SEEN, has_a_snapshot, may_be_refused, refused};
 use super::{CLAIM, Claimant};
 
 /// Claims the resource of a lock for the holder of `lease`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
@@ -62,6 +62,7 @@ pub async fn claim(transaction: &Transaction<'_>, lease: &Lease) -> Result<(), C
 ///
 /// As [`claim`].
 pub async fn claim_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(), ClaimError> {
+    may_be_refused("postgres");
     let resource = claimant.resource();
     let values = [(&resource as _, Type::TEXT), (&claimant.token().as_i64() as _, Type::INT8)];
     if transaction.execute_typed(CLAIM, &values).await? > 0 {
@@ -116,6 +117,7 @@ pub async fn check(transaction: &Transaction<'_>, lease: &Lease) -> Result<(), C
 ///
 /// As [`check`].
 pub async fn check_for(transaction: &Transaction<'_>, claimant: &Claimant) -> Result<(), CheckError> {
+    may_be_refused("postgres");
     let resource = claimant.resource();
     let values = [(&resource as _, Type::TEXT), (&claimant.token().as_i64() as _, Type::INT8)];
     // It has one row, always.

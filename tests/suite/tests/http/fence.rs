@@ -353,6 +353,15 @@ async fn a_refused_claim_is_counted_by_its_sink() {
     assert_eq!(series, [by("invoices", 1), by("sqlite", 2)]);
 }
 
+/// Prometheus does not see the first refusal otherwise.
+#[tokio::test]
+async fn the_count_of_refused_claims_begins_at_zero() {
+    let (leases, recorder, mut db) = (leases(1).await, DebuggingRecorder::new(), in_memory());
+    with_local_recorder(&recorder, || claim(&db.transaction().unwrap(), &leases[0]).unwrap());
+    let values: Vec<_> = recorder.snapshotter().snapshot().into_vec().into_iter().map(|(.., value)| value).collect();
+    assert_eq!(values, [DebugValue::Counter(0)]);
+}
+
 #[tokio::test]
 async fn the_largest_token_fits_the_table() {
     let db = in_memory();
