@@ -86,7 +86,7 @@ done
 # The tests of the page of examples/inventory look at it in a browser.
 need chromium Chromium chromium chromium-browser google-chrome
 
-# The dashboard of examples/inventory asks a Prometheus that scrapes it.
+# The dashboard and the alerts of examples/inventory ask a Prometheus that scrapes it.
 need prometheus Prometheus prometheus
 
 # One test runs a client in Node.js beside ours. It says so when it cannot.

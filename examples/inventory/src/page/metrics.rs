@@ -9,8 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::proof::RunError;
 
-/// The upper bounds of the buckets of all durations, in seconds: from the vote of a master in memory to the longest hold.
-const BUCKETS: [f64; 13] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0];
+/// The upper bounds of the buckets of all durations, in seconds: from the vote of a master in memory to the longest `max_hold`. They are
+/// close to each other around 2 s, the default `wait`, so that the alert on waits sees how near they come.
+const BUCKETS: [f64; 20] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0,
+    30.0, 60.0,
+];
 /// Values that were recorded since take memory until they are sorted into the buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 

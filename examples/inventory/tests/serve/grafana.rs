@@ -1,68 +1,21 @@
 //! The dashboard of `grafana.json`, against a real Prometheus that scrapes the service.
 
-use std::{
-    io::{BufRead, BufReader},
-    ops::Deref,
-    process::{Child, ChildStdout, Command, Stdio},
-    time::Duration,
-};
+use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    client::{Client, LIMIT, happened},
+    client::{LIMIT, happened},
+    program::Program,
     prometheus::Prometheus,
 };
 
 const DASHBOARD: &str = include_str!("../../grafana.json");
 /// Between two looks at panels.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// `inventory serve`, as users start it. It ends when this is dropped.
-struct Program {
-    client: Client,
-    process: Child,
-    _stdout: BufReader<ChildStdout>,
-    _directory: TempDir,
-}
-
-impl Program {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_inventory"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--database"])
-            .arg(directory.path().join("shop.sqlite"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://").unwrap().parse().unwrap();
-        Self { client: Client { address }, process, _stdout: stdout, _directory: directory }
-    }
-}
-
-impl Deref for Program {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.client
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        _ = self.process.kill();
-        _ = self.process.wait();
-    }
-}
 
 /// The queries of the panels, with the panels' titles, and with values for the variables that Grafana replaces.
 fn queries() -> Vec<(String, String)> {
@@ -78,6 +31,17 @@ fn queries() -> Vec<(String, String)> {
         }));
     }
     queries
+}
+
+/// The number that a counter has reached depends on when its process started.
+#[test]
+fn no_panel_shows_a_counter_that_only_grows() {
+    for (title, query) in queries() {
+        for (at, _) in query.match_indices("_total") {
+            let before = query[..at].trim_end_matches(|c: char| c.is_ascii_lowercase() || c == '_');
+            assert!(before.ends_with("rate(") || before.ends_with("increase("), "{title}: {query}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -120,5 +84,8 @@ async fn every_panel_of_the_dashboard_shows_what_happened() {
     assert_eq!(names.len(), 11, "{names:?}");
     for name in names {
         assert!(DASHBOARD.contains(name), "no panel shows {name}");
+    } // The default of `wait`, what is near it, and the longest holds.
+    for bound in ["0.25", "1.5", "2", "2.5", "10", "30", "60"] {
+        assert!(metrics.contains(&format!("le=\"{bound}\"")), "no bucket ends at {bound} s");
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, but not in their helper functions")]
 
 mod access;
+mod alerts;
 mod browser;
 mod chromium;
 mod client;
@@ -10,6 +11,7 @@ mod dashboard;
 mod grafana;
 mod masters;
 mod pages;
+mod program;
 mod prometheus;
 mod proof;
 mod service;

@@ -29,12 +29,19 @@ impl Prometheus {
     ///
     /// If Prometheus is not installed.
     pub(crate) async fn scraping(target: SocketAddr) -> Self {
+        Self::alerting(target, "groups: []").await
+    }
+
+    /// As [`scraping`](Self::scraping), with rules that are evaluated every second.
+    pub(crate) async fn alerting(target: SocketAddr, rules: &str) -> Self {
         let data = tempfile::tempdir().unwrap();
+        fs::write(data.path().join("rules.yml"), rules).unwrap();
         let config = data.path().join("prometheus.yml");
         // JSON is YAML.
         let job = json!({ "job_name": "shop", "static_configs": [{ "targets": [target.to_string()] }] });
         let settings = json!({
-            "global": { "scrape_interval": "1s", "scrape_timeout": "1s" },
+            "global": { "scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s" },
+            "rule_files": ["rules.yml"],
             "scrape_configs": [job],
         });
         fs::write(&config, settings.to_string()).unwrap();

@@ -103,6 +103,18 @@ fn every_link_leads_to_a_file_and_a_heading() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+#[test]
+fn every_alert_has_a_runbook() {
+    let rules = page("examples/inventory/rules.yml");
+    let alerts = rules.matches("- alert: ").count();
+    let runbooks: Vec<_> = rules.lines().filter_map(|line| line.trim().strip_prefix("runbook: ")).collect();
+    assert!(alerts >= 5 && runbooks.len() == alerts, "{alerts} alerts, {runbooks:?}");
+    for runbook in runbooks {
+        let (path, heading) = runbook.split_once('#').unwrap();
+        assert!(has_anchor(&page(path), heading), "{runbook}");
+    }
+}
+
 /// What stands between the first two pairs of asterisks of a line that begins like this, and what follows.
 fn bold_after<'a>(line: &'a str, beginning: &str) -> Option<(&'a str, &'a str)> {
     line.strip_prefix(beginning)?.strip_prefix("**")?.split_once("**")

@@ -116,14 +116,14 @@ fn the_runbooks_show_the_messages_of_events() {
 }
 
 #[test]
-fn the_runbooks_and_the_dashboard_name_no_other_event_or_metric() {
+fn the_runbooks_the_dashboard_and_the_alerts_name_no_other_event_or_metric() {
     let headings = ["# Events", "# Spans", "# Metrics"].into_iter();
     let known: BTreeSet<String> = headings.flat_map(|heading| rows(heading).into_keys()).collect();
     let runbooks = page("docs/operations.md");
     let named = runbooks.split('`').skip(1).step_by(2);
     let events: BTreeSet<&str> = named.filter(|name| name.starts_with("lock.")).collect();
-    let dashboard = page("examples/inventory/grafana.json");
-    let words = dashboard.split(|c: char| !c.is_ascii_lowercase() && c != '_').filter(|word| word.starts_with("lock_"));
+    let shown = page("examples/inventory/grafana.json") + &page("examples/inventory/rules.yml");
+    let words = shown.split(|c: char| !c.is_ascii_lowercase() && c != '_').filter(|word| word.starts_with("lock_"));
     let metrics: BTreeSet<&str> =
         words.map(|word| word.trim_end_matches("_bucket").trim_end_matches("_count")).collect();
     assert!(events.len() > 12 && metrics.len() > 5, "{events:?}, {metrics:?}");
