@@ -50,10 +50,13 @@ impl Traces {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All spans and events with this name so far.
+    /// All spans and events with this name so far. Events of locks have it as a field, too: that is what is seen of it in a log.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<Trace> {
-        self.all().into_iter().filter(|trace| trace.name == name).collect()
+        let named: Vec<_> = self.all().into_iter().filter(|trace| trace.name == name).collect();
+        let mut events = named.iter().filter(|trace| trace.id.is_none() && trace.name.starts_with("lock."));
+        assert!(events.all(|event| event.field("event") == Some(name)), "no field `event`: {named:?}");
+        named
     }
 }
 
