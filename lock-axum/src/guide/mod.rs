@@ -15,6 +15,7 @@
 //! | How do I test a guarded handler? | [`testing`] |
 //! | I use another lock today. What changes? | [`migrating`] |
 //! | What do I run, and what do I watch? | [`masters`] |
+//! | How do I see locks in traces? | [`opentelemetry`] |
 //! | Can the masters be PostgreSQL? | [`postgresql`] |
 //! | Can the master be ZooKeeper? | [`zookeeper`] |
 //! | Who holds a lock, and how do I take it from them? | [`stuck_locks`] |
@@ -28,6 +29,7 @@ pub mod durations;
 pub mod fencing;
 pub mod masters;
 pub mod migrating;
+pub mod opentelemetry;
 pub mod permits;
 pub mod postgresql;
 pub mod reading;
