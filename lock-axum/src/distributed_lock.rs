@@ -168,7 +168,8 @@
 /// # axum::Router::<()>::new().route("/{warehouse}/{sku}", axum::routing::post(deduct));
 /// ```
 ///
-/// With other attributes, `#[distributed_lock]` comes first:
+/// With other attributes, `#[distributed_lock]` comes first. The order of the others does not matter, and the span of `instrument` begins
+/// when the lock is held:
 ///
 /// ```
 /// use axum::extract::Path;
@@ -176,6 +177,7 @@
 ///
 /// #[distributed_lock(resource = "stock:{sku}")]
 /// #[axum::debug_handler]
+/// #[tracing::instrument(skip_all)]
 /// async fn deduct(Path(sku): Path<String>) -> String {
 ///     format!("deducting {sku}")
 /// }

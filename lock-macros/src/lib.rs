@@ -183,7 +183,8 @@ use proc_macro::TokenStream;
 ///
 /// - On a handler, `#[debug_handler]`, `#[utoipa::path]`, docs, lint levels, `#[deprecated]` and `#[must_use]` move to
 ///   the function that axum calls. All others, such as `#[tracing::instrument]`, stay with the declared parameters and
-///   the body, so the span of `instrument` begins when the lock is held. A function with `manager` stays a single
+///   the body, so the span of `instrument` begins when the lock is held. They may follow each other in any order, and
+///   `instrument` may even stand above, to the same effect. A function with `manager` stays a single
 ///   function, and the span includes the wait for the lock.
 /// - A function with `manager` can have two `#[distributed_lock]` attributes. The lock of the lower one is acquired
 ///   first. If callers acquire the same two locks in different orders, they wait for each other until one of them gives

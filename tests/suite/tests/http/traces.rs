@@ -97,6 +97,51 @@ async fn the_span_of_a_hold_lasts_until_a_handler_has_ended_whose_client_hung_up
     }
 }
 
+mod orders {
+    use axum::debug_handler;
+    use axum::extract::Path;
+    use lock_axum::{FencingToken, distributed_lock};
+    use tracing::instrument;
+
+    #[distributed_lock(resource = "stock:{sku}")]
+    #[debug_handler]
+    #[instrument(skip_all)]
+    pub(super) async fn checked_first(Path(sku): Path<u8>, token: FencingToken) -> String {
+        format!("{sku} {token}")
+    }
+
+    #[distributed_lock(resource = "stock:{sku}")]
+    #[instrument(skip_all)]
+    #[debug_handler]
+    pub(super) async fn checked_last(Path(sku): Path<u8>, token: FencingToken) -> String {
+        format!("{sku} {token}")
+    }
+
+    #[instrument(skip_all)]
+    #[distributed_lock(resource = "stock:{sku}")]
+    #[debug_handler]
+    pub(super) async fn instrumented_above(Path(sku): Path<u8>, token: FencingToken) -> String {
+        format!("{sku} {token}")
+    }
+}
+
+#[tokio::test]
+async fn a_handler_is_checked_and_instrumented_in_any_order_and_its_span_begins_under_the_lock() {
+    let app = Router::new()
+        .route("/checked_first/{sku}", on_post(orders::checked_first))
+        .route("/checked_last/{sku}", on_post(orders::checked_last))
+        .route("/instrumented_above/{sku}", on_post(orders::instrumented_above))
+        .layer(Extension(manager(&nodes())));
+    for name in ["checked_first", "checked_last", "instrumented_above"] {
+        let traces = Traces::record(Level::DEBUG);
+        let request = request(&format!("/{name}/42")).body(Body::empty()).unwrap();
+        let response = app.clone().oneshot(request).instrument(info_span!("request")).await.unwrap();
+        assert!(response.status().is_success());
+        let spans = traces.all().into_iter().filter(|trace| trace.parent == Some("request"));
+        assert_eq!(spans.map(|span| span.name).collect::<Vec<_>>(), ["lock.acquire", "lock.hold", name]);
+    }
+}
+
 #[distributed_lock(resource = "secret:{sku}", wait = "0s", max_hold = "50ms")]
 async fn outlived(axum::extract::Path(sku): axum::extract::Path<String>) {
     _ = sku;
