@@ -124,6 +124,7 @@
 //! | `rusqlite`, `tokio-postgres`, `sqlx` (0.8), `sqlx-0_9` | claims in these databases: [`fence`] | 5, 33, 58, 55 |
 //! | `metrics` | [metrics](#metrics) through the facade of that name | 3 |
 //! | `dashboard` | a page that shows the locks of a process | none |
+//! | `utoipa` | the responses of the lock in an OpenAPI document: [`LockRejection`] as `utoipa::IntoResponses` | 7 |
 //! | `serde` | `Serialize` and `Deserialize` for [`FencingToken`] and [`fence::Claimant`] | 2 |
 //!
 //! The numbers count what `cargo tree -e normal` lists, this crate and procedural macros included.
@@ -158,6 +159,8 @@
 //! If the lease is lost while the handler runs, the response is an error: 500 `lock-lost` replaces every response with a
 //! status below 400, redirects included. It does not mean that nothing was written: the handler may have committed
 //! before the loss. Let clients send idempotency keys.
+//!
+//! With the feature `utoipa`, [`LockRejection`] describes these responses in an OpenAPI document: `responses((status = 200), LockRejection)`.
 //!
 //! [`readyz`] answers readiness probes: 503 `lock-unavailable` while no lock can be acquired. `dashboard`, with the feature of that
 //! name, is a page that shows the locks of the process live, to be nested below your own authentication.
@@ -219,6 +222,8 @@ mod key_error;
 mod layer;
 mod log_once;
 mod not_delegated;
+#[cfg(feature = "utoipa")]
+mod openapi;
 mod param;
 mod policy;
 mod problem;

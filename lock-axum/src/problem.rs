@@ -25,13 +25,19 @@ pub(crate) struct Retry {
 
 /// A type of problems that a client can distinguish: its name and its title.
 #[derive(Clone, Copy, Debug)]
-struct ProblemType(&'static str, &'static str);
+pub(crate) struct ProblemType(&'static str, &'static str);
 
-const BUSY: ProblemType = ProblemType("lock-busy", "The resource is locked");
-const UNAVAILABLE: ProblemType = ProblemType("lock-unavailable", "Locks are unavailable");
-const BUFFER_FULL: ProblemType = ProblemType("lock-buffer-full", "Too many request bodies are in memory");
-const LOST: ProblemType = ProblemType("lock-lost", "The lock was lost");
-const KEY_INVALID: ProblemType = ProblemType("lock-key-invalid", "The lock key is invalid");
+impl ProblemType {
+    pub(crate) fn uri(self) -> String {
+        format!("urn:problem:lock-axum:{}", self.0)
+    }
+}
+
+pub(crate) const BUSY: ProblemType = ProblemType("lock-busy", "The resource is locked");
+pub(crate) const UNAVAILABLE: ProblemType = ProblemType("lock-unavailable", "Locks are unavailable");
+pub(crate) const BUFFER_FULL: ProblemType = ProblemType("lock-buffer-full", "Too many request bodies are in memory");
+pub(crate) const LOST: ProblemType = ProblemType("lock-lost", "The lock was lost");
+pub(crate) const KEY_INVALID: ProblemType = ProblemType("lock-key-invalid", "The lock key is invalid");
 const DELEGATION_REFUSED: ProblemType = ProblemType("lock-delegation-refused", "The delegation was refused");
 const STALE_TOKEN: ProblemType = ProblemType("stale-fencing-token", "The fencing token is stale");
 
@@ -96,7 +102,7 @@ impl Retry {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (uri, title) = match self.problem_type {
-            Some(ProblemType(name, title)) => (format!("urn:problem:lock-axum:{name}"), title),
+            Some(problem_type) => (problem_type.uri(), problem_type.1),
             None => ("about:blank".to_owned(), self.status.canonical_reason().unwrap_or_default()),
         };
         let mut document = json!({ "type": uri, "title": title, "status": self.status.as_u16() });

@@ -18,6 +18,7 @@ mod layer_services;
 mod layer_settings;
 mod lease_extraction;
 mod manager_in_state;
+mod openapi;
 mod permits;
 mod public_names;
 mod readers;
