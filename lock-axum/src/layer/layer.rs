@@ -38,6 +38,15 @@ use crate::policy::{OnDisconnect, OnLost};
 /// and never runs unguarded. Let every guarded handler take one. Nor do all routes of a `Router` have the path parameters of a template: routes
 /// without them are answered with 500, and with `layer`, so is what would have been a 404.
 ///
+/// # Without axum's Router
+///
+/// The layer takes any `tower` service of requests and responses whose bodies are of [`Bytes`](bytes::Bytes): a `service_fn`, a proxy, or a
+/// gRPC server. A service that is not in a `Router` has no path parameters, so its resource comes from a header, the query, or
+/// [`with_key`](Self::with_key). gRPC needs two settings more: [`stream_request_body`](Self::stream_request_body), unless all calls are
+/// unary, and [`on_error`](Self::on_error), because its errors have the status 200 and are in the header `grpc-status`. With
+/// [`hold_until_body_end`](Self::hold_until_body_end), the lock is held until the last message and the trailers have been sent. A lost lock
+/// is answered with 500 all the same, which gRPC clients take for `UNKNOWN`.
+///
 /// # Upgrades
 ///
 /// When a handler answers with 101, to begin a WebSocket for example, the lock is held until that answer, and not for the
