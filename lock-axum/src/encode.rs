@@ -59,10 +59,29 @@ pub fn encode_value(value: impl Display) -> String {
     encoded
 }
 
+/// The value of a placeholder.
+#[diagnostic::on_unimplemented(
+    message = "a placeholder needs a value with `Display`, which `{Self}` does not have",
+    label = "`{Self}` has no `Display`",
+    note = "an `Option` has none, because it has to be said which lock `None` takes: take the value out of it before, or write \
+            `key = …`, with `encode_value` for the value that is there"
+)]
+pub trait PlaceholderValue {
+    /// Appends the value to a resource, percent-encoded.
+    fn push_to(&self, resource: &mut String);
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Display + ?Sized> PlaceholderValue for T {
+    fn push_to(&self, resource: &mut String) {
+        push_encoded_bytes(resource, self.to_string().as_bytes());
+    }
+}
+
 /// Appends a value to a resource, percent-encoded. The separators of a template (`:`, `/`, …) cannot occur in an
 /// encoded value, so a value such as `a:b` cannot forge another resource.
-pub fn push_encoded(resource: &mut String, value: &dyn Display) {
-    push_encoded_bytes(resource, value.to_string().as_bytes());
+pub fn push_encoded(resource: &mut String, value: &(impl PlaceholderValue + ?Sized)) {
+    value.push_to(resource);
 }
 
 /// [`push_encoded`] for a value that need not be UTF-8, such as a header.

@@ -63,14 +63,33 @@ impl From<Manager> for Caller {
 /// Extracts the lock manager from the router's state. Otherwise like [`Manager`].
 pub struct ManagerFromState(Caller);
 
-impl<S: Sync> FromRequestParts<S> for ManagerFromState
+/// A router's state that has the lock manager.
+#[diagnostic::on_unimplemented(
+    message = "the router's state `{Self}` has no lock manager: add a field `locks: LockManager` and `#[derive(FromRef)]` to it, or \
+               remove `state` and add `.layer(Extension(locks))` to the router",
+    label = "needs `LockManager: FromRef<{Self}>`",
+    note = "for a state in an `Arc`, see the second example of `#[distributed_lock]` with `state`"
+)]
+pub trait HasLocks: Sync {
+    /// The lock manager of this state.
+    fn locks(&self) -> LockManager;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: Sync> HasLocks for S
 where
     LockManager: FromRef<S>,
 {
+    fn locks(&self) -> LockManager {
+        LockManager::from_ref(self)
+    }
+}
+
+impl<S: HasLocks> FromRequestParts<S> for ManagerFromState {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        Ok(Self(Caller::of(parts, LockManager::from_ref(state))))
+        Ok(Self(Caller::of(parts, state.locks())))
     }
 }
 

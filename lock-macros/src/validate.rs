@@ -6,8 +6,8 @@ use syn::{Error, GenericParam, Member, PatType, ReturnType, Safety, Type};
 use crate::args::{Args, Foreign, Placeholder, ResourceSource, Template, of_the_layer};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
 use crate::function::{
-    Function, InjectedValue, bindings, borrowed, ends_with, impl_trait, injected, is_boxed_future, is_hold,
-    may_read_body, returns_future,
+    Function, InjectedValue, bindings, borrowed, can_be_extracted, ends_with, impl_trait, injected, is_boxed_future,
+    is_hold, may_read_body, returns_future,
 };
 
 /// axum implements `Handler` for functions with up to 16 parameters, and the macro adds one for the lock manager.
@@ -25,7 +25,7 @@ pub(crate) fn check(function: &Function, args: &Args, diagnostics: &mut Diagnost
     if args.manager.is_some() {
         check_function(function, args, diagnostics);
     } else {
-        check_handler(function, diagnostics);
+        check_handler(function, args, diagnostics);
         check_body_timeout(function, args, diagnostics);
         check_hold(function, args, diagnostics);
         check_held(function, args, diagnostics);
@@ -86,7 +86,7 @@ fn check_function(function: &Function, args: &Args, diagnostics: &mut Diagnostic
     }
 }
 
-fn check_handler(function: &Function, diagnostics: &mut Diagnostics) {
+fn check_handler(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
     if let Some(receiver) = function.receiver() {
         let message = "a method cannot be an axum handler: add the lock manager, for example `manager = self.locks`";
         diagnostics.push(Error::new_spanned(receiver, message));
@@ -100,7 +100,7 @@ fn check_handler(function: &Function, diagnostics: &mut Diagnostics) {
         diagnostics.push(Error::new_spanned(again, message));
     }
     for param in function.params() {
-        check_extractor(param, diagnostics);
+        check_extractor(param, args, diagnostics);
     }
     let mut extractors = function.params().filter(|param| injected(&param.ty).is_none());
     if let Some(param) = extractors.nth(MAX_EXTRACTORS) {
@@ -193,7 +193,7 @@ fn check_held(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
 }
 
 /// A parameter must be something that axum can extract, or that the lock provides.
-fn check_extractor(param: &PatType, diagnostics: &mut Diagnostics) {
+fn check_extractor(param: &PatType, args: &Args, diagnostics: &mut Diagnostics) {
     if let Some(borrowed) = borrowed(&param.ty) {
         let remedy = match borrowed.owned() {
             Some(owned) => format!("take `{owned}`"),
@@ -208,6 +208,15 @@ fn check_extractor(param: &PatType, diagnostics: &mut Diagnostics) {
         let message = "a handler cannot have `impl Trait` parameters, because axum would have to guess the type: write \
                        the type, or a type parameter that the route names, as in `post(handler::<Stock>)`";
         diagnostics.push(Error::new_spanned(opaque, message));
+    } else if !can_be_extracted(&param.ty) {
+        let names = bindings(&param.pat);
+        let manager = names.first().map_or("…".to_owned(), ToString::to_string);
+        let wrapper = if args.name("state").is_some() { "State" } else { "Extension" };
+        let message = format!(
+            "axum cannot extract a `LockManager`: add `manager = {manager}` to the attribute if this is not a handler; a handler takes \
+             `{wrapper}<LockManager>`, or nothing if it does not use it"
+        );
+        diagnostics.push(Error::new_spanned(&param.ty, message));
     }
 }
 
@@ -371,6 +380,14 @@ mod tests {
             async fn f(a: &str, b: impl Stock) -> Result<(), E> {}
         );
         assert!(messages(quote!(resource = "{a}", manager = locks), function).is_empty());
+    }
+
+    #[test]
+    fn a_handler_cannot_take_the_manager_itself() {
+        let [message] = &handler("a", quote!(locks: LockManager, Extension(_): Extension<LockManager>))[..] else {
+            panic!("one message")
+        };
+        assert!(message.contains("add `manager = locks` to the attribute"), "{message}");
     }
 
     #[test]

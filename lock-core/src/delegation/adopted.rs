@@ -44,7 +44,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the work under the lock is over when it is dropped"]
+#[must_use = "the work under the lock is over when it is dropped: keep it with `let _adopted = …`, because `let _ = …` drops it at once"]
 pub struct AdoptedLease(LockGuard);
 
 impl AdoptedLease {

@@ -39,7 +39,7 @@ use crate::waiting::LocalHold;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "the lock is released as soon as its guard is dropped"]
+#[must_use = "the lock is released as soon as its guard is dropped: keep it with `let _guard = …`, because `let _ = …` drops it at once"]
 pub struct LockGuard {
     lease: Lease,
     /// Where the lease is registered; `None` once this guard has ended.

@@ -27,7 +27,7 @@ use crate::error::LockError;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "the locks are released as soon as their guard is dropped"]
+#[must_use = "the locks are released as soon as their guard is dropped: keep it with `let _guard = …`, because `let _ = …` drops it at once"]
 pub struct SetGuard {
     leases: Leases,
     /// One for each lock of the set.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::string_list::StringList;
 use super::{LockManagerBuilder, LockRequest, SetRequest};
 use crate::buffered_bytes::{BufferBudget, BufferedBytes};
 use crate::delegation::{AdoptError, AdoptedLease, Adopter};
@@ -118,7 +119,7 @@ impl LockManager {
     /// Begins a request for the locks on several resources, to be completed by one of the methods of [`SetRequest`]: all of them
     /// or none, with one `wait` for all.
     ///
-    /// 1 to 32 names, in any order. Sets that have names in common never wait for each other in a circle, however they are written.
+    /// `resources` is any [`IntoIterator`] of 1 to 32 names, in any order. Sets that have names in common never wait for each other in a circle, however they are written.
     ///
     /// # Examples
     ///
@@ -133,7 +134,7 @@ impl LockManager {
     /// # }
     /// ```
     #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
-    pub fn lock_all(&self, resources: impl IntoIterator<Item: AsRef<str>>) -> SetRequest {
+    pub fn lock_all(&self, resources: impl StringList) -> SetRequest {
         SetRequest::new(self.clone(), resources)
     }
 

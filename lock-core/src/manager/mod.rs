@@ -10,11 +10,14 @@ mod error;
 mod lock_settings;
 mod manager;
 mod master_settings;
+#[cfg(not(all(feature = "redis", feature = "postgres", feature = "zookeeper")))]
+mod missing_stores;
 mod operators;
 mod request;
 mod set_request;
 mod shutdown;
 mod stores;
+mod string_list;
 mod wait;
 
 pub use self::builder::LockManagerBuilder;

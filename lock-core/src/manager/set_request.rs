@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::LockManager;
 use super::request::run_until_lost;
+use super::string_list::StringList;
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Leases, SetGuard};
@@ -43,7 +44,7 @@ pub(super) struct SetMember {
 }
 
 impl SetRequest {
-    pub(super) fn new(locks: LockManager, resources: impl IntoIterator<Item: AsRef<str>>) -> Self {
+    pub(super) fn new(locks: LockManager, resources: impl StringList) -> Self {
         let options = locks.0.defaults.clone();
         let resources: Vec<_> = resources.into_iter().map(|resource| resource.as_ref().to_owned()).collect();
         Self { locks, to_write: resources.len(), resources, templates: Vec::new(), options }
@@ -64,7 +65,7 @@ impl SetRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn read(mut self, resources: impl IntoIterator<Item: AsRef<str>>) -> Self {
+    pub fn read(mut self, resources: impl StringList) -> Self {
         self.resources.extend(resources.into_iter().map(|resource| resource.as_ref().to_owned()));
         self
     }

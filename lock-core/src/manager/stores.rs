@@ -7,6 +7,8 @@ use redis::aio::MultiplexedConnection;
 #[cfg(feature = "redis")]
 use redis::{AsyncConnectionConfig, RedisResult};
 
+#[cfg(any(feature = "redis", feature = "postgres"))]
+use super::string_list::StringList;
 use super::{ConfigError, LockManagerBuilder};
 use crate::node::LockNode;
 #[cfg(feature = "postgres")]
@@ -61,7 +63,7 @@ impl LockManagerBuilder {
 impl LockManagerBuilder {
     /// Adds Redis or Valkey servers by URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
     ///
-    /// They must be independent masters, not replicas of each other, with `maxmemory-policy noeviction`.
+    /// `urls` is any [`IntoIterator`] of strings. They must be independent masters, not replicas of each other, with `maxmemory-policy noeviction`.
     ///
     /// # Examples
     ///
@@ -72,7 +74,7 @@ impl LockManagerBuilder {
     ///     .connect_lazy()?;
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
-    pub fn redis(mut self, urls: impl IntoIterator<Item: AsRef<str>>) -> Self {
+    pub fn redis(mut self, urls: impl StringList) -> Self {
         let nodes = urls.into_iter().map(|url| Ok(NamedNode::Redis(RedisNode::from_url(url.as_ref())?)));
         self.nodes.extend(nodes);
         self
@@ -117,7 +119,7 @@ impl LockManagerBuilder {
     /// let locks = LockManager::builder().sentinel(sentinels, "redis://app:secret@mymaster").connect_lazy()?;
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
-    pub fn sentinel(mut self, sentinels: impl IntoIterator<Item: AsRef<str>>, master: impl AsRef<str>) -> Self {
+    pub fn sentinel(mut self, sentinels: impl StringList, master: impl AsRef<str>) -> Self {
         let node = RedisNode::from_sentinel(sentinels, master.as_ref());
         self.nodes.push(node.map(NamedNode::Redis).map_err(ConfigError::from));
         self
@@ -174,7 +176,7 @@ impl LockManagerBuilder {
     /// let locks = LockManager::builder().postgres(["postgres://app:secret@10.0.0.1/shop"]).connect_lazy()?;
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
-    pub fn postgres(mut self, urls: impl IntoIterator<Item: AsRef<str>>) -> Self {
+    pub fn postgres(mut self, urls: impl StringList) -> Self {
         let nodes = urls.into_iter().map(|url| Ok(NamedNode::Other(Arc::new(PostgresNode::from_url(url.as_ref())?))));
         self.nodes.extend(nodes);
         self

@@ -1,8 +1,9 @@
 //! The diagnostics of `#[distributed_lock]`: an error for each mistake, and no warning for correct use.
 //!
 //! Each file in `ui/pass` must compile without a warning. Each file in `ui/fail` must fail with exactly the errors that its
-//! comments expect, and so must those in `ui/renamed`, where the library is the dependency `platform`. A comment underlines the part of the line above that the error points at, and gives a substring of the
-//! message:
+//! comments expect, and so must those in `ui/renamed`, where the library is the dependency `platform`, and those in `ui/bare`, where
+//! it has none of its features. A comment underlines the part of the line above that the error points at, and gives a substring of the
+//! message, or of its notes:
 //!
 //! ```text
 //! #[distributed_lock(resource = "stock:{sku}", tll = "10s")]
@@ -28,17 +29,18 @@ fn a_mistake_is_a_compile_error_and_correct_use_is_silent() {
         assert!(cases.iter().any(|case| case.kind == kind), "no cases in ui/{}", kind.directory());
     }
 
-    let output = check(root, &cases);
-    let report = CargoReport::read(&output);
+    let outputs = check(root, &cases);
+    let report = CargoReport::read(&outputs);
     let mismatches: Vec<_> = cases.iter().filter_map(|case| case.mismatch(&report)).collect();
     assert!(
         mismatches.is_empty(),
-        "{} of {} cases:\n\n{}\n{}{}",
+        "{} of {} cases:\n\n{}\n{}{}{}",
         mismatches.len(),
         cases.len(),
         mismatches.join("\n"),
         report.elsewhere,
-        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(&outputs[0].stderr),
+        String::from_utf8_lossy(&outputs[1].stderr),
     );
 }
 
@@ -47,9 +49,10 @@ enum Kind {
     Pass,
     Fail,
     Renamed,
+    Bare,
 }
 
-const KINDS: [Kind; 3] = [Kind::Pass, Kind::Fail, Kind::Renamed];
+const KINDS: [Kind; 4] = [Kind::Pass, Kind::Fail, Kind::Renamed, Kind::Bare];
 
 impl Kind {
     fn directory(self) -> &'static str {
@@ -57,13 +60,14 @@ impl Kind {
             Self::Pass => "pass",
             Self::Fail => "fail",
             Self::Renamed => "renamed",
+            Self::Bare => "bare",
         }
     }
 
     /// The name of the library in the package of these cases.
     fn dependency(self) -> &'static str {
         match self {
-            Self::Pass | Self::Fail => "lock-axum",
+            Self::Pass | Self::Fail | Self::Bare => "lock-axum",
             Self::Renamed => "platform",
         }
     }
@@ -85,6 +89,7 @@ struct Diagnostic {
     /// In characters from 0, end exclusive.
     columns: (usize, usize),
     message: String,
+    notes: String,
 }
 
 fn cases(root: &Path, kind: Kind) -> Vec<Case> {
@@ -109,7 +114,8 @@ impl Case {
         for (index, line) in self.source.lines().enumerate() {
             match underline(line) {
                 Some((columns, message)) => {
-                    expected.push(Diagnostic { line: code, columns, message: message.to_owned() });
+                    let (message, notes) = (message.to_owned(), String::new());
+                    expected.push(Diagnostic { line: code, columns, message, notes });
                 }
                 None => code = index + 1,
             }
@@ -132,7 +138,7 @@ impl Case {
                     wrong.push_str("was not compiled\n");
                 }
             }
-            Kind::Fail | Kind::Renamed => {
+            Kind::Fail | Kind::Renamed | Kind::Bare => {
                 let expected = self.expected();
                 if expected.is_empty() {
                     wrong.push_str("expects no error\n");
@@ -143,8 +149,10 @@ impl Case {
                 let errors = || found.iter().filter(|message| message.level == "error");
                 let mut found: Vec<_> = errors().map(|message| message.locate(&self.path)).collect();
                 found.sort();
-                // Some toolchains report the same error twice.
-                found.dedup();
+                // Some toolchains report the same error twice, with different notes.
+                found.dedup_by(|next, last| {
+                    (next.line, next.columns, &next.message) == (last.line, last.columns, &last.message)
+                });
                 self.compare(&expected, &found, &mut wrong);
             }
         }
@@ -157,7 +165,7 @@ impl Case {
         for expected in expected {
             let fits = |found: &Diagnostic| {
                 (found.line, found.columns) == (expected.line, expected.columns)
-                    && found.message.contains(&expected.message)
+                    && (found.message.contains(&expected.message) || found.notes.contains(&expected.message))
             };
             match found.iter().position(fits) {
                 Some(index) => drop(found.remove(index)),
@@ -171,11 +179,11 @@ impl Case {
 
     /// Writes a diagnostic in the form of the comments.
     fn write(&self, text: &mut String, title: &str, diagnostic: &Diagnostic) {
-        let Diagnostic { line, columns: (start, end), message } = diagnostic;
+        let Diagnostic { line, columns: (start, end), message, notes } = diagnostic;
         let source = self.source.lines().nth(line.wrapping_sub(1)).unwrap_or_default();
         let indent = " ".repeat(start.saturating_sub(2));
         let carets = "^".repeat(end.saturating_sub(*start).max(1));
-        writeln!(text, "{title}, line {line}:\n{source}\n//{indent}{carets} {message}").unwrap();
+        writeln!(text, "{title}, line {line}:\n{source}\n//{indent}{carets} {message}{notes}").unwrap();
     }
 }
 
@@ -190,8 +198,8 @@ fn underline(line: &str) -> Option<((usize, usize), &str)> {
 }
 
 /// Checks all cases in a separate workspace, with a package for each kind. Each case is a separate binary, so that an
-/// error in one does not stop the others.
-fn check(root: &Path, cases: &[Case]) -> Output {
+/// error in one does not stop the others. The package without features is checked alone: beside others it would get theirs.
+fn check(root: &Path, cases: &[Case]) -> [Output; 2] {
     let workspace = root.ancestors().nth(2).unwrap();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("macro-diagnostics");
     for kind in KINDS {
@@ -205,11 +213,18 @@ fn check(root: &Path, cases: &[Case]) -> Output {
     fs::write(directory.join("Cargo.toml"), manifest).unwrap();
     // The same versions as in the workspace: they are already downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.join("Cargo.lock")).unwrap();
+    [["--workspace", "--exclude=macro-diagnostics-bare"].as_slice(), &["--package=macro-diagnostics-bare"]]
+        .map(|packages| cargo_check(&directory, packages))
+}
+
+fn cargo_check(directory: &Path, packages: &[&str]) -> Output {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["check", "--workspace", "--bins", "--keep-going", "--offline", "--message-format=json", "--quiet"])
+        .arg("check")
+        .args(packages)
+        .args(["--bins", "--keep-going", "--offline", "--message-format=json", "--quiet"])
         .arg("--target-dir")
         .arg(directory.join("target"))
-        .current_dir(&directory)
+        .current_dir(directory)
         // `-D warnings` would turn a warning next to an expected error into an unexpected error.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
@@ -230,12 +245,13 @@ autobins = false
 
 [dependencies]
 axum = {{ version = "*", default-features = false, features = ["json", "macros", "query", "tokio"] }}
-{dependency} = {{ package = "lock-axum", path = {path} }}
+{dependency} = {{ package = "lock-axum", path = {path}, default-features = {features} }}
 serde = {{ version = "*", features = ["derive"] }}
 tracing = {{ version = "*", features = ["attributes"] }}
 "#,
         name = kind.directory(),
         dependency = kind.dependency(),
+        features = kind != Kind::Bare,
         path = quote(workspace.join("lock-axum"))
     );
     for case in cases.iter().filter(|case| case.kind == kind) {
@@ -257,14 +273,16 @@ struct CargoReport {
 struct Message {
     level: String,
     text: String,
+    notes: String,
     rendered: String,
     spans: Vec<Value>,
 }
 
 impl CargoReport {
-    fn read(output: &Output) -> Self {
+    fn read(outputs: &[Output]) -> Self {
         let mut report = Self::default();
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let text: String = outputs.iter().map(|output| String::from_utf8_lossy(&output.stdout)).collect();
+        for line in text.lines() {
             let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
             let name = event["target"]["name"].as_str().unwrap_or_default().to_owned();
             let is_case = event["target"]["kind"][0] == "bin";
@@ -290,9 +308,12 @@ impl CargoReport {
 impl Message {
     fn read(message: &Value) -> Self {
         let text = |field: &str| message[field].as_str().unwrap_or_default().to_owned();
+        let notes = message["children"].as_array().into_iter().flatten();
+        let notes: String = notes.filter_map(|note| Some(format!("; {}", note["message"].as_str()?))).collect();
         Self {
             level: text("level"),
             text: text("message"),
+            notes,
             rendered: text("rendered"),
             spans: message["spans"].as_array().cloned().unwrap_or_default(),
         }
@@ -315,6 +336,6 @@ impl Message {
         let first = &span["text"][0];
         let columns =
             (number(&first["highlight_start"]).saturating_sub(1), number(&first["highlight_end"]).saturating_sub(1));
-        Diagnostic { line: number(&span["line_start"]), columns, message: self.text.clone() }
+        Diagnostic { line: number(&span["line_start"]), columns, message: self.text.clone(), notes: self.notes.clone() }
     }
 }

@@ -10,8 +10,22 @@ struct Order {
 }
 
 #[distributed_lock(resource = "stock:{order.sku}")]
-//                            ^^^^^^^^^^^^^^^^^^^ doesn't implement
+//                            ^^^^^^^^^^^^^^^^^^^ a placeholder needs a value with `Display`
 async fn no_display(Json(order): Json<Order>) {}
+
+#[distributed_lock(resource = "stock:{sku}")]
+//                            ^^^^^^^^^^^^^ a placeholder needs a value with `Display`
+async fn option(sku: Option<Path<String>>) {}
+
+#[distributed_lock(resource = ["stock:{sku}", "page:{page}"])]
+//                                            ^^^^^^^^^^^^^ a placeholder needs a value with `Display`
+async fn in_a_set(Path((sku, page)): Path<(String, Option<u32>)>) {}
+
+#[distributed_lock(resource = "stock:{sku}", manager = locks)]
+//                            ^^^^^^^^^^^^^ a placeholder needs a value with `Display`
+async fn of_a_function(locks: &LockManager, sku: Option<&str>) -> Result<(), LockError> {
+    Ok(())
+}
 
 #[distributed_lock(resource = "stock:{order.skuu}")]
 //                            ^^^^^^^^^^^^^^^^^^^^ no field `skuu` on type

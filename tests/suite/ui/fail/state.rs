@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::{Extension, debug_handler};
 use lock_axum::{LockError, LockManager, distributed_lock};
@@ -42,8 +44,14 @@ impl Shop {
 struct NoLocks;
 
 #[distributed_lock(resource = "stock", state)]
-//                                     ^^^^^ the trait bound `LockManager: FromRef<NoLocks>` is not satisfied
+//                                     ^^^^^ the router's state `NoLocks` has no lock manager: add a field `locks: LockManager` and `#[derive(FromRef)]` to it, or remove `state` and add `.layer(Extension(locks))` to the router
 #[debug_handler(state = NoLocks)]
 async fn no_locks(_: Extension<u8>) {}
+
+/// A state behind an `Arc` cannot have one: `FromRef` and `Arc` are both of other crates.
+#[distributed_lock(resource = "stock", state)]
+//                                     ^^^^^ the router's state `Arc<App>` has no lock manager
+#[debug_handler(state = Arc<App>)]
+async fn shared(_: Extension<u8>) {}
 
 fn main() {}
