@@ -192,7 +192,7 @@ impl SetArgs {
                 Some("--sentinel needs --sentinel-master: the name of the master that the sentinels watch over")
             }
             (true, false) => Some("--sentinel-master needs --sentinel: the addresses of the sentinels"),
-            (true, true) if self.urls.is_empty() => Some(
+            (true, true) if self.urls.iter().all(|url| url.trim().is_empty()) => Some(
                 "no masters: name each with --redis or --postgres, an ensemble with --zookeeper, or all in LOCK_URLS; a URL begins \
                  with redis://, postgres:// or zookeeper://; or name sentinels with --sentinel",
             ),

@@ -54,9 +54,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Runs a service with locks until it is stopped. Delegations to it are made for its name.
 async fn serve(service: Router, name: &str) -> Result<(), Box<dyn Error>> {
-    let urls = env::var("LOCK_URLS")?;
+    let urls = env::var("LOCK_URLS").unwrap_or_default();
     if !urls.starts_with("redis") && !urls.starts_with("postgres") {
-        return Err("LOCK_URLS: expected redis://.. or postgres://..; locks in ZooKeeper cannot be delegated".into());
+        return Err("LOCK_URLS names no master: write redis://.. or postgres://.., several with commas between them; locks in ZooKeeper \
+                    cannot be delegated"
+            .into());
     }
     let (postgres, redis): (Vec<&str>, Vec<&str>) = urls.split(',').partition(|url| url.starts_with("postgres"));
     let locks = LockManager::builder().redis(redis).postgres(postgres).audience(name).connect().await?;

@@ -223,3 +223,14 @@ async fn goods_that_are_not_paid_are_given_back_and_sold_when_they_are() {
     assert_eq!(buy(world.shops[1].address, 7).await, Some(StatusCode::OK));
     world.assert_completed_once(7);
 }
+
+#[test]
+fn a_service_does_not_start_without_masters_and_says_how_to_name_them() {
+    for masters in ["", "zookeeper://10.0.0.1/locks"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_saga"));
+        let output = command.args(["shop", "a", "b", "c"]).env("LOCK_URLS", masters).output().unwrap();
+        assert!(!output.status.success());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("LOCK_URLS names no master: write redis://.. or postgres://.."), "{error}");
+    }
+}

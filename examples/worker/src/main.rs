@@ -14,7 +14,7 @@
 
 mod report;
 
-use std::env;
+use std::env::{self, VarError};
 use std::error::Error;
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let database = env::args().nth(1).ok_or("usage: worker DATABASE")?;
     let locks = match env::var("LOCK_URLS") {
         Ok(urls) => masters(&urls)?.connect().await?,
-        Err(_) => LockManager::in_memory(), // other instances do not see these locks
+        Err(VarError::NotPresent) => LockManager::in_memory(), // other instances do not see these locks
+        Err(error) => return Err(format!("LOCK_URLS: {error}").into()),
     };
     let report = Report::open(&database)?;
 
@@ -58,7 +59,9 @@ fn masters(urls: &str) -> Result<LockManagerBuilder, Box<dyn Error>> {
                 urls.split(',').partition(|url| url.starts_with("postgres"));
             Ok(LockManager::builder().redis(redis).postgres(postgres))
         }
-        _ => Err("LOCK_URLS: expected redis://.., postgres://.. or zookeeper://..".into()),
+        _ => Err("LOCK_URLS names no master: write redis://.., postgres://.. or zookeeper://.., or unset it to keep the locks in this \
+                  process"
+            .into()),
     }
 }
 

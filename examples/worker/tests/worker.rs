@@ -155,3 +155,15 @@ async fn a_stopped_instance_ends_its_run_with_its_lock_renewed_and_leaves_the_ne
     fleet.others_go_on(process).await;
     fleet.assert_once_and_in_order();
 }
+
+#[test]
+fn masters_that_are_not_named_are_not_taken_for_locks_in_memory() {
+    let folder = TempDir::new().unwrap();
+    for masters in ["", "10.0.0.1:6379"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+        let output = command.arg(folder.path().join("report.sqlite")).env("LOCK_URLS", masters).output().unwrap();
+        assert!(!output.status.success());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("LOCK_URLS names no master: write redis://"), "{error}");
+    }
+}

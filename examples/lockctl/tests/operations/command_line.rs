@@ -71,9 +71,14 @@ async fn masters_are_named_before_or_after_the_command_or_in_the_environment() {
         command.env_remove("LOCK_URLS").stdout(Stdio::null());
         assert!(command.status().await.unwrap().success(), "{arguments}");
     }
-    let none = command(&[], "health").env_remove("LOCK_URLS").output().await.unwrap();
-    assert_eq!(none.status.code(), Some(2));
-    assert!(String::from_utf8(none.stderr).unwrap().contains("LOCK_URLS"));
+    let mut unset = command(&[], "health");
+    unset.env_remove("LOCK_URLS");
+    for mut command in [unset, command(&[], "health")] {
+        let none = command.output().await.unwrap();
+        assert_eq!(none.status.code(), Some(2));
+        let error = String::from_utf8(none.stderr).unwrap();
+        assert!(error.contains("no masters: name each with --redis or --postgres"), "{error}");
+    }
 }
 
 #[tokio::test]
