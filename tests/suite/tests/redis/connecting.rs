@@ -141,19 +141,22 @@ async fn a_password_and_a_database_are_taken_from_the_url() {
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The permissions in the README.
+/// The permissions in the command for the shell on the page about operations.
 fn documented_permissions() -> Vec<String> {
-    let readme = std::fs::read_to_string(format!("{REPOSITORY}/README.md")).unwrap();
-    let rule = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER app on >secret ")).unwrap();
-    let permissions = rule.strip_prefix(DOCUMENTED_KEYS).unwrap();
+    let page = std::fs::read_to_string(format!("{REPOSITORY}/docs/operations.md")).unwrap();
+    let (_, command) = page.split_once("redis-cli ACL SETUSER app on ").unwrap();
+    let (command, _) = command.split_once("```").unwrap();
+    let rules = command.replace(['\'', '\\'], "");
+    let rules = rules.split_whitespace().collect::<Vec<_>>().join(" ");
+    let permissions = rules.strip_prefix(">secret ").unwrap().strip_prefix(DOCUMENTED_KEYS).unwrap();
     permissions.split_whitespace().map(ToOwned::to_owned).collect()
 }
 
-/// The keys and channels in the README.
+/// The keys and channels on that page.
 const DOCUMENTED_KEYS: &str = "~lock:* resetchannels &lock:*";
 
 #[test]
-fn the_readme_and_the_documentation_of_the_node_list_the_same_permissions() {
+fn the_page_about_operations_and_the_documentation_of_the_node_list_the_same_permissions() {
     let docs: String = std::fs::read_to_string(format!("{REPOSITORY}/lock-core/src/node/redis/node.rs"))
         .unwrap()
         .lines()
