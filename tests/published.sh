@@ -2,7 +2,7 @@
 # What users of the three crates depend on, and the tests of this workspace do not show:
 #
 #     bash tests/published.sh             all of it
-#     bash tests/published.sh files       each package has its licenses and its README, and cargo has nothing to complain about
+#     bash tests/published.sh files       each package has what it needs, nothing else, and is not too large; cargo has nothing to complain about
 #     bash tests/published.sh build       each crate builds from the files of its package alone
 #     bash tests/published.sh features    each crate builds with each set of its features
 #     bash tests/published.sh docs        the documentation builds as on docs.rs; needs a nightly toolchain
@@ -23,9 +23,12 @@ each=("${crates[@]/#/--package=}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
+# In KiB, compressed: half as large again as they are. Much more would be a file that got in by mistake.
+declare -A largest=([lock-core]=640 [lock-macros]=80 [lock-axum]=200)
+
 files() {
-    local log crate file
-    log=$(cargo package "${each[@]}" --no-verify --offline --allow-dirty 2>&1) || { echo "$log"; return 1; }
+    local log crate file key other size
+    log=$(cargo package "${each[@]}" --no-verify --offline --allow-dirty --target-dir "$scratch/files" 2>&1) || { echo "$log"; return 1; }
     echo "$log"
     if grep -q '^warning' <<<"$log"; then
         echo "there are warnings"
@@ -36,6 +39,14 @@ files() {
         for file in README.md LICENSE-MIT LICENSE-APACHE src/lib.rs; do
             grep -qx "$file" <<<"$log" || { echo "the package of $crate lacks $file"; return 1; }
         done
+        other=$(grep -vxE '\.cargo_vcs_info\.json|Cargo\.(lock|toml|toml\.orig)|README\.md|LICENSE-(MIT|APACHE)|src/.*\.(rs|lua|sql|html)|tests/.*\.rs' \
+            <<<"$log") && { echo "the package of $crate should not have" "$other"; return 1; }
+        for key in description version edition rust-version license repository documentation readme keywords categories; do
+            grep -qE "^$key(\.workspace)? = " "$crate/Cargo.toml" || { echo "$crate/Cargo.toml lacks $key"; return 1; }
+        done
+        size=$(($(stat -c %s "$scratch/files/package/$crate-"*.crate) / 1024))
+        echo "the package of $crate has $size KiB, of ${largest[$crate]} that it may have"
+        ((size <= largest[$crate])) || { echo "that is too large"; return 1; }
     done
 }
 
