@@ -31,7 +31,7 @@ declare -A needs=(
     [postgres]="postgres redis"
     [redis]="redis"
     [saga]="redis"
-    # The page of examples/inventory in a browser, and its dashboard with a Prometheus that scrapes it.
+    # The page of examples/inventory in a browser, and its dashboard and alerts with a Prometheus that scrapes it.
     [serve]="redis postgres chromium prometheus"
     [worker]="redis"
     [zookeeper]="zookeeper"
@@ -47,7 +47,7 @@ declare -A skipped_names=(
     [postgres]="postgresql"
     [zookeeper]="zookeeper of_an_ensemble an_ensemble_is_named"
     [chromium]="browser:: the_dashboard_shows_locks_and_masters"
-    [prometheus]="grafana::"
+    [prometheus]="grafana:: alerts::"
 )
 
 # has WORD WORDS: whether it is one of them.
