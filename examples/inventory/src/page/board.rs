@@ -9,7 +9,10 @@ use std::{
 use lock_axum::Lease;
 use serde::Serialize;
 
-use super::feed::{Entry, Feed, Kind};
+use super::{
+    feed::{Entry, Feed, Kind},
+    lanes::{Lanes, LanesView},
+};
 
 /// How many holds the chart shows.
 const SAMPLES: usize = 120;
@@ -30,8 +33,12 @@ struct State {
     /// The last hold of each product.
     last: BTreeMap<String, Ended>,
     frozen: BTreeSet<usize>,
+    killed: BTreeSet<usize>,
+    /// The first token that was seen of each product. Others are shown as the difference to it.
+    first: BTreeMap<String, u64>,
     counts: Counts,
     feed: Feed,
+    lanes: Lanes,
     samples: VecDeque<Sample>,
 }
 
@@ -39,6 +46,8 @@ struct State {
 struct Held {
     instance: usize,
     lease: Lease,
+    /// As people read it.
+    token: String,
     since: Instant,
     waited: Duration,
     /// When it was looked at last.
@@ -49,7 +58,7 @@ struct Held {
 #[derive(Debug)]
 struct Ended {
     at: Instant,
-    token: u64,
+    token: String,
 }
 
 /// The answers of the shop since it started.
@@ -78,6 +87,11 @@ pub(crate) struct BoardView {
     waiting: BTreeMap<String, usize>,
     /// The numbers of the instances that stand still.
     frozen: BTreeSet<usize>,
+    /// The numbers of the instances that are dead.
+    killed: BTreeSet<usize>,
+    /// The token that is shown as +0.
+    first_tokens: BTreeMap<String, u64>,
+    lanes: LanesView,
     counts: Counts,
     feed: Vec<Entry>,
     samples: Vec<Sample>,
@@ -110,6 +124,9 @@ impl Board {
             holds: holds.collect(),
             waiting: state.waiting.clone(),
             frozen: state.frozen.clone(),
+            killed: state.killed.clone(),
+            first_tokens: state.first.clone(),
+            lanes: state.lanes.view(self.started.elapsed()),
             counts: state.counts.clone(),
             feed: state.feed.entries(),
             samples: state.samples.iter().cloned().collect(),
@@ -127,7 +144,7 @@ impl Board {
         let mut state = self.state();
         let mut found = Vec::new();
         for held in state.holds.values_mut().filter(|held| !held.lost) {
-            let (token, instance) = (held.lease.token(), held.instance);
+            let (token, instance) = (held.token.clone(), held.instance);
             let remaining = held.lease.remaining();
             if !held.lease.is_valid() {
                 held.lost = true;
@@ -162,6 +179,27 @@ impl Board {
         self.tell(&mut state, Kind::Frozen, format!("instance {instance} goes on, and writes what it read before"));
     }
 
+    pub(crate) fn killed(&self, instance: usize) {
+        let mut state = self.state();
+        state.killed.insert(instance);
+        state.lanes.died(instance, self.started.elapsed());
+        state.holds.retain(|_, held| held.instance != instance);
+        self.tell(&mut state, Kind::Killed, format!("instance {instance} is killed, and releases nothing"));
+    }
+
+    pub(crate) fn revived(&self, instance: usize) {
+        let mut state = self.state();
+        state.killed.remove(&instance);
+        self.tell(&mut state, Kind::Control, format!("instance {instance} is back"));
+    }
+
+    /// Tells of a crowd, with which a new picture begins.
+    pub(crate) fn buyers_come(&self, buyers: u32) {
+        let mut state = self.state();
+        state.lanes.begin(self.started.elapsed());
+        self.tell(&mut state, Kind::Control, format!("{buyers} buyers come"));
+    }
+
     pub(crate) fn slow_payment(&self, instance: usize) {
         self.tell(&mut self.state(), Kind::Control, format!("instance {instance} waits for a slow payment"));
     }
@@ -183,8 +221,8 @@ impl Board {
     /// Notes a grant to a caller who arrived at `arrived`. Returns the id of the hold.
     pub(super) fn granted(&self, instance: usize, lease: Lease, arrived: Instant) -> u64 {
         let mut state = self.state();
-        let (token, waited) = (lease.token().get(), arrived.elapsed());
-        let before = state.last.get(lease.resource()).filter(|ended| ended.at >= arrived).map(|ended| ended.token);
+        let (token, waited) = (state.short(lease.resource(), lease.token().get()), arrived.elapsed());
+        let before = state.last.get(lease.resource()).filter(|ended| ended.at >= arrived).map(|ended| &ended.token);
         let waited_ms = millis(waited);
         let (kind, text) = match before {
             Some(before) => {
@@ -193,18 +231,30 @@ impl Board {
             None => (Kind::Granted, format!("token {token} to instance {instance} after {waited_ms} ms")),
         };
         self.tell(&mut state, kind, text);
+        let id = self.entered(&mut state, instance);
+        let remaining = lease.remaining();
+        state.holds.insert(id, Held { instance, lease, token, since: Instant::now(), waited, remaining, lost: false });
+        id
+    }
+
+    /// Notes a purchase without a lock. Returns its id.
+    pub(super) fn entered_unlocked(&self, instance: usize) -> u64 {
+        self.entered(&mut self.state(), instance)
+    }
+
+    fn entered(&self, state: &mut State, instance: usize) -> u64 {
         let id = state.next_hold;
         state.next_hold += 1;
-        let remaining = lease.remaining();
-        state.holds.insert(id, Held { instance, lease, since: Instant::now(), waited, remaining, lost: false });
+        state.lanes.entered(id, instance, self.started.elapsed());
         id
     }
 
     pub(super) fn ended(&self, id: u64) {
         self.look();
         let mut state = self.state();
+        state.lanes.left(id, self.started.elapsed());
         let Some(held) = state.holds.remove(&id) else { return };
-        let ended = Ended { at: Instant::now(), token: held.lease.token().get() };
+        let ended = Ended { at: Instant::now(), token: held.token };
         state.last.insert(held.lease.resource().to_owned(), ended);
         let (waited_ms, held_ms) = (held.waited.as_secs_f64() * 1e3, held.since.elapsed().as_secs_f64() * 1e3);
         state.samples.push_back(Sample { number: id, waited_ms, held_ms });
@@ -218,9 +268,11 @@ impl Board {
         *which(&mut self.state().counts) += 1;
     }
 
-    pub(super) fn refused(&self, instance: usize, token: u64) {
+    pub(super) fn refused(&self, instance: usize, resource: &str, token: u64) {
         let mut state = self.state();
         state.counts.refused += 1;
+        state.lanes.refused(instance, self.started.elapsed());
+        let token = state.short(resource, token);
         let text = format!("the database refused token {token} of instance {instance}: a later holder was there");
         self.tell(&mut state, Kind::Refused, text);
     }
@@ -237,6 +289,15 @@ impl Board {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A token as the difference to the first one: they have sixteen digits, of which the last few differ.
+    fn short(&mut self, resource: &str, token: u64) -> String {
+        let first = *self.first.entry(resource.to_owned()).or_insert(token);
+        // An older one comes from a holder that was granted the lock earlier, and got here later.
+        format!("{:+}", i128::from(token) - i128::from(first))
     }
 }
 

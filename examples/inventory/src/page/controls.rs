@@ -16,12 +16,13 @@ use serde_json::json;
 use super::{
     access::{Access, Refusal},
     books::{self, SKU},
+    instances,
     live::Live,
     masters::Action,
     rush::Running,
     switches::Pause,
 };
-use crate::shop::ShopError;
+use crate::{proof::RunError, shop::ShopError};
 
 const BUYERS: u32 = 300;
 /// Enough that some of them buy while one of them stands still.
@@ -38,6 +39,10 @@ enum ControlError {
     SoldOut,
     #[error("there is no such in-memory master")]
     NoSuchMaster,
+    #[error("there is no such instance, or it is dead")]
+    NoSuchInstance,
+    #[error("the instance failed: {0}")]
+    Instance(#[from] RunError),
     #[error("the database failed")]
     Shop(#[from] ShopError),
 }
@@ -58,6 +63,14 @@ enum MasterAction {
     Revive,
 }
 
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum InstanceAction {
+    Freeze,
+    Kill,
+    Revive,
+}
+
 /// The routes below `/control`.
 pub(crate) fn routes(live: Arc<Live>, access: Access) -> Router {
     Router::new()
@@ -67,6 +80,7 @@ pub(crate) fn routes(live: Arc<Live>, access: Access) -> Router {
         .route("/refill", post(refill))
         .route("/lock/{to}", post(lock))
         .route("/fence/{to}", post(fence))
+        .route("/instances/{number}/{action}", post(instance))
         .route("/masters/{number}/{action}", post(master))
         .layer(middleware::from_fn_with_state(access, check))
         .with_state(live)
@@ -81,7 +95,7 @@ async fn check(State(access): State<Access>, request: Request, next: Next) -> Re
 
 async fn rush(State(live): State<Arc<Live>>) -> Result<StatusCode, ControlError> {
     live.rush.start(BUYERS)?;
-    live.board.control(format!("{BUYERS} buyers come"));
+    live.board.buyers_come(BUYERS);
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -102,7 +116,7 @@ async fn pause(live: &Live, pause: Pause) -> Result<StatusCode, ControlError> {
     }
     live.switches.pause_next(pause);
     if live.rush.start(FEW_BUYERS).is_ok() {
-        live.board.control(format!("{FEW_BUYERS} buyers come"));
+        live.board.buyers_come(FEW_BUYERS);
     }
     Ok(StatusCode::ACCEPTED)
 }
@@ -144,6 +158,19 @@ async fn master(
     Ok(StatusCode::NO_CONTENT)
 }
 
+async fn instance(
+    State(live): State<Arc<Live>>,
+    Path((number, action)): Path<(usize, InstanceAction)>,
+) -> Result<StatusCode, ControlError> {
+    let action = match action {
+        InstanceAction::Freeze => instances::Action::Freeze,
+        InstanceAction::Kill => instances::Action::Kill,
+        InstanceAction::Revive => instances::Action::Revive,
+    };
+    let done = live.instances.act(number, action).await?;
+    if done { Ok(StatusCode::NO_CONTENT) } else { Err(ControlError::NoSuchInstance) }
+}
+
 impl From<Running> for ControlError {
     fn from(_: Running) -> Self {
         Self::Busy
@@ -155,7 +182,8 @@ impl IntoResponse for ControlError {
         let status = match self {
             Self::Refused(_) => StatusCode::FORBIDDEN,
             Self::Busy | Self::SoldOut => StatusCode::CONFLICT,
-            Self::NoSuchMaster => StatusCode::NOT_FOUND,
+            Self::NoSuchMaster | Self::NoSuchInstance => StatusCode::NOT_FOUND,
+            Self::Instance(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Shop(error) => return error.into_response(),
         };
         let body = json!({

@@ -37,6 +37,7 @@ pub(crate) enum Kind {
     Refused,
     Unavailable,
     Frozen,
+    Killed,
     Control,
 }
 

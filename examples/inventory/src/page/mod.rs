@@ -6,8 +6,9 @@
 //! | `front` | the routes of the public listener: page, events, controls, and the shop |
 //! | `proxy` | sends the requests for the shop to the instances in turn |
 //! | `sales` | the handlers of an instance, which follow the switches |
+//! | `instances` | freezes, kills and starts instances |
 //! | `switches`, `payment` | what the buttons set, and the payments that stop for longer than a lease |
-//! | `board`, `visit`, `feed` | who holds and who waits, and what happened: told by the handlers |
+//! | `board`, `visit`, `feed`, `lanes` | who holds and who waits, what happened, and when: told by the handlers |
 //! | `books` | what the database says |
 //! | `masters` | the state of the masters, and their faults |
 //! | `rush` | the buyers |
@@ -22,6 +23,8 @@ mod books;
 mod controls;
 mod feed;
 mod front;
+mod instances;
+mod lanes;
 mod live;
 mod masters;
 #[cfg_attr(not(feature = "metrics"), path = "without_metrics.rs")]

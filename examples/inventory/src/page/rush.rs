@@ -30,6 +30,7 @@ pub(crate) struct Rush {
 struct State {
     running: Option<u32>,
     last: Option<Outcome>,
+    finished: u64,
     task: Option<JoinHandle<()>>,
 }
 
@@ -46,6 +47,8 @@ pub(crate) struct RushView {
     /// The number of buyers, while there are any.
     running: Option<u32>,
     last: Option<Outcome>,
+    /// How many crowds have left.
+    finished: u64,
 }
 
 /// There are buyers already.
@@ -78,6 +81,7 @@ impl Rush {
             let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
             let mut state = lock(&shared);
             state.running = None;
+            state.finished += 1;
             state.last = Some(Outcome { buyers, answers, took_ms });
         }));
         Ok(())
@@ -89,7 +93,7 @@ impl Rush {
 
     pub(crate) fn view(&self) -> RushView {
         let state = lock(&self.state);
-        RushView { running: state.running, last: state.last.clone() }
+        RushView { running: state.running, last: state.last.clone(), finished: state.finished }
     }
 
     /// Waits for the last buyers. They send no new requests once the service stops.

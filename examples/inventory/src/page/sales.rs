@@ -93,7 +93,7 @@ async fn unlocked(
     Extension(visit): Extension<Arc<Visit>>,
     order: Order,
 ) -> Result<Json<Value>, ShopError> {
-    visit.unlocked();
+    let _hold = visit.unlocked();
     overwrite(&shop, &visit, &sku, order).await
 }
 

@@ -1,6 +1,5 @@
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
-use futures_util::future::try_join_all;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -8,6 +7,7 @@ use super::{
     access::Access,
     board::Board,
     books, front,
+    instances::{Instances, stand_still_when_told},
     live::{Live, Pages},
     masters::Tiles,
     metrics::{self, Metrics},
@@ -18,7 +18,7 @@ use super::{
     switches::Switches,
 };
 use crate::{
-    proof::{Blueprint, Instance, LockStore, Masters, RunError},
+    proof::{Blueprint, LockStore, Masters, RunError},
     shop::{Database, Shop, Store, serve_until},
 };
 
@@ -63,6 +63,7 @@ pub struct ServeConfig {
 /// | `POST /control/rush`, `/freeze`, `/slow` | 202, and buyers come; 409 |
 /// | `POST /control/refill` | 204, and the stock is full and all orders are gone; 409 while there are buyers |
 /// | `POST /control/lock/{on,off}`, `/fence/{on,off}` | 204 |
+/// | `POST /control/instances/{1..3}/{freeze,kill,revive}` | 204; 404 |
 /// | `POST /control/masters/{1..5}/{kill,hang,empty,revive}` | 204; 404 unless the masters are in memory |
 ///
 /// Controls answer 403 to other sites, and to everybody if `listen` is not a loopback address and
@@ -95,21 +96,28 @@ pub async fn serve(
 
     let masters = Masters::new(&config.locks);
     let (switches, board) = (Arc::new(Switches::new()), Arc::new(Board::new()));
-    let blueprint = |instance| {
-        let (switches, board) = (Arc::clone(&switches), Arc::clone(&board));
-        Blueprint {
-            masters: masters.clone(),
-            prefix: config.prefix.clone(),
-            database: database.clone(),
-            durable: temporary.is_none(),
-            routes: Box::new(move |store, locks| {
-                let payments = PagePayments { instance, switches: Arc::clone(&switches), board: Arc::clone(&board) };
-                sales::routes(Shop::new(store, payments), locks, Desk { instance, switches, board })
-            }),
-        }
+    let build = {
+        let (masters, switches, board) = (masters.clone(), Arc::clone(&switches), Arc::clone(&board));
+        let (prefix, durable) = (config.prefix.clone(), temporary.is_none());
+        Box::new(move |instance, listen, freeze| {
+            let (switches, board) = (Arc::clone(&switches), Arc::clone(&board));
+            Blueprint {
+                masters: masters.clone(),
+                prefix: prefix.clone(),
+                database: database.clone(),
+                durable,
+                listen,
+                routes: Box::new(move |store, locks| {
+                    tokio::spawn(stand_still_when_told(instance, freeze, Arc::clone(&board)));
+                    let (pauses, events) = (Arc::clone(&switches), Arc::clone(&board));
+                    let payments = PagePayments { instance, switches: pauses, board: events };
+                    sales::routes(Shop::new(store, payments), locks, Desk { instance, switches, board })
+                }),
+            }
+        })
     };
-    let instances = try_join_all((1..=INSTANCES).map(|instance| Instance::start(blueprint(instance)))).await?;
-    let addresses: Vec<_> = instances.iter().map(Instance::address).collect();
+    let instances = Instances::start(INSTANCES, build, Arc::clone(&board)).await?;
+    let addresses = instances.addresses();
 
     // A manager of its own, because the manager of an instance may stand still.
     let locks = masters.connect(&config.prefix).await?;
@@ -128,7 +136,7 @@ pub async fn serve(
         board,
         tiles: Tiles::new(&masters),
         rush: Rush::new(addresses.clone(), stopping.clone()),
-        instances: INSTANCES,
+        instances,
         controls: access.is_open(),
         stop: stopping.clone(),
         pages: Pages::new(),
@@ -144,7 +152,7 @@ pub async fn serve(
     };
     let stop_instances = async {
         stopping.cancelled().await;
-        try_join_all(instances.into_iter().map(Instance::stop)).await
+        live.instances.stop().await
     };
     let (served, stopped, (), (), ()) = tokio::join!(
         serve_until(announce, listener, router, &locks, GRACE),

@@ -33,12 +33,15 @@ impl Visit {
         self.stop_waiting();
         let (board, token) = (Arc::clone(&self.board), lease.token().get());
         let id = board.granted(self.instance, lease, self.arrived);
-        Hold { board, id, instance: self.instance, token }
+        Hold { board, id, instance: self.instance, fence: Some((self.resource.clone(), token)) }
     }
 
     /// The purchase begins without a lock.
-    pub(crate) fn unlocked(&self) {
+    pub(crate) fn unlocked(&self) -> Hold {
         self.stop_waiting();
+        let board = Arc::clone(&self.board);
+        let id = board.entered_unlocked(self.instance);
+        Hold { board, id, instance: self.instance, fence: None }
     }
 
     /// Counts what became of the purchase.
@@ -77,20 +80,21 @@ impl Drop for Visit {
     }
 }
 
-/// A hold, which ends when this is dropped.
+/// A purchase with the lock, or without one. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Hold {
     board: Arc<Board>,
     id: u64,
     instance: usize,
-    token: u64,
+    /// Resource and token, with a lock.
+    fence: Option<(String, u64)>,
 }
 
 impl Hold {
     /// Notes whether the fence refused the purchase.
     pub(crate) fn fenced<T>(&self, outcome: &Result<T, ShopError>) {
-        if let Err(ShopError::StaleToken(_)) = outcome {
-            self.board.refused(self.instance, self.token);
+        if let (Err(ShopError::StaleToken(_)), Some((resource, token))) = (outcome, &self.fence) {
+            self.board.refused(self.instance, resource, *token);
         }
     }
 }

@@ -31,6 +31,8 @@ pub(crate) enum Answer {
     Busy,
     Stale,
     LeaseLost,
+    /// Nothing was sent, because nobody listens there.
+    NotThere,
     Other(StatusCode),
 }
 
@@ -46,7 +48,11 @@ impl Client {
             .body(Full::from(r#"{"quantity":1}"#))
             .map_err(|error| error.to_string())?;
         let exchange = async {
-            let response = self.0.request(request).await.map_err(|error| with_causes(&error))?;
+            let response = match self.0.request(request).await {
+                Ok(response) => response,
+                Err(error) if error.is_connect() => return Ok(Answer::NotThere),
+                Err(error) => return Err(with_causes(&error)),
+            };
             let status = response.status();
             let body =
                 Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(|error| error.to_string())?;

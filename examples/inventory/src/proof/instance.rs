@@ -1,6 +1,11 @@
 //! One instance of the shop, on a thread of its own.
 
-use std::{io, net::SocketAddr, thread, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    thread,
+    time::Duration,
+};
 
 use axum::Router;
 use lock_axum::LockManager;
@@ -10,9 +15,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{RunError, masters::Masters};
 use crate::shop::{Database, Store, serve_until};
 
+/// On loopback, a port that is free.
+pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(5);
 const BLOCKING_THREADS: Duration = Duration::from_secs(2);
+/// How long the remains of a killed instance are kept: longer than a lease of the page. Before, what is dropped would be released.
+const DEAD: Duration = Duration::from_millis(1_200);
 /// More than twice [`GRACE`], which [`serve_until`] may take, and [`BLOCKING_THREADS`].
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -26,6 +36,7 @@ pub(crate) struct Blueprint {
     pub(crate) database: Database,
     /// Whether commits wait for the disk. They need not if the database is a temporary file.
     pub(crate) durable: bool,
+    pub(crate) listen: SocketAddr,
     /// Builds the routes of the instance, on its thread.
     pub(crate) routes: BuildRoutes,
 }
@@ -36,6 +47,7 @@ type BuildRoutes = Box<dyn FnOnce(Store, &LockManager) -> Router + Send>;
 pub(crate) struct Instance {
     address: SocketAddr,
     stop: DropGuard,
+    kill: CancellationToken,
     ended: oneshot::Receiver<Result<(), RunError>>,
 }
 
@@ -44,19 +56,21 @@ impl Instance {
     pub(crate) async fn start(blueprint: Blueprint) -> Result<Self, RunError> {
         let stop = CancellationToken::new();
         let stopping = stop.clone();
+        let kill = CancellationToken::new();
+        let killed = kill.clone();
         let (listening, address) = oneshot::channel();
         let (done, ended) = oneshot::channel();
         thread::Builder::new()
             .name("instance".to_owned())
             .spawn(move || {
                 // The receiver is gone if the run was dropped.
-                let _ = done.send(live(blueprint, listening, stopping));
+                let _ = done.send(live(blueprint, listening, stopping, &killed));
             })
             .map_err(RunError::Instance)?;
 
         let stop = stop.drop_guard();
         match timeout(START_TIMEOUT, address).await {
-            Ok(Ok(address)) => Ok(Self { address, stop, ended }),
+            Ok(Ok(address)) => Ok(Self { address, stop, kill, ended }),
             Ok(Err(_)) => Err(outcome(ended, START_TIMEOUT).await.err().unwrap_or(RunError::Timeout("start"))),
             Err(_) => Err(RunError::Timeout("start")),
         }
@@ -71,6 +85,15 @@ impl Instance {
         drop(self.stop);
         outcome(self.ended, STOP_TIMEOUT).await
     }
+
+    /// Ends the instance as a power failure does: from now on it answers nobody, and its locks are not released but end with
+    /// their leases.
+    ///
+    /// Waits until the instance is gone, which takes [`DEAD`] and as long as it stands still.
+    pub(crate) async fn kill(self) -> Result<(), RunError> {
+        self.kill.cancel();
+        outcome(self.ended, STOP_TIMEOUT).await
+    }
 }
 
 async fn outcome(ended: oneshot::Receiver<Result<(), RunError>>, limit: Duration) -> Result<(), RunError> {
@@ -82,10 +105,19 @@ async fn outcome(ended: oneshot::Receiver<Result<(), RunError>>, limit: Duration
 }
 
 /// Runs an instance on the current thread, from start to end.
-fn live(blueprint: Blueprint, listening: oneshot::Sender<SocketAddr>, stop: CancellationToken) -> Result<(), RunError> {
+fn live(
+    blueprint: Blueprint,
+    listening: oneshot::Sender<SocketAddr>,
+    stop: CancellationToken,
+    killed: &CancellationToken,
+) -> Result<(), RunError> {
     // A single thread, so that a pause stops the whole instance: see `pauses`.
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::Instance)?;
-    let outcome = runtime.block_on(serve(blueprint, listening, stop));
+    let served = runtime.block_on(killed.run_until_cancelled(serve(blueprint, listening, stop)));
+    let outcome = served.unwrap_or_else(|| {
+        thread::sleep(DEAD);
+        Ok(())
+    });
     // Dropping the runtime would wait for its blocking threads without a limit.
     runtime.shutdown_timeout(BLOCKING_THREADS);
     outcome
@@ -96,7 +128,7 @@ async fn serve(
     listening: oneshot::Sender<SocketAddr>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
-    let Blueprint { masters, prefix, database, durable, routes } = blueprint;
+    let Blueprint { masters, prefix, database, durable, listen, routes } = blueprint;
     let locks = masters.connect(&prefix).await?;
     let store = Store::open(&database).await?;
     if !durable {
@@ -104,9 +136,8 @@ async fn serve(
     }
     let router = routes(store, &locks);
 
-    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listen_failed = |source| RunError::Listen { address: any_port, source };
-    let listener = TcpListener::bind(any_port).await.map_err(listen_failed)?;
+    let listen_failed = |source| RunError::Listen { address: listen, source };
+    let listener = TcpListener::bind(listen).await.map_err(listen_failed)?;
     let address = listener.local_addr().map_err(listen_failed)?;
     let _ = listening.send(address);
 

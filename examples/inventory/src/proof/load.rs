@@ -107,10 +107,11 @@ async fn visit(load: &Load, stop: &CancellationToken, client: &Client, buyer: us
             Ok(Answer::Sold) => End::Bought(start.elapsed()),
             Ok(Answer::SoldOut) => End::SoldOut,
             Ok(Answer::LeaseLost) => End::Unknown,
-            Ok(answer @ (Answer::Busy | Answer::Stale)) => {
+            Ok(answer @ (Answer::Busy | Answer::Stale | Answer::NotThere)) => {
                 match answer {
                     Answer::Busy => busy += 1,
-                    _ => stale += 1,
+                    Answer::Stale => stale += 1,
+                    _ => {}
                 }
                 let backoff = rand::random_range(1..=MAX_BACKOFF_MS);
                 sleep(Duration::from_millis(backoff)).await;

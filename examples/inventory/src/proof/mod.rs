@@ -33,7 +33,7 @@ mod variants;
 
 pub use config::Config;
 pub use error::RunError;
-pub(crate) use instance::{Blueprint, Instance};
+pub(crate) use instance::{ANY_PORT, Blueprint, Instance};
 pub(crate) use load::{Load, drive};
 pub use masters::LockStore;
 pub(crate) use masters::Masters;

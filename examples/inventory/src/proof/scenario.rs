@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Config, Mode, Report, Row, RunError,
-    instance::{Blueprint, Instance},
+    instance::{ANY_PORT, Blueprint, Instance},
     ledger,
     load::{self, Load},
     masters::Masters,
@@ -108,6 +108,7 @@ async fn run_mode(
         prefix: config.prefix.clone(),
         database: database.clone(),
         durable,
+        listen: ANY_PORT,
         routes: Box::new(move |store, locks| variants::router(mode, shop(mode, store, payment, number), locks)),
     };
     let starts = (0..config.instances as usize).map(|number| Instance::start(blueprint(number)));

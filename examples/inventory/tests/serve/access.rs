@@ -30,11 +30,12 @@ async fn buttons_are_for_this_page_and_for_programs() {
 #[tokio::test]
 async fn a_link_presses_nothing() {
     let service = Service::start().await;
-    for button in ["rush", "freeze", "slow", "refill", "lock/off", "fence/off", "masters/1/kill"] {
+    for button in ["rush", "freeze", "slow", "refill", "lock/off", "fence/off", "masters/1/kill", "instances/1/kill"] {
         let (status, _) = service.ask(Method::GET, &format!("/control/{button}"), "").await;
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{button}");
     }
-    for nothing in ["lock/maybe", "masters/0/kill", "masters/6/kill", "masters/1/explode", "paint"] {
+    for nothing in ["lock/maybe", "masters/0/kill", "masters/6/kill", "masters/1/explode", "instances/0/kill", "paint"]
+    {
         let status = service.press(nothing).await;
         assert!(status.is_client_error(), "{nothing}: {status}");
     }

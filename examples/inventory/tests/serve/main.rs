@@ -4,11 +4,13 @@
 
 mod access;
 mod alerts;
+mod animation;
 mod browser;
 mod chromium;
 mod client;
 mod dashboard;
 mod grafana;
+mod instances;
 mod masters;
 mod pages;
 mod program;
@@ -16,3 +18,4 @@ mod prometheus;
 mod proof;
 mod service;
 mod shop;
+mod tour;
