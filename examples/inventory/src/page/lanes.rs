@@ -93,8 +93,9 @@ impl Lanes {
     }
 }
 
+/// To the microsecond, so that hundreds of bars stay small.
 fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+    (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
 #[cfg(test)]
