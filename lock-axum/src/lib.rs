@@ -258,7 +258,7 @@ pub use lock_core::{
 pub use lock_core::{RedisNode, redis};
 
 #[cfg(feature = "dashboard")]
-pub use self::dashboard::{Dashboard, dashboard};
+pub use self::dashboard::{Dashboard, InvalidHost, dashboard};
 pub use self::distributed_lock::distributed_lock;
 pub use self::encode::encode_value;
 pub use self::hold::{Hold, MissingHold};

@@ -67,7 +67,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
         .layer(Extension(locks.clone()));
     if let Some(password) = settings.dashboard_password {
         let log_in = middleware::from_fn_with_state(log_in::credentials("admin", &password), log_in::log_in);
-        app = app.nest("/locks", Router::from(dashboard(locks.clone())).layer(log_in));
+        let page = Router::from(dashboard(locks.clone()).behind_authentication());
+        app = app.nest_service("/locks", page.layer(log_in));
     }
 
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", settings.port)).await?;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::masters::Masters;
+use super::place::place;
 use super::shown::shown;
 
 /// How many rows are shown: what somebody can read, and a browser can show again every second.
@@ -23,6 +24,7 @@ pub(super) struct Board {
     /// Whether rows have a button.
     control: bool,
     masters: Masters,
+    place: Value,
     last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
@@ -61,7 +63,7 @@ struct Section {
 
 impl Board {
     pub(super) fn new(locks: LockManager, control: bool) -> Self {
-        Self { locks, control, masters: Masters::new(), last: Mutex::default() }
+        Self { locks, control, masters: Masters::new(), place: place(), last: Mutex::default() }
     }
 
     pub(super) fn locks(&self) -> &LockManager {
@@ -88,12 +90,13 @@ impl Board {
         let callers: usize = waiting.iter().map(|waiting| waiting.callers).sum();
         let sections = sections(&rows, self.locks.redacts());
         let templates = sections.into_iter().map(|(template, Section { held, waiting, rows })| {
-            json!({ "template": template, "held": held, "waiting": waiting, "rows": rows })
+            json!({ "template": shown(template), "held": held, "waiting": waiting, "rows": rows })
         });
         let templates: Vec<Value> = templates.collect();
         let (quorum, masters) = self.masters.view();
         json!({
             "control": self.control,
+            "place": self.place,
             "quorum": quorum,
             "masters": masters,
             "held": held.len(),

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::response::Html;
 use axum::routing::{get, post};
 use http::{HeaderName, header};
@@ -8,14 +9,15 @@ use lock_core::LockManager;
 
 use super::control::release;
 use super::events::{Pages, events};
+use super::hosts::{Hosts, InvalidHost, check_host};
 
 /// The page has its style and its script in itself, talks to its own service, and is in no frame. The hashes name the two
 /// elements in the file.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; style-src 'sha256-KISNkrRP1brAaWiOCPq3DCEVVHfjdx5y2GA2ti5Kkfo='; \
-         script-src 'sha256-WSYY+Sqvb93mMyV8q5ooJ1bca+xwTjfZLXrQpfTIg/Y='; connect-src 'self'; img-src data:; \
+        "default-src 'none'; style-src 'sha256-2+yw/SBVJGqowMfP2UgZjkVu7eAyKa9yRrv+HU/T+gE='; \
+         script-src 'sha256-4I0IMyeAa9orc+j2i3bPv+gxo5vfZ2Jh8LblS5rOSlk='; connect-src 'self'; img-src data:; \
          frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     ),
     (header::X_FRAME_OPTIONS, "DENY"),
@@ -41,8 +43,15 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// | `GET /events` | what the page shows, as server-sent events with JSON; 503 if 16 pages are open |
 ///
 /// Nothing can be changed through them, except [with control](Dashboard::with_control). **They have no authentication of their
-/// own**: nest them below a layer that has. The page works below any path. A path that is nested with `nest` has no slash at
-/// the end; with `nest_service`, both forms lead to it.
+/// own**: nest them below a layer that has. The page works below any path. With `nest_service`, a slash at the end of that path leads to
+/// it, too; with axum's `nest` it does not.
+///
+/// # Hosts
+///
+/// Requests are answered if their `Host` is an IP address, `localhost`, or a name that was given with [`host`](Dashboard::host). Others
+/// get 403, with a text that says what to do. Without that, a site on the internet could let its name resolve to the address of this
+/// service, and read the page in the browser of somebody inside. Where a layer checks who asks, [say
+/// so](Dashboard::behind_authentication).
 ///
 /// # Cost
 ///
@@ -82,16 +91,16 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// # let locks = LockManager::in_memory();
 /// # let password = "secret";
 /// let credentials = format!("Basic {}", BASE64.encode(format!("admin:{password}").as_bytes()));
-/// let page = Router::from(dashboard(locks.clone())).layer(middleware::from_fn_with_state(credentials, log_in));
-/// let app: Router = Router::new().nest("/locks", page);
+/// let page = Router::from(dashboard(locks.clone()).behind_authentication()).layer(middleware::from_fn_with_state(credentials, log_in));
+/// let app: Router = Router::new().nest_service("/locks", page);
 /// # for (authorization, status) in [("Basic YWRtaW46c2VjcmV0", 200), ("Basic YWRtaW46c2VjcmVU", 401), ("", 401)] {
-/// #     let request = Request::get("/locks").header(header::AUTHORIZATION, authorization).body(Body::empty()).unwrap();
+/// #     let request = Request::get("/locks/").header(header::AUTHORIZATION, authorization).body(Body::empty()).unwrap();
 /// #     assert_eq!(app.clone().oneshot(request).await.unwrap().status(), status);
 /// # }
 /// # }
 /// ```
 pub fn dashboard(locks: LockManager) -> Dashboard {
-    Dashboard { locks, control: false }
+    Dashboard { locks, control: false, hosts: Hosts::default() }
 }
 
 /// The page of [`dashboard`], to be turned into a [`Router`] with `into`.
@@ -103,13 +112,15 @@ pub fn dashboard(locks: LockManager) -> Dashboard {
 /// use lock_axum::{LockManager, dashboard};
 ///
 /// let locks = LockManager::in_memory();
-/// let app: Router = Router::new().nest("/locks", dashboard(locks).into());
+/// let page = Router::from(dashboard(locks));
+/// let app: Router = Router::new().nest_service("/locks", page);
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a dashboard is not served before it is a router"]
 pub struct Dashboard {
     locks: LockManager,
     control: bool,
+    hosts: Hosts,
 }
 
 impl Dashboard {
@@ -125,13 +136,47 @@ impl Dashboard {
         self.control = true;
         self
     }
+
+    /// Answers requests for this host, too, such as `"locks.example.com"`, on any port. May be called several times.
+    ///
+    /// Defaults to none: only IP addresses and `localhost`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidHost`] if this is not a name alone: if it has a scheme, a port or a path.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::Router;
+    /// use lock_axum::{LockManager, dashboard};
+    ///
+    /// # fn main() -> Result<(), lock_axum::InvalidHost> {
+    /// let page = dashboard(LockManager::in_memory()).host("locks.example.com")?;
+    /// let app: Router = Router::new().nest_service("/locks", Router::from(page));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn host(mut self, name: &str) -> Result<Self, InvalidHost> {
+        self.hosts.add(name)?;
+        Ok(self)
+    }
+
+    /// Says that a layer above lets nobody in who has not logged in. Requests are then answered whatever their `Host`, because a
+    /// site that borrows the address of this service has no credentials for it.
+    ///
+    /// Defaults to a page that checks the host.
+    pub fn behind_authentication(mut self) -> Self {
+        self.hosts.allow_any();
+        self
+    }
 }
 
 impl<S> From<Dashboard> for Router<S>
 where
     S: Clone + Send + Sync + 'static,
 {
-    fn from(Dashboard { locks, control }: Dashboard) -> Self {
+    fn from(Dashboard { locks, control, hosts }: Dashboard) -> Self {
         // Redacted rows have no name to release, and no holder is to be found out here.
         let control = control && !locks.redacts();
         let mut router = Router::new()
@@ -140,6 +185,6 @@ where
         if control {
             router = router.route("/release", post(release));
         }
-        router.with_state(Arc::new(Pages::new(locks, control)))
+        router.layer(from_fn_with_state(hosts, check_host)).with_state(Arc::new(Pages::new(locks, control)))
     }
 }

@@ -13,7 +13,12 @@ pub(super) fn shown(name: &str) -> Cow<'_, str> {
             shown.push(character);
         } else {
             // As it is, or `\u{202e}`. Names have no braces, so that nothing else looks like this.
-            shown.extend(character.escape_debug());
+            // Some letters and a symbol, as Unicode has it, are blank.
+            if matches!(character, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}') {
+                shown.extend(character.escape_unicode());
+            } else {
+                shown.extend(character.escape_debug());
+            }
         }
     }
     Cow::Owned(shown)
@@ -29,6 +34,11 @@ mod tests {
         assert_eq!(shown("größe:寿司"), "größe:寿司");
         assert_eq!(shown("stock:\u{202e}24"), "stock:\\u{202e}24", "the other direction");
         assert_eq!(shown("stock:4\u{200b}2"), "stock:4\\u{200b}2", "a space without width");
+        for format in
+            ['\u{ad}', '\u{61c}', '\u{200d}', '\u{2066}', '\u{2069}', '\u{fe0f}', '\u{e0041}', '\u{3164}', '\u{2800}']
+        {
+            assert_eq!(shown(&format!("stock{format}")), format!("stock{}", format.escape_unicode()));
+        }
         assert_eq!(shown("\u{feff}stock"), "\\u{feff}stock");
         assert_eq!(shown("caf\u{e9}"), "café");
         assert_eq!(shown("cafe\u{301}"), "cafe\\u{301}", "an accent of its own");

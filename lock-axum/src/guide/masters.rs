@@ -108,7 +108,8 @@
 //! With the feature `dashboard`, `lock_axum::dashboard(locks)` is a live page of what this process holds, who waits for it, and
 //! how the masters are. It changes nothing and costs nothing while nobody looks, but it shows the names of resources and
 //! the addresses of masters: nest it below your own authentication, as its documentation does. Other processes have pages of
-//! their own.
+//! their own. Under another name than an address or `localhost`, it answers only if `.host("..")` gave it that name, or
+//! `.behind_authentication()` says that a layer checks who asks.
 //!
 #![cfg_attr(feature = "dashboard", doc = "```")]
 #![cfg_attr(not(feature = "dashboard"), doc = "```ignore")]
@@ -116,7 +117,7 @@
 //! # use lock_axum::{LockManager, dashboard};
 //! # let locks = LockManager::in_memory();
 //! let page = Router::from(dashboard(locks)); // .layer(your authentication)
-//! let app: Router = Router::new().nest("/locks", page);
+//! let app: Router = Router::new().nest_service("/locks", page);
 //! ```
 //!
 //! # Replacing one

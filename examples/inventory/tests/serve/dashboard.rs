@@ -52,13 +52,54 @@ async fn the_dashboard_shows_locks_and_masters_live_and_reconnects() {
     browser.until("document.activeElement.textContent === 'Really release?'");
     assert!(hostile.is_valid(), "it is asked once more");
     browser.key("Enter");
-    browser.until(&format!("at('message').textContent.startsWith({HOSTILE:?} + ' was taken from its holder.')"));
+    let answered =
+        format!("{of_token}.className === 'gone' && {of_token}.textContent.includes('Taken from its holder: token ')");
+    browser.until(&answered);
+    browser.until(&format!("at('released').textContent.startsWith({HOSTILE:?} + ': claim token ')"));
     browser.until("at('summary').textContent === '1 lock is held, 1 caller waits.'");
     assert!(!hostile.is_valid());
+
+    // A second answer leaves the token of the first one in the list.
+    let other = locks.lock("file:2").template("file:{path}").acquire().await.unwrap();
+    let of_other = format!(
+        "[...document.querySelectorAll('tbody tr')].find(row => row.children[1].textContent === '{}')",
+        other.token()
+    );
+    browser.until(&format!("!!{of_other}"));
+    for _ in 0..2 {
+        browser.evaluate(&format!("{of_other}.querySelector('button').click()"));
+    }
+    browser.until("at('released').children.length === 2");
+    assert!(browser.text("released").contains(HOSTILE) && browser.text("released").starts_with("file:2: claim token "));
+
+    // Searched for, and folded, also when the next state has come.
+    let searches = "(text => { at('search').value = text; at('search').dispatchEvent(new Event('input')); })";
+    browser.evaluate(&format!("{searches}('STOCK:1')"));
+    browser.until("at('templates').children.length === 1 && at('found').textContent === '1 row'");
+    browser.evaluate(&format!("{searches}('')"));
+    browser.until("at('templates').children.length === 2 && at('found').textContent === ''");
+    browser.evaluate("document.querySelector('#templates summary').click()");
+    browser.evaluate("window.before = last");
+    browser.until("last !== before");
+    assert_eq!(browser.evaluate("document.querySelector('#templates details').open"), false);
+    browser.evaluate("document.querySelector('#templates summary').click()");
+    assert!(browser.text("place").contains(&format!("process {}", std::process::id())));
+    assert_eq!(browser.evaluate("getComputedStyle(document.querySelector('thead td')).borderTopWidth"), "0px");
 
     nodes[1].set_down(true);
     browser.until("at('masters').children[1].className === 'down'");
     assert_eq!(browser.text("quorum"), "a majority grants locks");
+    let calm = browser.evaluate("icon.href");
+    for node in [0, 2] {
+        nodes[node].set_down(true);
+    }
+    browser.until("document.title.startsWith('⚠ No quorum: ') && icon.href.includes('b3161b')");
+    for node in [0, 2] {
+        nodes[node].set_down(false);
+    }
+    browser.until("at('quorum').textContent === 'a majority grants locks'");
+    assert_eq!(browser.evaluate("icon.href"), calm);
+    assert_eq!(browser.evaluate("document.title.includes('No quorum')"), false);
     for (width, height) in [(320, 700), (1200, 1000)] {
         browser.size(width, height);
         browser.until(&format!("innerWidth === {width} && document.documentElement.scrollWidth <= {width}"));
@@ -76,12 +117,12 @@ async fn the_dashboard_shows_locks_and_masters_live_and_reconnects() {
     timeout(Duration::from_secs(30), served).await.expect("the page does not hold up the server").unwrap();
     browser.until("document.body.className === 'stale' && !at('offline').hidden");
     assert!(waiting.await.unwrap().is_err());
-    drop((stock, hostile));
+    drop((stock, hostile, other));
 
     let locks = manager();
     let (_, served) = serve(address, &locks).await;
     browser.until("at('offline').hidden && at('summary').textContent === 'Nothing is held, and nobody waits.'");
-    assert_eq!(browser.evaluate("document.querySelectorAll('tbody tr').length"), 0);
+    assert_eq!(browser.evaluate("document.querySelectorAll('tbody tr:not(.gone)').length"), 0);
     locks.close();
     served.await.unwrap();
 }

@@ -76,6 +76,60 @@ impl Page {
     }
 }
 
+/// The page, asked for under a name.
+async fn under(app: &Router, path: &str, host: &str) -> Response {
+    let request = Request::get(path).header(header::HOST, host).body(Body::empty()).unwrap();
+    let (parts, body) = app.clone().oneshot(request).await.unwrap().into_parts();
+    // A stream of states does not end.
+    let body = if path.ends_with("events") { Body::empty() } else { body };
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    Response { status: parts.status, headers: parts.headers, body }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_not_the_pages_is_refused_with_the_remedy() {
+    let locks = manager(&nodes());
+    let page = || dashboard(locks.clone());
+    let app = Router::new()
+        .nest_service("/bare", Router::from(page()))
+        .nest_service("/named", Router::from(page().host("locks.example").unwrap()))
+        .nest_service("/guarded", Router::from(page().behind_authentication()));
+    for (path, host, status) in [
+        ("/bare", "127.0.0.1:3000", StatusCode::OK),
+        ("/bare", "[::1]:3000", StatusCode::OK),
+        ("/bare", "localhost:3000", StatusCode::OK),
+        ("/bare", "locks.example", StatusCode::FORBIDDEN),
+        ("/bare/events", "evil.example:3000", StatusCode::FORBIDDEN),
+        ("/named", "locks.example:3000", StatusCode::OK),
+        ("/named/events", "locks.example", StatusCode::OK),
+        ("/named", "evil.example", StatusCode::FORBIDDEN),
+        ("/guarded", "evil.example", StatusCode::OK),
+    ] {
+        assert_eq!(under(&app, path, host).await.status, status, "{path} {host}");
+    }
+    let refused = under(&app, "/bare", "locks.example").await;
+    let text = refused.text();
+    assert!(
+        text.contains("locks.example") && text.contains(".host(") && text.contains("behind_authentication"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_is_there_with_and_without_a_slash() {
+    let app = Router::new().nest_service("/locks", Router::from(dashboard(manager(&nodes()))));
+    for path in ["/locks", "/locks/"] {
+        assert_eq!(get(&app, path).await.status, StatusCode::OK, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_process_is_named() {
+    let state = Page::now(&app(&manager(&nodes()))).await;
+    assert_eq!(state["place"]["process"], std::process::id());
+    assert!(state["place"]["program"].is_string() && state["place"].get("host").is_some(), "{}", state["place"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn held_locks_are_listed_by_template_with_token_age_validity_and_waiters() {
     let locks = LockManager::in_memory();
