@@ -12,6 +12,7 @@ mod fence;
 mod force_release;
 mod membership;
 mod mixed_fleets;
+mod moved_from_rslock;
 mod moving_runtimes;
 mod nothing_left;
 mod permits;
