@@ -150,7 +150,9 @@ impl RedisServer {
     ///
     /// Those of the server.
     pub async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+        // A server may be stopped for a moment, or the machine be busy.
+        let patience = Some(Duration::from_secs(20));
+        let config = AsyncConnectionConfig::new().set_connection_timeout(patience).set_response_timeout(patience);
         let url = format!("redis://{}{}", self.login, self.address());
         redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
     }
