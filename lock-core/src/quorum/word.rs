@@ -15,6 +15,8 @@ pub const WORD_TTL: Duration = Duration::from_millis(100);
 /// relies on no word; or it expired, a `ttl` later, when validity had ended; or it was evicted. Then the node granted it to nobody for
 /// [`EVICTION_GAP`](crate::node::EVICTION_GAP) by its own clock, which is longer, whatever the drift. So the successor was granted the
 /// lock when no caller relied on the word any more.
+///
+/// It does not hold for the caller whose own grant arrives that late: that one is renewed at once, and learns from the reply.
 #[must_use]
 pub fn word_is_good(age: Duration) -> bool {
     age <= WORD_TTL
