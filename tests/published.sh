@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What users of the three crates depend on, and the tests of this workspace do not show:
+# What users of the three crates and of lockctl depend on, and the tests of this workspace do not show:
 #
 #     bash tests/published.sh             all of it
 #     bash tests/published.sh files       each package has what it needs, nothing else, and is not too large; cargo has nothing to complain about
 #     bash tests/published.sh build       each crate builds from the files of its package alone
+#     bash tests/published.sh install     `cargo install` installs lockctl, with the versions in Cargo.lock and with the newest
 #     bash tests/published.sh features    each crate builds with each set of its features
 #     bash tests/published.sh docs        the documentation builds as on docs.rs; needs a nightly toolchain
 #     bash tests/published.sh minimal     the crates build with the oldest dependencies that they allow; needs a nightly toolchain
@@ -20,29 +21,36 @@ cd "$(dirname "$0")/.."
 
 crates=(lock-core lock-macros lock-axum)
 each=("${crates[@]/#/--package=}")
+packages=("${crates[@]}" lockctl)
+packaged=("${packages[@]/#/--package=}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # In KiB, compressed: half as large again as they are. Much more would be a file that got in by mistake.
-declare -A largest=([lock-core]=640 [lock-macros]=80 [lock-axum]=200)
+declare -A largest=([lock-core]=640 [lock-macros]=80 [lock-axum]=200 [lockctl]=70)
+
+folder_of() {
+    if [ -d "$1" ]; then echo "$1"; else echo "examples/$1"; fi
+}
 
 files() {
-    local log crate file key other size
-    log=$(cargo package "${each[@]}" --no-verify --offline --allow-dirty --target-dir "$scratch/files" 2>&1) || { echo "$log"; return 1; }
+    local log crate manifest file key other size
+    log=$(cargo package "${packaged[@]}" --no-verify --offline --allow-dirty --target-dir "$scratch/files" 2>&1) || { echo "$log"; return 1; }
     echo "$log"
     if grep -q '^warning' <<<"$log"; then
         echo "there are warnings"
         return 1
     fi
-    for crate in "${crates[@]}"; do
+    for crate in "${packages[@]}"; do
+        manifest=$(folder_of "$crate")/Cargo.toml
         log=$(cargo package -p "$crate" --list --offline --allow-dirty)
-        for file in README.md LICENSE-MIT LICENSE-APACHE src/lib.rs; do
+        for file in README.md LICENSE-MIT LICENSE-APACHE 'src/\(lib\|main\)\.rs'; do
             grep -qx "$file" <<<"$log" || { echo "the package of $crate lacks $file"; return 1; }
         done
         other=$(grep -vxE '\.cargo_vcs_info\.json|Cargo\.(lock|toml|toml\.orig)|README\.md|LICENSE-(MIT|APACHE)|src/.*\.(rs|lua|sql|html)|tests/.*\.rs' \
             <<<"$log") && { echo "the package of $crate should not have" "$other"; return 1; }
         for key in description version edition rust-version license repository documentation readme keywords categories; do
-            grep -qE "^$key(\.workspace)? = " "$crate/Cargo.toml" || { echo "$crate/Cargo.toml lacks $key"; return 1; }
+            grep -qE "^$key(\.workspace)? = " "$manifest" || { echo "$manifest lacks $key"; return 1; }
         done
         size=$(($(stat -c %s "$scratch/files/package/$crate-"*.crate) / 1024))
         echo "the package of $crate has $size KiB, of ${largest[$crate]} that it may have"
@@ -52,7 +60,16 @@ files() {
 
 # In a new directory: by its path, cargo would find the packages of an earlier run again, and build those.
 build() {
-    cargo package "${each[@]}" --all-features --allow-dirty --target-dir "$scratch/target"
+    cargo package "${packaged[@]}" --all-features --allow-dirty --target-dir "$scratch/target"
+}
+
+install() {
+    local chosen
+    for chosen in --locked --features=tls; do
+        echo "cargo install $chosen --path examples/lockctl"
+        cargo install "$chosen" --path examples/lockctl --root "$scratch/installed" --target-dir "$scratch/target" --debug --force
+        "$scratch/installed/bin/lockctl" --version
+    done
 }
 
 # The features of a crate, each with a line. Those that are on by default are in no other way special.
@@ -137,11 +154,11 @@ if [ "${1-}" = semver ]; then
     exit
 fi
 if [ $# -eq 0 ]; then
-    set -- files build features docs minimal msrv deny advisories spelling
+    set -- files build install features docs minimal msrv deny advisories spelling
 fi
 for part in "$@"; do
     case $part in
-        files | build | features | docs | minimal | msrv | deny | advisories | spelling) printf '\n== %s\n' "$part" && "$part" ;;
+        files | build | install | features | docs | minimal | msrv | deny | advisories | spelling) printf '\n== %s\n' "$part" && "$part" ;;
         *) echo "unknown part: $part" >&2 && exit 2 ;;
     esac
 done

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use humantime::parse_duration;
 
 /// Shows who the masters of a set of locks are, and waits for changes of it. Shows who holds a lock, and takes it from them.
@@ -32,7 +33,8 @@ Examples:
   lockctl replace --timeout 5m
   lockctl watch
   lockctl inspect stock:42
-  lockctl force-release stock:42 --json";
+  lockctl force-release stock:42 --json
+  lockctl completions bash > /etc/bash_completion.d/lockctl";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -60,12 +62,13 @@ Examples:
   lockctl watch
   lockctl watch --json --timeout 1h")]
     Watch,
-    /// Show who holds a lock, and what each master has of it. Status 0 if a majority of the masters replied.
+    /// Show who holds a lock and each of its permits, and what each master has of it. Status 0 if a majority of the masters replied.
     ///
     /// Holders are shown by tags: nobody can do anything with them.
     #[command(after_help = "\
 Examples:
   lockctl inspect stock:42
+  lockctl inspect export
   lockctl inspect 'export{2}'
   lockctl inspect stock:42 --json --prefix shop:")]
     Inspect(LockArgs),
@@ -79,7 +82,9 @@ Examples:
   lockctl force-release 'export{2}'
   lockctl force-release stock:42 --json --prefix shop:")]
     ForceRelease(LockArgs),
-    /// Form a set although masters are missing, or a majority of the masters lost its data.
+    /// Form a set although masters are missing, or a majority of the masters lost its data. Status 0 if a majority votes.
+    ///
+    /// It does nothing, and says so, if there is a set already whose majority votes.
     #[command(after_help = "\
 Examples:
   lockctl form --max-ttl 60s
@@ -87,11 +92,19 @@ Examples:
     Form(FormArgs),
     /// Lower the longest time to live that locks of the set may have. This takes as long as the longest lock may live.
     ///
-    /// Only when no service with a longer `max_ttl` runs. Raising it needs no command: a service with a longer one does that.
+    /// Only when no service with a longer `max_ttl` runs. Raising it needs no command: a service with a longer one does that. It does
+    /// nothing, and says so, if `max_ttl` is not longer already.
     #[command(after_help = "\
 Examples:
   lockctl max-ttl 30s")]
     MaxTtl(MaxTtlArgs),
+    /// Print the script with which a shell completes the arguments of lockctl.
+    #[command(after_help = "\
+Examples:
+  lockctl completions bash > /etc/bash_completion.d/lockctl
+  lockctl completions zsh > ~/.zfunc/_lockctl
+  lockctl completions fish > ~/.config/fish/completions/lockctl.fish")]
+    Completions(CompletionsArgs),
 }
 
 /// The set, and how to report about it.
@@ -172,15 +185,30 @@ pub(crate) struct MaxTtlArgs {
     pub(crate) max_ttl: Duration,
 }
 
+#[derive(Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
 impl Cli {
     /// The arguments of this process. Ends it if they are invalid.
     pub(crate) fn of_process() -> Self {
         let cli = Self::parse();
         // clap does not let an argument be both required and accepted on either side of the command.
-        if let Some(missing) = cli.set.missing() {
+        if let Some(missing) = cli.missing() {
             Self::command().error(ErrorKind::MissingRequiredArgument, missing).exit();
         }
         cli
+    }
+
+    /// What the command needs, and was not said.
+    fn missing(&self) -> Option<&'static str> {
+        match self.command {
+            Command::Completions(_) => None,
+            _ => self.set.missing(),
+        }
     }
 }
 
@@ -213,7 +241,8 @@ mod tests {
             let examples: Vec<&str> = help.lines().map(str::trim).filter(|line| line.starts_with("lockctl ")).collect();
             assert!(!examples.is_empty(), "{help}");
             for example in examples {
-                Cli::try_parse_from(example.split(' ')).unwrap_or_else(|error| panic!("{example}: {error}"));
+                let arguments = example.split(' ').take_while(|word| *word != ">");
+                Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{example}: {error}"));
             }
         }
     }

@@ -15,6 +15,7 @@ use lock_core::{PostgresNode, RedisNode};
 use tokio::time::{sleep, timeout};
 
 use crate::args::{Cli, Command, FormArgs, MaxTtlArgs, SetArgs};
+use crate::completions;
 use crate::locks;
 use crate::report::{Report, SetReport};
 use crate::watch::watch;
@@ -42,6 +43,10 @@ pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error
         }
         Command::Form(args) => form(&set, &args).await,
         Command::MaxTtl(args) => lower_max_ttl(&set, &args).await,
+        Command::Completions(args) => {
+            completions::print(args.shell);
+            Ok(true)
+        }
     }
 }
 
@@ -107,12 +112,18 @@ fn masters(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
     Ok(builder)
 }
 
-async fn show(set: &SetArgs, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {
+/// What the masters have, if they say so in time.
+async fn seen(set: &SetArgs) -> Result<Option<Report>, Box<dyn Error>> {
     let locks = look(set)?;
-    let Ok(report) = timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(&locks)).await else {
+    let report = timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(&locks)).await.ok();
+    if report.is_none() {
         eprintln!("no answer within the timeout");
-        return Ok(false);
-    };
+    }
+    Ok(report)
+}
+
+async fn show(set: &SetArgs, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {
+    let Some(report) = seen(set).await? else { return Ok(false) };
     print(set, &report, text)?;
     if report.finds_no_set() {
         eprintln!("lockctl: {}", no_set(set));
@@ -157,8 +168,14 @@ async fn wait_until(
 }
 
 async fn form(set: &SetArgs, args: &FormArgs) -> Result<bool, Box<dyn Error>> {
+    let Some(before) = seen(set).await? else { return Ok(false) };
+    if let Some(formed) = before.set.as_ref().filter(|_| before.quorum) {
+        eprintln!("nothing to do: set {} is formed, and a majority of its members votes", formed.id);
+        print(set, &before, Report::members)?;
+        return Ok(true);
+    }
     if !args.yes {
-        show(set, Report::health).await?;
+        print(set, &before, Report::health)?;
         eprintln!("{FORM_MEANS}");
         return Ok(false);
     }
@@ -178,6 +195,13 @@ So be sure of two things: the list is the right one, and no service works with t
 async fn lower_max_ttl(set: &SetArgs, args: &MaxTtlArgs) -> Result<bool, Box<dyn Error>> {
     let locks = connect(set)?;
     let wanted = args.max_ttl.as_millis();
+    let is_lower = |set: &SetReport| set.max_ttl_ms <= wanted && set.quarantine_ms <= quarantine_of(args.max_ttl);
+    let Some(before) = seen(set).await? else { return Ok(false) };
+    if let Some(known) = before.set.as_ref().filter(|set| before.quorum && is_lower(set)) {
+        eprintln!("nothing to do: {}", known.is_short_already(wanted));
+        print(set, &before, Report::members)?;
+        return Ok(true);
+    }
     let lowering = async {
         tokio::select! {
             lowered = locks.lower_max_ttl(args.max_ttl) => lowered,
@@ -191,7 +215,6 @@ async fn lower_max_ttl(set: &SetArgs, args: &MaxTtlArgs) -> Result<bool, Box<dyn
     }
     let report = Report::of(&locks).await;
     print(set, &report, Report::members)?;
-    let is_lower = |set: &SetReport| set.max_ttl_ms <= wanted && set.quarantine_ms <= quarantine_of(args.max_ttl);
     let done = report.set.as_ref().is_some_and(is_lower);
     if !done {
         eprintln!(

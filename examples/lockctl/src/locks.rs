@@ -4,7 +4,9 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use lock_core::inspection::{ForcedRelease, HolderTag, LockOnNode, LockReport, LockVerdict};
+use lock_core::limits::MAX_PERMITS;
 use lock_core::{LockError, LockManager};
 use serde::Serialize;
 use tokio::time::timeout;
@@ -21,6 +23,9 @@ struct Inspected {
     #[serde(skip_serializing_if = "Option::is_none")]
     readers: Option<usize>,
     masters: Vec<OnMaster>,
+    /// The permits that are held. `None` in the report of a permit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permits: Option<Vec<Self>>,
 }
 
 #[derive(Serialize)]
@@ -46,14 +51,27 @@ struct Forced {
     freed_on: Vec<String>,
 }
 
-/// Shows what the masters have of a lock. Returns whether a majority replied.
+/// Shows what the masters have of a lock and of its permits. Returns whether a majority replied.
 pub(crate) async fn inspect(set: &SetArgs, locks: &LockManager, name: &str) -> Result<bool, Box<dyn Error>> {
-    let Some(report) = in_time(set, locks.inspect(name)).await else { return Ok(false) };
-    let report = report?;
+    let looking = async {
+        let report = locks.inspect(name).await?;
+        let permits = if report.resource.ends_with('}') { None } else { Some(held_permits(locks, name).await?) };
+        Ok::<_, LockError>((report, permits))
+    };
+    let Some(looked) = in_time(set, looking).await else { return Ok(false) };
+    let (report, permits) = looked?;
     let replied = report.verdict() != LockVerdict::NoQuorum;
-    let inspected = Inspected::of(report);
+    let inspected = Inspected { permits, ..Inspected::of(report) };
     print(set, &inspected, inspected.text())?;
     Ok(replied)
+}
+
+/// The permits that are not free, in the order of their slots. Nothing on the masters says how many a resource has.
+async fn held_permits(locks: &LockManager, name: &str) -> Result<Vec<Inspected>, LockError> {
+    let slots = (0..MAX_PERMITS).map(|slot| locks.inspect(format!("{name}{{{slot}}}")));
+    let reports = try_join_all(slots).await?;
+    let is_held = |report: &LockReport| !matches!(report.verdict(), LockVerdict::Free | LockVerdict::NoQuorum);
+    Ok(reports.into_iter().filter(is_held).map(Inspected::of).collect())
 }
 
 /// Takes a lock from its holder. Returns whether it was taken.
@@ -100,6 +118,15 @@ fn readers_of(count: usize) -> String {
     format!("{count} reader{}", if count == 1 { "" } else { "s" })
 }
 
+fn permits_text(permits: &[Inspected]) -> String {
+    // All slots of a resource have one queue.
+    let waiters =
+        permits.iter().flat_map(|permit| &permit.masters).map(|master| master.waiters).max().unwrap_or_default();
+    let rows: Vec<[String; 6]> = permits.iter().map(Inspected::permit_row).collect();
+    let table = columns(["PERMIT", "STATE", "HOLDER", "REMAINING", "FENCE", "MASTERS"], &rows);
+    format!("\npermits that are held: {}, and {waiters} processes wait\n{table}", permits.len())
+}
+
 impl Inspected {
     fn of(report: LockReport) -> Self {
         let readers = match report.verdict() {
@@ -112,6 +139,7 @@ impl Inspected {
             resource: report.resource,
             holder: report.holder.map(|holder| holder.to_string()),
             masters: report.nodes.into_iter().map(OnMaster::of).collect(),
+            permits: None,
         }
     }
 
@@ -120,7 +148,22 @@ impl Inspected {
         let holder = self.holder.as_ref().map(|holder| format!(" by {holder}")).or(readers).unwrap_or_default();
         let rows: Vec<[String; 7]> = self.masters.iter().map(OnMaster::row).collect();
         let head = ["MASTER", "VOTES", "HOLDER", "REMAINING", "FENCE", "WAITERS", "PROBLEM"];
-        format!("{}: {}{holder}\n{}", self.resource, self.verdict, columns(head, &rows))
+        let permits = self.permits.as_deref().filter(|permits| !permits.is_empty()).map(permits_text);
+        format!("{}: {}{holder}\n{}{}", self.resource, self.verdict, columns(head, &rows), permits.unwrap_or_default())
+    }
+
+    /// A permit, in a row: each master's view is in the report of the permit alone.
+    fn permit_row(&self) -> [String; 6] {
+        let holding: Vec<&OnMaster> =
+            self.masters.iter().filter(|master| master.holder.is_some() && master.holder == self.holder).collect();
+        [
+            self.resource.clone(),
+            self.verdict.clone(),
+            cell(self.holder.as_ref()),
+            cell(holding.iter().filter_map(|master| master.remaining_ms).min().map(|least| format!("{least} ms"))),
+            cell(self.masters.iter().filter_map(|master| master.fence).max()),
+            format!("{} of {}", holding.len(), self.masters.len()),
+        ]
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod completions;
 mod locks;
 mod report;
 mod signals;

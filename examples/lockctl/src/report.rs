@@ -22,7 +22,7 @@ pub(crate) struct Report {
 
 #[derive(Serialize)]
 pub(crate) struct SetReport {
-    id: String,
+    pub(crate) id: String,
     pub(crate) generation: u64,
     pub(crate) max_ttl_ms: u128,
     pub(crate) quarantine_ms: u128,
@@ -159,6 +159,17 @@ impl SetReport {
             quarantine_ms: members.quarantine.as_millis(),
             seats: seats.collect(),
         }
+    }
+
+    /// Why there is nothing to lower.
+    pub(crate) fn is_short_already(&self, wanted_ms: u128) -> String {
+        let Self { max_ttl_ms, .. } = self;
+        if *max_ttl_ms == wanted_ms {
+            return format!("max_ttl is {max_ttl_ms} ms already");
+        }
+        format!(
+            "max_ttl is {max_ttl_ms} ms, shorter than {wanted_ms} ms already; to raise it, start the services with a longer max_ttl"
+        )
     }
 
     fn text(&self) -> String {

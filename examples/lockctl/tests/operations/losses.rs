@@ -119,6 +119,11 @@ async fn a_set_whose_majority_is_gone_is_formed_with_new_masters() {
     assert!(told.contains("--yes"), "{told}");
     let formed = lockctl(&new_list, "form --max-ttl 1s --yes --timeout 30s").await.expect_done();
     assert!(generation(&formed) > generation_before, "{formed}");
+    for arguments in ["form --max-ttl 1h --yes", "form --max-ttl 1s"] {
+        let again = lockctl(&new_list, arguments).await;
+        assert!(again.err.starts_with("nothing to do: set ") && again.err.contains("is formed"), "{again:?}");
+        assert_eq!(again.expect_done(), formed, "not even max_ttl is changed");
+    }
     service.start_again(|| settings(&new_list));
     settled(&service, &new_list).await;
     assert!(lost.elapsed() > MAX_TTL);

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
 mod command_line;
+mod completions;
+mod inspection;
 mod lockctl;
 mod losses;
 mod replacing;

@@ -39,6 +39,13 @@ async fn max_ttl_is_lowered_when_no_service_needs_the_longer_one() {
     let members = lockctl(&list, "max-ttl 1s --timeout 30s").await.expect_done();
     assert!(began.elapsed() > LONGER, "the locks that live longer have ended");
     assert!(members.contains("max_ttl 1000 ms, quarantine 1024 ms"), "{members}");
+    for (time, said) in
+        [("1s", "max_ttl is 1000 ms already"), ("1m", "max_ttl is 1000 ms, shorter than 60000 ms already")]
+    {
+        let again = lockctl(&list, &format!("max-ttl {time} --timeout 30s")).await;
+        assert!(again.err.starts_with("nothing to do: ") && again.err.contains(said), "{again:?}");
+        assert_eq!(again.expect_done(), members);
+    }
     service.stop().await;
 }
 
