@@ -4,6 +4,7 @@
 
 mod command_line;
 mod completions;
+mod deploy;
 mod inspection;
 mod lockctl;
 mod losses;
