@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use lock_core::LockPending;
 
+use crate::buffered_bytes::BufferedBytes;
 use crate::policy::Policy;
 use crate::rejection::LockRejection;
 use crate::upload::{DEFAULT_TIMEOUT_MS, Stopped, Upload};
@@ -49,7 +50,7 @@ where
     async fn from_request(request: Request, state: &S) -> Result<Self, T::Rejection> {
         let pending = request.extensions().get::<LockPending>().filter(|_| !request.body().is_end_stream());
         let Some(upload) =
-            pending.map(|LockPending(locks)| Upload::new(locks.buffered_bytes(), Duration::from_millis(TIMEOUT_MS)))
+            pending.map(|LockPending(locks)| Upload::new(BufferedBytes::of(locks), Duration::from_millis(TIMEOUT_MS)))
         else {
             let value = T::from_request(request, state).await?;
             return Ok(Self { value: Ok(value), read: ReadBytes::default() });

@@ -205,6 +205,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod buffered_bytes;
 mod counted;
 mod critical_section;
 #[cfg(feature = "dashboard")]

@@ -10,6 +10,7 @@ pub use axum::response::Response;
 use http::request::Parts;
 use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 
+pub use crate::buffered_bytes::BufferedBytes;
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section::{self, Completed};
 use crate::delegation::Carried;

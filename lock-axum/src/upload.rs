@@ -8,10 +8,10 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body as _, Frame};
-use lock_core::BufferedBytes;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::buffered_bytes::BufferedBytes;
 use crate::problem::Problem;
 
 /// How long a body may take to arrive by default, in milliseconds.

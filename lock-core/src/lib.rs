@@ -123,7 +123,6 @@
 #[macro_use]
 mod log_event;
 
-mod buffered_bytes;
 mod cluster;
 pub mod delegation;
 mod engine;
@@ -147,8 +146,6 @@ mod task;
 mod token;
 mod waiting;
 
-#[doc(hidden)]
-pub use self::buffered_bytes::BufferedBytes;
 pub use self::error::{LockError, LossReason, NodeError, NodeVote, Vote};
 #[cfg(feature = "axum")]
 #[doc(hidden)]

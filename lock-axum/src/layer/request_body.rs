@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::LengthLimitError;
-use lock_core::BufferedBytes;
 
+use crate::buffered_bytes::BufferedBytes;
 use crate::problem::Problem;
 use crate::upload::{Stopped, Upload};
 

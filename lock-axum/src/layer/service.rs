@@ -17,6 +17,7 @@ use super::config::Config;
 use super::request_body;
 use super::resource::{ResourceSource, resources};
 use super::resource_error::ResourceError;
+use crate::buffered_bytes::BufferedBytes;
 use crate::critical_section::{self, Completed};
 use crate::delegation::Carried;
 use crate::guard::{Guard as _, Resources};
@@ -144,7 +145,7 @@ impl Config {
         let body = match self.body_limit {
             None => body,
             Some(limit) => {
-                let upload = Upload::new(self.locks.buffered_bytes(), self.body_timeout);
+                let upload = Upload::new(BufferedBytes::of(&self.locks), self.body_timeout);
                 match request_body::buffer(body, limit, upload, self.policy.retry_after).await {
                     Ok(body) => body,
                     Err(problem) => return Ok(problem.into_response()),

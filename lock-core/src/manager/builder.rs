@@ -1,6 +1,6 @@
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::check::{check_nodes, check_options};
@@ -8,7 +8,6 @@ use super::connect::check_masters;
 use super::manager::Inner;
 use super::stores::NamedNode;
 use super::{ConfigError, ConnectError, LockManager};
-use crate::buffered_bytes::BufferBudget;
 use crate::delegation::InvalidAudience;
 use crate::engine::Engine;
 use crate::lease::{LeaseRegistry, run_renewer};
@@ -196,7 +195,8 @@ impl LockManagerBuilder {
             defaults: self.defaults,
             max_ttl,
             audience: self.audience,
-            buffers: BufferBudget::new(self.max_buffered_bytes),
+            max_buffered_bytes: self.max_buffered_bytes,
+            companion: OnceLock::new(),
             turns,
             leases,
             warned_of_order: AtomicBool::new(false),

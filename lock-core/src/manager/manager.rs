@@ -1,11 +1,11 @@
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::string_list::StringList;
 use super::{LockManagerBuilder, LockRequest, SetRequest};
-use crate::buffered_bytes::{BufferBudget, BufferedBytes};
 use crate::delegation::{AdoptError, AdoptedLease, Adopter};
 use crate::engine::Engine;
 use crate::kind::Kind;
@@ -60,7 +60,9 @@ pub(super) struct Inner {
     pub(super) max_ttl: Duration,
     /// What this service is called in delegations.
     pub(super) audience: Option<String>,
-    pub(super) buffers: BufferBudget,
+    pub(super) max_buffered_bytes: usize,
+    /// What another crate keeps for this manager. See [`LockManager::companion`].
+    pub(super) companion: OnceLock<Arc<dyn Any + Send + Sync>>,
     pub(super) turns: Arc<Turns>,
     /// Cancelled when the manager is closed.
     pub(super) leases: Arc<LeaseRegistry>,
@@ -234,18 +236,19 @@ impl LockManager {
         adopter.adopt(delegation).await
     }
 
-    /// An account for the bytes of one request body. Not public API.
+    /// What `lock-axum` keeps for this manager, and for all of its clones: made when it is first asked for. Not public API.
     #[doc(hidden)]
-    #[must_use]
-    pub fn buffered_bytes(&self) -> BufferedBytes {
-        self.0.buffers.account()
+    pub fn companion<T: Any + Send + Sync>(&self, make: impl Fn() -> Arc<T>) -> Arc<T> {
+        let companion = self.0.companion.get_or_init(|| make());
+        // There is one such crate, and it keeps one thing.
+        Arc::clone(companion).downcast().unwrap_or_else(|_| make())
     }
 
-    /// The limit of all those accounts together. Not public API.
+    /// For how many bytes of request bodies there is room in memory. Not public API.
     #[doc(hidden)]
     #[must_use]
     pub fn max_buffered_bytes(&self) -> usize {
-        self.0.buffers.limit
+        self.0.max_buffered_bytes
     }
 
     /// Whether the names of resources are [kept out](LockManagerBuilder::redact) of what people look at. Not public API.

@@ -11,6 +11,7 @@ use axum::extract::{Path, Request};
 use axum::http::StatusCode;
 use axum::routing::post as on_post;
 use futures_util::stream;
+use lock_axum::__private::BufferedBytes;
 use lock_axum::{Lease, LockLayer, LockManager, distributed_lock};
 use lock_support::http::{Response, nodes, request, send, serve};
 use lock_support::{eventually, eventually_async};
@@ -54,7 +55,7 @@ async fn upload(address: SocketAddr, path: &str, bytes: usize) -> Response {
 
 /// Whether so many bytes are left.
 fn is_left(locks: &LockManager, bytes: usize) -> bool {
-    locks.buffered_bytes().take(bytes)
+    BufferedBytes::of(locks).take(bytes)
 }
 
 fn assert_refused(response: &Response) {
@@ -209,7 +210,7 @@ async fn a_body_above_the_limit_of_the_layer_is_413_even_if_the_buffer_is_full()
     let locks = manager();
     let layer = LockLayer::new(locks.clone(), "r").body_limit(10);
     let address = serve(Router::new().route("/", on_post(length)).route_layer(layer), &locks).await;
-    let mut account = locks.buffered_bytes();
+    let mut account = BufferedBytes::of(&locks);
     assert!(account.take(LIMIT));
     assert_eq!(upload(address, "/", 11).await.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(upload(address, "/", 10).await.kind(), "lock-buffer-full");

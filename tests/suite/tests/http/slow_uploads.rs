@@ -10,6 +10,7 @@ use axum::response::Response;
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
 use futures_util::{StreamExt as _, stream};
+use lock_axum::__private::BufferedBytes;
 use lock_axum::{LockLayer, LockManager, distributed_lock};
 use lock_support::eventually;
 use lock_support::http::{nodes, request, serve};
@@ -86,7 +87,7 @@ async fn text(response: Response) -> String {
 
 /// Whether so many bytes are left.
 fn is_left(locks: &LockManager, bytes: usize) -> bool {
-    locks.buffered_bytes().take(bytes)
+    BufferedBytes::of(locks).take(bytes)
 }
 
 #[tokio::test(start_paused = true)]

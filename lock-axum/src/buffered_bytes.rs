@@ -1,23 +1,19 @@
+//! What the bodies of requests that wait for the locks of a manager take up in memory, and which of them is given up for others.
+
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lock_core::LockManager;
 use tokio::time::Instant;
-
-use crate::mutex::Mutex;
 
 /// What an upload has sent in the last one to two of these is its pace. One that began later is not given up.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What the bodies of waiting requests may take up in memory.
-#[derive(Clone)]
-pub(crate) struct BufferBudget {
-    /// `max_buffered_bytes`.
-    pub(crate) limit: usize,
-    bodies: Arc<Mutex<Bodies>>,
-}
+/// What the bodies of waiting requests may take up in memory: one for each manager, whatever route they are sent to.
+struct BufferBudget(Mutex<Bodies>);
 
 struct Bodies {
     /// The limit, less what the bodies take up.
@@ -36,21 +32,22 @@ struct Upload {
 }
 
 impl BufferBudget {
-    pub(crate) fn new(max_buffered_bytes: usize) -> Self {
-        let bodies = Bodies { left: max_buffered_bytes, next_id: 0, arriving: BTreeMap::new() };
-        Self { limit: max_buffered_bytes, bodies: Arc::new(Mutex::new(bodies)) }
+    fn new(max_buffered_bytes: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Bodies { left: max_buffered_bytes, next_id: 0, arriving: BTreeMap::new() })))
     }
 
-    pub(crate) fn account(&self) -> BufferedBytes {
-        BufferedBytes { budget: self.clone(), arriving: None, taken: 0 }
+    fn account(self: &Arc<Self>) -> BufferedBytes {
+        BufferedBytes { budget: Arc::clone(self), arriving: None, taken: 0 }
+    }
+
+    fn bodies(&self) -> MutexGuard<'_, Bodies> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The bytes of one request body that count against `max_buffered_bytes`. Dropping it gives them back.
-///
-/// Not public API: `lock-axum` counts with it. It is here because the limit is the manager's.
 pub struct BufferedBytes {
-    budget: BufferBudget,
+    budget: Arc<BufferBudget>,
     /// While the body is arriving.
     arriving: Option<u64>,
     /// What it took, once it has arrived.
@@ -58,12 +55,18 @@ pub struct BufferedBytes {
 }
 
 impl BufferedBytes {
+    /// An account for one body.
+    #[must_use]
+    pub fn of(locks: &LockManager) -> Self {
+        locks.companion(|| BufferBudget::new(locks.max_buffered_bytes())).account()
+    }
+
     /// Takes more bytes, which have arrived. Uploads that are slower than this one are given up for them, the slowest first. Returns
     /// false, and takes none, if there is no room all the same, or if this one was given up.
     #[must_use]
     pub fn take(&mut self, bytes: usize) -> bool {
         let now = Instant::now();
-        let mut bodies = self.budget.bodies.lock();
+        let mut bodies = self.budget.bodies();
         let id = *self.arriving.get_or_insert_with(|| bodies.begin(now));
         let Some(upload) = bodies.arriving.get_mut(&id).filter(|upload| !upload.given_up) else { return false };
         upload.pace.add(now, bytes);
@@ -79,7 +82,7 @@ impl BufferedBytes {
 
     /// Resolves when this upload is given up for a faster one. Its bytes count no more then, so that the body is to be dropped.
     pub fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut bodies = self.budget.bodies.lock();
+        let mut bodies = self.budget.bodies();
         let Some(upload) = self.arriving.and_then(|id| bodies.arriving.get_mut(&id)) else { return Poll::Pending };
         if upload.given_up {
             return Poll::Ready(());
@@ -92,7 +95,7 @@ impl BufferedBytes {
     #[must_use]
     pub fn complete(&mut self) -> bool {
         let Some(id) = self.arriving.take() else { return true };
-        let Some(upload) = self.budget.bodies.lock().arriving.remove(&id) else { return true };
+        let Some(upload) = self.budget.bodies().arriving.remove(&id) else { return true };
         self.taken += upload.taken;
         !upload.given_up
     }
@@ -101,7 +104,7 @@ impl BufferedBytes {
 impl Drop for BufferedBytes {
     fn drop(&mut self) {
         _ = self.complete();
-        self.budget.bodies.lock().left += mem::take(&mut self.taken);
+        self.budget.bodies().left += mem::take(&mut self.taken);
     }
 }
 
