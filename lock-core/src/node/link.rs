@@ -3,7 +3,7 @@
 //! node.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -15,6 +15,7 @@ use super::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
     RecordWrite, ReplySender, Request,
 };
+use crate::mutex::Mutex;
 use crate::random::Epoch;
 use crate::task::Task;
 
@@ -102,10 +103,10 @@ impl<S: Session> Link<S> {
     }
 
     pub(super) async fn inspect(&self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
-        let before = self.found().run_id.clone();
+        let before = self.0.found.lock().run_id.clone();
         let inspection = timeout(S::INSPECTION_TIMEOUT, self.0.session.inspect(keyspace, before.as_deref())).await;
         let inspection = self.checked(inspection.unwrap_or(Err(NodeError::TimedOut)));
-        self.found().inspected(&inspection);
+        self.0.found.lock().inspected(&inspection);
         inspection
     }
 
@@ -129,11 +130,7 @@ impl<S: Session> Link<S> {
     }
 
     fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
-        if S::CHECKS_EPOCHS { Ok(()) } else { self.found().check_epoch(epoch) }
-    }
-
-    fn found(&self) -> MutexGuard<'_, Found> {
-        self.0.found.lock().unwrap_or_else(PoisonError::into_inner)
+        if S::CHECKS_EPOCHS { Ok(()) } else { self.0.found.lock().check_epoch(epoch) }
     }
 }
 
@@ -161,27 +158,23 @@ impl<S: Session> PresentLink<S> {
             return Ok(link);
         }
         let link = open.await?;
-        *self.link() = Some(link.clone());
+        *self.link.lock() = Some(link.clone());
         Ok(link)
     }
 
     /// The link of the inspection that led here: behind a new one there may be another server.
     pub(super) fn inspected(&self) -> Result<Link<S>, NodeError> {
-        let present = self.link().clone().filter(|link| !link.gone().is_cancelled());
+        let present = self.link.lock().clone().filter(|link| !link.gone().is_cancelled());
         present.ok_or_else(|| NodeError::Unreachable { reason: S::LOST.into() })
     }
 
     /// Gives the link up.
     pub(super) fn close(&self) {
         // Taken out first: to end its worker drops requests, and the mutex must not be held meanwhile.
-        let link = self.link().take();
+        let link = self.link.lock().take();
         if let Some(link) = link {
             link.close();
         }
-    }
-
-    fn link(&self) -> MutexGuard<'_, Option<Link<S>>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
@@ -196,7 +189,7 @@ impl<S: Session> PresentLink<S> {
 
     /// Sends over the link even if it is lost, which refuses then. Other requests would wait for the mutex, so it is not held meanwhile.
     fn send(&self, submission: Submission) {
-        let link = self.link().clone();
+        let link = self.link.lock().clone();
         match link {
             Some(link) => link.submit(submission),
             None => refuse(submission.into_messages(), &NodeError::Unreachable { reason: "not connected".into() }),
@@ -212,11 +205,11 @@ impl<S: Session> PresentLink<S> {
         let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
         Box::pin(async move {
             let link = link?;
-            if !link.found().is_memory_of(&write) {
+            if !link.0.found.lock().is_memory_of(&write) {
                 return Ok(None);
             }
             let written = link.checked(link.0.session.write_record(&keyspace, &write).await)?;
-            link.found().written(written.as_ref());
+            link.0.found.lock().written(written.as_ref());
             Ok(written)
         })
     }
@@ -225,7 +218,7 @@ impl<S: Session> PresentLink<S> {
         let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
         Box::pin(async move {
             let link = link?;
-            let run_id = link.found().run_id.clone().unwrap_or_default();
+            let run_id = link.0.found.lock().run_id.clone().unwrap_or_default();
             link.checked(link.0.session.read_fences(&keyspace, &run_id).await)
         })
     }
@@ -251,7 +244,7 @@ impl<S: Session> PresentLink<S> {
     /// Resolves when the link is known to be lost, has no connection, or there is none.
     pub(super) fn disconnected(&self) -> NodeFuture<()> {
         // Without the link itself, which lives no longer than the node uses it.
-        let parts = self.link().as_ref().map(|link| (link.0.gone.clone(), link.0.session.disconnected()));
+        let parts = self.link.lock().as_ref().map(|link| (link.0.gone.clone(), link.0.session.disconnected()));
         Box::pin(async move {
             let Some((gone, disconnected)) = parts else { return };
             tokio::select! {

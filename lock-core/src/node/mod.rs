@@ -32,6 +32,7 @@ mod record_fields;
 mod redis;
 mod replies;
 mod reply;
+mod reply_sender;
 mod request;
 mod roster;
 mod slots;
@@ -65,9 +66,9 @@ pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
 pub use self::redis::script_sources;
 #[cfg(feature = "redis")]
 pub use self::redis::{InvalidReplication, RedisNode};
-pub use self::replies::ReplySender;
 pub(crate) use self::replies::{MajorityTimer, Replies};
 pub use self::reply::{NodeFuture, Position, Reply};
+pub use self::reply_sender::ReplySender;
 pub use self::request::{Operation, QueuePosition, Request};
 pub use self::roster::{Ballot, MemberId, Roster, Seat, SetId};
 pub use self::slots::{SlotOffer, Slots};

@@ -1,135 +1,11 @@
-use std::fmt;
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::vote_timer::{VoteReporter, VoteTimer};
-use super::{NodeError, NodeFuture, Reply, Request};
-
-/// Sends the reply to one request to the caller that waits for it. Dropping the sender without a reply reports that the connection
-/// was lost.
-pub struct ReplySender {
-    /// `None` once the reply was sent, or if nobody wants it.
-    to: Option<Arc<Mutex<State>>>,
-    node: usize,
-    /// Not boxed: a small part of every request, and with observers, five allocations less for every lock.
-    timer: Option<VoteTimer>,
-}
-
-impl ReplySender {
-    /// Creates a sender and the future of its reply. With it, a node can be used without the engine, for example in a test.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_core::NodeError;
-    /// use lock_core::node::{Reply, ReplySender};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let (reply_to, reply) = ReplySender::channel();
-    /// reply_to.send(Ok(Reply::Released)); // as a node does in `submit`
-    /// assert_eq!(reply.await, Ok(Reply::Released));
-    ///
-    /// let (reply_to, reply) = ReplySender::channel();
-    /// drop(reply_to);
-    /// assert!(matches!(reply.await, Err(NodeError::ConnectionLost { .. })));
-    /// # }
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// The future may be dropped at any point. The reply is then discarded, and [`is_awaited`](Self::is_awaited) returns `false`.
-    #[must_use]
-    pub fn channel() -> (Self, NodeFuture<Result<Reply, NodeError>>) {
-        let replies = Replies::new(1);
-        let sender = replies.sender_for(0);
-        let received = async move {
-            let next = poll_fn(|cx| replies.poll_next(cx)).await;
-            next.map_or_else(|| Err(connection_lost()), |(_, reply)| reply)
-        };
-        (sender, Box::pin(received))
-    }
-
-    /// A sender whose reply nobody wants.
-    pub(crate) fn unwanted() -> Self {
-        Self { to: None, node: 0, timer: None }
-    }
-
-    /// Reports the reply to the observers, if there are any and it is a vote on who gets a lock.
-    pub(crate) fn reported(mut self, reporter: &Arc<VoteReporter>, request: &Request) -> Self {
-        self.timer = reporter.time(request);
-        self
-    }
-
-    /// Sends the reply. One with a number beyond 2^53 - 1 is a [`Protocol`](NodeError::Protocol) error.
-    pub fn send(mut self, reply: Result<Reply, NodeError>) {
-        self.deliver(reply.and_then(Reply::check));
-    }
-
-    /// Says that the request is being written to the connection now: from now on, the node has its time to reply. If this is not
-    /// called, its time starts when the request is submitted. For nodes that keep requests back.
-    pub fn written(&self) {
-        self.written_at(Instant::now());
-    }
-
-    /// As [`written`](Self::written), for requests that are written together.
-    pub(crate) fn written_at(&self, now: Instant) {
-        if let Some(to) = &self.to
-            && let Slot::Pending(written) = &mut lock(to).slots[self.node]
-        {
-            *written = Some(now);
-        }
-    }
-
-    /// Whether somebody still waits for the reply.
-    #[must_use]
-    pub fn is_awaited(&self) -> bool {
-        self.to.as_ref().is_some_and(|state| lock(state).is_awaited(self.node))
-    }
-
-    /// How many nodes the round has that the request belongs to; `None` if nobody ever wanted the reply.
-    #[cfg(feature = "redis")]
-    pub(crate) fn nodes(&self) -> Option<usize> {
-        self.to.as_ref().map(|state| lock(state).slots.len())
-    }
-
-    fn deliver(&mut self, reply: Result<Reply, NodeError>) {
-        let Some(to) = self.to.take() else { return };
-        if let Some(timer) = self.timer.take() {
-            timer.stop(&reply);
-        }
-        let (waker, timed) = lock(&to).receive(self.node, reply);
-        if let Some((timer, after)) = timed {
-            timer.majority_replied(after);
-        }
-        // Woken after the lock is free: the receiver takes it at once.
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-impl Drop for ReplySender {
-    fn drop(&mut self) {
-        if self.to.is_some() {
-            self.deliver(Err(connection_lost()));
-        }
-    }
-}
-
-impl fmt::Debug for ReplySender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplySender").field("node", &self.node).finish_non_exhaustive()
-    }
-}
-
-fn connection_lost() -> NodeError {
-    NodeError::ConnectionLost { reason: "it was closed or stalled".into() }
-}
+use super::{NodeError, Reply, ReplySender};
+use crate::mutex::Mutex;
 
 /// Is told how long it took until a majority had replied to a round.
 pub(crate) trait MajorityTimer: Send + Sync {
@@ -144,7 +20,7 @@ pub(crate) trait MajorityTimer: Send + Sync {
 /// more processor time.
 pub(crate) struct Replies(Arc<Mutex<State>>);
 
-struct State {
+pub(super) struct State {
     /// One for each node.
     slots: Vec<Slot>,
     /// How many slots are pending.
@@ -169,7 +45,7 @@ struct Majority {
 }
 
 /// Who is to be told, and how long it took.
-type Timed = (Arc<dyn MajorityTimer>, Duration);
+pub(super) type Timed = (Arc<dyn MajorityTimer>, Duration);
 
 /// The reply of a node: not asked for, pending, given up, or received.
 enum Slot {
@@ -198,38 +74,38 @@ impl Replies {
 
     /// The sender for a node's reply. A node has one pending reply at a time.
     pub(crate) fn sender_for(&self, node: usize) -> ReplySender {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if !matches!(state.slots[node], Slot::Pending(_)) {
             state.pending += 1;
         }
         state.slots[node] = Slot::Pending(None);
-        ReplySender { to: Some(Arc::clone(&self.0)), node, timer: None }
+        ReplySender::new(Arc::clone(&self.0), node)
     }
 
     /// Tells how long it takes until this many nodes have replied, counted from when the last of them was written to, or else from
     /// now on.
     pub(crate) fn time_majority(&self, of: usize, timer: Arc<dyn MajorityTimer>) {
-        lock(&self.0).majority = Some(Majority { timer, of, since: Instant::now() });
+        self.0.lock().majority = Some(Majority { timer, of, since: Instant::now() });
     }
 
     /// How many replies were received while they were awaited, errors among them.
     pub(crate) fn received(&self) -> usize {
-        lock(&self.0).received
+        self.0.lock().received
     }
 
     /// Wakes the receiver only when this many replies were received in all, or none is pending.
     pub(crate) fn wake_after(&self, received: usize) {
-        lock(&self.0).wake_after = received;
+        self.0.lock().wake_after = received;
     }
 
     /// Takes a reply that was received.
     pub(crate) fn take(&self) -> Option<(usize, Result<Reply, NodeError>)> {
-        lock(&self.0).take()
+        self.0.lock().take()
     }
 
     /// The next reply, with the node that sent it; `None` if none is pending.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<(usize, Result<Reply, NodeError>)>> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if let Some(reply) = state.take() {
             return Poll::Ready(Some(reply));
         }
@@ -245,18 +121,18 @@ impl Replies {
 
     /// Whether no reply is pending and every received one was taken.
     pub(crate) fn is_done(&self) -> bool {
-        lock(&self.0).slots.iter().all(|slot| matches!(slot, Slot::Empty | Slot::GivenUp(_)))
+        self.0.lock().slots.iter().all(|slot| matches!(slot, Slot::Empty | Slot::GivenUp(_)))
     }
 
     /// When the last of the requests was written whose replies are pending, of those that were written by a time.
     pub(crate) fn last_written(&self, by: Instant) -> Option<Instant> {
         let written = |slot: &Slot| if let Slot::Pending(written) = slot { *written } else { None };
-        lock(&self.0).slots.iter().filter_map(written).filter(|written| *written <= by).max()
+        self.0.lock().slots.iter().filter_map(written).filter(|written| *written <= by).max()
     }
 
     /// Gives up the pending reply of the last node that has one.
     pub(crate) fn give_up_one(&self) -> Option<usize> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let node = state.slots.iter().rposition(|slot| matches!(slot, Slot::Pending(_)))?;
         if let Slot::Pending(written) = state.slots[node] {
             state.slots[node] = Slot::GivenUp(written);
@@ -268,7 +144,7 @@ impl Replies {
 
 impl Drop for Replies {
     fn drop(&mut self) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.wanted = false;
         let waker = state.waker.take();
         // A waker may run any code when it is dropped, so it is dropped after the lock is free.
@@ -287,12 +163,22 @@ impl State {
         }
     }
 
-    fn is_awaited(&self, node: usize) -> bool {
+    pub(super) fn nodes(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn written(&mut self, node: usize, at: Instant) {
+        if let Slot::Pending(written) = &mut self.slots[node] {
+            *written = Some(at);
+        }
+    }
+
+    pub(super) fn is_awaited(&self, node: usize) -> bool {
         self.wanted && matches!(self.slots[node], Slot::Pending(_))
     }
 
     /// Stores a reply if it is pending. Returns the receiver's waker if it is to be woken, and who is to be told of a majority.
-    fn receive(&mut self, node: usize, reply: Result<Reply, NodeError>) -> (Option<Waker>, Option<Timed>) {
+    pub(super) fn receive(&mut self, node: usize, reply: Result<Reply, NodeError>) -> (Option<Waker>, Option<Timed>) {
         let slot = &mut self.slots[node];
         let (written, is_pending) = match *slot {
             Slot::Pending(written) => (written, true),
@@ -318,10 +204,6 @@ impl State {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use futures_util::poll;
@@ -338,7 +220,7 @@ mod tests {
     async fn a_dropped_sender_reports_that_the_connection_was_lost() {
         let (sender, received) = ReplySender::channel();
         drop(sender);
-        assert_eq!(received.await, Err(connection_lost()));
+        assert_eq!(received.await, Err(NodeError::ConnectionLost { reason: "it was closed or stalled".into() }));
     }
 
     #[tokio::test]
@@ -379,7 +261,7 @@ mod tests {
 
     impl MajorityTimer for Times {
         fn majority_replied(&self, after: Duration) {
-            self.0.lock().unwrap().push(after);
+            self.0.lock().push(after);
         }
     }
 
@@ -395,12 +277,12 @@ mod tests {
         reply(Err(NodeError::Overloaded));
         assert_eq!(replies.give_up_one(), Some(2));
         reply(Ok(Reply::Kept));
-        assert_eq!((replies.received(), times.0.lock().unwrap().clone()), (2, vec![]));
+        assert_eq!((replies.received(), times.0.lock().clone()), (2, vec![]));
         drop(replies);
         sleep(second).await;
         reply(Ok(Reply::Kept));
         reply(Ok(Reply::Kept));
-        assert_eq!(*times.0.lock().unwrap(), [2 * second]);
+        assert_eq!(*times.0.lock(), [2 * second]);
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::conformance::Divergence;
 use super::lack::{Lack, Lacks};
@@ -104,6 +104,28 @@ impl<'a> Trial<'a> {
         }
     }
 
+    fn acquire(&self, number: u128, since: u64, mode: Mode) -> Operation {
+        acquire(number, NonZeroU64::new(since), 0, mode, self.ttl)
+    }
+
+    /// A lock is released for which these processes wait. None of them comes. Returns when.
+    async fn release_to(&mut self, lock: usize, mode: Mode, waiters: &[u64]) -> Result<Instant, Divergence> {
+        self.ask(3, lock, self.acquire(9, 0, mode)).await?;
+        for waiter in waiters {
+            self.ask(*waiter, lock, self.acquire(1, *waiter, mode)).await?;
+        }
+        let released = Instant::now();
+        self.ask(3, lock, Operation::Release { owner: owner(9), position: QueuePosition::Leave }).await?;
+        Ok(released)
+    }
+
+    fn first_is_too_late(&self, first: Reply, second: Reply) -> Result<(), Divergence> {
+        match (first, second) {
+            (Reply::Held { .. }, Reply::Granted { .. }) => Ok(()),
+            replies => Err(differ(&self.steps, &"Held for the first, and Granted for the second", &replies)),
+        }
+    }
+
     fn lasted(&self, began: Instant, least: Duration) -> Result<(), Divergence> {
         let elapsed = began.elapsed();
         if elapsed >= least { Ok(()) } else { Err(differ(&self.steps, &format!("not before {least:?}"), &elapsed)) }
@@ -146,56 +168,32 @@ async fn nobody_has_an_evicted_lock(mut trial: Trial<'_>, lock: usize, mode: Mod
 /// A free lock is kept for a waiter that does not come, and then for the next: the first comes too late. Returns false if it took so
 /// long that the second may have been too late as well.
 async fn a_reservation_passes(mut trial: Trial<'_>) -> Result<bool, Divergence> {
-    let (lock, ttl) = (1, trial.ttl);
-    let acquire = |number, since| acquire(number, NonZeroU64::new(since), 0, Mode::Write, ttl);
-    let release = Operation::Release { owner: owner(9), position: QueuePosition::Leave };
-    trial.ask(3, lock, acquire(9, 0)).await?;
-    for waiter in [1, 2] {
-        trial.ask(waiter, lock, acquire(1, waiter)).await?;
-    }
-    let released = Instant::now();
-    trial.ask(3, lock, release).await?;
-    sleep_until(Instant::now() + RESERVATION_TTL + Duration::from_millis(5)).await;
-    let first = trial.ask(1, lock, acquire(7, 1)).await?;
-    let second = trial.ask(2, lock, acquire(8, 2)).await?;
+    let (lock, mode) = (1, Mode::Write);
+    let released = trial.release_to(lock, mode, &[1, 2]).await?;
+    sleep(RESERVATION_TTL + Duration::from_millis(5)).await;
+    let first = trial.ask(1, lock, trial.acquire(7, 1, mode)).await?;
+    let second = trial.ask(2, lock, trial.acquire(8, 2, mode)).await?;
     if released.elapsed() >= 2 * RESERVATION_TTL {
         return Ok(false);
     }
-    match (first, second) {
-        (Reply::Held { .. }, Reply::Granted { .. }) => Ok(true),
-        replies => Err(differ(&trial.steps, &"Held for the first, and Granted for the second", &replies)),
-    }
+    trial.first_is_too_late(first, second).map(|()| true)
 }
 
 /// A slot is free, and the waiter that is called does not come: the next takes it.
 async fn a_waiter_that_was_called_for_a_slot_is_passed(mut trial: Trial<'_>) -> Result<(), Divergence> {
-    let (lock, ttl) = (FIRST_SLOT, trial.ttl);
-    let acquire = |number, since| acquire(number, NonZeroU64::new(since), 0, Mode::Permit { of: 1 }, ttl);
-    let release = Operation::Release { owner: owner(9), position: QueuePosition::Leave };
-    trial.ask(3, lock, acquire(9, 0)).await?;
-    for waiter in [1, 2] {
-        trial.ask(waiter, lock, acquire(1, waiter)).await?;
-    }
-    trial.ask(3, lock, release).await?;
-    sleep_until(Instant::now() + RESERVATION_TTL + Duration::from_millis(5)).await;
-    let second = trial.ask(2, lock, acquire(8, 2)).await?;
-    let first = trial.ask(1, lock, acquire(7, 1)).await?;
-    match (first, second) {
-        (Reply::Held { .. }, Reply::Granted { .. }) => Ok(()),
-        replies => Err(differ(&trial.steps, &"Held for the first, and Granted for the second", &replies)),
-    }
+    let (lock, mode) = (FIRST_SLOT, Mode::Permit { of: 1 });
+    trial.release_to(lock, mode, &[1, 2]).await?;
+    sleep(RESERVATION_TTL + Duration::from_millis(5)).await;
+    let second = trial.ask(2, lock, trial.acquire(8, 2, mode)).await?;
+    let first = trial.ask(1, lock, trial.acquire(7, 1, mode)).await?;
+    trial.first_is_too_late(first, second)
 }
 
 /// A slot is free, and the only waiter does not come: a caller that does not wait takes it.
 async fn a_waiter_that_was_called_for_a_slot_keeps_nobody_out(mut trial: Trial<'_>) -> Result<(), Divergence> {
-    let (lock, ttl) = (FIRST_SLOT, trial.ttl);
-    let acquire = |number, since| acquire(number, NonZeroU64::new(since), 0, Mode::Permit { of: 1 }, ttl);
-    let release = Operation::Release { owner: owner(9), position: QueuePosition::Leave };
-    trial.ask(3, lock, acquire(9, 0)).await?;
-    trial.ask(2, lock, acquire(1, 1)).await?;
-    trial.ask(3, lock, release).await?;
-    let released = Instant::now();
-    trial.until_granted(lock, acquire(7, 0), 2).await?;
+    let (lock, mode) = (FIRST_SLOT, Mode::Permit { of: 1 });
+    let released = trial.release_to(lock, mode, &[2]).await?;
+    trial.until_granted(lock, trial.acquire(7, 0, mode), 2).await?;
     let elapsed = released.elapsed();
     if elapsed < QUEUE_TTL / 2 { Ok(()) } else { Err(differ(&trial.steps, &"before the queue is over", &elapsed)) }
 }

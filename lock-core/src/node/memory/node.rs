@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::stream::unfold;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{Shared, State, is_down};
 use super::store::Store;
+use crate::mutex::Mutex;
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
     RecordWrite, ReplySender, Request, Wakeups,

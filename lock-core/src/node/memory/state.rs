@@ -1,7 +1,7 @@
 //! What the clones of a node share, and how requests reach the store, at once or with a delay.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::store::Store;
+use crate::mutex::Mutex;
 use crate::node::{NodeError, NodeFuture, ReplySender};
 
 /// An access to the store, to be executed later.
@@ -53,7 +54,7 @@ pub(super) struct State {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Submits an access, and returns the future of its result.

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::settings;
+use crate::mutex::Mutex;
 use crate::node::{NodeError, Refusal, Wakeup};
 
 /// How many wake-ups may wait to be passed on. What comes beyond is lost: a timer covers for it.
@@ -87,7 +88,7 @@ impl Pushes {
     pub(super) fn wakeups(&self, channel: &str) -> Result<mpsc::Receiver<Wakeup>, NodeError> {
         self.must_arrive()?;
         let (sender, receiver) = mpsc::channel(CAPACITY);
-        let mut listeners = self.inbox.listeners();
+        let mut listeners = self.inbox.listeners.lock();
         listeners.retain(|_, listener| !listener.is_closed());
         listeners.insert(channel.to_owned(), sender);
         Ok(receiver)
@@ -105,17 +106,13 @@ impl Inbox {
             }
             PushKind::Message => {
                 if let Some((channel, wakeup)) = parse(data)
-                    && let Some(listener) = self.listeners().get(&channel)
+                    && let Some(listener) = self.listeners.lock().get(&channel)
                 {
                     _ = listener.try_send(wakeup);
                 }
             }
             _ => {}
         }
-    }
-
-    fn listeners(&self) -> MutexGuard<'_, BTreeMap<String, mpsc::Sender<Wakeup>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,11 @@
 use zookeeper_client::{Error, MultiReadResult};
 
 use super::classify::node_error;
-use super::paths::evicted_from;
+use super::paths::{Paths, evicted_from};
 use super::session::{Session, children, data, number};
 use super::transaction::Failed;
 use crate::node::{EVICTION_GAP, Holder, LockState, Look, NodeError};
-use crate::random::OwnerId;
+use crate::random::{Epoch, OwnerId};
 
 /// How many znodes are read of a lock.
 const READ: usize = 3;
@@ -19,12 +19,7 @@ impl Session {
         self.check_connected()?;
         let paths = self.paths(first.keyspace());
         if let Some(epoch) = look.epoch {
-            let admission = self.admission(epoch)?;
-            match self.commit_in(&paths, epoch, Some(admission.version), &[]).await {
-                Ok(_) => {}
-                Err(Failed::Epoch(Error::BadVersion)) => _ = self.read_admission(&paths, epoch).await?,
-                Err(failed) => return Err(failed.into()),
-            }
+            self.check_epoch(&paths, epoch).await?;
         }
         let floor = self.known().admission.map_or(0, |admission| admission.floor);
         let synced = self.client.sync(paths.set());
@@ -67,5 +62,15 @@ impl Session {
             })
         };
         look.keys.iter().zip(states).map(state).collect()
+    }
+
+    /// The epoch, as the leader has it: what is read behind this is not older.
+    async fn check_epoch(&self, paths: &Paths, epoch: Epoch) -> Result<(), NodeError> {
+        let admission = self.admission(epoch)?;
+        match self.commit_in(paths, epoch, Some(admission.version), &[]).await {
+            Ok(_) => Ok(()),
+            Err(Failed::Epoch(Error::BadVersion)) => self.read_admission(paths, epoch).await.map(drop),
+            Err(failed) => Err(failed.into()),
+        }
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
@@ -14,6 +14,7 @@ use super::leases::Leases;
 use super::paths::Paths;
 use super::transaction::Fence;
 use super::waiting_places::Places;
+use crate::mutex::Mutex;
 use crate::node::limits::parse_number;
 use crate::node::{Keyspace, NodeError, Wakeup};
 use crate::random::{Epoch, OwnerId};
@@ -85,7 +86,7 @@ impl Session {
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     pub(super) fn acls(&self) -> Acls<'static> {

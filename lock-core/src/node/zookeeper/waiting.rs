@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -15,10 +14,11 @@ use zookeeper_client::{CreateMode, Error};
 
 use super::classify::node_error;
 use super::paths::{self, Paths};
-use super::session::{Session, data};
+use super::session::Session;
 use super::transaction::Part;
 use super::waiting_places::Watched;
 use super::wakeups::AT_HEAD;
+use crate::mutex::Mutex;
 use crate::node::limits::MAX_WAITERS;
 use crate::node::{LockKeys, MAX_RESERVATIONS, Mode, NodeError, Position, RESERVATION_TTL, SlotOffer, Slots};
 use crate::random::WaiterId;
@@ -95,18 +95,10 @@ impl Session {
     /// The slots that nobody holds, of those that the caller may have. As far as this server knows.
     async fn free_slots(&self, paths: &Paths, caller: &Caller<'_>) -> Result<Slots, NodeError> {
         let Some(slot) = caller.keys.slot() else { return Ok(Slots::default()) };
-        let (mut reader, permits) = (self.client.new_multi_reader(), caller.mode.permits(slot));
-        for slot in 0..permits {
-            let lock = paths.lock(&caller.keys.with_slot(slot));
-            reader.add_get_data(&lock).map_err(|error| node_error(&error))?;
-        }
-        let results = reader.commit().await.map_err(|error| node_error(&error))?;
-        let free = (0..permits).zip(&results).filter_map(|(slot, read)| match data(read) {
-            Ok(None) => Some(Ok(slot)),
-            Ok(Some(_)) => None,
-            Err(error) => Some(Err(error)),
-        });
-        free.collect()
+        let lock_of = |slot| paths.lock(&caller.keys.with_slot(slot));
+        let locks: Vec<String> = (0..caller.mode.permits(slot)).map(lock_of).collect();
+        let held = (0..).zip(self.read_values(&locks).await?);
+        Ok(held.filter(|(_, holder)| holder.is_none()).map(|(slot, _)| slot).collect())
     }
 
     /// Looks at the queue, and enters it if the caller waits.
@@ -155,9 +147,7 @@ impl Session {
         }
         let at = at.flatten();
         let ahead = at.unwrap_or(names.len());
-        let position = at.filter(|at| *at < MAX_WAITERS);
-        let position =
-            position.map(|at| Position { ahead: count(at), behind: count(names.len() - at - 1), anew: false });
+        let position = position_of(at, names.len());
         if own.is_some() && position.is_none() {
             self.known().places.leave(keys.queue());
         }
@@ -166,16 +156,11 @@ impl Session {
         let offer = proposed.map(|proposed| SlotOffer { proposed, free: free_slots });
         // The first come, as many as there are slots.
         let before = count(ahead).saturating_sub(free_slots.count().saturating_sub(1));
-        let mut known = self.known();
         let (turn, passed) = if is_held {
-            known.places.seen_held(keys.lock_key());
+            self.known().places.seen_held(keys.lock_key());
             (Turn::Held, 0)
         } else {
-            let free = known.places.seen_free(keys.lock_key(), fence_version);
-            match (RESERVATION_TTL * before.min(MAX_RESERVATIONS)).saturating_sub(free) {
-                Duration::ZERO => (Turn::Now, turns_in(free)),
-                left => (Turn::In(left), 0),
-            }
+            turn_after(before, self.known().places.seen_free(keys.lock_key(), fence_version))
         };
         names.truncate(ahead.min(passed));
         let passed = names.into_iter().map(|name| format!("{queue}/{name}")).collect();
@@ -198,7 +183,7 @@ impl Session {
         {
             let mut known = self.known();
             if let Some(watched) = known.places.waits_on(keys.queue(), &own) {
-                let mut locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut locks = watched.locks.lock();
                 if locks.insert(keys.lock_key().to_owned(), lock).is_none() {
                     watched.changed.notify_one();
                 }
@@ -284,6 +269,19 @@ impl Session {
 }
 
 /// How many of those at the head had their turn while the lock was free for so long, and knew it: the others do not watch the lock.
+fn position_of(at: Option<usize>, queued: usize) -> Option<Position> {
+    let at = at.filter(|at| *at < MAX_WAITERS)?;
+    Some(Position { ahead: count(at), behind: count(queued - at - 1), anew: false })
+}
+
+/// When it is the turn of a waiter that comes after others, of a lock that was free for this long, and how many have let theirs pass.
+fn turn_after(before: u32, free: Duration) -> (Turn, usize) {
+    match (RESERVATION_TTL * before.min(MAX_RESERVATIONS)).saturating_sub(free) {
+        Duration::ZERO => (Turn::Now, turns_in(free)),
+        left => (Turn::In(left), 0),
+    }
+}
+
 fn turns_in(free: Duration) -> usize {
     let turns = free.as_millis() / RESERVATION_TTL.as_millis();
     usize::try_from(turns).unwrap_or(usize::MAX).min(AT_HEAD)

@@ -1,11 +1,12 @@
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::mutex::Mutex;
 use crate::node::limits::QUEUE_TTL;
 
 /// For how long it is known that a key was seen free.

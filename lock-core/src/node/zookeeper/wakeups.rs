@@ -1,6 +1,6 @@
 //! Watches what a manager waits for, and wakes it: a part of the waiting room.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, select_all};
@@ -65,7 +65,7 @@ impl Session {
             names.sort_unstable();
             let Ok(ahead) = names.binary_search(&watched.name) else {
                 // It let its turn pass. Whoever is woken asks again, and enters again.
-                let locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let locks = watched.locks.lock().clone();
                 locks.into_keys().for_each(|lock_key| self.wake(lock_key, names.len()));
                 return Ok(());
             };
@@ -85,19 +85,7 @@ impl Session {
                 }));
             }
             if ahead < AT_HEAD {
-                let locks = watched.locks.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                for (lock_key, path) in locks {
-                    let (stat, watcher) = self.client.check_and_watch_stat(&path).await?;
-                    if stat.is_some() {
-                        self.known().places.seen_held(&lock_key);
-                    } else if woken.as_ref() != Some(&(lock_key.clone(), ahead)) {
-                        self.wake(lock_key.clone(), ahead);
-                    }
-                    events.push(Box::pin(async move {
-                        let event = watcher.changed().await.event_type;
-                        (event == EventType::NodeDeleted).then_some(lock_key)
-                    }));
-                }
+                events.extend(self.watch_locks(watched, ahead, woken.as_ref()).await?);
             }
             let (deleted, _, _) = select_all(events).await;
             // At once: to look at the queue again takes two round trips. If another number is before this manager then, it is told so.
@@ -110,6 +98,29 @@ impl Session {
     }
 
     /// Says that a lock is free, and how many are before this manager.
+    /// Watches the locks that the manager waits for, and wakes it for those that are free. Each resolves to its lock when that is deleted.
+    async fn watch_locks(
+        &self,
+        watched: &Watched,
+        ahead: usize,
+        woken: Option<&(String, usize)>,
+    ) -> Result<Vec<BoxFuture<'static, Option<String>>>, Error> {
+        let (locks, mut events) = (watched.locks.lock().clone(), Vec::<BoxFuture<'static, _>>::new());
+        for (lock_key, path) in locks {
+            let (stat, watcher) = self.client.check_and_watch_stat(&path).await?;
+            if stat.is_some() {
+                self.known().places.seen_held(&lock_key);
+            } else if woken != Some(&(lock_key.clone(), ahead)) {
+                self.wake(lock_key.clone(), ahead);
+            }
+            events.push(Box::pin(async move {
+                let event = watcher.changed().await.event_type;
+                (event == EventType::NodeDeleted).then_some(lock_key)
+            }));
+        }
+        Ok(events)
+    }
+
     fn wake(&self, lock_key: String, ahead: usize) {
         let known = self.known();
         let before = u32::try_from(ahead).unwrap_or(u32::MAX);
