@@ -6,14 +6,13 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::member::NotAsked;
 use super::{Answers, Member, MemberState, NodeSet};
-use crate::error::{NodeError, Refusal};
+use crate::error::NodeError;
 use crate::mutex::Mutex;
-use crate::node::{Keyspace, LockKeys, LockNode, NodeFuture, Operation, ReplySender, Request, SetId};
+use crate::node::{Keyspace, LockNode, NodeFuture, SetId};
 use crate::observer::Reporter;
 use crate::quorum::{Change, Membership, MembershipConfig, RollCall, cluster_clock, majority};
-use crate::random::{Epoch, Random, WaiterId};
+use crate::random::{Random, WaiterId};
 
 /// How long callers wait for the first connections to be made.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
@@ -145,81 +144,6 @@ impl Cluster {
         let deadline = self.first_contact_ends();
         let joined = member.state.wait_for(|state| *state != MemberState::Joining);
         _ = timeout_at(deadline, joined).await;
-    }
-
-    /// Submits an operation to a node. When this returns, the request has either been submitted, or it never will be and
-    /// the reply says why.
-    pub(crate) fn send(
-        &self,
-        node: usize,
-        roll: &mut RollCall,
-        keys: &LockKeys,
-        operation: Operation,
-        reply_to: ReplySender,
-    ) {
-        if let Some((to, request, reply_to)) = self.prepare(node, roll, keys, operation, reply_to) {
-            self.members[to].node.submit(request, reply_to);
-        }
-    }
-
-    /// The request for an operation on a node, and the node to submit it to: another one, if that has another address of the same
-    /// server. `None` if none is to be submitted, which the reply says.
-    pub(crate) fn prepare(
-        &self,
-        node: usize,
-        roll: &mut RollCall,
-        keys: &LockKeys,
-        operation: Operation,
-        reply_to: ReplySender,
-    ) -> Option<(usize, Request, ReplySender)> {
-        match self.called(node, roll) {
-            Ok((node, epoch)) => {
-                let member = &self.members[node];
-                let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
-                let request = Request { keys, epoch, waiter, polls, operation };
-                let reply_to = reply_to.reported(&member.votes, &request);
-                Some((node, request, reply_to))
-            }
-            Err(error) => {
-                reply_to.send(Err(error));
-                None
-            }
-        }
-    }
-
-    /// The node over whose address a round asks a node, and the epoch in which it does; or what keeps it from asking.
-    ///
-    /// What may be on a server is released there, although the address that it was asked over is not used any more.
-    fn called(&self, node: usize, roll: &mut RollCall) -> Result<(usize, Epoch), NodeError> {
-        let called = self.members[node].state.borrow().called(roll);
-        match called {
-            Ok(epoch) => Ok((node, epoch)),
-            Err(NotAsked::Before { seat }) => Err(self.asked_before(node, seat)),
-            Err(NotAsked::Problem(problem)) => match self.members[node].way() {
-                way if way == node => Err(problem),
-                way => Ok((way, self.epoch_for(way, roll)?)),
-            },
-        }
-    }
-
-    /// The epoch in which a round asks a node over its own address, or what keeps it from asking.
-    pub(super) fn epoch_for(&self, node: usize, roll: &mut RollCall) -> Result<Epoch, NodeError> {
-        let called = self.members[node].state.borrow().called(roll);
-        called.map_err(|not_asked| match not_asked {
-            NotAsked::Problem(problem) => problem,
-            NotAsked::Before { seat } => self.asked_before(node, seat),
-        })
-    }
-
-    /// What keeps a node from being asked whose seat was asked over another address.
-    fn asked_before(&self, node: usize, seat: usize) -> NodeError {
-        let has_seat =
-            |member: &Member| matches!(*member.state.borrow(), MemberState::Admitted { seat: own, .. } if own == seat);
-        let mut others = self.members.iter().enumerate().filter(|(other, _)| *other != node);
-        let other = others.find(|(_, other)| other.way() == node || has_seat(other));
-        // It may lead elsewhere by now.
-        let other = other.map_or("another address of the list", |(_, other)| other.node.name());
-        Refusal::Duplicate { other: other.to_owned() }.into()
     }
 
     /// If the first connection to a node is being made: the future of its success or failure.

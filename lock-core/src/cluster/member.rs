@@ -10,7 +10,6 @@ use crate::error::{NodeError, NotMember, Refusal};
 use crate::mutex::Mutex;
 use crate::node::{LockNode, VoteReporter};
 use crate::observer::Reporter;
-use crate::quorum::{NotCalled, RollCall};
 use crate::random::Epoch;
 
 /// For how many turns a wake-up has to arrive after one that did not, until it is believed again that they do. In a fleet in which some
@@ -112,14 +111,6 @@ impl Member {
     }
 }
 
-/// Why a round does not ask a node.
-pub(super) enum NotAsked {
-    /// Its seat was asked over another address.
-    Before { seat: usize },
-    /// Something keeps it from voting.
-    Problem(NodeError),
-}
-
 /// Whether a node may vote.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MemberState {
@@ -145,18 +136,6 @@ pub(crate) enum MemberState {
 }
 
 impl MemberState {
-    /// The epoch in which a round can ask the node, or what keeps it from being asked.
-    pub(super) fn called(&self, roll: &mut RollCall) -> Result<Epoch, NotAsked> {
-        let Self::Admitted { epoch, roster, seat } = self else {
-            return Err(NotAsked::Problem(self.problem().unwrap_or(NodeError::Unadmitted)));
-        };
-        match roll.call(*roster, *seat) {
-            Ok(()) => Ok(*epoch),
-            Err(NotCalled::OtherRoster) => Err(NotAsked::Problem(NodeError::Unadmitted)),
-            Err(NotCalled::AskedBefore) => Err(NotAsked::Before { seat: *seat }),
-        }
-    }
-
     /// What keeps the node from voting.
     pub(crate) fn problem(&self) -> Option<NodeError> {
         Some(match self {

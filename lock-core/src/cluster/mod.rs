@@ -9,6 +9,7 @@ mod member;
 mod membership;
 mod node_set;
 mod ordered_watch;
+mod send;
 mod test_vote;
 
 use self::answers::Answers;

@@ -1,29 +1,20 @@
 use std::fmt;
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::Span;
 
 use super::delegations::Delegations;
-use super::shared_grant::SharedGrant;
 use super::state::{Bond, State};
-use super::term::{Term, expires};
-use crate::engine::{Engine, Grant, Release};
-use crate::error::{LockError, LossReason};
+use crate::engine::{Engine, Grant};
+use crate::error::LockError;
 use crate::kind::Kind;
-use crate::mutex::Mutex;
-use crate::node::{LockKeys, QueuePosition};
-use crate::observer::Hold;
-use crate::options::LockOptions;
+use crate::node::LockKeys;
 use crate::random::OwnerId;
-use crate::resource::Resource;
 use crate::token::FencingToken;
-use crate::waiting::LocalHold;
 
 /// A view of a held lock: whether it is still held, and its fencing token. Cheap to clone; it cannot release the lock.
 ///
@@ -298,51 +289,6 @@ impl Lease {
         if self.is_valid() { Ok(()) } else { Err(self.lost_error()) }
     }
 
-    /// The lease of the next holder of a grant.
-    pub(crate) fn new(
-        manager: u64,
-        resource: Resource,
-        options: LockOptions,
-        grant: Arc<SharedGrant>,
-        local_hold: Option<LocalHold>,
-        caller: &Span,
-    ) -> Self {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-
-        // It is not being released: this lease has a share of it.
-        let valid_until = grant.sent().map(|sent| expires(sent, options.ttl));
-        let requested = resource.clone();
-        let resource = grant.keys.slot().map_or(resource, |slot| requested.slot(slot));
-        let hold = Hold::begin(&grant.reporter, &resource, &options, grant.token, caller);
-        Self(Arc::new(State {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            manager,
-            requested,
-            resource,
-            downgraded: AtomicBool::new(false),
-            hold,
-            term: Term::new(valid_until, options.max_hold),
-            options,
-            holders: AtomicUsize::new(1),
-            grant,
-            has_given_up: AtomicBool::new(false),
-            local_hold: Mutex::new(local_hold),
-            bond: OnceLock::new(),
-            inner_sets: Mutex::default(),
-        }))
-    }
-
-    /// Holds it for another guard. Returns false if the last one has ended, and the lease with it.
-    pub(super) fn add_holder(&self) -> bool {
-        let another = |holders: usize| (holders > 0).then_some(holders + 1);
-        self.0.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, another).is_ok()
-    }
-
-    /// Holds it for one guard less. Returns whether that was the last.
-    pub(super) fn remove_holder(&self) -> bool {
-        self.0.holders.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
     pub(crate) fn keys(&self) -> &LockKeys {
         &self.0.grant.keys
     }
@@ -378,37 +324,6 @@ impl Lease {
     /// What the nodes hold for this lease, locked.
     pub(crate) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
         self.0.grant.grant()
-    }
-
-    /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.
-    pub(super) fn end_and_take(&self, reason: LossReason) -> Option<Grant> {
-        self.end(reason);
-        if self.0.has_given_up.swap(true, Ordering::AcqRel) { None } else { self.0.grant.leave() }
-    }
-
-    /// Ends the lease and sends its release, after everything that was sent for it. `None` if it is being released already, or
-    /// shared by other leases.
-    pub(crate) fn revoke(&self, reason: LossReason) -> Option<Release> {
-        let grant = self.end_and_take(reason)?;
-        self.0.grant.release(grant, QueuePosition::None)
-    }
-
-    /// What ended the lease, if it has ended.
-    pub(super) fn loss(&self) -> Option<LossReason> {
-        self.0.term.reason()
-    }
-
-    pub(crate) fn lost_error(&self) -> LockError {
-        LockError::Lost {
-            resource: self.resource().to_owned(),
-            token: self.token(),
-            reason: self.loss().unwrap_or(LossReason::Expired),
-        }
-    }
-
-    /// Ends the lease for good; unless it was released, also the other leases of its set.
-    pub(crate) fn end(&self, reason: LossReason) {
-        self.0.end(reason);
     }
 }
 

@@ -10,6 +10,7 @@ mod guard;
 mod hold_times;
 mod lease;
 mod leases;
+mod life;
 mod readings;
 mod registry;
 mod renew;

@@ -22,7 +22,7 @@ use crate::waiting::{LastAttempt, LocalHold, NotEntered};
 
 /// How long it takes at least to answer that there is no quorum, with jitter. Nothing may have been sent for it, and callers that
 /// try again at once would leave no processor time for reconnecting to the nodes.
-pub(super) const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
+const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
 
 impl Inner {
     /// Takes the lock on a resource.

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::acquire::{MIN_ANSWER_TIME, Taken};
+use super::acquire::Taken;
 use super::caller::Caller;
 use super::manager::Inner;
-use crate::engine::{AttemptKind, AttemptPlace, SlotOffers};
+use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant, SlotOffers};
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::ReadShare;
@@ -51,26 +51,9 @@ impl Inner {
         let (mut kind, mut pause, mut is_last) = (AttemptKind::New, BACKOFF.0, false);
         loop {
             self.check_open(caller)?;
-            let (place, attempt) = match self.engine.enter_line(kind, until, options.ttl).await {
-                Ok(place) => {
-                    let keys = turn.keys().clone();
-                    let wanted = caller.wants(&keys, turn.tokens());
-                    let attempt = self.engine.attempt(&place, wanted, Some(turn.begin_attempt())).await;
-                    (Some(place), attempt)
-                }
-                Err(failed) => (None, Err(failed)),
-            };
+            let (place, attempt) = self.attempt_in_turn(kind, &mut turn, caller).await;
             let failed = match attempt {
-                Ok(mut grant) => {
-                    let local_hold = match options.kind {
-                        Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
-                        Kind::Permit { .. } => {
-                            turn.slot_taken(&mut grant);
-                            self.turns.hold_slot(grant.keys())
-                        }
-                    };
-                    return Ok(Taken::Grant(grant, local_hold));
-                }
+                Ok(grant) => return Ok(self.taken(grant, turn, options.kind)),
                 Err(failed) => failed,
             };
             let free_in = match failed.failure {
@@ -86,8 +69,7 @@ impl Inner {
                     if self.engine.outage_lasts() {
                         turn.report_no_quorum(&failed.votes, options.ttl);
                     }
-                    sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
-                    return Err(caller.failed(failed));
+                    return Err(self.answer(caller, failed).await);
                 }
                 // Another slot may be a lock.
                 Failure::Contended { .. } if failed.is_not_a_lock() && !options.kind.has_slots() => {
@@ -97,11 +79,9 @@ impl Inner {
                 Failure::Expired => Some(Duration::ZERO),
             };
             drop(place);
-            // The last attempt of the caller found a slot free.
-            if Instant::now() >= until
-                && !is_last
-                && let Some(slot) = self.any_free(&failed.offers)
-            {
+            // The last attempt of the caller found a slot free: it has one more, for that.
+            let was_last = !is_last && Instant::now() >= until;
+            if was_last && let Some(slot) = self.any_free(&failed.offers) {
                 is_last = true;
                 turn.try_slot(slot);
                 continue;
@@ -117,6 +97,36 @@ impl Inner {
                 Woken::Closed => self.check_open(caller)?,
             }
         }
+    }
+
+    /// Waits in line, and makes an attempt. The place is returned with it, because a caller that has to pause keeps it.
+    async fn attempt_in_turn(
+        &self,
+        kind: AttemptKind,
+        turn: &mut Turn,
+        caller: &Caller<'_>,
+    ) -> (Option<AttemptPlace<'_>>, Result<Grant, FailedAttempt>) {
+        let place = match self.engine.enter_line(kind, caller.until(), caller.options.ttl).await {
+            Ok(place) => place,
+            Err(failed) => return (None, Err(failed)),
+        };
+        let keys = turn.keys().clone();
+        let wanted = caller.wants(&keys, turn.tokens());
+        let attempt = self.engine.attempt(&place, wanted, Some(turn.begin_attempt())).await;
+        (Some(place), attempt)
+    }
+
+    /// Who has a lock keeps its turn, to hand it on with the lock. Who has a slot passes the turn on at once: the next caller may have
+    /// another slot.
+    fn taken(&self, mut grant: Grant, turn: Turn, kind: Kind) -> Taken {
+        let local_hold = match kind {
+            Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
+            Kind::Permit { .. } => {
+                turn.slot_taken(&mut grant);
+                self.turns.hold_slot(grant.keys())
+            }
+        };
+        Taken::Grant(grant, local_hold)
     }
 
     /// Pauses before another attempt after one without a majority, and waits until a majority votes: not beyond the caller's time,

@@ -1,19 +1,19 @@
 //! Parses the argument list: `name = value`, separated by commas.
 
-use std::slice;
 use std::time::Duration;
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote_spanned;
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _, discouraged::Speculative as _};
-use syn::{Error, Expr, ExprPath, Token, token};
+use syn::{Error, Expr, Token, token};
 
 use super::duration;
-use super::template::{Placeholder, Template};
+use super::manager::{MADE_FOR_EACH_CALL, made_for_each_call};
+use super::resource::ResourceSource;
 use super::value::{self, Choice};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
-use crate::limits::{BODY_TIMEOUT, MAX_HOLD, MAX_SET_LEN, PERMITS, RETRY_AFTER, TTL, WAIT};
+use crate::limits::{BODY_TIMEOUT, MAX_HOLD, PERMITS, RETRY_AFTER, TTL, WAIT};
 
 /// The name of an argument, with an example of its value for diagnostics. Only `state` has no value.
 struct Known {
@@ -85,69 +85,6 @@ pub(crate) struct Args {
     names: Vec<Ident>,
     /// Whether `manager` occurs at all, also where it could not be parsed.
     pub(crate) mentions_manager: bool,
-}
-
-/// Where the resource comes from, or the resources of a set.
-pub(crate) enum ResourceSource {
-    /// `resource = "…"`
-    Template(Template),
-    /// `resource = ["…", "…"]`
-    Set(Vec<Template>),
-    /// `key = …`
-    Expr(Expr),
-}
-
-impl ResourceSource {
-    /// The value of `resource`.
-    fn parse(value: &Expr) -> syn::Result<Self> {
-        match value {
-            Expr::Group(group) => Self::parse(&group.expr),
-            Expr::Array(array) => {
-                let mut diagnostics = Diagnostics::default();
-                let count = array.elems.len();
-                if !(1..=MAX_SET_LEN).contains(&count) {
-                    let message = format!("`resource` must list between 1 and {MAX_SET_LEN} resources, got {count}");
-                    diagnostics.push(Error::new_spanned(array, message));
-                }
-                let templates =
-                    array.elems.iter().filter_map(|elem| diagnostics.handle(Template::parse_in_list(elem))).collect();
-                diagnostics.into_result()?;
-                Ok(Self::Set(templates))
-            }
-            value if is_other_list(value) => {
-                let message = "write a list of resources as `resource = [\"…\", \"…\"]`, an array of string literals, without `vec!` or `&`";
-                Err(Error::new_spanned(value, message))
-            }
-            value => Template::parse(value).map(Self::Template),
-        }
-    }
-
-    pub(crate) fn templates(&self) -> &[Template] {
-        match self {
-            Self::Template(template) => slice::from_ref(template),
-            Self::Set(templates) => templates,
-            Self::Expr(_) => &[],
-        }
-    }
-
-    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
-        self.templates().iter().flat_map(Template::placeholders)
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        matches!(self, Self::Set(_))
-    }
-}
-
-/// Whether this looks like several resources, but is not an array: `vec![…]` or `&[…]`.
-fn is_other_list(value: &Expr) -> bool {
-    match value {
-        Expr::Macro(value) => value.mac.path.segments.last().is_some_and(|segment| segment.ident == "vec"),
-        Expr::Reference(value) => matches!(&*value.expr, Expr::Array(_)) || is_other_list(&value.expr),
-        Expr::Group(value) => is_other_list(&value.expr),
-        Expr::Paren(value) => matches!(&*value.expr, Expr::Array(_)) || is_other_list(&value.expr),
-        _ => false,
-    }
 }
 
 impl Args {
@@ -270,32 +207,6 @@ impl Args {
                            which slot a permit will have; write one `resource`, or remove `permits`";
             diagnostics.push(Error::new(permits.span(), message));
         }
-    }
-}
-
-const MADE_FOR_EACH_CALL: &str = "`manager` must outlive the call, as in `manager = self.locks`: this one is made anew for each call, \
-                                  whose lock excludes no other call; make it once, and keep it in a field, a parameter or a static";
-
-/// The function that makes a manager, if the expression calls one: each call of the guarded function would have a manager of its own.
-fn made_for_each_call(value: &Expr) -> Option<&ExprPath> {
-    match value {
-        Expr::Call(call) => match &*call.func {
-            Expr::Path(path) => {
-                let mut names = path.path.segments.iter().rev().map(|segment| &segment.ident);
-                let makes =
-                    names.next().is_some_and(|name| name == "in_memory" || name == "builder" || name == "default");
-                let is_ours = names.next().is_some_and(|ty| ty == "LockManager" || ty == "LockManagerBuilder");
-                (makes && is_ours).then_some(path)
-            }
-            _ => None,
-        },
-        Expr::MethodCall(call) => made_for_each_call(&call.receiver),
-        Expr::Reference(value) => made_for_each_call(&value.expr),
-        Expr::Try(value) => made_for_each_call(&value.expr),
-        Expr::Await(value) => made_for_each_call(&value.base),
-        Expr::Paren(value) => made_for_each_call(&value.expr),
-        Expr::Group(value) => made_for_each_call(&value.expr),
-        _ => None,
     }
 }
 

@@ -1,0 +1,80 @@
+//! How an operation reaches a node: in which epoch, over which address, and once for each seat.
+
+use super::{Cluster, Member, MemberState};
+use crate::error::{NodeError, Refusal};
+use crate::node::{LockKeys, Operation, ReplySender, Request};
+use crate::quorum::{NotCalled, RollCall};
+use crate::random::Epoch;
+
+impl Cluster {
+    /// Submits an operation to a node. When this returns, the request has either been submitted, or it never will be and
+    /// the reply says why.
+    pub(crate) fn send(
+        &self,
+        node: usize,
+        roll: &mut RollCall,
+        keys: &LockKeys,
+        operation: Operation,
+        reply_to: ReplySender,
+    ) {
+        if let Some((to, request, reply_to)) = self.prepare(node, roll, keys, operation, reply_to) {
+            self.members[to].node.submit(request, reply_to);
+        }
+    }
+
+    /// The request for an operation on a node, and the node to submit it to: another one, if that has another address of the same
+    /// server. `None` if none is to be submitted, which the reply says.
+    pub(crate) fn prepare(
+        &self,
+        node: usize,
+        roll: &mut RollCall,
+        keys: &LockKeys,
+        operation: Operation,
+        reply_to: ReplySender,
+    ) -> Option<(usize, Request, ReplySender)> {
+        // What may be on a server is released there, although the address that it was asked over is not used any more.
+        let to = if self.votes(node) { node } else { self.members[node].way() };
+        match self.epoch_for(to, roll) {
+            Ok(epoch) => {
+                let member = &self.members[to];
+                let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
+                let request = Request { keys, epoch, waiter, polls, operation };
+                let reply_to = reply_to.reported(&member.votes, &request);
+                Some((to, request, reply_to))
+            }
+            Err(error) => {
+                reply_to.send(Err(error));
+                None
+            }
+        }
+    }
+
+    /// The epoch in which a round asks a node over its own address, or what keeps it from asking.
+    pub(super) fn epoch_for(&self, node: usize, roll: &mut RollCall) -> Result<Epoch, NodeError> {
+        let state = self.state(node);
+        let MemberState::Admitted { epoch, roster, seat } = state else {
+            return Err(state.problem().unwrap_or(NodeError::Unadmitted));
+        };
+        match roll.call(roster, seat) {
+            Ok(()) => Ok(epoch),
+            // The votes of one round are those of one roster: two majorities of different rosters need not have a node in common.
+            Err(NotCalled::OtherRoster) => Err(NodeError::Unadmitted),
+            Err(NotCalled::AskedBefore) => Err(self.asked_before(node, seat)),
+        }
+    }
+
+    fn votes(&self, node: usize) -> bool {
+        self.members[node].state.borrow().accepts_requests()
+    }
+
+    /// What keeps a node from being asked whose seat was asked over another address.
+    fn asked_before(&self, node: usize, seat: usize) -> NodeError {
+        let has_seat =
+            |member: &Member| matches!(*member.state.borrow(), MemberState::Admitted { seat: own, .. } if own == seat);
+        let mut others = self.members.iter().enumerate().filter(|(other, _)| *other != node);
+        let other = others.find(|(_, other)| other.way() == node || has_seat(other));
+        // It may lead elsewhere by now.
+        let other = other.map_or("another address of the list", |(_, other)| other.node.name());
+        Refusal::Duplicate { other: other.to_owned() }.into()
+    }
+}

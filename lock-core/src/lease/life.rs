@@ -1,0 +1,97 @@
+//! How a lease begins, which guards hold it, and how it ends. Every end comes through here, and is for good.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tracing::Span;
+
+use super::Lease;
+use super::shared_grant::SharedGrant;
+use super::state::State;
+use super::term::{Term, expires};
+use crate::engine::{Grant, Release};
+use crate::error::{LockError, LossReason};
+use crate::mutex::Mutex;
+use crate::node::QueuePosition;
+use crate::observer::Hold;
+use crate::options::LockOptions;
+use crate::resource::Resource;
+use crate::waiting::LocalHold;
+
+impl Lease {
+    /// The lease of the next holder of a grant.
+    pub(crate) fn new(
+        manager: u64,
+        resource: Resource,
+        options: LockOptions,
+        grant: Arc<SharedGrant>,
+        local_hold: Option<LocalHold>,
+        caller: &Span,
+    ) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+        // It is not being released: this lease has a share of it.
+        let valid_until = grant.sent().map(|sent| expires(sent, options.ttl));
+        let requested = resource.clone();
+        let resource = grant.keys.slot().map_or(resource, |slot| requested.slot(slot));
+        let hold = Hold::begin(&grant.reporter, &resource, &options, grant.token, caller);
+        Self(Arc::new(State {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            manager,
+            requested,
+            resource,
+            downgraded: AtomicBool::new(false),
+            hold,
+            term: Term::new(valid_until, options.max_hold),
+            options,
+            holders: AtomicUsize::new(1),
+            grant,
+            has_given_up: AtomicBool::new(false),
+            local_hold: Mutex::new(local_hold),
+            bond: OnceLock::new(),
+            inner_sets: Mutex::default(),
+        }))
+    }
+
+    /// Holds it for another guard. Returns false if the last one has ended, and the lease with it.
+    pub(super) fn add_holder(&self) -> bool {
+        let another = |holders: usize| (holders > 0).then_some(holders + 1);
+        self.0.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, another).is_ok()
+    }
+
+    /// Holds it for one guard less. Returns whether that was the last.
+    pub(super) fn remove_holder(&self) -> bool {
+        self.0.holders.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.
+    pub(super) fn end_and_take(&self, reason: LossReason) -> Option<Grant> {
+        self.end(reason);
+        if self.0.has_given_up.swap(true, Ordering::AcqRel) { None } else { self.0.grant.leave() }
+    }
+
+    /// Ends the lease and sends its release, after everything that was sent for it. `None` if it is being released already, or
+    /// shared by other leases.
+    pub(crate) fn revoke(&self, reason: LossReason) -> Option<Release> {
+        let grant = self.end_and_take(reason)?;
+        self.0.grant.release(grant, QueuePosition::None)
+    }
+
+    /// What ended the lease, if it has ended.
+    pub(super) fn loss(&self) -> Option<LossReason> {
+        self.0.term.reason()
+    }
+
+    pub(crate) fn lost_error(&self) -> LockError {
+        LockError::Lost {
+            resource: self.resource().to_owned(),
+            token: self.token(),
+            reason: self.loss().unwrap_or(LossReason::Expired),
+        }
+    }
+
+    /// Ends the lease for good; unless it was released, also the other leases of its set.
+    pub(crate) fn end(&self, reason: LossReason) {
+        self.0.end(reason);
+    }
+}
