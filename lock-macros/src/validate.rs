@@ -50,7 +50,7 @@ fn check_async(function: &Function, diagnostics: &mut Diagnostics) -> bool {
         ),
         output @ ReturnType::Type(_, ty) if returns_future(output) => {
             let message = format!(
-                "`#[distributed_lock]` can only be applied to an `async fn`: write `async fn {}(…) -> T` in place of \
+                "`#[distributed_lock]` can only be applied to an `async fn`: write `async fn {}(…) -> T` instead of \
                  `-> impl Future<Output = T>`",
                 sig.ident
             );
@@ -253,7 +253,7 @@ fn check_foreign_placeholders(function: &Function, template: &Template, diagnost
     for Foreign { written, name } in template.foreign_placeholders() {
         if names.iter().any(|binding| binding.unraw() == name) {
             let message = format!(
-                "write `{{{name}}}` in place of `{written}`: placeholders are names in braces, without `$`, `:` or `*`"
+                "write `{{{name}}}` instead of `{written}`: placeholders are names in braces, without `$`, `:` or `*`"
             );
             diagnostics.push(Error::new(template.span, message));
         }

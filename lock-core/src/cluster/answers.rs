@@ -24,7 +24,7 @@ impl Answers {
         self.created.elapsed()
     }
 
-    /// Since when no majority could be used.
+    /// When a majority was last known to be usable.
     pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
         self.outage.lock()
     }

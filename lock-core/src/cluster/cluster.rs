@@ -116,6 +116,7 @@ impl Cluster {
             return;
         }
         let mut joining: FuturesUnordered<_> = self.members.iter().map(|member| self.joined(member)).collect();
+        // Not for the last node: a minority that is down must not delay the first lock of a process.
         while joining.next().await.is_some() && !self.has_quorum() {}
     }
 
@@ -141,6 +142,7 @@ impl Cluster {
 
     /// Waits until a node's first connection was made or failed.
     async fn joined(&self, member: &Member) {
+        // Counted from the beginning and not from this call: a node that is down would cost every caller a second.
         let deadline = self.first_contact_ends();
         let joined = member.state.wait_for(|state| *state != MemberState::Joining);
         _ = timeout_at(deadline, joined).await;

@@ -73,6 +73,8 @@ impl Cluster {
                 Ok(_) => replied += 1,
                 Err(error) => self.report(node, error),
             }
+            // A node that hangs must not make everybody wait who looks at a lock; one that is a moment late is to be in the
+            // report.
             if replied == majority(self.size()) && reply.is_ok() {
                 deadline = deadline.min(Instant::now() + rest);
             }

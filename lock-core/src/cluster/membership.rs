@@ -56,6 +56,8 @@ impl Cluster {
             if matches!(standing, Standing::Admitted { .. }) {
                 (pause, backoff) = (self.random.jitter(CHECK_INTERVAL), BACKOFF.0);
             }
+            // Not by the pause of a node that votes: every second after the end of its quarantine, the set has one vote less than
+            // it could.
             if let Some(ends) = self.membership().next_quarantine_end(node) {
                 pause = ends.clamp(MIN_PAUSE, CHECK_INTERVAL);
             }
@@ -161,6 +163,8 @@ impl Cluster {
                     });
                 }
             }
+            // Only when nothing is under way is a node refused to callers that wait for the first contact: a set that forms is
+            // made of such steps.
             self.publish(!running.is_empty());
             tokio::select! {
                 biased;

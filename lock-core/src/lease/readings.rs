@@ -61,6 +61,7 @@ impl ReadShare {
         grant.give_up_position();
         let grant = SharedGrant::new(grant);
         if is_renewed {
+            // One that is not renewed ends by its own `ttl`: who joins late would have little of it, and not know how little.
             registry.readings.add(&grant);
         }
         Self::new(registry, grant)
@@ -81,6 +82,7 @@ impl ReadShare {
             registry.readings.get(keys).filter(|grant| terms.ttl == grant.ttl && terms.renew && grant.join())?;
         // From here on, the grant is not released by others.
         let share = Self::new(registry, Arc::clone(&grant));
+        // The nodes decide, not this process: only they know of writers that wait in other processes.
         let may_join = may_be_shared(&grant, registry, engine).await;
         // Judged now, not by when the caller came: the nodes' word may be too old by now.
         let fits = grant.grant().as_ref().is_some_and(|grant| terms.fit(grant));
@@ -120,6 +122,7 @@ impl Drop for ReadShare {
 async fn may_be_shared(grant: &Arc<SharedGrant>, registry: &Arc<LeaseRegistry>, engine: &Arc<Engine>) -> bool {
     let (arrived, timeout) = (Instant::now(), engine.node_timeout(grant.ttl));
     loop {
+        // The word is as old as its question, not as its answer: a writer may have come to a node right after that replied.
         let Some(word) = grant.sent() else { return false };
         if arrived.saturating_duration_since(word) <= HEARD_LATELY {
             return !grant.is_barred();

@@ -85,6 +85,7 @@ impl LeaseRegistry {
         let (due, id) = leases.due.first().copied().filter(|(due, _)| *due <= now)?;
         leases.due.remove(&(due, id));
         let registered = leases.registered.get_mut(&id)?;
+        // Not scheduled while it is dealt with, so that no second renewal of it begins meanwhile.
         registered.due = None;
         Some(registered.lease.clone())
     }
@@ -122,6 +123,7 @@ impl LeaseRegistry {
     /// Ends the leases of holders that were evicted, which need not wait for their next renewal, and releases what they still have.
     pub(crate) fn revoke_evicted(&self, holders: &[Holder]) {
         let is_evicted = |owner| holders.contains(&Holder::Owner(owner));
+        // First, or a reader could join a lock between the look at the leases and their end.
         self.readings.remove_all(is_evicted);
         for lease in self.all().into_iter().filter(|lease| is_evicted(lease.owner())) {
             // It goes on in the background.
@@ -135,6 +137,7 @@ impl LeaseRegistry {
         grant.lose();
         let leases = self.leases.lock();
         let sharing = leases.registered.values().filter(|registered| Arc::ptr_eq(&registered.lease.0.grant, grant));
+        // Collected, because to end a lease may drop what locks the registry again: a turn, or an observer of the user.
         let sharing: Vec<_> = sharing.map(|registered| registered.lease.clone()).collect();
         drop(leases);
         sharing.iter().for_each(|lease| lease.end(LossReason::Gone));
@@ -157,6 +160,8 @@ impl LeaseRegistry {
     }
 
     fn wake_if_earlier(&self, mut leases: MutexGuard<'_, Leases>, due: Instant) {
+        // Most locks are released long before their first renewal. To wake the renewer for each costs a busy service a wake-up
+        // for every lock.
         if leases.asleep_until.is_none_or(|until| due < until) {
             leases.asleep_until = Some(due);
             drop(leases);

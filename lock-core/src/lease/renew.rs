@@ -31,6 +31,8 @@ pub(super) async fn renew(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lea
         return renew_now(engine, registry, lease).await;
     }
     let now = Instant::now();
+    // Readers of one grant are due at the same moment. One round for each would ask the nodes once for every reader of the
+    // process.
     let Some(_round) = lease.0.grant.begin_round(now, engine.node_timeout(lease.ttl())) else {
         let due = now + engine.random.jitter(retry_pause(lease.ttl()));
         return Renewed { lease, due, stragglers: None };
@@ -47,10 +49,13 @@ pub(super) async fn renew(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lea
 /// One round of renewal. Ends the lease if the nodes lost the lock.
 async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lease) -> Renewed {
     let mut extension = Extension::of_lease(&engine, &lease, extend(&lease.0.grant));
+    // Measured when it is sent: how long the nodes take is no fault of this process, and is not to be reported as one.
     let late = lease.renewal_due().map_or(Duration::ZERO, |due| extension.sent.saturating_duration_since(due));
     match extension.verdict().await {
         Verdict::Held => {
             lease.0.hold.renewed(late, lease.ttl());
+            // The lease is extended by now. What is left of the round only repairs nodes, so it must not keep the renewer from
+            // its next lease.
             extension.await_stragglers(lease.renewal_due());
             let due = lease.due();
             Renewed { lease, due, stragglers: Some(extension) }
@@ -58,6 +63,7 @@ async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lea
         Verdict::Lost => {
             lease.0.hold.renewal_lost();
             lose(&registry, &lease);
+            // Due at once: the renewer finds that it has ended, and does not look at it again.
             Renewed { lease, due: Instant::now(), stragglers: None }
         }
         Verdict::Unknown => {
@@ -94,6 +100,7 @@ pub(crate) async fn is_still_held(engine: &Arc<Engine>, registry: &LeaseRegistry
             return true;
         }
         match Extension::of_lease(engine, lease, extend(&lease.0.grant)).verdict().await {
+            // Not `true` yet: if the answer took longer than a word is good for, somebody may have been let in meanwhile.
             Verdict::Held => {}
             Verdict::Lost => {
                 lose(registry, lease);
@@ -155,6 +162,8 @@ impl Extension {
         let (cluster, sent) = (&engine.cluster, Instant::now());
         let deadline = sent + timeout;
         let (mut round, tally) = (Round::until(cluster, &grant.keys, deadline).timed(), Tally::new(cluster.size()));
+        // No verdict is possible before a majority has replied: a task that is woken for each reply has nothing to do for the
+        // first.
         round.await_majority_but(0);
         for node in 0..cluster.size() {
             round.send(node, operation);
@@ -171,10 +180,13 @@ impl Extension {
                     self.grant.renewed(self.sent, self.tally.is_barred());
                     return Verdict::Held;
                 }
+                // Final, whatever the missing nodes reply: too many have said that the key is gone for the others to be a
+                // majority.
                 Some(Verdict::Lost) => return Verdict::Lost,
                 _ => {}
             }
             if let Err(error) = reply {
+                // One is logged: the warning is about the lease, and not about each node.
                 self.first_error.get_or_insert((node, error));
             }
         }
@@ -222,6 +234,8 @@ impl Extension {
         let Some(lease) = self.lease.as_ref().filter(|lease| !lease.ended().is_cancelled()) else { return };
         // After the round was counted: a key that is put back must not count as one that was kept.
         self.put_back(lease);
+        // The early renewals end here. Until every node has the key, one clock that is stepped forward may free the lock for a
+        // majority.
         if self.tally.is_everywhere()
             && let Some(grant) = &mut *self.grant.grant()
         {
@@ -239,6 +253,7 @@ impl Extension {
         for node in self.tally.gone() {
             let mut grant = self.grant.grant();
             let Some(grant) = &mut *grant else { return };
+            // Before it is sent: the release must go there, too, even if nothing is ever heard of this request.
             grant.may_be_on(node);
             // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
             let replace = Operation::Replace { owner, ttl, token: token.get(), mode: lease.kind().into() };
@@ -252,6 +267,7 @@ fn renewal_vote(reply: &Result<Reply, NodeError>) -> RenewalVote {
         Ok(Reply::Kept) => RenewalVote::Kept,
         Ok(Reply::Barred) => RenewalVote::Barred,
         Ok(Reply::Gone) => RenewalVote::Gone,
+        // An error is no vote against the lease. A node that cannot be reached may have the key all the same.
         _ => RenewalVote::NoReply,
     }
 }

@@ -16,17 +16,22 @@ const MAX_RENEWALS: usize = 1024;
 /// Renews each lease of a manager at a third of its time to live, until `max_hold`, and ends it when its validity is over. This
 /// is one task for all leases, which sleeps until the first of them is due.
 pub(crate) async fn run_renewer(engine: Weak<Engine>, registry: Arc<LeaseRegistry>, stop: CancellationToken) {
+    // The renewer before this one may have been dropped in the middle of a renewal, together with its runtime.
     registry.take_over();
     let (mut renewals, mut stragglers) = (FuturesUnordered::new(), FuturesUnordered::new());
     loop {
         while renewals.len() < MAX_RENEWALS
             && let Some(lease) = registry.take_due(Instant::now())
         {
+            // Another reader of the grant may have renewed it. Otherwise each of them would end by its own clock, beside a key
+            // that lives.
             lease.catch_up();
             if !lease.is_valid() {
+                // It has ended itself by that look. Its guard removes it from the registry.
                 continue;
             }
             if lease.renews() && lease.renewal_is_due() {
+                // A weak reference, so that this task keeps no manager alive. A held lock does, through its grant.
                 let Some(engine) = engine.upgrade() else { return };
                 renewals.push(renew(engine, Arc::clone(&registry), lease));
             } else {
@@ -40,12 +45,14 @@ pub(crate) async fn run_renewer(engine: Weak<Engine>, registry: Arc<LeaseRegistr
             () = stop.cancelled() => return,
             Some(renewed) = renewals.next() => {
                 registry.reschedule(&renewed.lease, renewed.due);
+                // With so many slow rounds, the rest of this one is dropped: the next renewal puts back what is missing.
                 if let Some(rest) = renewed.stragglers && stragglers.len() < MAX_RENEWALS {
                     stragglers.push(rest.finish());
                 }
             }
             Some(()) = stragglers.next() => {}
             () = registry.earlier() => {}
+            // Without room, being due is no reason to wake: a renewal that ends makes room, and is the event above.
             () = sleep_until(next.unwrap_or_else(Instant::now)), if room && next.is_some() => {}
         }
     }

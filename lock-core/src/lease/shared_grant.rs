@@ -74,6 +74,8 @@ impl SharedGrant {
     /// Shares it with one lease more. Returns false if it is being released, or was lost.
     pub(super) fn join(&self) -> bool {
         let grant = self.grant();
+        // Decided while the grant is locked: the last lease takes the grant under the same lock, so that nobody joins what is
+        // being released.
         let may_join = grant.is_some() && !self.is_lost();
         self.leases.fetch_add(usize::from(may_join), Ordering::AcqRel);
         may_join
@@ -92,6 +94,7 @@ impl SharedGrant {
     pub(super) fn leave(&self) -> Option<Grant> {
         let mut grant = self.grant();
         let last = self.leases.fetch_sub(1, Ordering::AcqRel) == 1;
+        // Taken under the lock, so that what is put back by a renewal is sent either before the release or not at all.
         let left = if last { grant.take() } else { None };
         drop(grant);
         if last {
@@ -117,6 +120,8 @@ impl SharedGrant {
     /// A majority extended the key by requests sent at this time, and says whether a writer waits.
     pub(super) fn renewed(&self, sent: Instant, is_barred: bool) {
         if let Some(grant) = &mut *self.grant()
+            // An answer that comes after the end of validity extends nothing: the holder may have been told that the lock is
+            // lost.
             && Instant::now() < grant.sent() + (self.ttl - drift(self.ttl))
         {
             // A reply that comes late says nothing about now.
@@ -130,6 +135,7 @@ impl SharedGrant {
     /// Begins a round of renewal, which ends when what is returned is dropped. `None` if another lease is in one; not for longer than
     /// `timeout`, in case its runtime stalls.
     pub(super) fn begin_round(self: &Arc<Self>, now: Instant, timeout: Duration) -> Option<RenewalRound> {
+        // A time and no flag: a round whose runtime stalls is never dropped, and would keep all others from renewing.
         let mut began = self.round_began.lock();
         if began.is_some_and(|began| now < began + timeout) {
             return None;
@@ -148,6 +154,7 @@ impl SharedGrant {
         let (mut asking, now) = (self.asking.lock(), Instant::now());
         match &*asking {
             Some((asked, question)) if question.peek().is_none() && now < *asked + longest => question.clone(),
+            // Asked again also if the answer is long in coming: who polls it may be on a runtime that does not run.
             _ => asking.insert((now, ask().shared())).1.clone(),
         }
     }

@@ -77,6 +77,7 @@ impl State {
 
     /// Ends the lease, but no other of its set. Returns whether it had not ended before.
     fn end_alone(&self, reason: LossReason) -> bool {
+        // Before anything is passed on: whoever gets the turn must not find this lease valid.
         let first = self.term.end(reason);
         // The guard takes it before it ends the lease; otherwise it is passed on now.
         drop(self.take_local_hold());
@@ -85,6 +86,7 @@ impl State {
             let inner_sets = std::mem::take(&mut *self.inner_sets.lock());
             // They have a `max_hold` of their own.
             let reason = if reason == LossReason::MaxHold { LossReason::SetLost } else { reason };
+            // A set that was acquired inside this scope rests on this lock as on its own.
             inner_sets.iter().filter_map(Weak::upgrade).for_each(|set| set.end(reason));
         }
         first
@@ -109,6 +111,7 @@ impl Bond {
 
     /// Whether every lock is still held. Ends the leases of the set if one is not.
     pub(super) fn is_valid(&self) -> bool {
+        // All are asked, and by the clock: the lease that has run out may not have been looked at by anybody yet.
         let valid = self.leases().all(|lease| lease.is_valid_alone());
         if !valid {
             self.end(LossReason::SetLost);
@@ -132,6 +135,7 @@ impl Bond {
             LossReason::Expired | LossReason::Gone | LossReason::SetLost | LossReason::Released => LossReason::SetLost,
         };
         for lease in self.own.iter().filter_map(Weak::upgrade) {
+            // Alone, because the bond is what is calling. To end each with its set would come back here for every lease.
             lease.end_alone(reason);
         }
     }

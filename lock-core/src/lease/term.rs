@@ -36,6 +36,7 @@ impl Term {
     /// A term that begins now, and has ended unless it is valid until some time.
     pub(super) fn new(valid_until: Option<Instant>, max_hold: Duration) -> Self {
         let since = Instant::now();
+        // Without a grant it has ended: the nodes hold nothing.
         let ends = Ends { validity: valid_until.unwrap_or(since), max_hold: since + max_hold, reason: None };
         Self { since, ends: Mutex::new(ends), extended: Notify::new(), ended: CancellationToken::new() }
     }
@@ -90,7 +91,10 @@ impl Term {
     pub(super) fn end(&self, reason: LossReason) -> bool {
         let mut ends = self.ends.lock();
         let first = ends.reason.is_none();
+        // The first reason stays. What comes later is its consequence: the guard releases what was lost, and a shutdown revokes
+        // it.
         ends.reason.get_or_insert(reason);
+        // In the past for good, so that no renewal whose answer is under way can make it valid again.
         ends.validity = self.since;
         drop(ends);
         self.ended.cancel();

@@ -28,6 +28,7 @@ impl Lease {
     /// When the renewer has to deal with the lease: renew it, or end it.
     pub(crate) fn due(&self) -> Instant {
         let ends = self.0.term.ends();
+        // One that is not renewed is due at its end all the same: somebody has to end it in time, and pass its turn on.
         self.renewal_due().filter(|_| self.renews()).map_or(ends, |due| due.min(ends))
     }
 

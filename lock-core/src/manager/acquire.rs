@@ -41,6 +41,7 @@ impl Inner {
     ) -> Result<LockGuard, LockError> {
         let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases, acquiring };
         let parsed = self.check(&caller)?;
+        // Before everything else: the task holds this lock, so to wait for it would be to wait for itself.
         if let Some(lease) = Lease::in_scope(self.id, &parsed, options.kind) {
             return caller.share(lease).await;
         }
@@ -50,8 +51,10 @@ impl Inner {
         let _in_progress = self.engine.tracker.token();
         self.check_open(&caller)?;
         self.engine.home.start();
+        // An attempt right after the start would find no node that votes, and be answered as an outage.
         self.engine.cluster.first_contact().await;
         let keys = self.turns.first_keys(&parsed, options.kind);
+        // In the order of what it costs: nothing, one attempt, a place in the queue.
         let taken = if let Some(share) = self.share_reading(&keys, &caller).await {
             Taken::Share(share)
         } else if options.wait.is_zero() {
@@ -109,6 +112,7 @@ impl Inner {
         let leases = &self.leases;
         let (grant, local_hold) = match taken {
             Taken::Grant(grant, mut local_hold) => {
+                // Callers that do not wait are told by it who has the lock, without asking the nodes.
                 if let Some(LocalHold::Turn(turn)) = &mut local_hold {
                     turn.lock_taken(grant.nodes(), grant.sent() + options.ttl);
                 }
@@ -142,6 +146,7 @@ impl Inner {
             return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
         }
         let mut attempted = self.attempt_once(&keys, caller).await;
+        // The refusal of one slot says which others are free. Without another attempt, a caller would be refused while they are.
         if let Err(FailedAttempt { failure: Failure::Contended { .. }, offers, .. }) = &attempted
             && let Some(slot) = self.any_free(offers)
         {
@@ -159,6 +164,7 @@ impl Inner {
         if let Err(closed) = self.check_open(caller) {
             return closed;
         }
+        // Only then: that a lock is held is known from replies, so whoever asks again at once has waited for a round trip.
         if failed.failure == Failure::NoQuorum {
             sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
         }

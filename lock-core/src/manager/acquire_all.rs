@@ -31,6 +31,8 @@ impl Inner {
             let resource = set.first().map(|member| member.resource.clone()).unwrap_or_default();
             return Err(LockError::InvalidSet { resource, resources: set.len() });
         }
+        // One order for all callers of all processes. Two that waited for each other would each hold what comes behind what it
+        // waits for.
         let order = set_order(set.iter().map(|member| member.resource.as_str()));
         let first_with = |resource: &&str| set.iter().find(|member| member.resource == *resource);
         let members: Vec<_> = order.iter().filter_map(first_with).collect();
@@ -140,6 +142,7 @@ impl Inner {
                 }
             }
         }
+        // One token each: without a turn, there is no caller behind this one to whom the lock could be handed over.
         let wanted: Vec<_> = locks.iter().map(|lock| lock.caller.wants(&lock.keys, 1)).collect();
         let outcomes = self.attempt_all(&wanted, AttemptKind::New, locks[0].caller.started).await;
         let outcomes = outcomes.into_iter().zip(locks);
@@ -192,9 +195,11 @@ impl Inner {
         let pairs = locks.iter().zip(&turns);
         let wanted: Vec<_> = pairs.map(|(lock, turn)| lock.caller.wants(&lock.keys, turn.tokens())).collect();
         let mut outcomes = self.attempt_all(&wanted, kind, locks[0].caller.until()).await;
+        // What comes behind the first that was not granted is given back, or this caller would hold it while it waits.
         let kept = kept_of_batch(outcomes.iter().map(Result::is_ok));
         // Before the turns are passed on, so that the next caller's requests come after these releases.
         drop(outcomes.split_off(kept));
+        // Its turn is kept, with the place in the queues of the nodes that the attempt has entered.
         let next = turns.split_off(kept).into_iter().next();
         (outcomes.into_iter().flatten().zip(turns).collect(), next)
     }
@@ -228,6 +233,7 @@ async fn unless_lost<T>(held: &[LockGuard], outer: &[Lease], work: impl Future<O
     }
     tokio::select! {
         biased;
+        // First: when both are ready, the work has been done under a lock that is lost.
         () = any_lost(held.iter().map(LockGuard::lease).chain(outer.iter().cloned()).collect()) => None,
         done = work => Some(done),
     }

@@ -56,9 +56,9 @@ pub enum ConfigError {
     },
     /// A master that has to be alone in its set was named beside others.
     #[error(
-        "the master {node} has to be the only one, and {} {} named beside it: it is replicated by consensus and decides alone; remove \
-         the others, or give them a manager of their own",
-        others.join(", "), if others.len() == 1 { "is" } else { "are" }
+        "the master {node} cannot be combined with {}: it is replicated by consensus and decides alone; remove the others, or give them \
+         a manager of their own",
+        others.join(", ")
     )]
     NotAlone {
         /// Its name.

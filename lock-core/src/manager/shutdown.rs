@@ -137,6 +137,8 @@ impl LockManager {
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         self.close();
         let Inner { engine, leases, .. } = &*self.0;
+        // After the close: whoever acquires from now on finds the manager closed when it is about to get its guard, and gives the
+        // lock back.
         let holders = leases.all().len();
         _ = timeout(grace, leases.wait_until_empty()).await;
         let left = leases.all();

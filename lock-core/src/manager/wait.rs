@@ -34,6 +34,7 @@ impl Inner {
                     drop(grant);
                     break turn;
                 }
+                // Dropped, both go to the next caller that waits. This one enters the queue again, behind it.
                 Entered::Lock(_grant, LocalHold::Slot(_slot)) => {}
             }
         };
@@ -48,6 +49,8 @@ impl Inner {
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
     pub(super) async fn wait_with(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
+        // Whom the nodes called has places of its own in the line: a lock that is kept for it must not pass while new callers are
+        // served.
         let (mut kind, mut pause, mut is_last) = (AttemptKind::New, BACKOFF.0, false);
         loop {
             self.check_open(caller)?;
@@ -76,8 +79,10 @@ impl Inner {
                     return Err(caller.failed(failed));
                 }
                 Failure::Contended { free_in } => free_in,
+                // A majority granted, too late. Nobody else has the lock, so there is nothing to wait for.
                 Failure::Expired => Some(Duration::ZERO),
             };
+            // Not kept while the caller waits at the nodes: it would be one attempt less for the whole manager.
             drop(place);
             // The last attempt of the caller found a slot free: it has one more, for that.
             let was_last = !is_last && Instant::now() >= until;
@@ -134,6 +139,7 @@ impl Inner {
     async fn ride_out(&self, _place: Option<AttemptPlace<'_>>, pause: Duration, until: Instant) {
         let cluster = &self.engine.cluster;
         let lost_for = cluster.answers.lost_for();
+        // As long as the outage has lasted, so that the attempts of an outage are few, however many callers there are.
         let pause = self.engine.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
         let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
         let quorum_is_back = async {

@@ -154,6 +154,7 @@ impl<S: Session> PresentLink<S> {
         open: impl Future<Output = Result<Link<S>, NodeError>>,
     ) -> Result<Link<S>, NodeError> {
         let _opening = self.opening.lock().await;
+        // Another one may have opened it while this one waited.
         if let Ok(link) = self.inspected() {
             return Ok(link);
         }
@@ -205,6 +206,7 @@ impl<S: Session> PresentLink<S> {
         let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
         Box::pin(async move {
             let link = link?;
+            // What is written was decided by what an earlier memory had. This one may be another server's.
             if !link.0.found.lock().is_memory_of(&write) {
                 return Ok(None);
             }

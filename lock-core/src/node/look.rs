@@ -35,6 +35,7 @@ impl LockState {
     /// The state, unless a number in it is beyond 2^53 - 1: no node counts that far. A lock that nobody has for a moment has no holder, and
     /// a remaining time.
     pub(crate) fn check(self) -> Result<Self, NodeError> {
+        // What a node says is not trusted: beyond that, a token would not fit the JSON numbers and SQL integers of users.
         if self.fence <= MAX_TOKEN {
             Ok(Self { holder: self.holder.filter(|holder| *holder != Holder::Owner(OwnerId::NOBODY)), ..self })
         } else {

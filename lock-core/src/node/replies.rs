@@ -207,6 +207,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use futures_util::poll;
+    use std::future::poll_fn;
     use tokio::task::yield_now;
     use tokio::time::sleep;
 

@@ -261,6 +261,7 @@ impl Acquisition {
             AcquireVote::Held { remaining } => remaining,
             AcquireVote::NoReply => None,
         };
+        // A majority is free when the slowest of its fastest nodes is: of five, the third.
         let mut times: Vec<Duration> = self.nodes.iter().filter_map(time).collect();
         times.sort_unstable();
         times.get(majority(self.nodes.len()) - 1).copied()

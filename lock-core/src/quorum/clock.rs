@@ -11,6 +11,7 @@ pub fn cluster_clock(nodes: usize, known: impl IntoIterator<Item = u64>) -> u64 
     if known.len() < majority(nodes) {
         return 0;
     }
+    // In order, the wrong ones are at the ends. The highest are left out, as many as may be wrong.
     known.sort_unstable();
     let wrong = nodes - majority(nodes);
     known[((known.len() - 1) / 2).min(known.len() - 1 - wrong)]

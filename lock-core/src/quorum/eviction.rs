@@ -87,6 +87,7 @@ pub fn eviction(votes: &[EvictVote]) -> EvictVerdict {
     let superseded = count(|vote| *vote == EvictVote::Superseded);
     if count(|vote| *vote == EvictVote::Evicted) >= quorum {
         EvictVerdict::Evicted
+    // Before the count of replies: too many nodes have a successor, whatever the missing ones have.
     } else if votes.len() - superseded < quorum {
         EvictVerdict::Superseded
     } else if count(|vote| *vote != EvictVote::NoReply) < quorum {

@@ -36,6 +36,8 @@ pub fn holding<H: Eq + Copy>(votes: &[HoldingVote<H>]) -> Holding<H> {
         Some(HoldingVote::Held(holder)) => Holding::Held(*holder),
         Some(HoldingVote::NoReply) => Holding::NoQuorum,
         None if votes.len() - count(HoldingVote::NoReply) < quorum => Holding::NoQuorum,
+        // Several owners have some nodes each, and none a majority: their attempts are under way, or one of them died in the
+        // middle.
         None => Holding::Split,
     }
 }

@@ -57,6 +57,7 @@ impl Outage {
         // A reply to another one meanwhile counts for the time before.
         let since = began.max(self.answered_at);
         self.failing = Some(match self.failing {
+            // Attempts that failed far apart are two outages, with a time in between of which nothing is known.
             Some(before) if since <= before.last + OUTAGE_GRACE => {
                 Failing { since: before.since.min(since), last: now }
             }
@@ -79,6 +80,8 @@ impl Outage {
     pub fn lost_since(&self, now: Duration) -> Option<Duration> {
         let failing = self.failing.filter(|failing| now <= failing.last + OUTAGE_GRACE).map(|failing| failing.since);
         match (self.too_few_since, failing) {
+            // Two signs of one outage. The inspections notice it late, because they come at intervals; the attempts only while
+            // somebody calls.
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         }

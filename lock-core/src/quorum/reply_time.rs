@@ -40,6 +40,7 @@ impl ReplyTime {
     /// A majority has replied to a round, this long after it was sent.
     pub fn replied(&mut self, after: Duration, now: Duration) {
         self.slowest = self.slowest.max(after);
+        // Fast replies are many, and would drown a slow one in the mean: of each period, the slowest counts.
         if after <= self.expected() && now < self.counted + PERIOD {
             return;
         }

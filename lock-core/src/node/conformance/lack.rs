@@ -84,7 +84,7 @@ pub(super) fn as_writer(operation: Operation) -> Operation {
     with_mode(operation, |mode| if mode.is_read() { Mode::Write } else { mode })
 }
 
-/// The operation of one that wants a slot of so many.
+/// The operation of one that wants one of this many slots.
 pub(super) fn as_permit(operation: Operation, of: u32) -> Operation {
     with_mode(operation, |_| Mode::Permit { of })
 }

@@ -56,6 +56,7 @@ impl Ledger {
         now: Duration,
     ) -> Option<Duration> {
         let is_free = held.is_none_or(|held| held.by_readers && mode.is_read());
+        // Also if the lock is free: a request of the evicted that was sent before may come after everything else.
         let is_evicted = self.tombstones.of(keys.lock_key(), now).contains(&owner);
         (!is_free || is_evicted).then(|| held.map_or(Duration::ZERO, |held| held.remaining))
     }
@@ -69,6 +70,8 @@ impl Ledger {
         now: Duration,
     ) -> Result<Reply, NodeError> {
         let fence = self.fence(keys);
+        // A reader that joins others has their token. It is larger than that of every writer before them, and nobody writes
+        // between.
         let token = if self.lock(keys, now).is_some() { fence } else { next_token(fence, hint, tokens)? };
         self.hold(keys, claim, token, now)?;
         Ok(Reply::Granted { token })
@@ -136,6 +139,7 @@ impl Ledger {
         let Evict { keys, holders, token, barred_for, .. } = evict;
         let lock = self.lock(keys, now);
         let (fence, is_held) = (self.fence(keys), lock.is_some_and(|lock| !lock.is_nobodys()));
+        // Whoever was not seen by the eviction acquired the lock after it began, and keeps it.
         if lock.is_some_and(|lock| !lock.is_held_only_by(holders, now)) {
             return Ok(Eviction::Superseded);
         }
@@ -146,6 +150,7 @@ impl Ledger {
         if !self.tombstones.bar(keys.lock_key(), owners, now + *barred_for, now) {
             return Err(too_many_evicted());
         }
+        // Above the tokens of the evicted, below those of later holders: a resource that claims it refuses the former alone.
         self.records.set_fence(keys, *token);
         if is_held {
             let nobodys = Lock::new(Mode::Write, OwnerId::NOBODY, now + EVICTION_GAP);

@@ -87,6 +87,7 @@ impl Lock {
         let Holder::Readers(readers) = &mut self.holder else { return false };
         readers.remove(&owner);
         let longest = readers.values().copied().max().filter(|expires| *expires > now);
+        // The lock ends with the last reader that is left, not with the one that leaves.
         self.expires = longest.map_or(self.expires, |longest| self.expires.min(longest));
         longest.is_some()
     }

@@ -94,6 +94,8 @@ impl Store {
         }
         let held = self.ledger.held(keys, now);
         let refusal = self.ledger.refusal(keys, held, (owner, mode), now);
+        // The ledger is asked before the waiting room, and decides alone whether it may be granted. This can only say that it is
+        // not yet.
         let wait = match keys.slot() {
             Some(slot) => {
                 let holds = |slot| self.ledger.held(&keys.with_slot(slot), now);
@@ -112,6 +114,7 @@ impl Store {
         } else if attempt.since.is_some() {
             self.waiting.acquired(keys, attempt.caller.waiter, now);
         }
+        // The first reader opens the lock for those that wait to read: they need not wait until it is released.
         if mode.is_read() && held.is_none() {
             self.waiting.let_readers_in(keys, now);
         }

@@ -144,6 +144,7 @@ impl NodeQueue {
         mode: Mode,
         now: Duration,
     ) -> Option<Position> {
+        // A manager has one place. It comes again with the time since when it waits, and so to the same place.
         let before = self.remove(waiter);
         let mut anew = before.is_none();
         if let Some(reserved) = &mut self.reserved {
@@ -157,6 +158,7 @@ impl NodeQueue {
         let entry = Entry { since, mode, polls, waiter, called: before.and_then(|before| before.called) };
         let ahead = self.waiters.partition_point(|other| other.rank() < entry.rank());
         self.waiters.insert(ahead, entry);
+        // The last go without a place, and try again by timer. Whoever waits longest keeps its place.
         self.waiters.truncate(MAX_WAITERS);
         let behind = self.waiters.len().checked_sub(ahead + 1)?;
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -195,6 +197,7 @@ impl NodeQueue {
             let Entry { polls, waiter, .. } = self.waiters[before];
             let is_last = before + 1 == most(self.waiters.len());
             let is_woken = is_woken(before, is_last);
+            // Nobody listens for it: its process has ended. A reservation for it would cost those behind it 100 ms.
             if is_woken && Some(waiter) != caller && !polls && !wake(waiter, before) {
                 self.waiters.remove(before);
                 gone += 1;

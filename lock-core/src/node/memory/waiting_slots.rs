@@ -139,6 +139,7 @@ impl WaitingRoom {
                 continue;
             };
             let is_told = is_caller || polls || called.is_some_and(|called| called.offer == offer);
+            // It was told of a free slot and did not come. The next is told, or a frozen process would keep a slot empty.
             let has_passed = called.is_some_and(|called| !is_caller && now - called.at >= RESERVATION_TTL);
             if has_passed || !is_told && !tell(waiter, 0, offer.proposed, offer.free) {
                 queue.remove(waiter);

@@ -44,6 +44,7 @@ impl Session {
             if seen.lock.as_ref().is_some_and(|(holder, _)| *holder != nobody && !is_ours(holder)) {
                 return Ok(Eviction::Superseded);
             }
+            // The caller draws a larger one. To raise the fence to a token that was given would give it twice.
             if seen.highest >= evict.token {
                 return Ok(Eviction::Refused { fence: seen.highest });
             }
@@ -101,6 +102,8 @@ impl Session {
         });
         let buried: Vec<_> = buried.collect();
         let mut parts = Vec::new();
+        // Created and set once: a znode of an owner has the version 0, and a tombstone another one. So no request of the owner
+        // matches it.
         for (version, owner, evicted) in &buried {
             parts.extend(version.map(|_| Part::Delete(owner, *version)));
             parts.push(Part::Create(owner, b"", CreateMode::Persistent));

@@ -14,6 +14,8 @@ impl Session {
     pub(super) async fn execute(&self, request: &Request) -> Result<Reply, NodeError> {
         let Some(owner) = request.operation.owner() else { return self.carry_out(request).await };
         let order = Arc::clone(self.known().order.entry(owner).or_default());
+        // A retry inside a request sends a second transaction. Behind a later request of the same owner, that would bring back
+        // what it released.
         let first = order.lock_owned().await;
         let reply = self.carry_out(request).await;
         let mut known = self.known();

@@ -71,6 +71,7 @@ impl Session {
         waiting: &[Part<'_>],
     ) -> Result<Result<u64, Obstacle>, NodeError> {
         let owner = &claim.owner_path;
+        // Before it is sent: if the reply never comes, this session has to delete what may be there.
         let is_first = self.known().leases.begins(owner, &claim.lock_path, wanted.ttl);
         let taken = match self.send_take(claim, wanted, waiting).await {
             Ok(Err(Obstacle::Owner)) => self.taken_before(claim, wanted.ttl).await,
@@ -111,6 +112,7 @@ impl Session {
             ];
             parts.extend(waiting);
             parts.extend(fence.raise(&fence_path, &token_value));
+            // Again for each try: what is read in between takes time, and the session must outlive the lock.
             self.check_outlives(wanted.ttl)?;
             let failed = match self.commit_in(paths, claim.epoch, Some(admission.version), &parts).await {
                 Ok(set) => {
@@ -200,6 +202,7 @@ impl Session {
 
     /// Sends the release at once.
     pub(super) fn release(&self, claim: &Claim) -> impl Future<Output = Result<Reply, NodeError>> {
+        // So that the worker does not end it a second time while this is under way.
         self.known().leases.set_ending(&claim.owner_path, true);
         let parts = [Part::Delete(&claim.owner_path, HELD), Part::Delete(&claim.lock_path, None)];
         let released = self.commit_in(&claim.paths, claim.epoch, None, &parts);

@@ -44,6 +44,7 @@ impl Worker {
         let mut taken = Vec::with_capacity(MAX_TAKEN);
         let mut signs = interval(signs);
         signs.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // A session that is over never comes back: its ephemeral znodes are gone, and with them its locks.
         let mut over = pin!(async move { while !state.changed().await.is_terminated() {} });
         if self.session.client.state().is_terminated() {
             return;

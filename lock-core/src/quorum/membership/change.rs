@@ -39,6 +39,7 @@ impl Membership {
     /// The next roster that this client wants: one that seats a node of its list, or allows its `max_ttl`, or what was asked for.
     fn wanted(&self, roster: &Roster) -> Option<Roster> {
         let next = Roster { generation: roster.generation.saturating_add(1), ..roster.clone() };
+        // Before the seats: until then, this client grants nothing at all.
         if self.config.max_ttl > roster.max_ttl && self.has_majority_without(roster, None) {
             let max_ttl = self.config.max_ttl;
             return Some(Roster { max_ttl, quarantine_ttl: roster.quarantine_ttl.max(max_ttl), ..next });

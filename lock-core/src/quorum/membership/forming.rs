@@ -71,6 +71,7 @@ impl Membership {
             return Ok(Vec::new());
         }
         let old = self.roster.as_ref().map(|roster| roster.set);
+        // All of them, and not a majority: two clients with different lists could form two sets, each on a majority of its own.
         let quorum = acceptors.len();
         let wanted = self.first_roster(&acceptors, draw);
         let ids: BTreeSet<MemberId> = wanted.members().collect();

@@ -107,11 +107,14 @@ impl Membership {
             self.proposals.current = None;
             return Ok(Vec::new());
         };
+        // As in Paxos: a ballot that somebody else has begun is given up, and one above it begun after a pause.
         let highest = acceptors.iter().filter_map(|(_, record)| record.promised).max();
         let Some(proposal) = self.proposals.present(highest, decision, now, draw) else { return Ok(Vec::new()) };
         let ballot = proposal.ballot;
         let promised = acceptors.iter().filter(|(_, record)| record.promised == Some(ballot));
         if proposal.value.is_none() && promised.count() >= decision.quorum {
+            // A value that may have been chosen is proposed again, and the own one is not: two rosters of one generation must not
+            // both be chosen.
             let latest = accepted().max_by_key(|(ballot, _)| *ballot).map(|(_, roster)| roster);
             proposal.value = Some(latest.unwrap_or(wanted).clone());
         }

@@ -77,6 +77,7 @@ impl Membership {
                 }
             }
         }
+        // A node carries out one step at a time: a write before a reading.
         steps.sort_by_key(|step| matches!(step, Step::ReadFence { .. }));
         steps.dedup();
         steps
@@ -116,6 +117,7 @@ impl Membership {
                 None => steps.push(Step::ReadFence { node: other, roster: roster.id() }),
             }
         }
+        // Every token that was given to a holder is known to one of them: it was granted by a majority, too.
         if fences.len() >= majority(roster.seats.len()) {
             // What a majority forgot is lost. The clock is ahead of it, as far as clocks can be trusted.
             let fallback = if formed_again { clock } else { 0 };

@@ -59,7 +59,9 @@ fn an_ensemble_is_alone_in_its_set() {
     assert_eq!((node.as_str(), others.len()), ("zk:2181/locks", 2));
     let text = refused.to_string();
     assert!(
-        text.contains("zk:2181/locks") && text.contains("are named beside it") && text.contains("remove the others"),
+        text.contains("zk:2181/locks")
+            && text.contains("cannot be combined with")
+            && text.contains("remove the others"),
         "{text}"
     );
 }

@@ -6,19 +6,19 @@ use axum::routing::post;
 use lock_axum::distributed_lock;
 
 #[distributed_lock(resource = "stock/:sku")]
-//                            ^^^^^^^^^^^^ write `{sku}` in place of `:sku`: placeholders are names in braces, without `$`, `:` or `*`
+//                            ^^^^^^^^^^^^ write `{sku}` instead of `:sku`: placeholders are names in braces, without `$`, `:` or `*`
 async fn of_a_route(Path(sku): Path<String>) {
     drop(sku);
 }
 
 #[distributed_lock(resource = "stock:${sku}")]
-//                            ^^^^^^^^^^^^^^ write `{sku}` in place of `${sku}`
+//                            ^^^^^^^^^^^^^^ write `{sku}` instead of `${sku}`
 async fn of_a_shell(Path(sku): Path<String>) {
     drop(sku);
 }
 
 #[distributed_lock(resource = ["shop", "stock:*sku"])]
-//                                     ^^^^^^^^^^^^ write `{sku}` in place of `*sku`
+//                                     ^^^^^^^^^^^^ write `{sku}` instead of `*sku`
 async fn of_a_wildcard(Path(sku): Path<String>) {
     drop(sku);
 }

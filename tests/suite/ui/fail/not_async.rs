@@ -12,7 +12,7 @@ pub fn handler(Path(sku): Path<String>, lease: Lease) -> String {
 
 #[distributed_lock(resource = "stock")]
 fn future(Json(_): Json<u8>, lease: Lease) -> impl Future<Output = String> + Send {
-    //                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ can only be applied to an `async fn`: write `async fn future(…) -> T` in place of `-> impl Future<Output = T>`
+    //                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ can only be applied to an `async fn`: write `async fn future(…) -> T` instead of `-> impl Future<Output = T>`
     async move { lease.resource().to_owned() }
 }
 
