@@ -56,7 +56,6 @@ pub struct BufferedBytes {
 
 impl BufferedBytes {
     /// An account for one body.
-    #[must_use]
     pub fn of(locks: &LockManager) -> Self {
         locks.companion(|| BufferBudget::new(locks.max_buffered_bytes())).account()
     }

@@ -52,7 +52,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// # Ok(())
 /// # }
 /// ```
-#[must_use]
 pub fn encode_value(value: impl Display) -> String {
     let mut encoded = String::new();
     push_encoded(&mut encoded, &value);

@@ -35,7 +35,6 @@ impl KeyError {
     /// let error = lock_axum::KeyError::new("the header x-tenant is missing");
     /// assert_eq!(error.to_string(), "the header x-tenant is missing");
     /// ```
-    #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }

@@ -128,7 +128,6 @@ impl<T> AnyParam for Param<'_, T> {
 
 impl<T: Known> ParamType<T> {
     /// The kind of a known type.
-    #[must_use]
     pub fn kind() -> T::Kind {
         T::Kind::default()
     }

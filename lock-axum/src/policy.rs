@@ -127,7 +127,6 @@ macro_rules! with_settings {
 
 impl Policy {
     /// The default policy.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             kind: Kind::Write,

@@ -94,7 +94,6 @@ impl LockRejection {
     /// assert!(matches!(rejection.lock_error(), Some(LockError::InvalidResource { .. })));
     /// # }
     /// ```
-    #[must_use]
     pub fn lock_error(&self) -> Option<&LockError> {
         match &*self.0 {
             Cause::Lock { error, .. } => Some(error),

@@ -119,9 +119,11 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// First: its macro is in scope below.
+// First: their macros are in scope below.
 #[macro_use]
 mod log_event;
+#[macro_use]
+mod opaque_debug;
 
 mod cluster;
 pub mod delegation;

@@ -73,7 +73,6 @@ macro_rules! random_id {
         impl $name {
             /// The id with these bits. The engine draws its ids at random; this is for models and for tests of a
             /// [`LockNode`](crate::LockNode).
-            #[must_use]
             pub const fn from_bits(bits: u128) -> Self {
                 Self(bits)
             }
@@ -172,7 +171,6 @@ impl Epoch {
     }
 
     /// Parses the text that [`Display`](fmt::Display) writes.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         u128::from_str_radix(text, 16).ok().map(Self)
     }

@@ -46,13 +46,11 @@ impl FencingToken {
     }
 
     /// The token as an unsigned integer.
-    #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
     /// The token as a signed integer, for databases without unsigned ones. Never negative.
-    #[must_use]
     pub const fn as_i64(self) -> i64 {
         self.0.cast_signed()
     }

@@ -31,19 +31,16 @@ pub struct Claimant {
 
 impl Claimant {
     /// The holder of a lease.
-    #[must_use]
     pub fn of(lease: &Lease) -> Self {
         Self { resource: lease.resource().to_owned(), token: lease.token() }
     }
 
     /// The name of the resource, [`Lease::resource`].
-    #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
     /// The token of the lease.
-    #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
     }

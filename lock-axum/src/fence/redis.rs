@@ -77,25 +77,21 @@ pub struct FencedScript(Script);
 #[cfg(feature = "redis")]
 impl FencedScript {
     /// Claims, as [`CLAIM`] does, and then runs `work`, which is Lua.
-    #[must_use]
     pub fn claim(work: &str) -> Self {
         Self(Script::new(&[CLAIM, work].concat()))
     }
 
     /// Checks a reader, as [`CHECK`] does, and then runs `work`, which is Lua.
-    #[must_use]
     pub fn check(work: &str) -> Self {
         Self(Script::new(&[CHECK, work].concat()))
     }
 
     /// An invocation for the holder of a lease. Add keys and arguments to it, and invoke it.
-    #[must_use]
     pub fn of(&self, lease: &Lease) -> ScriptInvocation<'_> {
         self.of_claimant(&Claimant::of(lease))
     }
 
     /// As [`of`](Self::of), for work that has no lease.
-    #[must_use]
     pub fn of_claimant(&self, claimant: &Claimant) -> ScriptInvocation<'_> {
         let mut invocation = self.0.prepare_invoke();
         invocation.key(format!("{{{}}}:fence", claimant.resource())).arg(claimant.token().get());

@@ -55,7 +55,6 @@ impl StaleToken {
     /// The event does not name the resource. A token may be checked far from the manager that knows whether names are
     /// [redacted](lock_core::LockManagerBuilder::redact): on another thread, or by another service. Log the error if you
     /// want the name.
-    #[must_use]
     pub fn report(sink: &'static str, claimant: impl Into<Claimant>, seen: Option<u64>) -> Self {
         let claimant = claimant.into();
         lock_core::log_event!(warn: "lock.stale_token", sink, token = claimant.token().get(), seen,
@@ -66,19 +65,16 @@ impl StaleToken {
     }
 
     /// What was claimed.
-    #[must_use]
     pub fn resource(&self) -> &str {
         self.claimant.resource()
     }
 
     /// The token that was refused.
-    #[must_use]
     pub fn token(&self) -> FencingToken {
         self.claimant.token()
     }
 
     /// The larger token that the resource has seen, if it is known.
-    #[must_use]
     pub fn seen(&self) -> Option<u64> {
         self.seen
     }

@@ -24,7 +24,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager};
     /// let layer = LockLayer::new(LockManager::in_memory(), "export").hold_until_body_end();
     /// ```
-    #[must_use]
     pub fn hold_until_body_end(mut self) -> Self {
         self.0.policy.hold = HoldUntil::BodyEnd;
         self
@@ -66,7 +65,6 @@ impl LockLayer {
     ///     .wait(Duration::ZERO);
     /// let app: Router = Router::new().route("/documents/{id}", get(edit).route_layer(layer));
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn hold_until_session_end(mut self, max_hold: Duration) -> Self {
         let is_set = matches!(self.0.resource, ResourceSource::Set(_));

@@ -19,7 +19,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager, OnLost};
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").on_lost(OnLost::Continue);
     /// ```
-    #[must_use]
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.0.policy.on_lost = on_lost;
         self
@@ -33,7 +32,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager, OnDisconnect};
     /// let layer = LockLayer::new(LockManager::in_memory(), "report").on_disconnect(OnDisconnect::Cancel);
     /// ```
-    #[must_use]
     pub fn on_disconnect(mut self, on_disconnect: OnDisconnect) -> Self {
         self.0.policy.on_disconnect = on_disconnect;
         self
@@ -53,7 +51,6 @@ impl LockLayer {
     ///
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").busy_status(StatusCode::LOCKED);
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn busy_status(mut self, status: StatusCode) -> Self {
         let allowed = [409, 423, 429, 503];
@@ -78,7 +75,6 @@ impl LockLayer {
     /// # use std::time::Duration;
     /// let layer = LockLayer::new(LockManager::in_memory(), "report").retry_after(Duration::from_secs(30));
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn retry_after(mut self, retry_after: Duration) -> Self {
         let (least, most) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
@@ -107,7 +103,6 @@ impl LockLayer {
     ///     _ => (StatusCode::SERVICE_UNAVAILABLE, "please try again later"),
     /// });
     /// ```
-    #[must_use]
     pub fn on_error<F, R>(mut self, on_error: F) -> Self
     where
         F: Fn(LockError) -> R + Send + Sync + 'static,
@@ -136,7 +131,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager};
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").body_limit(64 * 1024);
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn body_limit(mut self, bytes: usize) -> Self {
         let most = self.0.locks.max_buffered_bytes();
@@ -165,7 +159,6 @@ impl LockLayer {
     /// # use std::time::Duration;
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").body_timeout(Duration::from_secs(5));
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
@@ -188,7 +181,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager};
     /// let layer = LockLayer::new(LockManager::in_memory(), "upload:{name}").stream_request_body();
     /// ```
-    #[must_use]
     pub fn stream_request_body(mut self) -> Self {
         self.0.body_limit = None;
         self

@@ -83,6 +83,7 @@ use crate::key_error::KeyError;
 /// # }
 /// ```
 #[derive(Clone)]
+#[must_use = "a layer guards nothing before it is applied to a route"]
 pub struct LockLayer(pub(super) Config);
 
 impl LockLayer {
@@ -124,7 +125,6 @@ impl LockLayer {
     /// let by_query = LockLayer::new(locks.clone(), "search:{query.q}");
     /// let fixed = LockLayer::new(locks, "nightly-report");
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn new(locks: LockManager, template: impl AsRef<str>) -> Self {
         let template = template.as_ref();
@@ -156,7 +156,6 @@ impl LockLayer {
     /// let layer = LockLayer::new_all(LockManager::in_memory(), ["stock:{sku}", "user:{header.x-user}"]);
     /// # let _: axum::Router = axum::Router::new().route("/{sku}", axum::routing::post(order).route_layer(layer));
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn new_all<I>(locks: LockManager, templates: I) -> Self
     where
@@ -192,7 +191,6 @@ impl LockLayer {
     ///     }
     /// });
     /// ```
-    #[must_use]
     pub fn with_key<F>(locks: LockManager, key: F) -> Self
     where
         F: Fn(&Parts) -> Result<String, KeyError> + Send + Sync + 'static,

@@ -24,7 +24,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager};
     /// let layer = LockLayer::new(LockManager::in_memory(), "export").permits(3);
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn permits(self, permits: u32) -> Self {
         assert!((1..=MAX_PERMITS).contains(&permits), "permits must be between 1 and {MAX_PERMITS}, got {permits}");
@@ -48,7 +47,6 @@ impl LockLayer {
     /// # use std::time::Duration;
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").ttl(Duration::from_secs(10));
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.0.policy.ttl = Some(ttl);
@@ -71,7 +69,6 @@ impl LockLayer {
     /// # use std::time::Duration;
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").wait(Duration::ZERO);
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.0.policy.wait = Some(wait);
@@ -94,7 +91,6 @@ impl LockLayer {
     /// # use std::time::Duration;
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").max_hold(Duration::from_secs(60));
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.0.policy.max_hold = Some(max_hold);
@@ -113,7 +109,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager};
     /// let layer = LockLayer::new(LockManager::in_memory(), "stock:{sku}").renew(false);
     /// ```
-    #[must_use]
     pub fn renew(mut self, renew: bool) -> Self {
         self.0.policy.renew = Some(renew);
         self
@@ -132,7 +127,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager};
     /// let layer = LockLayer::new(LockManager::in_memory(), "catalog").read();
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn read(self) -> Self {
         self.of_kind(Kind::Read)
@@ -165,7 +159,6 @@ impl LockLayer {
     /// # use lock_axum::{LockLayer, LockManager};
     /// let layer = LockLayer::new(LockManager::in_memory(), "order:{order}").adopt_delegations();
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn adopt_delegations(mut self) -> Self {
         self.0.policy.adopt = true;

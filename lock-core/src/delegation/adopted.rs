@@ -49,7 +49,6 @@ pub struct AdoptedLease(LockGuard);
 
 impl AdoptedLease {
     /// The lease, to pass around.
-    #[must_use]
     pub fn lease(&self) -> Lease {
         self.0.lease()
     }

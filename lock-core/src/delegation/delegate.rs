@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use super::credential::Claims;
@@ -127,21 +126,18 @@ impl Delegation {
     /// The name of the header that carries a delegation.
     pub const HEADER: &'static str = "lock-delegation";
 
-    /// The text to send: up to 960 characters of the base64url alphabet, which are valid in a header.
-    #[must_use]
+    /// The text to send: up to 1,010 characters of the base64url alphabet, which are valid in a header.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// The header that carries it in HTTP: see [`HEADER`](Self::HEADER).
-    #[must_use]
     pub fn name(&self) -> &'static str {
         Self::HEADER
     }
 
     /// The value of that header, marked as sensitive, so that HTTP clients keep it out of their logs.
     #[cfg(feature = "axum")]
-    #[must_use]
     pub fn value(&self) -> http::HeaderValue {
         // Base64url is valid in a header.
         let mut value = http::HeaderValue::from_str(&self.text).unwrap_or(http::HeaderValue::from_static(""));
@@ -171,8 +167,4 @@ impl Delegation {
     }
 }
 
-impl fmt::Debug for Delegation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delegation").field("lease", &self.lease).finish_non_exhaustive()
-    }
-}
+opaque_debug!(Delegation, |this| "lease": this.lease);

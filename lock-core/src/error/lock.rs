@@ -178,7 +178,6 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl LockError {
     /// The resource of the lock.
-    #[must_use]
     pub fn resource(&self) -> &str {
         match self {
             Self::Contended { resource, .. }
@@ -199,7 +198,6 @@ impl LockError {
     }
 
     /// How long the caller waited for the lock. Zero for errors without a wait.
-    #[must_use]
     pub fn waited(&self) -> Duration {
         match self {
             Self::Contended { waited, .. }
@@ -216,7 +214,6 @@ impl LockError {
     /// For a lock that is held, this is how long locks on the resource were held lately by this manager (`typical_hold`), from
     /// 10 ms to 60 s. It is one second if that is not known, and for all other temporary errors. It is not when the holder's
     /// key expires (`free_in`), which is when the lock is free if the holder crashed.
-    #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Contended { typical_hold, .. } | Self::QueueFull { typical_hold, .. } => {
@@ -229,7 +226,6 @@ impl LockError {
 
     /// The vote of each node in the last attempt; for a release, of those that did not acknowledge it. Empty if no node was
     /// asked.
-    #[must_use]
     pub fn votes(&self) -> &[NodeVote] {
         match self {
             Self::Contended { votes, .. }

@@ -72,7 +72,6 @@ pub enum NodeError {
 
 impl NodeError {
     /// Whether the request may have had an effect although there was no valid reply. A release must be sent to such a node.
-    #[must_use]
     pub fn may_have_executed(&self) -> bool {
         matches!(
             self,

@@ -105,7 +105,6 @@ impl LockGuard {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn lease(&self) -> Lease {
         self.lease.clone()
     }

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -71,7 +70,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn token(&self) -> FencingToken {
         self.0.grant.token
     }
@@ -95,7 +93,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn resource(&self) -> &str {
         self.0.resource.as_str()
     }
@@ -116,7 +113,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn slot(&self) -> Option<u32> {
         self.0.grant.keys.slot()
     }
@@ -135,7 +131,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn template(&self) -> &str {
         self.0.hold.template()
     }
@@ -156,7 +151,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn age(&self) -> Duration {
         self.0.term.age()
     }
@@ -178,7 +172,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn kind(&self) -> Kind {
         self.0.kind()
     }
@@ -199,7 +192,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn remaining(&self) -> Duration {
         let remaining = self.0.remaining_alone();
         self.0.bond().map_or(remaining, |bond| bond.remaining().min(remaining))
@@ -308,7 +300,6 @@ impl Lease {
 
     /// Whether another process holds the lock, and delegated it. Not public API.
     #[doc(hidden)]
-    #[must_use]
     pub fn is_adopted(&self) -> bool {
         self.grant().as_ref().is_some_and(Grant::is_adopted)
     }
@@ -327,13 +318,4 @@ impl Lease {
     }
 }
 
-impl fmt::Debug for Lease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("resource", &self.0.resource)
-            .field("token", &self.token())
-            .field("remaining", &self.remaining())
-            .field("ended", &self.loss())
-            .finish_non_exhaustive()
-    }
-}
+opaque_debug!(Lease, |this| "resource": this.0.resource, "token": this.token(), "remaining": this.remaining(), "ended": this.loss());

@@ -44,13 +44,11 @@ impl Leases {
     }
 
     /// How many names were written: 1 to 32.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// The lease on a resource, if it belongs to the set.
-    #[must_use]
     pub fn get(&self, resource: &str) -> Option<&Lease> {
         self.iter().find(|lease| lease.resource() == resource)
     }
@@ -61,7 +59,6 @@ impl Leases {
     }
 
     /// The remaining validity of the lock that has the least, unless the leases are renewed. Zero once they have ended.
-    #[must_use]
     pub fn remaining(&self) -> Duration {
         self.iter().map(|lease| lease.0.remaining_alone()).min().unwrap_or_default()
     }

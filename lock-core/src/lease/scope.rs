@@ -54,7 +54,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn current() -> Option<Self> {
         SCOPE.try_with(|frame| frame.lease.clone()).ok()
     }
@@ -75,7 +74,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn current_for(resource: &str) -> Option<Self> {
         Self::find_in_scope(|lease| [lease.0.requested.as_str(), lease.resource()].contains(&resource))
     }

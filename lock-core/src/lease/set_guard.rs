@@ -60,7 +60,6 @@ impl SetGuard {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn leases(&self) -> Leases {
         self.leases.clone()
     }

@@ -246,14 +246,12 @@ impl LockManager {
 
     /// For how many bytes of request bodies there is room in memory. Not public API.
     #[doc(hidden)]
-    #[must_use]
     pub fn max_buffered_bytes(&self) -> usize {
         self.0.max_buffered_bytes
     }
 
     /// Whether the names of resources are [kept out](LockManagerBuilder::redact) of what people look at. Not public API.
     #[doc(hidden)]
-    #[must_use]
     pub fn redacts(&self) -> bool {
         self.0.engine.cluster.reporter.redacts()
     }
@@ -271,7 +269,6 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn held(&self) -> Vec<Lease> {
         self.0.leases.all().into_iter().filter(Lease::is_valid).collect()
     }

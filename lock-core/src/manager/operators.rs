@@ -254,7 +254,6 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn waiting(&self) -> Vec<Waiting> {
         inspection::waiting(&self.0.turns, &self.0.engine.cluster.keyspace)
     }

@@ -52,7 +52,6 @@ pub enum FoundRecord {
 
 impl FoundRecord {
     /// The record, if it is of this format.
-    #[must_use]
     pub fn get(&self) -> Option<&NodeRecord> {
         match self {
             Self::Record(record) => Some(record),

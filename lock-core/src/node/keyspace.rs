@@ -22,19 +22,16 @@ impl Keyspace {
     pub const TEST_FENCE: u16 = Self::FENCES;
 
     /// The keyspace under a prefix. A manager refuses a prefix that contains braces.
-    #[must_use]
     pub fn new(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned(), record: format!("{prefix}{{node}}") }
     }
 
     /// The key of the node's own record.
-    #[must_use]
     pub fn record(&self) -> &str {
         &self.record
     }
 
     /// The channel on which the node wakes a waiter.
-    #[must_use]
     pub fn wakeup_channel(&self, waiter: WaiterId) -> String {
         format!("{}:wakeups:{waiter}", self.record)
     }
@@ -101,7 +98,6 @@ struct Names {
 
 impl LockKeys {
     /// The keys of the lock on `resource`, whose name is not checked here.
-    #[must_use]
     pub fn new(keyspace: &Arc<Keyspace>, resource: &str) -> Self {
         let lock_key = [&keyspace.prefix, resource].concat();
         let fence = fence_of(&lock_key);
@@ -122,7 +118,6 @@ impl LockKeys {
     /// let slot = LockKeys::of_slot(&keyspace, "export", 2);
     /// assert_eq!((slot.lock_key(), slot.queue()), ("shop:export{2}", "shop:export{}"));
     /// ```
-    #[must_use]
     pub fn of_slot(keyspace: &Arc<Keyspace>, resource: &str, slot: u32) -> Self {
         let lock_key = format!("{}{}", keyspace.prefix, slot_name(resource, slot));
         let queue = format!("{}{resource}{{}}", keyspace.prefix);
@@ -158,19 +153,16 @@ impl LockKeys {
     }
 
     /// The keyspace that they belong to.
-    #[must_use]
     pub fn keyspace(&self) -> &Arc<Keyspace> {
         &self.0.keyspace
     }
 
     /// The key that holds the owner id, as in every other Redlock.
-    #[must_use]
     pub fn lock_key(&self) -> &str {
         &self.0.lock_key
     }
 
     /// What the queue belongs to, on the nodes and in a manager: the lock key, or what the lock keys of all slots have in common.
-    #[must_use]
     pub fn queue(&self) -> &str {
         &self.0.queue
     }
@@ -187,13 +179,11 @@ impl LockKeys {
     }
 
     /// Which slot this is; `None` for a lock without slots.
-    #[must_use]
     pub fn slot(&self) -> Option<u32> {
         self.0.slot
     }
 
     /// Which of the node's [fences](Keyspace::FENCES) counts the tokens of this lock: the name of a field of its record.
-    #[must_use]
     pub fn fence(&self) -> u16 {
         self.0.fence
     }

@@ -80,7 +80,6 @@ pub enum Holder {
 
 impl Holder {
     /// The holder whose value a lock key has.
-    #[must_use]
     pub fn from_value(value: &[u8]) -> Self {
         if value == OwnerId::SHARED.as_bytes() {
             return Self::Readers;
@@ -89,7 +88,6 @@ impl Holder {
     }
 
     /// The value of the lock key; `None` for something that is not a string.
-    #[must_use]
     pub fn value(&self) -> Option<Vec<u8>> {
         match self {
             Self::Owner(owner) => Some(owner.value().to_vec()),
@@ -100,7 +98,6 @@ impl Holder {
     }
 
     /// The owner id of a lock of this library.
-    #[must_use]
     pub fn owner(&self) -> Option<OwnerId> {
         match self {
             Self::Owner(owner) => Some(*owner),
@@ -109,7 +106,6 @@ impl Holder {
     }
 
     /// What people are shown instead of the value.
-    #[must_use]
     pub fn tag(&self) -> HolderTag {
         HolderTag::of(&self.value().unwrap_or_default())
     }

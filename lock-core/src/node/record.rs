@@ -45,13 +45,11 @@ impl NodeRecord {
     pub const FORMAT: u32 = 1;
 
     /// Whether its own roster has a seat for it.
-    #[must_use]
     pub fn has_seat(&self) -> bool {
         self.roster.as_ref().is_some_and(|roster| roster.contains(self.member))
     }
 
     /// Whether it has installed this very roster, and has a seat in it.
-    #[must_use]
     pub fn is_seated_in(&self, roster: &Roster) -> bool {
         self.roster.as_ref() == Some(roster) && self.has_seat()
     }
@@ -69,7 +67,6 @@ impl NodeRecord {
     }
 
     /// When a node's quarantine ends, if this node observes it.
-    #[must_use]
     pub fn quarantine_of(&self, member: MemberId) -> Option<u64> {
         self.quarantines.iter().find(|quarantine| quarantine.member == member).map(|quarantine| quarantine.ends)
     }
@@ -94,7 +91,6 @@ pub struct RecordWrite {
 impl RecordWrite {
     /// The record that a node has after this write, at a time on its clock in microseconds; `None` if the present record is not
     /// the expected one. The floor is the node's to apply.
-    #[must_use]
     pub fn apply(&self, present: Option<&NodeRecord>, micros: u64) -> Option<NodeRecord> {
         if present.map(|present| (present.member, present.version)) != self.expected {
             return None;
@@ -111,7 +107,6 @@ impl RecordWrite {
     }
 
     /// The version of the record that is written.
-    #[must_use]
     pub fn next_version(&self) -> u64 {
         self.expected.map_or(1, |(_, version)| version.saturating_add(1))
     }

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 
@@ -47,7 +46,6 @@ impl ReplySender {
     /// # Cancel safety
     ///
     /// The future may be dropped at any point. The reply is then discarded, and [`is_awaited`](Self::is_awaited) returns `false`.
-    #[must_use]
     pub fn channel() -> (Self, NodeFuture<Result<Reply, NodeError>>) {
         let replies = Replies::new(1);
         let sender = replies.sender_for(0);
@@ -88,7 +86,6 @@ impl ReplySender {
     }
 
     /// Whether somebody still waits for the reply.
-    #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.to.as_ref().is_some_and(|state| state.lock().is_awaited(self.node))
     }
@@ -123,11 +120,7 @@ impl Drop for ReplySender {
     }
 }
 
-impl fmt::Debug for ReplySender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplySender").field("node", &self.node).finish_non_exhaustive()
-    }
-}
+opaque_debug!(ReplySender, |this| "node": this.node);
 
 fn connection_lost() -> NodeError {
     NodeError::ConnectionLost { reason: "it was closed or stalled".into() }

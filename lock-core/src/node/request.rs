@@ -148,7 +148,6 @@ pub enum Operation {
 
 impl Operation {
     /// The owner id that it is about; `None` for one that is about the queue alone.
-    #[must_use]
     pub fn owner(&self) -> Option<OwnerId> {
         match *self {
             Self::Acquire { owner, .. }

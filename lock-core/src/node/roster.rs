@@ -56,19 +56,16 @@ pub struct Ballot {
 
 impl Roster {
     /// What tells it from any other roster.
-    #[must_use]
     pub fn id(&self) -> (SetId, u64) {
         (self.set, self.generation)
     }
 
     /// Whether the node with this id has a seat.
-    #[must_use]
     pub fn contains(&self, member: MemberId) -> bool {
         self.members().any(|other| other == member)
     }
 
     /// Which seat the node with this id has.
-    #[must_use]
     pub fn seat_of(&self, member: MemberId) -> Option<usize> {
         self.seats.iter().position(|seat| seat.as_ref().is_some_and(|seat| seat.member == member))
     }
@@ -97,7 +94,6 @@ mod text {
 
     impl MemberId {
         /// Parses the text that [`Display`](fmt::Display) writes.
-        #[must_use]
         pub fn parse(text: &str) -> Option<Self> {
             let (random, micros) = text.split_once('-')?;
             Some(Self { random: u64::from_str_radix(random, 16).ok()?, micros: parse_number(micros)? })
@@ -118,7 +114,6 @@ mod text {
 
     impl Ballot {
         /// Parses the text that [`Display`](fmt::Display) writes.
-        #[must_use]
         pub fn parse(text: &str) -> Option<Self> {
             let (round, proposer) = text.split_once('-')?;
             Some(Self { round: parse_number(round)?, proposer: u64::from_str_radix(proposer, 16).ok()? })
@@ -140,7 +135,6 @@ mod text {
 
     impl Roster {
         /// Parses the text that [`Display`](fmt::Display) writes.
-        #[must_use]
         pub fn parse(text: &str) -> Option<Self> {
             let mut lines = text.split('\n');
             let mut words = lines.next()?.splitn(6, ' ');

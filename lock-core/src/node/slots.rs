@@ -24,25 +24,21 @@ impl Slots {
     }
 
     /// Whether a slot is among them.
-    #[must_use]
     pub fn contains(self, slot: u32) -> bool {
         slot < MAX_PERMITS && self.0 & (1 << slot) != 0
     }
 
     /// Those with a smaller number.
-    #[must_use]
     pub fn below(self, permits: u32) -> Self {
         if permits < MAX_PERMITS { Self(self.0 & ((1 << permits) - 1)) } else { self }
     }
 
     /// The slot with the smallest number.
-    #[must_use]
     pub fn first(self) -> Option<u32> {
         (self.0 != 0).then(|| self.0.trailing_zeros())
     }
 
     /// How many there are.
-    #[must_use]
     pub fn count(self) -> u32 {
         self.0.count_ones()
     }
@@ -78,7 +74,6 @@ pub struct SlotOffer {
 
 impl SlotOffer {
     /// An offer of these slots, of which the first is proposed; `None` if there are none.
-    #[must_use]
     pub fn of(free: Slots) -> Option<Self> {
         free.first().map(|proposed| Self { proposed, free })
     }

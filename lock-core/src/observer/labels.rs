@@ -18,7 +18,6 @@ macro_rules! named {
             pub(super) const NAMES: &[&str] = &[$($label),*];
 
             /// Its name in metrics and spans.
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $label,)*

@@ -132,7 +132,6 @@ const MAX_ROUNDS: u8 = 2;
 
 impl Acquisition {
     /// An attempt on `nodes` nodes, before the first vote.
-    #[must_use]
     pub fn new(nodes: usize, terms: Terms) -> Self {
         Self { terms, nodes: vec![Votes::default(); nodes], phase: Phase::Gathering }
     }

@@ -5,7 +5,6 @@ use super::majority;
 ///
 /// So a minority of wrong clocks cannot move it ahead of the correct ones, however few are known. It can move it back if not all
 /// are known.
-#[must_use]
 pub fn cluster_clock(nodes: usize, known: impl IntoIterator<Item = u64>) -> u64 {
     let mut known: Vec<u64> = known.into_iter().collect();
     if known.len() < majority(nodes) {

@@ -42,7 +42,6 @@ pub enum EvictVerdict {
 /// fewer than a majority of the nodes replied: there may be a holder that none of them has.
 ///
 /// A holder that was not seen acquires the lock later, so it is a successor.
-#[must_use]
 pub fn to_evict<H: Eq + Copy>(votes: &[HoldingVote<H>]) -> Option<Vec<H>> {
     match holding(votes) {
         Holding::NoQuorum => None,
@@ -63,7 +62,6 @@ pub fn to_evict<H: Eq + Copy>(votes: &[HoldingVote<H>]) -> Option<Vec<H>> {
 }
 
 /// The token of an eviction, by the highest fence that is known and the cluster clock. `None` if there are no more tokens.
-#[must_use]
 pub fn eviction_token(highest_fence: u64, clock: u64) -> Option<u64> {
     highest_fence.max(clock).checked_add(HEADROOM).filter(|token| *token <= MAX_TOKEN)
 }
@@ -80,7 +78,6 @@ pub fn eviction_token(highest_fence: u64, clock: u64) -> Option<u64> {
 /// A key that is gone may have expired there, while its holder renewed it on other nodes. So the token may be above the token of a
 /// holder who acquired the lock meanwhile, if the request to evict took longer than this holder's time to live. A claim of the token then
 /// refuses that holder as well: it keeps the lock, and its writes fail.
-#[must_use]
 pub fn eviction(votes: &[EvictVote]) -> EvictVerdict {
     let quorum = majority(votes.len());
     let count = |wanted: fn(&EvictVote) -> bool| votes.iter().filter(|vote| wanted(vote)).count();

@@ -1,5 +1,4 @@
 /// How many of `nodes` make a majority: `nodes / 2 + 1`.
-#[must_use]
 pub const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }

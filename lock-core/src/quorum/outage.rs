@@ -76,7 +76,6 @@ impl Outage {
     }
 
     /// Since when the quorum has been lost, if it is.
-    #[must_use]
     pub fn lost_since(&self, now: Duration) -> Option<Duration> {
         let failing = self.failing.filter(|failing| now <= failing.last + OUTAGE_GRACE).map(|failing| failing.since);
         match (self.too_few_since, failing) {
@@ -88,7 +87,6 @@ impl Outage {
     }
 
     /// Whether the quorum has been lost for so long that callers are answered at once.
-    #[must_use]
     pub fn is_lasting(&self, now: Duration) -> bool {
         self.lost_since(now).is_some_and(|since| now >= since + OUTAGE_GRACE)
     }

@@ -25,7 +25,6 @@ impl KeyVote for ProofVote {
 
 impl Tally<ProofVote> {
     /// For how long each node that proved the lock has its key, at least. To be asked when a majority has proved it.
-    #[must_use]
     pub fn proven_for(&self) -> Duration {
         let proven = self.votes.iter().flatten().filter_map(|vote| match vote {
             ProofVote::Proven(remaining) => Some(*remaining),

@@ -8,7 +8,6 @@ use super::{KeyVote, Tally};
 /// A grant is bare while a node may lack the key: what the former holder released was still on its way there. If one clock is then
 /// stepped forward, nobody has a majority. So the first renewals come early, to put the key where it is missing. `bare` is how many of them
 /// there were; the pause doubles, because a node that has the key of a stranger goes on to refuse.
-#[must_use]
 pub fn renewal_pause(ttl: Duration, bare: Option<u32>) -> Duration {
     let usual = ttl / 3;
     bare.map_or(usual, |renewals| (ttl / 300).saturating_mul(2_u32.saturating_pow(renewals)).min(usual))
@@ -42,13 +41,11 @@ impl KeyVote for RenewalVote {
 /// counts from the next round on. If it counted in this one, a lost lock would come back to life.
 impl Tally<RenewalVote> {
     /// Whether a writer waits for a lock that is read, on any of the nodes that have voted: then no more readers may share this hold.
-    #[must_use]
     pub fn is_barred(&self) -> bool {
         self.votes.contains(&Some(RenewalVote::Barred))
     }
 
     /// Whether each node has the key.
-    #[must_use]
     pub fn is_everywhere(&self) -> bool {
         self.votes.iter().all(|vote| matches!(vote, Some(RenewalVote::Kept | RenewalVote::Barred)))
     }

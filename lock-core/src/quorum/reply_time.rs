@@ -54,14 +54,12 @@ impl ReplyTime {
     }
 
     /// How long a majority takes to reply, by all that is known: nearly all replies come within this time.
-    #[must_use]
     pub fn expected(&self) -> Duration {
         self.mean.map_or(Duration::ZERO, |(mean, deviation)| mean + deviation * 4)
     }
 
     /// How long the nodes are given to reply: the configured time; or longer, if they have taken longer lately, but no longer than a
     /// quarter of the time to live, which leaves time to ask again, and than a second, after which they count as away.
-    #[must_use]
     pub fn node_timeout(&self, configured: Duration, ttl: Duration) -> Duration {
         self.expected().min(ttl / 4).min(OUTAGE_GRACE).max(configured)
     }

@@ -45,19 +45,16 @@ pub enum NotCalled {
 
 impl RollCall {
     /// A round that also asks nodes that vote by another roster than the first one.
-    #[must_use]
     pub const fn by_any_roster() -> Self {
         Self { roster: Counted::Any, asked: 0 }
     }
 
     /// Another round by the same roster.
-    #[must_use]
     pub const fn another(self) -> Self {
         Self { asked: 0, ..self }
     }
 
     /// By which roster the nodes have to vote, once one was asked.
-    #[must_use]
     pub const fn roster(self) -> Option<u64> {
         match self.roster {
             Counted::This(roster) => Some(roster),

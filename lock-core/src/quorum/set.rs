@@ -2,7 +2,6 @@
 ///
 /// While a caller waits for a lock, all that it holds of its set comes before it in this order. So no two sets wait for each
 /// other: of the callers in such a circle, the one that waits for the last name would have to hold a later one.
-#[must_use]
 pub fn set_order<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<_> = names.into_iter().collect();
     names.sort_unstable();

@@ -40,7 +40,6 @@ pub struct Tally<V> {
 
 impl<V: KeyVote> Tally<V> {
     /// The tally for `nodes` nodes, before the first vote.
-    #[must_use]
     pub fn new(nodes: usize) -> Self {
         Self { votes: vec![None; nodes], decided: false }
     }

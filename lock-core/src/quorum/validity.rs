@@ -2,14 +2,12 @@ use std::time::Duration;
 
 /// The allowance for the drift between the clocks of nodes and client while a lock lives: 1 % of its time to live, and 2 ms for
 /// Redis's precision of 1 ms at both ends.
-#[must_use]
 pub fn drift(ttl: Duration) -> Duration {
     (ttl / 100).saturating_add(Duration::from_millis(2))
 }
 
 /// The remaining validity of a lock: its time to live, less the drift, less the time since before the first request was sent.
 /// `None` if nothing is left.
-#[must_use]
 pub fn validity(ttl: Duration, elapsed: Duration) -> Option<Duration> {
     let left = ttl.checked_sub(drift(ttl))?.checked_sub(elapsed)?;
     (!left.is_zero()).then_some(left)

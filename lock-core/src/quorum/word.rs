@@ -17,7 +17,6 @@ pub const WORD_TTL: Duration = Duration::from_millis(100);
 /// lock when no caller relied on the word any more.
 ///
 /// It does not hold for the caller whose own grant arrives that late: that one is renewed at once, and learns from the reply.
-#[must_use]
 pub fn word_is_good(age: Duration) -> bool {
     age <= WORD_TTL
 }

@@ -26,6 +26,7 @@ use crate::node::{LockNode, Mode};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "nothing is compared before check is awaited"]
 pub struct Conformance {
     lacks: Lacks,
     seed: u64,
@@ -73,26 +74,22 @@ impl Default for Conformance {
 
 impl Conformance {
     /// What the node does without. Defaults to nothing.
-    #[must_use]
     pub fn lacks(self, lacks: impl IntoIterator<Item = Lack>) -> Self {
         Self { lacks: Lacks(lacks.into_iter().collect()), ..self }
     }
 
     /// From what the first sequence is drawn; the next ones follow from the next numbers. Defaults to 1.
-    #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
     /// How many random sequences there are, of up to 60 steps. Defaults to 100.
-    #[must_use]
     pub fn sequences(self, sequences: u64) -> Self {
         Self { sequences, ..self }
     }
 
     /// How long the locks live, up to three times this: much longer than a sequence takes. Defaults to 1000 s. For a store that has a
     /// bound of its own.
-    #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl, ..self }
     }

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -100,8 +99,4 @@ impl MemoryNode {
     }
 }
 
-impl fmt::Debug for MemoryBackup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryBackup").finish_non_exhaustive()
-    }
-}
+opaque_debug!(MemoryBackup);

@@ -47,7 +47,6 @@ pub struct MemoryNode(pub(super) Arc<Shared>);
 
 impl MemoryNode {
     /// Creates a node that is up and empty.
-    #[must_use]
     pub fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -73,7 +72,6 @@ impl MemoryNode {
     }
 
     /// The lock keys that exist on this node, sorted.
-    #[must_use]
     pub fn lock_keys(&self) -> Vec<String> {
         let mut state = self.0.lock();
         self.0.execute_due(&mut state);
@@ -88,11 +86,7 @@ impl Default for MemoryNode {
     }
 }
 
-impl fmt::Debug for MemoryNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryNode").field("name", &self.0.name).finish_non_exhaustive()
-    }
-}
+opaque_debug!(MemoryNode, |this| "name": this.0.name);
 
 impl LockNode for MemoryNode {
     fn name(&self) -> &str {

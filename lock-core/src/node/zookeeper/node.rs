@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -164,8 +163,4 @@ impl Drop for ZooKeeperNode {
     }
 }
 
-impl fmt::Debug for ZooKeeperNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperNode").field("name", &self.shared.address.name).finish_non_exhaustive()
-    }
-}
+opaque_debug!(ZooKeeperNode, |this| "name": this.shared.address.name);

@@ -90,7 +90,6 @@ pub enum Step {
 
 impl Membership {
     /// A client that knows nothing yet. No two clients have the same `proposer`.
-    #[must_use]
     pub fn new(config: MembershipConfig, proposer: u64) -> Self {
         Self {
             nodes: vec![Known::default(); config.names.len()],
@@ -107,13 +106,11 @@ impl Membership {
     }
 
     /// The newest roster that the client knows.
-    #[must_use]
     pub fn roster(&self) -> Option<&Roster> {
         self.roster.as_ref()
     }
 
     /// Whether this client was there when the newest roster was chosen. It is then the one to go on first.
-    #[must_use]
     pub fn chose_roster(&self) -> bool {
         self.chose
     }
@@ -130,7 +127,6 @@ impl Membership {
     }
 
     /// How far the logs of the members are known to be written: to be taken before a node is inspected.
-    #[must_use]
     pub fn log_positions(&self) -> LogPositions {
         self.positions.clone()
     }
@@ -289,14 +285,12 @@ impl Membership {
     }
 
     /// Which node has this id.
-    #[must_use]
     pub fn node_of(&self, member: MemberId) -> Option<usize> {
         self.records().find(|(_, record)| record.member == member).map(|(node, _)| node)
     }
 
     /// The node whose address leads to what this one led to: the server that it is refused as another address of, or, while it does
     /// not answer, one that has the memory which it was last seen to have. The node itself, if there is none.
-    #[must_use]
     pub fn way_to(&self, node: usize) -> usize {
         let known = &self.nodes[node];
         let way = match &known.seen {

@@ -81,7 +81,6 @@ impl Proposals {
 
 impl Membership {
     /// When the client may propose again, if it has to wait for that.
-    #[must_use]
     pub fn proposes_at(&self) -> Duration {
         self.proposals.next_at
     }

@@ -29,7 +29,6 @@ pub enum Standing {
 
 impl Membership {
     /// What a node is to this client.
-    #[must_use]
     pub fn standing(&self, node: usize, now: Duration) -> Standing {
         let Some(seen) = &self.nodes[node].seen else { return Standing::Unreachable };
         if let Some(refusal) = self.refusal(node) {

@@ -8,7 +8,6 @@ use crate::quorum::{drift, majority};
 use crate::random::Epoch;
 
 /// How long a node that joins grants nothing: `quarantine_ttl`, and twice the drift, for its own clock and a holder's.
-#[must_use]
 pub fn quarantine_length(quarantine_ttl: Duration) -> Duration {
     quarantine_ttl.saturating_add(drift(quarantine_ttl).saturating_mul(2))
 }
@@ -153,7 +152,6 @@ impl Membership {
     }
 
     /// How long until the next quarantine that a node observes ends, on its clock when it was last read.
-    #[must_use]
     pub fn next_quarantine_end(&self, node: usize) -> Option<Duration> {
         let seen = self.usable(node)?;
         let ends = seen.record.get()?.quarantines.iter().map(|quarantine| quarantine.ends);
