@@ -1,5 +1,3 @@
-use std::fmt;
-
 use data_encoding::BASE64URL_NOPAD;
 use hmac_sha256::HMAC;
 
@@ -9,7 +7,7 @@ use crate::node::SetId;
 use crate::random::OwnerId;
 
 /// The format of a credential. One of another format is refused.
-const FORMAT: u8 = 1;
+const FORMAT: &str = "1";
 /// The longest audience: 128 bytes.
 pub(crate) const MAX_AUDIENCE_LEN: usize = 128;
 /// The longest text that is looked at. None that [`Claims::sign`] writes is longer.
@@ -46,47 +44,40 @@ pub(crate) struct Credential {
 impl Claims {
     /// The text of a credential that this owner makes.
     pub(crate) fn sign(&self, owner: OwnerId) -> String {
-        let mut bytes = self.to_bytes();
+        let mut bytes = self.to_text().into_bytes();
         bytes.extend_from_slice(&HMAC::mac(&bytes, owner.value()));
         BASE64URL_NOPAD.encode(&bytes)
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
-        let (kind, of) = match self.kind {
-            Kind::Write => (0, 0),
-            Kind::Read => (1, 0),
-            Kind::Permit { of } => (2, of),
+    /// The claims, a line for each. The audience comes last: it alone may have line breaks in it.
+    fn to_text(&self) -> String {
+        let Self { set, token, not_after, nonce, resource, .. } = self;
+        let kind = match self.kind {
+            Kind::Write => "write".to_owned(),
+            Kind::Read => "read".to_owned(),
+            Kind::Permit { of } => of.to_string(),
         };
-        let mut bytes = vec![FORMAT, kind];
-        bytes.extend_from_slice(&of.to_be_bytes());
-        for number in [self.set.0, self.token, self.not_after, self.nonce] {
-            bytes.extend_from_slice(&number.to_be_bytes());
-        }
         let audience = self.audience.as_deref().unwrap_or_default();
-        // Neither is longer than 512 bytes.
-        for text in [audience, &self.resource] {
-            let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-            bytes.extend_from_slice(&length.to_be_bytes());
-            bytes.extend_from_slice(text.as_bytes());
-        }
-        bytes
+        format!("{FORMAT}\n{set}\n{kind}\n{token}\n{not_after}\n{nonce:016x}\n{resource}\n{audience}")
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader(bytes);
-        if reader.take::<1>()? != [FORMAT] {
-            return None;
-        }
-        let kind = match (reader.take()?, u32::from_be_bytes(reader.take()?)) {
-            ([0], 0) => Kind::Write,
-            ([1], 0) => Kind::Read,
-            ([2], of) if InvalidPermits::check(of).is_ok() => Kind::Permit { of },
-            _ => return None,
+    fn from_text(text: &str) -> Option<Self> {
+        let lines: Vec<&str> = text.splitn(8, '\n').collect();
+        let [FORMAT, set, kind, token, not_after, nonce, resource, audience] = lines[..] else { return None };
+        let kind = match kind {
+            "write" => Kind::Write,
+            "read" => Kind::Read,
+            of => Kind::Permit { of: of.parse().ok().filter(|of| InvalidPermits::check(*of).is_ok())? },
         };
-        let [set, token, not_after, nonce] = [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
-        let audience = Some(reader.text()?).filter(|audience| !audience.is_empty());
-        let resource = reader.text()?;
-        reader.0.is_empty().then_some(Self { set: SetId(set), audience, resource, token, kind, not_after, nonce })
+        Some(Self {
+            set: SetId(u64::from_str_radix(set, 16).ok()?),
+            audience: Some(audience.to_owned()).filter(|audience| !audience.is_empty()),
+            resource: resource.to_owned(),
+            token: token.parse().ok()?,
+            kind,
+            not_after: not_after.parse().ok()?,
+            nonce: u64::from_str_radix(nonce, 16).ok()?,
+        })
     }
 }
 
@@ -98,7 +89,7 @@ impl Credential {
         }
         let mut signed = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         let code = signed.split_off(signed.len().checked_sub(MAC_LEN)?).try_into().ok()?;
-        Some(Self { claims: Claims::from_bytes(&signed)?, signed, code })
+        Some(Self { claims: Claims::from_text(str::from_utf8(&signed).ok()?)?, signed, code })
     }
 
     /// Whether this owner made the credential. Takes the same time wherever the codes differ.
@@ -107,34 +98,8 @@ impl Credential {
     }
 }
 
-impl fmt::Debug for Credential {
-    /// Without the code: a reader of the log cannot use it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential").field("claims", &self.claims).finish_non_exhaustive()
-    }
-}
-
-/// Reads from the beginning of some bytes.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        self.take().map(u64::from_be_bytes)
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let length = usize::from(u16::from_be_bytes(self.take()?));
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        String::from_utf8(text.to_vec()).ok()
-    }
-}
+// Without the code: a reader of the log cannot use it.
+opaque_debug!(Credential, |this| "claims": this.claims);
 
 #[cfg(test)]
 mod tests {
