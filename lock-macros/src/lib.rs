@@ -191,6 +191,8 @@ use proc_macro::TokenStream;
 ///   up.
 /// - `#[debug_handler]` below `state` has to know the router's state: from a parameter `State<App>`, or from
 ///   `#[debug_handler(state = App)]`.
+/// - An extractor that reads a whole session, and a layer that writes it when the handler has returned, as those of tower-sessions, do so
+///   outside of this lock. Lock the session with a `LockLayer` outside of that layer: see `examples/carts`.
 /// - `#[debug_handler]` *above* the attribute fails to compile with E0061 ("this function takes 2 arguments but 1
 ///   argument was supplied"): it checks a call without the additional parameter.
 /// - `#[async_trait]` on an `impl` rewrites the methods before their attributes are expanded, and leaves no `async fn`.

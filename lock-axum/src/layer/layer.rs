@@ -41,7 +41,7 @@ use crate::key_error::KeyError;
 /// [`with_key`](Self::with_key). gRPC needs two settings more: [`stream_request_body`](Self::stream_request_body), unless all calls are
 /// unary, and [`on_error`](Self::on_error), because its errors have the status 200 and are in the header `grpc-status`. With
 /// [`hold_until_body_end`](Self::hold_until_body_end), the lock is held until the last message and the trailers have been sent. A lost lock
-/// is answered with 500 all the same, which gRPC clients take for `UNKNOWN`.
+/// is answered with 500 all the same, which gRPC clients take for `UNKNOWN`. A server of tonic is one of the tests.
 ///
 /// # Upgrades
 ///

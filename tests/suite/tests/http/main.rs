@@ -10,6 +10,7 @@ mod delegations;
 mod endings;
 mod fence;
 mod functions;
+mod grpc;
 mod handlers;
 mod hang_ups;
 mod layer;
