@@ -34,7 +34,7 @@
 //! | SQLite, through rusqlite | `fence::rusqlite::claim`, feature `rusqlite` |
 //! | PostgreSQL, through tokio-postgres | `fence::tokio_postgres::claim`, feature `tokio-postgres` |
 //! | PostgreSQL, through sqlx 0.8 | `fence::sqlx::claim`, feature `sqlx` |
-//! | PostgreSQL, through sqlx 0.9 | `fence::sqlx_0_9::claim`, feature `sqlx-0_9` |
+//! | PostgreSQL, through sqlx 0.9 | `fence::sqlx_0_9::claim`, feature `sqlx-0_9`, Rust 1.94 |
 //! | SQLite or PostgreSQL, through another library | the statement [`CLAIM`]; no row: [`StaleToken`] |
 //! | Redis, through redis-rs | [`redis::FencedScript`], feature `redis` |
 //! | Redis, through another library | the script [`redis::CLAIM`], or [`redis::COMPARE`] |

@@ -1,7 +1,8 @@
 //! Moving from another lock.
 //!
-//! This page describes other libraries by their sources and documentation: rslock 0.10, redlock 2 and distributed-lock 0.2 (Rust),
-//! sqlx 0.8, redlock 5 (Node), redsync 4 (Go), Redisson, `ShedLock`, and RedLock-Hyperf for Hyperf 2.1.
+//! This page describes other libraries by their sources of summer 2026: rslock 0.10, redlock 2 and distributed-lock 0.2 (Rust),
+//! sqlx 0.8, redlock 5 (Node, a beta version), redsync 4 (Go), Redisson, `ShedLock`, and RedLock-Hyperf for Hyperf 2.1. Tests run rslock and redlock for Node
+//! beside this crate; the others were not run.
 //!
 //! Four things are different from all plain Redlocks:
 //!
@@ -67,7 +68,7 @@
 //!
 //! | There | Here |
 //! |---|---|
-//! | `RedisLockProvider::builder().url(..).build().await?` | [`LockManager::builder().redis([..]).connect().await?`](crate::LockManagerBuilder::redis) |
+//! | `RedisLockProvider::builder().urls(&[..]).build().await?`; several are a Redlock | [`LockManager::builder().redis([..]).connect().await?`](crate::LockManagerBuilder::redis) |
 //! | `PostgresLockProvider` | [`postgres([..])`](super::postgresql) |
 //! | `provider.create_lock(name)` | `locks.lock(name)` |
 //! | `acquire(Some(timeout))`; `acquire(None)`, for ever | `wait(timeout)` and `acquire()`; a long `wait` |
@@ -77,7 +78,8 @@
 //! | reader-writer locks, semaphores | [reading](super::reading), [permits](super::permits) |
 //! | `MySQL`, `MongoDB`, files | not here |
 //!
-//! What changes: its keys are not shared with this crate in a way that is tested, so change over [in three
+//! What changes: a handle that is dropped releases its lock, which there stays in Redis until `expiry`. Its semaphores are on the first
+//! server alone. Its keys are not shared with this crate in a way that is tested, so change over [in three
 //! rollouts](super::shutdown#names-that-change). Its locks in PostgreSQL are advisory locks, see below.
 //!
 //! # Advisory locks of PostgreSQL, by sqlx
@@ -146,7 +148,7 @@
 //! |---|---|
 //! | `@SchedulerLock(name = "report")` | [`locks.lock("report").try_acquire()`](crate::LockRequest::try_acquire), or [`run`](crate::LockRequest::run) with a `wait` of zero |
 //! | a task that is locked is skipped | [`Contended`](crate::LockError::Contended): skip it |
-//! | `lockAtMostFor`, not renewed | `max_hold`; `ttl` is only how long the others wait after a crash |
+//! | `lockAtMostFor`, renewed only by `KeepAliveLockProvider` or `LockExtender` | `max_hold`; `ttl` is only how long the others wait after a crash |
 //! | `lockAtLeastFor`, against clocks that differ | nothing: ask the database whether the period is done, as `examples/worker` does |
 //! | a `LockProvider` on one store | a majority of independent masters |
 //!
@@ -180,7 +182,8 @@
 //!
 //! The annotation throws a `RedLockException` if it does not get the lock, for whatever reason. Here the client gets
 //! 409 if the lock is busy and 503 if the masters are gone. If the method throws, the annotation's lock stays until its
-//! `ttl` is over; here it is released after errors and panics.
+//! `ttl` is over; here it is released after errors and panics. A master that is down makes every lock fail there, because its error is
+//! thrown, and of three masters, all three have to grant (the majority is computed as 2.5). Here two of three are enough.
 //!
 //! # `SET NX` by hand
 //!
